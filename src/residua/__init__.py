@@ -1,0 +1,54 @@
+"""residua publishes tables of counts under differential privacy.
+
+Declare a domain, ask a workload, plan the best noise for a budget or for accuracy targets, measure once, publish.
+
+    import residua as rs
+"""
+
+from residua.domain import Anonymous, Bins, Categories, Domain, Integers
+from residua.errors import GapWarning, ResiduaError
+from residua.plan import (
+    ConvexLoss,
+    MaxVariance,
+    Plan,
+    PNormVariance,
+    Stakeholders,
+    TotalVariance,
+    common,
+    independent,
+    plan,
+    residual,
+    top_up,
+)
+from residua.privacy import GDP, ZCDP, AddRemove, ApproxDP, PureDP, ReplaceOne
+from residua.workload import marginals
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "GDP",
+    "ZCDP",
+    "AddRemove",
+    "Anonymous",
+    "ApproxDP",
+    "Bins",
+    "Categories",
+    "ConvexLoss",
+    "Domain",
+    "GapWarning",
+    "Integers",
+    "MaxVariance",
+    "PNormVariance",
+    "Plan",
+    "PureDP",
+    "ReplaceOne",
+    "ResiduaError",
+    "Stakeholders",
+    "TotalVariance",
+    "common",
+    "independent",
+    "marginals",
+    "plan",
+    "residual",
+    "top_up",
+]

@@ -1,0 +1,19 @@
+"""What the table may hold: attributes, and the domain they make."""
+
+from residua.domain.attributes import OTHER, Anonymous, Attribute, Bins, Categories, Integers, Label, Policy
+from residua.domain.domain import Domain
+from residua.domain.toml import domain_of_settings, settings_of_domain
+
+__all__ = [
+    "OTHER",
+    "Anonymous",
+    "Attribute",
+    "Bins",
+    "Categories",
+    "Domain",
+    "Integers",
+    "Label",
+    "Policy",
+    "domain_of_settings",
+    "settings_of_domain",
+]

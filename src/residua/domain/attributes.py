@@ -1,0 +1,294 @@
+"""What one column may hold: categories, integers, bins, or an anonymous number of values.
+
+An attribute is declared, never learned from data. It says which cells exist and what happens to a value
+outside them (`unknown`) and to an absent one (`missing`): `"error"` stops before anything is spent,
+`"other"` counts it in a cell of its own, `"drop"` leaves the whole record out of every table.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from typing import ClassVar, Literal, get_args
+
+from residua.errors import DomainError
+
+Policy = Literal["error", "other", "drop"]
+Label = str | int
+OTHER = "(other)"
+_MOST_VALUES = 2**31 - 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attribute:
+    """A column's declared values, with a policy for values outside them and for absent ones."""
+
+    kind: ClassVar[str]
+    unknown: Policy = "error"
+    missing: Policy = "error"
+
+    def __post_init__(self) -> None:
+        for argument, value in (("unknown", self.unknown), ("missing", self.missing)):
+            if value not in get_args(Policy):
+                raise DomainError(f"{argument}={value!r} is no policy; use 'error', 'other' or 'drop'.")
+        self._validate()
+        if self.declared < 1:
+            raise DomainError(f"an attribute ({self.kind}) without values holds nothing; declare at least one value.")
+        if self.size > _MOST_VALUES:
+            raise DomainError(f"an attribute of {self.size:,} values is too large; declare bins instead.")
+
+    def _validate(self) -> None:
+        raise NotImplementedError
+
+    @property
+    def declared(self) -> int:
+        """How many values are declared, the cell of other values not included."""
+        raise NotImplementedError
+
+    @property
+    def declared_labels(self) -> Sequence[Label]:
+        """A label for every declared value, in the order of their codes."""
+        raise NotImplementedError
+
+    def settings(self) -> dict[str, object]:
+        """The declaration as plain values, for files."""
+        raise NotImplementedError
+
+    @property
+    def has_other(self) -> bool:
+        """Whether some values are counted in a cell of their own."""
+        return "other" in (self.unknown, self.missing)
+
+    @property
+    def size(self) -> int:
+        """How many cells the attribute has, the cell of other values included (it is the last one)."""
+        return self.declared + self.has_other
+
+    @cached_property
+    def labels(self) -> tuple[Label, ...]:
+        """A label for every cell, in the order of their codes."""
+        return (*self.declared_labels, *((OTHER,) if self.has_other else ()))
+
+
+@dataclass(frozen=True)
+class Categories(Attribute):
+    """A list of values, all text or all whole numbers.
+
+    Args:
+        values: the categories in the order of the published table.
+        unknown: policy for a value not listed.
+        missing: policy for an absent value.
+
+    Raises:
+        DomainError: no values, a value listed twice, or text and numbers mixed.
+
+    Example:
+        >>> Categories(["Female", "Male"], missing="other").labels
+        ('Female', 'Male', '(other)')
+    """
+
+    kind: ClassVar[str] = "categories"
+    values: tuple[Label, ...] = field(kw_only=False)
+
+    def _validate(self) -> None:
+        if isinstance(self.values, str) or not isinstance(self.values, Sequence):
+            raise DomainError(f"values={self.values!r} is not a list of categories; pass a list of labels.")
+        values = tuple(self.values)
+        kinds = {type(value) for value in values}
+        if kinds - {str} and kinds - {int}:
+            raise DomainError("categories must be all text or all whole numbers; quote them all or none.")
+        twice = (
+            sorted({repr(value) for value in values if values.count(value) > 1})
+            if len(set(values)) < len(values)
+            else []
+        )
+        if twice:
+            raise DomainError(f"category {', '.join(twice)} is listed twice; list every category once.")
+        if OTHER in values and self.has_other:
+            raise DomainError(f"category {OTHER!r} is the name of the cell for other values; rename it.")
+        object.__setattr__(self, "values", values)
+
+    @property
+    def declared(self) -> int:
+        """How many categories are listed."""
+        return len(self.values)
+
+    @property
+    def declared_labels(self) -> Sequence[Label]:
+        """The categories themselves."""
+        return self.values
+
+    def settings(self) -> dict[str, object]:
+        """The declaration as plain values, for files."""
+        return {"values": list(self.values)}
+
+
+@dataclass(frozen=True)
+class Integers(Attribute):
+    """Every whole number from `low` to `high`, both included.
+
+    Raises:
+        DomainError: a bound that is not a whole number, or `low` above `high`.
+
+    Example:
+        >>> Integers(17, 90).size
+        74
+    """
+
+    kind: ClassVar[str] = "integers"
+    low: int = field(kw_only=False)
+    high: int = field(kw_only=False)
+
+    def _validate(self) -> None:
+        for argument, value in (("low", self.low), ("high", self.high)):
+            if not isinstance(value, int) or isinstance(value, bool) or abs(value) >= 2**62:
+                raise DomainError(
+                    f"{argument}={value!r} is not a whole number below 2^62; give whole numbers as bounds."
+                )
+        if self.low > self.high:
+            raise DomainError(f"low={self.low} is above high={self.high}; exchange them.")
+
+    @property
+    def declared(self) -> int:
+        """How many whole numbers lie between the bounds."""
+        return self.high - self.low + 1
+
+    @property
+    def declared_labels(self) -> Sequence[Label]:
+        """The whole numbers themselves."""
+        return range(self.low, self.high + 1)
+
+    def settings(self) -> dict[str, object]:
+        """The declaration as plain values, for files."""
+        return {"low": self.low, "high": self.high}
+
+
+@dataclass(frozen=True)
+class Bins(Attribute):
+    """Intervals between consecutive edges, closed on the left; the last one is closed on both sides.
+
+    Edges may be infinite. `Bins.of_intervals` takes pairs instead and insists that they touch.
+
+    Args:
+        edges: at least two numbers in increasing order.
+        bin_labels: a label for each bin; intervals such as `[0, 10)` when not given.
+
+    Raises:
+        DomainError: unsorted or repeated edges, NaN, or as many labels as there are not bins.
+
+    Example:
+        >>> Bins([0, 18, 65, float("inf")]).labels
+        ('[0, 18)', '[18, 65)', '[65, inf]')
+    """
+
+    kind: ClassVar[str] = "bins"
+    edges: tuple[float, ...] = field(kw_only=False)
+    bin_labels: tuple[str, ...] = field(kw_only=False, default=())
+
+    def _validate(self) -> None:
+        edges = _numbers("edges", self.edges)
+        if len(edges) < 2:
+            raise DomainError(f"edges={list(edges)} make no bin; give at least two edges.")
+        for left, right in pairwise(edges):
+            if not left < right:
+                raise DomainError(
+                    f"edges {left:g}, {right:g} are not in increasing order; sort them and list each once."
+                )
+        if isinstance(self.bin_labels, str):
+            raise DomainError("labels must be a list with one label for each bin.")
+        labels = tuple(self.bin_labels) or _interval_labels(edges)
+        if len(labels) != len(edges) - 1 or len(set(labels)) != len(labels):
+            raise DomainError(f"{len(edges) - 1} bins need as many different labels, not {len(set(labels))}.")
+        if not all(isinstance(label, str) for label in labels):
+            raise DomainError("labels of bins must be text; quote them.")
+        object.__setattr__(self, "edges", edges)
+        object.__setattr__(self, "bin_labels", labels)
+
+    @classmethod
+    def of_intervals(
+        cls,
+        intervals: Sequence[Sequence[float]],
+        labels: Sequence[str] = (),
+        *,
+        unknown: Policy = "error",
+        missing: Policy = "error",
+    ) -> Bins:
+        """Bins from (lower, upper) pairs, which must touch and not overlap."""
+        pairs = [_numbers("intervals", pair) for pair in intervals]
+        for pair in pairs:
+            if len(pair) != 2:
+                raise DomainError(f"interval {list(pair)} is not a pair; give (lower, upper).")
+        for (_, upper), (lower, _) in pairwise(pairs):
+            if lower < upper:
+                raise DomainError(
+                    f"bins overlap between {lower:g} and {upper:g}; let each begin where the last one ends."
+                )
+            if lower > upper:
+                raise DomainError(f"no bin covers {upper:g} to {lower:g}; declare one, or let the bins touch.")
+        edges = (*(pair[0] for pair in pairs), *(pair[1] for pair in pairs[-1:]))
+        return cls(edges, tuple(labels), unknown=unknown, missing=missing)
+
+    @property
+    def declared(self) -> int:
+        """How many bins there are."""
+        return len(self.edges) - 1
+
+    @property
+    def declared_labels(self) -> Sequence[Label]:
+        """The bins' labels."""
+        return self.bin_labels
+
+    def settings(self) -> dict[str, object]:
+        """The declaration as plain values, for files."""
+        # JSON has no infinity: it is written as text, which `edges` accepts.
+        edges = [edge if math.isfinite(edge) else str(edge) for edge in self.edges]
+        return {"edges": edges, "labels": list(self.bin_labels)}
+
+
+@dataclass(frozen=True)
+class Anonymous(Attribute):
+    """A number of values without names, coded 0, 1, 2, …
+
+    Example:
+        >>> Anonymous(3).labels
+        (0, 1, 2)
+    """
+
+    kind: ClassVar[str] = "anonymous"
+    values: int = field(kw_only=False)
+
+    def _validate(self) -> None:
+        if not isinstance(self.values, int) or isinstance(self.values, bool):
+            raise DomainError(f"size={self.values!r} is not a whole number; give the number of values.")
+
+    @property
+    def declared(self) -> int:
+        """How many values there are."""
+        return self.values
+
+    @property
+    def declared_labels(self) -> Sequence[Label]:
+        """The codes themselves."""
+        return range(self.values)
+
+    def settings(self) -> dict[str, object]:
+        """The declaration as plain values, for files."""
+        return {"size": self.values}
+
+
+def _numbers(argument: str, values: Sequence[float | str]) -> tuple[float, ...]:
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        raise DomainError(f"{argument}={values!r} is not a list of numbers.")
+    numbers = [float(value) if value in ("inf", "-inf") else value for value in values]
+    for value in numbers:
+        if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+            raise DomainError(f"{argument} holds {value!r}, which is not a number; give numbers in increasing order.")
+    return tuple(float(value) for value in numbers)
+
+
+def _interval_labels(edges: tuple[float, ...]) -> tuple[str, ...]:
+    last = len(edges) - 2
+    return tuple(f"[{a:.15g}, {b:.15g}{']' if i == last else ')'}" for i, (a, b) in enumerate(pairwise(edges)))

@@ -1,0 +1,157 @@
+"""A table's declared columns: names and attributes, in order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from residua.domain.attributes import Anonymous, Attribute, Categories
+from residua.errors import DomainError
+
+type_names = "rs.Categories, rs.Integers, rs.Bins, or a list of labels"
+
+
+@dataclass(frozen=True, init=False, eq=False)
+class Domain:
+    """What a table may hold: a name and an attribute for each column. Declared, never learned from data.
+
+    A record belongs to the table when every declared attribute accepts it, so that all tables of a release
+    count the same records.
+
+    Args:
+        attributes: name → attribute; a plain list of labels stands for `Categories`.
+
+    Raises:
+        DomainError: no attributes, or something that is not an attribute.
+
+    Example:
+        >>> from residua.domain import Integers
+        >>> domain = Domain({"age": Integers(17, 90), "sex": ["Female", "Male"]})
+        >>> domain.sizes.tolist(), domain.cells(["age", "sex"])
+        ([74, 2], 148)
+    """
+
+    attributes: Mapping[str, Attribute]
+
+    def __init__(self, attributes: Mapping[str, Attribute | Sequence[str] | Sequence[int]]) -> None:
+        if not isinstance(attributes, Mapping):
+            raise DomainError(f"attributes={attributes!r} is not a mapping; pass {{name: attribute}}.")
+        if not attributes:
+            raise DomainError("attributes is empty; declare at least one attribute.")
+        declared: dict[str, Attribute] = {}
+        for name, attribute in attributes.items():
+            if not isinstance(name, str) or not name.strip():
+                raise DomainError(f"attribute name {name!r} is not a name; use non-empty text.")
+            declared[name] = _attribute(name, attribute)
+        object.__setattr__(self, "attributes", MappingProxyType(declared))
+
+    @classmethod
+    def of_sizes(cls, sizes: Mapping[str, int] | Sequence[int]) -> Domain:
+        """A domain of anonymous values: name → number of values, or just the numbers (named a0, a1, …).
+
+        Example:
+            >>> Domain.of_sizes({"a": 10, "b": 3}).names
+            ('a', 'b')
+        """
+        named = sizes if isinstance(sizes, Mapping) else {f"a{i}": size for i, size in enumerate(sizes)}
+        return cls(
+            {name: Anonymous(int(size) if isinstance(size, np.integer) else size) for name, size in named.items()}
+        )
+
+    @classmethod
+    def load(cls, path: str | Path) -> Domain:
+        """Reads a domain from a TOML file, from its `[domain.…]` tables (or from its top level)."""
+        from residua.domain.toml import read_domain
+
+        return read_domain(path)
+
+    def save(self, path: str | Path) -> None:
+        """Writes the domain as a TOML file that `Domain.load` reads."""
+        from residua.domain.toml import write_domain
+
+        write_domain(self, path)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The attributes' names, in order."""
+        return tuple(self.attributes)
+
+    @cached_property
+    def sizes(self) -> NDArray[np.int64]:
+        """How many cells each attribute has, (attributes,)."""
+        sizes = np.array([attribute.size for attribute in self.attributes.values()], dtype=np.int64)
+        sizes.setflags(write=False)
+        return sizes
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {name: i for i, name in enumerate(self.names)}
+
+    def position(self, name: str) -> int:
+        """Where an attribute stands in the order of declaration."""
+        try:
+            return self._positions[name]
+        except (KeyError, TypeError):
+            from difflib import get_close_matches
+
+            near = get_close_matches(str(name), self.names, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {_listing(self.names)}."
+            raise DomainError(f"unknown attribute {name!r}; {hint}") from None
+
+    def positions(self, names: Iterable[str]) -> tuple[int, ...]:
+        """Where each of these attributes stands, in the order given."""
+        if isinstance(names, str):
+            raise DomainError(f"{names!r} is a name, not a set of attributes; write ({names!r},).")
+        positions = tuple(self.position(name) for name in names)
+        if len(set(positions)) < len(positions):
+            raise DomainError(f"attribute set {tuple(names)!r} names an attribute twice; name each once.")
+        return positions
+
+    def cells(self, names: Iterable[str]) -> int:
+        """How many cells the marginal on these attributes has."""
+        return math.prod(int(self.sizes[i]) for i in self.positions(names))
+
+    def __getitem__(self, name: str) -> Attribute:
+        return self.attributes[self.names[self.position(name)]]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._positions
+
+    def __eq__(self, other: object) -> bool:
+        # Two domains that list the same attributes in another order number their cells differently.
+        return isinstance(other, Domain) and tuple(self.attributes.items()) == tuple(other.attributes.items())
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.attributes.items()))
+
+    def __repr__(self) -> str:
+        shown = [f"{name}: {self[name].size}" for name in self.names[:8]]
+        return f"Domain({', '.join(shown)}{', …' if len(self) > 8 else ''})"
+
+
+def _attribute(name: str, declared: object) -> Attribute:
+    if isinstance(declared, Attribute):
+        return declared
+    if isinstance(declared, str) or not isinstance(declared, Sequence):
+        raise DomainError(f"attribute {name!r} is declared as {declared!r}; use {type_names}.")
+    try:
+        return Categories(tuple(declared))
+    except DomainError as problem:
+        raise DomainError(f"attribute {name!r}: {problem}") from None
+
+
+def _listing(names: Sequence[str]) -> str:
+    return ", ".join(repr(name) for name in names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")

@@ -1,0 +1,78 @@
+"""Domains as TOML: one table an attribute, its kind told by its keys."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from residua.domain.attributes import Anonymous, Attribute, Bins, Categories, Integers
+from residua.domain.domain import Domain
+from residua.errors import DomainError, FileError
+from residua.files import write_atomically
+
+_READERS: dict[frozenset[str], Callable[..., Attribute]] = {
+    frozenset({"values"}): lambda values, **policy: Categories(tuple(values), **policy),
+    frozenset({"low", "high"}): lambda low, high, **policy: Integers(low, high, **policy),
+    frozenset({"edges"}): lambda edges, **policy: Bins(tuple(edges), **policy),
+    frozenset({"edges", "labels"}): lambda edges, labels, **policy: Bins(tuple(edges), tuple(labels), **policy),
+    frozenset({"intervals"}): lambda intervals, **policy: Bins.of_intervals(intervals, **policy),
+    frozenset({"intervals", "labels"}): lambda intervals, labels, **policy: Bins.of_intervals(
+        intervals, labels, **policy
+    ),
+    frozenset({"size"}): lambda size, **policy: Anonymous(size, **policy),
+}
+_KINDS = "values = […], low and high, edges = […] (with labels), intervals = [[…]], or size"
+
+
+def domain_of_settings(settings: Mapping[str, Any]) -> Domain:
+    """The domain that plain values (from TOML or JSON) declare: name → settings, or name → list of labels."""
+    if not isinstance(settings, Mapping):
+        raise DomainError("the domain is not a table of attributes; write one [domain.NAME] table for each.")
+    return Domain({name: _attribute_of_settings(name, declared) for name, declared in settings.items()})
+
+
+def settings_of_domain(domain: Domain) -> dict[str, dict[str, object]]:
+    """The domain as plain values that `domain_of_settings` reads."""
+    settings: dict[str, dict[str, object]] = {}
+    for name, attribute in domain.attributes.items():
+        policy = {key: value for key in ("unknown", "missing") if (value := getattr(attribute, key)) != "error"}
+        settings[name] = {**attribute.settings(), **policy}
+    return settings
+
+
+def read_domain(path: str | Path) -> Domain:
+    """Reads a domain from a TOML file."""
+    try:
+        content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as problem:
+        raise FileError(f"cannot read the domain file {str(path)!r}: {problem.strerror}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        raise FileError(f"the domain file {str(path)!r} is not TOML: {problem}.") from None
+    return domain_of_settings(content.get("domain", content))
+
+
+def write_domain(domain: Domain, path: str | Path) -> None:
+    """Writes a domain to a TOML file."""
+    write_atomically(Path(path), tomli_w.dumps({"domain": settings_of_domain(domain)}).encode())
+
+
+def _attribute_of_settings(name: str, declared: object) -> Attribute | list[str]:
+    if isinstance(declared, list):
+        return declared
+    if not isinstance(declared, Mapping):
+        raise DomainError(f"attribute {name!r} is declared as {declared!r}; use a table with {_KINDS}.")
+    settings = dict(declared)
+    policy = {key: settings.pop(key) for key in ("unknown", "missing") if key in settings}
+    reader = _READERS.get(frozenset(settings))
+    if reader is None:
+        raise DomainError(f"attribute {name!r} has the keys {sorted(settings)}; use {_KINDS}.")
+    try:
+        return reader(**settings, **policy)
+    except DomainError as problem:
+        raise DomainError(f"attribute {name!r}: {problem}") from None
+    except TypeError:
+        raise DomainError(f"attribute {name!r} has a setting of the wrong type; use {_KINDS}.") from None

@@ -1,0 +1,59 @@
+"""Every error residua raises on purpose.
+
+    ResiduaError                      root
+    ├── DomainError      (ValueError) a declaration that is not a domain
+    ├── WorkloadError    (ValueError) a workload that cannot be asked of this domain
+    ├── PrivacyError     (ValueError) a guarantee or budget that means nothing, or a conversion no theorem allows
+    ├── PlanError        (ValueError) a plan that cannot be made, or a question it cannot answer
+    ├── SourceError      (ValueError) data that cannot be read as the domain declares
+    ├── VerificationError (ValueError) what would be measured is not what was promised; nothing was spent
+    ├── LedgerError      (RuntimeError) the ledger refuses: exhausted, tampered with, or of another dataset
+    ├── FileError        (OSError)    a file of ours that is missing, damaged, or of another version
+    └── SpecError        (ValueError) a specification file with a mistake in it
+
+A message is one sentence or two: what is wrong, which argument, and the remedy. It never holds a true count.
+"""
+
+
+class ResiduaError(Exception):
+    """Root of every error residua raises on purpose."""
+
+
+class DomainError(ResiduaError, ValueError):
+    """A declaration that is not a domain."""
+
+
+class WorkloadError(ResiduaError, ValueError):
+    """A workload that cannot be asked of this domain."""
+
+
+class PrivacyError(ResiduaError, ValueError):
+    """A guarantee or budget that means nothing, or a conversion no theorem allows."""
+
+
+class PlanError(ResiduaError, ValueError):
+    """A plan that cannot be made, or a question it cannot answer."""
+
+
+class SourceError(ResiduaError, ValueError):
+    """Data that cannot be read as the domain declares."""
+
+
+class VerificationError(ResiduaError, ValueError):
+    """What would be measured is not what was promised; nothing was spent."""
+
+
+class LedgerError(ResiduaError, RuntimeError):
+    """The ledger refuses: exhausted, tampered with, or of another dataset."""
+
+
+class FileError(ResiduaError, OSError):
+    """A file of ours that is missing, damaged, or of another version."""
+
+
+class SpecError(ResiduaError, ValueError):
+    """A specification file with a mistake in it."""
+
+
+class GapWarning(UserWarning):
+    """A planner stopped before its tolerance; the plan is valid and states the gap it reached."""

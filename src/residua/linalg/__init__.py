@@ -1,0 +1,1 @@
+"""Structured linear algebra that knows neither privacy nor tables."""

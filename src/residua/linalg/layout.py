@@ -1,0 +1,114 @@
+"""Many small tables in one flat buffer: tables of equal shape stand together, so that work is done in batches.
+
+A layout orders sets by shape. All tables of one shape form a group, a contiguous part of the buffer that reshapes
+to (tables, n_1, …, n_k) without copying.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from residua.linalg.lattice import Lattice
+
+T = TypeVar("T", bound=np.generic)
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Tables of one shape, next to each other in the buffer.
+
+    Args:
+        numbers: the sets' numbers in the lattice, (tables,), increasing.
+        members: the attribute positions of each set, (tables, k).
+        shape: how many values each of the k attributes has.
+        start: where in the buffer the first table begins.
+    """
+
+    numbers: NDArray[np.int64]
+    members: NDArray[np.int32]
+    shape: tuple[int, ...]
+    start: int
+
+    @property
+    def cells(self) -> int:
+        """How many cells one table has."""
+        return math.prod(self.shape)
+
+    @property
+    def stop(self) -> int:
+        """Where in the buffer the next group begins."""
+        return self.start + self.cells * len(self.numbers)
+
+    def view(self, buffer: NDArray[T]) -> NDArray[T]:
+        """The group's tables in a buffer, (tables, n_1, …, n_k), without copying."""
+        return buffer[self.start : self.stop].reshape(len(self.numbers), *self.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Where each set's table lies in a flat buffer.
+
+    Args:
+        lattice: the family the sets belong to.
+        sizes: how many values each attribute has, (attributes,).
+        groups: the sets by shape, in the order of the buffer.
+    """
+
+    lattice: Lattice
+    sizes: NDArray[np.int64]
+    groups: tuple[Group, ...]
+
+    @property
+    def cells(self) -> int:
+        """How long the buffer is."""
+        return self.groups[-1].stop if self.groups else 0
+
+    @cached_property
+    def starts(self) -> NDArray[np.int64]:
+        """Where the table of each set of the lattice begins, −1 for a set that is not laid out, (sets,)."""
+        starts = np.full(len(self.lattice), -1, dtype=np.int64)
+        for group in self.groups:
+            starts[group.numbers] = group.start + group.cells * np.arange(len(group.numbers))
+        return starts
+
+    def __iter__(self) -> Iterator[Group]:
+        return iter(self.groups)
+
+
+def layout_of(lattice: Lattice, sizes: NDArray[np.int64], chosen: NDArray[np.bool_] | None = None) -> Layout:
+    """Lays out the chosen sets of a lattice (all by default), by size, then by shape, then by number."""
+    groups: list[Group] = []
+    start = 0
+    for k, level in enumerate(lattice.levels):
+        numbers = np.arange(lattice.offsets[k], lattice.offsets[k + 1])
+        if chosen is not None:
+            kept = chosen[numbers]
+            numbers, level = numbers[kept], level[kept]
+        for shape, places in _by_shape(sizes[level]):
+            group = Group(numbers[places], level[places], shape, start)
+            groups.append(group)
+            start = group.stop
+    return Layout(lattice, sizes, tuple(groups))
+
+
+def _by_shape(shapes: NDArray[np.int64]) -> Iterator[tuple[tuple[int, ...], NDArray[np.int64]]]:
+    if not len(shapes):
+        return
+    distinct, inverse = np.unique(shapes, axis=0, return_inverse=True)
+    order = np.argsort(inverse.ravel(), kind="stable")
+    bounds = np.searchsorted(inverse.ravel()[order], np.arange(len(distinct) + 1))
+    for row, a, b in zip(distinct, bounds[:-1], bounds[1:], strict=True):
+        yield tuple(int(n) for n in row), order[a:b]
+
+
+def batches(count: int, each: int, budget: int) -> Sequence[slice]:
+    """Slices of at most `budget` cells' worth of tables of `each` cells (always at least one table)."""
+    step = max(1, budget // max(each, 1))
+    return [slice(a, min(a + step, count)) for a in range(0, count, step)]

@@ -1,0 +1,22 @@
+"""Plans: the best noise, decided and proven before any data is seen."""
+
+from residua.plan.algebra import common, residual, top_up
+from residua.plan.base import Plan
+from residua.plan.objectives import ConvexLoss, MaxVariance, PNormVariance, Stakeholders, TotalVariance
+from residua.plan.planner import independent, plan
+from residua.plan.residual import ResidualPlan
+
+__all__ = [
+    "ConvexLoss",
+    "MaxVariance",
+    "PNormVariance",
+    "Plan",
+    "ResidualPlan",
+    "Stakeholders",
+    "TotalVariance",
+    "common",
+    "independent",
+    "plan",
+    "residual",
+    "top_up",
+]

@@ -1,0 +1,35 @@
+"""What every plan is: a privacy cost matrix in some compact form, that can be saved and loaded."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+
+
+class Plan(ABC):
+    """Noise decided before any data is seen. Made by `rs.plan`; `Plan.load` reads any kind of saved plan."""
+
+    @property
+    @abstractmethod
+    def pcost(self) -> float:
+        """The privacy cost for one record added or removed: the largest diagonal entry of Γ."""
+
+    @property
+    @abstractmethod
+    def unit_pcost(self) -> float:
+        """The privacy cost for the plan's unit of protection."""
+
+    @abstractmethod
+    def save(self, path: str | Path) -> None:
+        """Writes the plan to a JSON file that `Plan.load` reads."""
+
+    @staticmethod
+    def load(path: str | Path) -> Plan:
+        """Reads a saved plan, refusing a file that was changed.
+
+        Raises:
+            FileError: missing, damaged, changed, or of another version.
+        """
+        from residua.plan.storage import load_plan
+
+        return load_plan(Path(path))

@@ -1,0 +1,99 @@
+"""Least value of any convex loss of the variances, by cutting planes whose master problem is our best response.
+
+Each point v_k gives a cut `L(v) ≥ L(v_k) + ⟨g_k, v − v_k⟩`. Any convex combination α of cuts, minimised over all
+mechanisms, is a lower bound: `D(α) = Σ α_k (L(v_k) − ⟨g_k, v_k⟩) + value(Σ α_k g_k)`, concave in α. Each round
+maximises D, answers with the best response there, and adds its cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from residua.errors import PlanError
+from residua.plan.saddle import Progress, Response, Solution
+
+Floats = NDArray[np.float64]
+Loss = Callable[[Floats], float]
+Gradient = Callable[[Floats], Floats]
+_MOST_CUTS = 60
+
+
+def least_loss(
+    response: Response,
+    loss: Loss,
+    gradient: Gradient,
+    start: Floats,
+    tolerance: float,
+    limit: int,
+    progress: Progress | None = None,
+) -> Solution:
+    """Least `loss(variances)`; `start` holds the query weights whose best response is the first point."""
+    noise, variances, _ = response.respond(start)
+    best_noise, achieved, bound = noise, np.inf, -np.inf
+    constants = np.empty(0)
+    slopes = np.empty((0, len(start)))
+    alpha = np.empty(0)
+    weights = start
+    for iteration in range(1, limit + 1):
+        value, slope = _checked(loss, gradient, variances)
+        if value < achieved:
+            best_noise, achieved = noise, value
+        constants = np.append(constants, value - float(slope @ variances))
+        slopes = np.vstack([slopes, slope])
+        alpha = _maximise(response, constants, slopes, np.append(0.5 * alpha, 1.0 - 0.5 * alpha.sum()))
+        candidate = alpha @ slopes
+        noise, variances, least = response.respond(candidate)
+        if float(alpha @ constants) + least > bound:
+            bound, weights = float(alpha @ constants) + least, candidate
+        if progress:
+            progress(iteration, achieved / bound - 1.0 if bound > 0 else np.inf)
+        if achieved - bound <= tolerance * abs(bound):
+            break
+        if len(constants) >= _MOST_CUTS:  # keep the cuts that carry weight
+            keep = np.sort(np.argsort(alpha)[-_MOST_CUTS // 2 :])
+            constants, slopes, alpha = constants[keep], slopes[keep], alpha[keep]
+    return Solution(best_noise, achieved, bound, iteration, weights)
+
+
+def _checked(loss: Loss, gradient: Gradient, variances: Floats) -> tuple[float, Floats]:
+    shown = variances.copy()
+    value, slope = float(loss(shown)), np.asarray(gradient(shown), dtype=np.float64)
+    if not np.isfinite(value):
+        raise PlanError(f"the loss is {value} at finite variances; give a finite convex loss.")
+    if slope.shape != variances.shape:
+        raise PlanError(
+            f"the gradient has shape {slope.shape}, not {variances.shape}; return one slope for each marginal."
+        )
+    if not (np.isfinite(slope).all() and (slope >= 0).all() and slope.any()):
+        raise PlanError("the gradient is negative, zero everywhere or not finite; a loss must grow with the variances.")
+    return value, slope
+
+
+def _maximise(response: Response, constants: Floats, slopes: Floats, start: Floats) -> Floats:
+    """Weights on the cuts, on the simplex, that (nearly) maximise the lower bound."""
+    if len(constants) == 1:
+        return np.ones(1)
+    from scipy.optimize import minimize
+
+    unit = abs(float(start @ constants) + response.value(start @ slopes)) or 1.0
+
+    def negative(alpha: Floats) -> tuple[float, Floats]:
+        alpha = np.maximum(alpha, 0.0)
+        _, variances, least = response.respond(alpha @ slopes)
+        return -(float(alpha @ constants) + least) / unit, -(constants + slopes @ variances) / unit
+
+    found: Any = minimize(  # type: ignore[call-overload]  # the stubs lack (value, gradient) with constraints
+        negative,
+        start,
+        jac=True,
+        method="SLSQP",
+        bounds=[(0.0, 1.0)] * len(start),
+        constraints={"type": "eq", "fun": lambda a: a.sum() - 1.0, "jac": lambda a: np.ones_like(a)},
+        options={"maxiter": 50, "ftol": 1e-12},
+    )
+    alpha = np.maximum(found.x, 0.0)
+    return np.asarray(alpha / alpha.sum(), dtype=np.float64)

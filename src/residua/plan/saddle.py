@@ -1,0 +1,155 @@
+"""Planning as a game: nature weighs the queries, we answer with the best noise; the play yields its own proof.
+
+Whatever weights nature has played, the value of our best response to them is a lower bound on what anybody can
+reach; our own worst case is an upper bound. All loops work at privacy cost 1 and return the best noise found with
+both bounds, so that `achieved / bound − 1` is a certificate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Progress = Callable[[int, float], None]
+
+
+class Response(Protocol):
+    """Our side of the game, over some fixed list of queries."""
+
+    def respond(self, weights: Floats) -> tuple[Floats, Floats, float]:
+        """Best noise for these query weights, the query variances it gives, and the weighted sum of those."""
+        ...
+
+    def value(self, weights: Floats) -> float:
+        """The least weighted sum of query variances anybody reaches."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """Noise at privacy cost 1, the loss it achieves, and a proven lower bound on any loss."""
+
+    noise: Floats
+    achieved: float
+    bound: float
+    iterations: int
+    weights: Floats  # nature's weights on the queries that prove the bound
+
+    @property
+    def gap(self) -> float:
+        """How far from optimal the noise can at most be, relative to the optimum."""
+        return max(self.achieved / self.bound - 1.0, 0.0) if self.bound > 0 else np.inf
+
+
+class _Best:
+    """The best noise and the best bound seen so far; they need not come from the same round."""
+
+    def __init__(self) -> None:
+        self.noise = self.weights = np.empty(0)
+        self.achieved, self.bound = np.inf, 0.0
+
+    def update(self, noise: Floats, loss: float, weights: Floats, bound: float) -> float:
+        """Takes in one round and returns the gap now proven."""
+        if loss < self.achieved:
+            self.noise, self.achieved = noise, loss
+        if bound > self.bound:
+            self.weights, self.bound = weights, bound
+        return self.achieved / self.bound - 1.0
+
+    def solution(self, iterations: int) -> Solution:
+        """What was found, as a value."""
+        return Solution(self.noise, self.achieved, self.bound, iterations, self.weights)
+
+
+class LinearMap(Protocol):
+    """Non-negative linear functionals of the query variances."""
+
+    def forward(self, variances: Floats) -> Floats:
+        """Value of every functional."""
+        ...
+
+    def adjoint(self, weights: Floats) -> Floats:
+        """The weights on queries that a weighted sum of functionals amounts to."""
+        ...
+
+
+def least_sum(response: Response, weights: Floats) -> Solution:
+    """Least weighted sum of variances: one best response, optimal as it stands."""
+    noise, _, value = response.respond(weights)
+    return Solution(noise, value, value, 1, weights)
+
+
+def least_maximum(
+    response: Response,
+    functionals: LinearMap,
+    count: int,
+    tolerance: float,
+    limit: int,
+    progress: Progress | None = None,
+) -> Solution:
+    """Least maximum over `count` linear functionals of the variances, by multiplicative weights.
+
+    Nature's weights p on the functionals sum to 1 and are updated by `p ← p · value²`; the exponent is
+    over-relaxation (1 is the plain fixed point) and falls towards 1 whenever the worst case rises.
+    """
+    p = np.full(count, 1.0 / count)
+    best = _Best()
+    exponent, last = 2.0, np.inf
+    for iteration in range(1, limit + 1):
+        weights = functionals.adjoint(p)
+        noise, variances, value = response.respond(weights)
+        values = functionals.forward(variances)
+        worst = float(values.max())
+        gap = best.update(noise, worst, weights, value)
+        if progress:
+            progress(iteration, gap)
+        if gap <= tolerance:
+            break
+        if worst > last:
+            exponent = 1.0 + (exponent - 1.0) / 2.0
+        last = worst
+        p = p * (values / worst) ** exponent
+        p = np.maximum(p / p.sum(), 1e-100)
+    return best.solution(iteration)
+
+
+def least_norm(
+    response: Response,
+    order: float,
+    masses: Floats,
+    tolerance: float,
+    limit: int,
+    progress: Progress | None = None,
+) -> Solution:
+    """Least `(Σ masses · variance^order)^(1/order)`, by a damped fixed point on nature's weights.
+
+    At the optimum nature plays the loss's own gradient, `λ ∝ masses · variance^(order−1)`. The damping
+    `4/(3 + order)` balances the two ends of the response's spectrum; it is halved whenever the loss rises.
+    """
+    weights = masses.copy()
+    best = _Best()
+    damping, last = 4.0 / (3.0 + order), np.inf
+    for iteration in range(1, limit + 1):
+        noise, variances, _ = response.respond(weights)
+        largest = float(variances.max())
+        scaled = variances / largest
+        total = float(masses @ scaled**order)
+        loss = largest * total ** (1.0 / order)
+        gradient = masses * scaled ** (order - 1.0) / total ** (1.0 - 1.0 / order)
+        # The loss is homogeneous, so its tangent passes through 0 and the bound is the response's value alone.
+        gap = best.update(noise, loss, gradient, response.value(gradient))
+        if progress:
+            progress(iteration, gap)
+        if gap <= tolerance:
+            break
+        if loss > last:
+            damping /= 2.0
+        last = loss
+        weights = weights ** (1.0 - damping) * np.maximum(gradient, gradient.max() * 1e-100) ** damping
+        weights = weights / weights.max()
+    return best.solution(iteration)

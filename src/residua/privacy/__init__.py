@@ -1,0 +1,34 @@
+"""Guarantees, what they cost, conversions that round against us, and the unit of protection."""
+
+from residua.privacy.conversions import (
+    gdp_to_approx,
+    gdp_to_zcdp,
+    pure_to_approx,
+    pure_to_zcdp,
+    zcdp_to_approx_for_any_mechanism,
+)
+from residua.privacy.currencies import Currencies, describe
+from residua.privacy.gaussian_curve import delta_of, epsilon_of, mu_of
+from residua.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
+from residua.privacy.unit import AddRemove, ReplaceOne, Unit
+
+__all__ = [
+    "GDP",
+    "ZCDP",
+    "AddRemove",
+    "ApproxDP",
+    "Currencies",
+    "Guarantee",
+    "PureDP",
+    "ReplaceOne",
+    "Unit",
+    "delta_of",
+    "describe",
+    "epsilon_of",
+    "gdp_to_approx",
+    "gdp_to_zcdp",
+    "mu_of",
+    "pure_to_approx",
+    "pure_to_zcdp",
+    "zcdp_to_approx_for_any_mechanism",
+]

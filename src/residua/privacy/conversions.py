@@ -1,0 +1,133 @@
+"""From one guarantee to another, for any mechanism, where a theorem goes; each rounds against us.
+
+    PureDP ──► ZCDP ──► ApproxDP (a Gaussian mechanism has better: ApproxDP.of_pcost)
+       └─────────────► ApproxDP
+    GDP ─────► ZCDP
+       └─────────────► ApproxDP (exact)
+
+No arrow leaves ApproxDP, for one point of its curve bounds neither rho nor mu; and we know of no theorem from
+ZCDP to GDP.
+"""
+
+import math
+from fractions import Fraction
+
+from flint import arb, ctx
+
+from residua.privacy.exact import probability, round_up
+from residua.privacy.gaussian_curve import epsilon_of
+from residua.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
+
+_DELTA = "give a small probability such as 1e-9"
+_STEPS = 200
+_SHRINK = (math.sqrt(5) - 1) / 2
+
+
+def pure_to_zcdp(guarantee: PureDP) -> ZCDP:
+    """Every `epsilon`-DP mechanism is `epsilon²/2`-zCDP.
+
+    Guarantee: never below `epsilon²/2`.
+
+    Reference: Bun and Steinke (2016), Proposition 1.4.
+
+    Example:
+        >>> pure_to_zcdp(PureDP(epsilon=1.0))
+        ZCDP(rho=0.5)
+    """
+    return ZCDP(round_up(Fraction(guarantee.epsilon) ** 2 / 2))
+
+
+def pure_to_approx(guarantee: PureDP, delta: float) -> ApproxDP:
+    """Every `epsilon`-DP mechanism is `(epsilon, delta)`-DP for every delta, by definition.
+
+    Guarantee: epsilon is unchanged.
+
+    Example:
+        >>> pure_to_approx(PureDP(epsilon=1.0), delta=1e-9)
+        ApproxDP(epsilon=1.0, delta=1e-09)
+    """
+    return ApproxDP(guarantee.epsilon, delta)
+
+
+def gdp_to_zcdp(guarantee: GDP) -> ZCDP:
+    """Every `mu`-GDP mechanism, Gaussian or not, is `mu²/2`-zCDP.
+
+    By Blackwell's theorem its outputs on two neighbours are a post-processing of N(0, 1) and N(mu, 1), and
+    post-processing does not raise the Rényi divergence, which between these two is `α mu²/2`.
+
+    Guarantee: never below `mu²/2`.
+
+    Reference: Dong, Roth and Su (2022), arXiv:1905.02383, Theorem 2.10 (Blackwell).
+
+    Example:
+        >>> gdp_to_zcdp(GDP(mu=1.0))
+        ZCDP(rho=0.5)
+    """
+    return ZCDP(round_up(Fraction(guarantee.mu) ** 2 / 2))
+
+
+def gdp_to_approx(guarantee: GDP, delta: float) -> ApproxDP:
+    """Every `mu`-GDP mechanism has the (epsilon, delta) curve of the Gaussian one, and the converse holds.
+
+    Guarantee: never below the true epsilon; where that is 0, the smallest positive float stands for it.
+
+    Raises:
+        PrivacyError: when delta does not lie strictly between 0 and 1.
+
+    Reference: Dong, Roth and Su (2022), arXiv:1905.02383, Corollary 2.13.
+
+    Example:
+        >>> gdp_to_approx(GDP(mu=1.0), delta=1e-6)
+        ApproxDP(epsilon=4.886554..., delta=1e-06)
+    """
+    return ApproxDP(max(epsilon_of(guarantee.mu, delta), math.ulp(0.0)), delta)
+
+
+def zcdp_to_approx_for_any_mechanism(guarantee: ZCDP, delta: float) -> ApproxDP:
+    """Every `rho`-zCDP mechanism is `(epsilon, delta)`-DP with the epsilon of its best Rényi order.
+
+    `epsilon = min over α > 1 of  α rho + (ln(1/delta) − ln α) / (α − 1) + ln(1 − 1/α)`, which is below the
+    familiar `rho + 2 √(rho ln(1/delta))`. It is above the exact Gaussian curve: for a Gaussian mechanism use
+    `ApproxDP.of_pcost`.
+
+    Guarantee: every α gives a true epsilon. The order is searched in floats and may be slightly off its best;
+    the epsilon at the order found is computed in ball arithmetic and rounded up.
+
+    Raises:
+        PrivacyError: when delta does not lie strictly between 0 and 1.
+
+    Reference: Canonne, Kamath and Steinke (2020), arXiv:2004.00010v4, Proposition 12.
+
+    Example:
+        >>> zcdp_to_approx_for_any_mechanism(ZCDP(rho=0.5), delta=1e-6)
+        ApproxDP(epsilon=5.2215..., delta=1e-06)
+    """
+    delta = probability("delta", delta, _DELTA)
+    excess = _best_order_minus_one(guarantee.rho, delta)
+    with ctx.workprec(256):
+        x, rho = arb(excess), arb(guarantee.rho)
+        order = 1 + x
+        epsilon = order * rho - (arb(delta).log() + x.log1p()) / x - (1 / x).log1p()
+        mantissa, exponent = epsilon.upper().man_exp()
+    upper = int(mantissa) * Fraction(2) ** int(exponent)
+    # Below 0 the bound holds at epsilon 0 as well, because delta falls as epsilon rises.
+    return ApproxDP(max(round_up(upper), math.ulp(0.0)), delta)
+
+
+def _best_order_minus_one(rho: float, delta: float) -> float:
+    """α − 1 that about minimises the epsilon above, by golden section on its logarithm."""
+
+    def epsilon(log_excess: float) -> float:
+        x = math.exp(log_excess)
+        return (1 + x) * rho - (math.log(delta) + math.log1p(x)) / x - math.log1p(1 / x)
+
+    # The familiar bound's order, 1 + √(ln(1/delta)/rho), lies near the best: search a factor e^20 around it.
+    centre = 0.5 * (math.log(-math.log(delta)) - math.log(rho))
+    low, high = max(centre - 20, -600.0), min(centre + 20, 600.0)
+    for _ in range(_STEPS):
+        left, right = high - _SHRINK * (high - low), low + _SHRINK * (high - low)
+        if epsilon(left) < epsilon(right):
+            high = right
+        else:
+            low = left
+    return math.exp((low + high) / 2)

@@ -1,0 +1,208 @@
+"""The four guarantees a budget or a claim can be stated in, one type each, and what each allows to be spent.
+
+The common measure is `pcost`, the largest diagonal entry of the privacy cost matrix of a linear Gaussian
+mechanism (DESIGN.md §1). `pcost_allowed` goes from a budget to it and rounds down; `of_pcost` goes from it to
+a claim and rounds up. So no claim is better than the truth, and what is spent never exceeds what was allowed.
+"""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol, Self, runtime_checkable
+
+from residua.errors import PrivacyError
+from residua.privacy.exact import Pcost, nonnegative, positive, probability, root_up, round_down, round_up
+from residua.privacy.gaussian_curve import delta_of, epsilon_of, mu_of
+
+
+@runtime_checkable
+class Guarantee(Protocol):
+    """What every guarantee can tell: how much a Gaussian mechanism may cost under it."""
+
+    def pcost_allowed(self) -> Fraction:
+        """The largest pcost whose Gaussian mechanism satisfies this guarantee, rounded down."""
+        ...
+
+
+@dataclass(frozen=True)
+class ZCDP:
+    """Zero-concentrated differential privacy, `rho`-zCDP.
+
+    Rényi divergence of order α between neighbouring outputs is at most `rho · α`, for every α > 1.
+    A Gaussian mechanism has exactly `rho = pcost / 2`.
+
+    Guarantee: `pcost_allowed` is exactly `2 rho`; `of_pcost` is the smallest float rho that is true.
+
+    Args:
+        rho: finite and above 0.
+
+    Raises:
+        PrivacyError: when rho is anything else.
+
+    Reference: Bun and Steinke (2016), Definition 1.1 and Proposition 1.6.
+
+    Example:
+        >>> ZCDP(rho=0.5).pcost_allowed()
+        Fraction(1, 1)
+        >>> ZCDP.of_pcost(0.25)
+        ZCDP(rho=0.125)
+    """
+
+    rho: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rho", positive("rho", self.rho, "give a budget such as ZCDP(rho=0.5)"))
+
+    def pcost_allowed(self) -> Fraction:
+        """The largest pcost that is `rho`-zCDP: exactly `2 rho`."""
+        return 2 * Fraction(self.rho)
+
+    @classmethod
+    def of_pcost(cls, pcost: Pcost) -> Self:
+        """The guarantee of a Gaussian mechanism with this pcost, rounded up."""
+        return cls(round_up(_spent(pcost) / 2))
+
+
+@dataclass(frozen=True)
+class GDP:
+    """Gaussian differential privacy, `mu`-GDP.
+
+    Telling neighbours apart is at least as hard as telling N(0, 1) from N(mu, 1).
+    A Gaussian mechanism has exactly `mu = √pcost`.
+
+    Guarantee: `pcost_allowed` is exactly `mu²`; `of_pcost` is the smallest float mu that is true.
+
+    Args:
+        mu: finite and above 0.
+
+    Raises:
+        PrivacyError: when mu is anything else.
+
+    Reference: Dong, Roth and Su (2022), arXiv:1905.02383, Definition 2.6 and Theorem 2.7.
+
+    Example:
+        >>> GDP(mu=0.5).pcost_allowed()
+        Fraction(1, 4)
+        >>> GDP.of_pcost(2)
+        GDP(mu=1.4142135623730951)
+    """
+
+    mu: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mu", positive("mu", self.mu, "give a budget such as GDP(mu=1.0)"))
+
+    def pcost_allowed(self) -> Fraction:
+        """The largest pcost that is `mu`-GDP: exactly `mu²`."""
+        return Fraction(self.mu) ** 2
+
+    @classmethod
+    def of_pcost(cls, pcost: Pcost) -> Self:
+        """The guarantee of a Gaussian mechanism with this pcost, rounded up."""
+        return cls(root_up(_spent(pcost)))
+
+
+@dataclass(frozen=True)
+class ApproxDP:
+    """Approximate differential privacy, `(epsilon, delta)`-DP.
+
+    `P(output in S) <= e^epsilon P'(output in S) + delta` for neighbours and every set S. The exact curve of a
+    Gaussian mechanism is `delta = Φ(mu/2 − epsilon/mu) − e^epsilon Φ(−mu/2 − epsilon/mu)` with `mu = √pcost`.
+
+    Guarantee: `pcost_allowed` is a float, at most the true value and within 1e-12 of it (relatively; it
+    is never more than 1e10); `of_pcost` is never below the true value.
+
+    Args:
+        epsilon: finite and above 0.
+        delta: strictly between 0 and 1; well below one over the number of people.
+
+    Raises:
+        PrivacyError: when epsilon or delta is anything else.
+
+    Reference: Balle and Wang (2018), Theorem 8.
+
+    Example:
+        >>> float(ApproxDP(epsilon=1.0, delta=1e-6).pcost_allowed())
+        0.0560289...
+        >>> ApproxDP.of_pcost(1, delta=1e-6)
+        ApproxDP(epsilon=4.886554..., delta=1e-06)
+        >>> ApproxDP.of_pcost(1, epsilon=1.0)
+        ApproxDP(epsilon=1.0, delta=0.126936...)
+    """
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        budget = "give a budget such as ApproxDP(epsilon=1.0, delta=1e-9)"
+        object.__setattr__(self, "epsilon", positive("epsilon", self.epsilon, budget))
+        object.__setattr__(self, "delta", probability("delta", self.delta, budget))
+
+    def pcost_allowed(self) -> Fraction:
+        """The largest pcost on the safe side of the exact Gaussian curve, rounded down to a float."""
+        pcost = round_down(Fraction(mu_of(self.epsilon, self.delta)) ** 2)
+        if pcost == 0:
+            raise PrivacyError(f"{self!r} allows a pcost too small for a float; give a larger epsilon or delta.")
+        return Fraction(pcost)
+
+    @classmethod
+    def of_pcost(cls, pcost: Pcost, *, delta: float | None = None, epsilon: float | None = None) -> Self:
+        """The guarantee of a Gaussian mechanism with this pcost at a given delta or epsilon, rounded up.
+
+        Where epsilon 0 is true already, the smallest positive float stands for it.
+        """
+        mu = root_up(_spent(pcost))
+        if delta is not None and epsilon is None:
+            return cls(max(epsilon_of(mu, delta), math.ulp(0.0)), delta)
+        if epsilon is not None and delta is None:
+            least = delta_of(mu, epsilon)
+            if least == 1:
+                raise PrivacyError(f"epsilon={epsilon!r} needs delta 1 at this pcost; give a larger epsilon.")
+            return cls(epsilon, least)
+        raise PrivacyError(
+            f"exactly one of delta and epsilon must be given, not delta={delta!r} and epsilon={epsilon!r}; "
+            "leave out the one you want to know."
+        )
+
+
+@dataclass(frozen=True)
+class PureDP:
+    """Pure differential privacy, `epsilon`-DP.
+
+    `P(output in S) <= e^epsilon P'(output in S)` for neighbours and every set S.
+
+    Guarantee: no Gaussian mechanism has it, and `pcost_allowed` says so.
+
+    Args:
+        epsilon: finite and above 0.
+
+    Raises:
+        PrivacyError: when epsilon is anything else.
+
+    Reference: Dwork, McSherry, Nissim and Smith (2006).
+
+    Example:
+        >>> PureDP(epsilon=1.0)
+        PureDP(epsilon=1.0)
+    """
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(
+            self, "epsilon", positive("epsilon", self.epsilon, "give a budget such as PureDP(epsilon=1.0)")
+        )
+
+    def pcost_allowed(self) -> Fraction:
+        """Raises PrivacyError: Gaussian noise is unbounded in privacy loss, whatever its scale."""
+        raise PrivacyError(
+            f"{self!r} cannot be met by Gaussian noise at any scale; "
+            "ask for ZCDP, GDP or ApproxDP, or for a Laplace plan."
+        )
+
+
+def _spent(pcost: Pcost) -> Fraction:
+    exact = nonnegative("pcost", pcost, "give the largest diagonal entry of a privacy cost matrix")
+    if exact == 0:
+        raise PrivacyError("pcost must be above 0, not 0, to need a guarantee; a mechanism without cost tells nothing.")
+    return exact
