@@ -120,6 +120,17 @@ def test_claims_grow_with_pcost(pcost: float, factor: float) -> None:
     assert ApproxDP.of_pcost(pcost, delta=1e-9).epsilon <= ApproxDP.of_pcost(more, delta=1e-9).epsilon
 
 
+@settings(max_examples=40, deadline=None)
+@given(st.builds(Fraction, st.integers(1, 10**9), st.integers(1, 10**9)))
+def test_approx_dp_claims_are_true_in_the_far_tail(pcost: Fraction) -> None:
+    """At epsilon = 20 mu + pcost/2 the last bit of mu moves delta by hundreds of its own."""
+    epsilon = 20 * math.sqrt(pcost) + float(pcost) / 2
+    with mpmath.workdps(100):
+        m, e = mpmath.sqrt(mpmath.mpf(pcost.numerator) / pcost.denominator), mpmath.mpf(epsilon)
+        true = mpmath.ncdf(m / 2 - e / m) - mpmath.exp(e) * mpmath.ncdf(-m / 2 - e / m)
+        assert ApproxDP.of_pcost(pcost, epsilon=epsilon).delta >= true
+
+
 def test_an_epsilon_of_zero_is_claimed_as_the_smallest_float() -> None:
     assert ApproxDP.of_pcost(1e-20, delta=0.1) == ApproxDP(math.ulp(0.0), 0.1)
 
@@ -168,3 +179,4 @@ def test_rounding_at_the_ends_of_the_floats() -> None:
     assert round_up(Fraction(1, 10**400)) == math.ulp(0.0)
     assert round_down(Fraction(1, 10**400)) == 0.0
     assert root_up(Fraction(0)) == 0.0
+    assert root_up(9 + Fraction(1, 2**400)) == math.nextafter(3.0, 4.0)

@@ -56,11 +56,10 @@ def refine(tail: Tail, scale: Fraction, word: int, entropy: Entropy) -> int:
     Raises:
         PrivacyError: 64 words did not suffice. With random bits the chance is below 2⁻³⁹⁰⁰.
     """
-    s = arb(fmpq(scale.numerator, scale.denominator))
     v, bits = word >> 1, 64
     while bits < 64 * MOST_WORDS:
         with precision(bits + _GUARD_BITS):
-            unit = arb(2) ** -bits
+            s, unit = arb(fmpq(scale.numerator, scale.denominator)), arb(2) ** -bits
             far = _nearest(s * tail.quantile(v * unit)) if v else None
             near = _nearest(s * tail.quantile((v + 1) * unit)) if far is not None else None
         if far is not None and far == near:

@@ -20,6 +20,9 @@ Floats = NDArray[np.float64]
 Loss = Callable[[Floats], float]
 Gradient = Callable[[Floats], Floats]
 _MOST_CUTS = 60
+# A marginal without weight would get boundless variance, and a cut there would be all rounding error.
+_LEAST_SHARE = 1e-12
+_ROUNDING = 2.0**-48
 
 
 def least_loss(
@@ -32,7 +35,8 @@ def least_loss(
     progress: Progress | None = None,
 ) -> Solution:
     """Least `loss(variances)`; `start` holds the query weights whose best response is the first point."""
-    noise, variances, _ = response.respond(start)
+    anchor = point = _lifted(start)  # the weights of the best and of the current point
+    noise, variances, _ = response.respond(point)
     best_noise, achieved, bound = noise, np.inf, -np.inf
     constants = np.empty(0)
     slopes = np.empty((0, len(start)))
@@ -41,12 +45,14 @@ def least_loss(
     for iteration in range(1, limit + 1):
         value, slope = _checked(loss, gradient, variances)
         if value < achieved:
-            best_noise, achieved = noise, value
-        constants = np.append(constants, value - float(slope @ variances))
+            best_noise, achieved, anchor = noise, value, point
+        tangent = float(slope @ variances)
+        # Rounded down, so that no rounding error can lift the bound above the truth.
+        constants = np.append(constants, value - tangent - _ROUNDING * (abs(value) + tangent))
         slopes = np.vstack([slopes, slope])
         alpha = _maximise(response, constants, slopes, np.append(0.5 * alpha, 1.0 - 0.5 * alpha.sum()))
         candidate = alpha @ slopes
-        noise, variances, least = response.respond(candidate)
+        least = response.value(candidate)
         if float(alpha @ constants) + least > bound:
             bound, weights = float(alpha @ constants) + least, candidate
         if progress:
@@ -56,7 +62,25 @@ def least_loss(
         if len(constants) >= _MOST_CUTS:  # keep the cuts that carry weight
             keep = np.sort(np.argsort(alpha)[-_MOST_CUTS // 2 :])
             constants, slopes, alpha = constants[keep], slopes[keep], alpha[keep]
+        point, noise, variances = _next_point(response, loss, candidate, anchor)
     return Solution(best_noise, achieved, bound, iteration, weights)
+
+
+def _lifted(weights: Floats) -> Floats:
+    return np.maximum(weights / weights.max(), _LEAST_SHARE)
+
+
+def _next_point(response: Response, loss: Loss, candidate: Floats, anchor: Floats) -> tuple[Floats, Floats, Floats]:
+    """The response to these weights, or, where the loss overflows, to weights nearer to the best ones so far."""
+    point = _lifted(candidate)
+    noise, variances, _ = response.respond(point)
+    with np.errstate(over="ignore"):
+        for _ in range(60):
+            if np.isfinite(float(loss(variances.copy()))):
+                break
+            point = np.sqrt(point * anchor)
+            noise, variances, _ = response.respond(point)
+    return point, noise, variances
 
 
 def _checked(loss: Loss, gradient: Gradient, variances: Floats) -> tuple[float, Floats]:
@@ -83,7 +107,8 @@ def _maximise(response: Response, constants: Floats, slopes: Floats, start: Floa
 
     def negative(alpha: Floats) -> tuple[float, Floats]:
         alpha = np.maximum(alpha, 0.0)
-        _, variances, least = response.respond(alpha @ slopes)
+        weights = alpha @ slopes
+        _, variances, least = response.respond(np.maximum(weights, weights.max() * _LEAST_SHARE))
         return -(float(alpha @ constants) + least) / unit, -(constants + slopes @ variances) / unit
 
     found: Any = minimize(  # type: ignore[call-overload]  # the stubs lack (value, gradient) with constraints

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from residua.linalg.lattice import Lattice
 
 Floats = NDArray[np.float64]
-MOST_ENUMERATED = 20  # attributes: 2^20 patterns of agreement
+MOST_ENUMERATED = 16  # attributes: 2^16 patterns of agreement
 
 
 def replacement_cost(lattice: Lattice, sizes: NDArray[np.int64], precisions: Floats) -> tuple[float, bool]:
     """The largest cost over all pairs of cells, and whether it is exact.
 
-    Exact up to 20 attributes, by trying all patterns of agreement. Beyond, a safe bound: each residual's own worst
+    Exact up to 16 attributes, by trying all patterns of agreement. Beyond, a safe bound: each residual's own worst
     pattern, `2 τ_S κ_S (1 + max_{i∈S} 1/(n_i − 1))` for S ≠ ∅ (the total does not change).
     """
     inverse = 1.0 / sizes

@@ -1,0 +1,118 @@
+"""The verifier: what measuring these blocks costs, exactly, from the blocks alone.
+
+Small and trusted: planners may be wrong about accuracy, but nothing is measured that this file has not priced. It
+uses whole numbers and fractions only, and rounds every step up.
+
+Each column of `t · Ĉ_S` has squared norm `t² Π_{i∈S} n_i (n_i − 1)`, whatever the cell, so that block S adds
+`t² Π n_i (n_i − 1) / s²` to every diagonal entry of the privacy cost matrix.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from residua.errors import VerificationError
+from residua.plan.blocks import LARGEST_SCALE, SMALLEST_SCALE, ResidualBlocks
+from residua.plan.replacement import MOST_ENUMERATED
+from residua.privacy import Guarantee, ReplaceOne, Unit
+
+_POINT = 2**200  # fixed point: a cost is a whole number of 2^-200, rounded up
+_FEWEST_RECORDS = 2**31
+_WORD = 2**62
+
+
+def verified_cost(blocks: ResidualBlocks, guarantee: Guarantee | None, unit: Unit) -> Fraction:
+    """The privacy cost of measuring these blocks, for this unit of protection, never less than the truth.
+
+    Guarantee: measuring the blocks is within `guarantee` for `unit`, or VerificationError is raised.
+
+    Raises:
+        VerificationError: dearer than promised, not integer, noise outside the exact samplers' range, or numbers
+            that could overflow 64 bits.
+    """
+    _check_form(blocks)
+    sizes = [int(n) for n in blocks.sizes]
+    rows = list(blocks.lattice)
+    members = [rows[number] for number in blocks.measured.tolist()]
+    precisions = _precisions(blocks, members, sizes)
+    point = sum(_shrunk(precision, row, sizes) for precision, row in zip(precisions, members, strict=True))
+    replaced = _replacement(precisions, members, sizes) if isinstance(unit, ReplaceOne) else None
+    cost = unit.scaled(Fraction(point, _POINT), replaced)
+    if guarantee is None:
+        raise VerificationError("the plan promises no guarantee; plan again.")
+    if cost > guarantee.pcost_allowed():
+        raise VerificationError(
+            f"what would be measured costs {float(cost):.6g}, more than {guarantee!r} allows; the plan was altered, "
+            "plan again. Nothing was spent."
+        )
+    return cost
+
+
+def most_records(blocks: ResidualBlocks) -> int:
+    """How many records may be counted before a measurement could leave 64 bits."""
+    largest = max(int(t) * math.prod(int(n) for n in group) for t, group in _extents(blocks))
+    return (_WORD - 2**50) // largest
+
+
+def _check_form(blocks: ResidualBlocks) -> None:
+    count = len(blocks.measured)
+    if not count or blocks.grids.shape != (count,) or blocks.scales.shape != (count,):
+        raise VerificationError("the blocks are incomplete; each needs a set, a grid factor and a noise scale.")
+    if not np.issubdtype(blocks.grids.dtype, np.integer) or (blocks.grids < 1).any():
+        raise VerificationError("a grid factor is not a positive whole number; only integers are measured.")
+    if (np.diff(blocks.measured) <= 0).any() or not 0 <= blocks.measured[0] <= blocks.measured[-1] < len(
+        blocks.lattice
+    ):
+        raise VerificationError("a set is measured twice or does not exist; list each once, in order.")
+    if not ((blocks.scales >= SMALLEST_SCALE) & (blocks.scales <= LARGEST_SCALE)).all():  # also refuses NaN
+        raise VerificationError("a noise scale is outside 1/2 to 2^40; noise cannot be sampled exactly there.")
+    if most_records(blocks) < _FEWEST_RECORDS:
+        raise VerificationError("a measured table is so large that its numbers could overflow; leave it out.")
+
+
+def _extents(blocks: ResidualBlocks) -> list[tuple[int, tuple[int, ...]]]:
+    """For each shape, its largest grid factor."""
+    grids = np.zeros(len(blocks.lattice), dtype=np.int64)
+    grids[blocks.measured] = blocks.grids
+    return [(int(grids[group.numbers].max()), group.shape) for group in blocks.layout]
+
+
+def _precisions(blocks: ResidualBlocks, members: list[tuple[int, ...]], sizes: list[int]) -> list[int]:
+    """`τ_S = (t Π n_i)² / s²` in fixed point, rounded up."""
+    found = []
+    for row, t, s in zip(members, blocks.grids.tolist(), blocks.scales.tolist(), strict=True):
+        numerator, denominator = s.as_integer_ratio()
+        unit = t * math.prod(sizes[i] for i in row) * denominator
+        found.append(-(-unit * unit * _POINT // (numerator * numerator)))
+    return found
+
+
+def _shrunk(precision: int, row: tuple[int, ...], sizes: list[int]) -> int:
+    """`τ · Π_{i∈row}(1 − 1/n_i)` in fixed point, rounded up."""
+    return -(-precision * math.prod(sizes[i] - 1 for i in row) // math.prod(sizes[i] for i in row))
+
+
+def _replacement(precisions: list[int], members: list[tuple[int, ...]], sizes: list[int]) -> Fraction:
+    """`max_E 2 Σ_S τ_S (κ_S − c_S(E))`: each coefficient is non-negative, so rounding τ up rounds the cost up.
+
+    With too many attributes to try all patterns E, each block's own worst: `κ_S − c_S ≤ κ_S · n/(n − 1)` with n the
+    fewest values of an attribute of S, which is κ without that attribute.
+    """
+    used = sorted({i for row in members for i in row if sizes[i] > 1})
+    if len(used) > MOST_ENUMERATED:
+        without = [tuple(sorted(row, key=lambda i: sizes[i])[1:]) for row in members]
+        pairs = zip(precisions, members, without, strict=True)
+        return Fraction(2 * sum(_shrunk(tau, rest, sizes) for tau, row, rest in pairs if row), _POINT)
+    shared: NDArray[np.object_] = np.zeros((2,) * len(used), dtype=object)
+    for precision, row in zip(precisions, members, strict=True):
+        if all(sizes[i] > 1 for i in row):
+            shared[tuple(int(i in row) for i in used)] += precision
+    for axis, i in enumerate(used):  # everything is multiplied by n_i to stay whole
+        without, with_i = np.take(shared, 0, axis=axis), np.take(shared, 1, axis=axis)
+        shared = np.stack([without * sizes[i] - with_i, without * sizes[i] + with_i * (sizes[i] - 1)], axis=axis)
+    everything = shared[(1,) * len(used)]  # cells that agree on all: the diagonal itself
+    return Fraction(2 * (everything - shared.min()), math.prod(sizes[i] for i in used) * _POINT)

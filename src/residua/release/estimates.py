@@ -1,0 +1,101 @@
+"""From integer measurements back to marginals: the unique unbiased linear estimate, all tables consistent.
+
+With `z = y / (t Π n_i)` the estimate of marginal A is the table whose centred part is that of z_A and whose margins
+are the estimates of A's facets: `x ← x + (margin − Σ x)/n_i` along each axis in turn. This equals
+`Σ_{S⊆A} spread(C_S z_S) / Π_{i∈A∖S} n_i` with k passes instead of 2^k.
+
+Reference: residual-planner, Algorithm 2 and Theorem 4.7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from residua.linalg.layout import Group, Layout, batches, layout_of
+from residua.linalg.tables import facets_of, fit_margins
+from residua.plan.blocks import ResidualBlocks
+
+Floats = NDArray[np.float64]
+_BATCH_CELLS = 4_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Estimator:
+    """Reads marginals off integer measurements.
+
+    Args:
+        blocks: what was measured, and on which grid.
+        measurements: the noisy integers in the order of `blocks.layout`, (cells,).
+    """
+
+    blocks: ResidualBlocks
+    measurements: NDArray[np.int64]
+
+    @cached_property
+    def layout(self) -> Layout:
+        """All sets of the family, measured or not."""
+        return layout_of(self.blocks.lattice, self.blocks.sizes)
+
+    @cached_property
+    def _units(self) -> Floats:
+        """`t Π n_i` of each set; NaN where a residual is neither measured nor empty, so that it shows."""
+        lattice = self.blocks.lattice
+        units = np.where(lattice.products(1.0 - 1.0 / self.blocks.sizes) > 0, np.nan, 1.0)
+        units[self.blocks.measured] = self.blocks.units
+        return units
+
+    def marginal(self, members: tuple[int, ...]) -> Floats:
+        """The estimate of one marginal, (n_1, …, n_k), attributes in the domain's order."""
+        known: dict[tuple[int, ...], Floats] = {}
+        for size in range(len(members) + 1):
+            for subset in combinations(members, size):
+                number = self.blocks.lattice.find(np.array(subset, dtype=np.int32).reshape(1, -1))
+                table = self._raw(number, tuple(int(self.blocks.sizes[i]) for i in subset))
+                margins = [known[subset[:j] + subset[j + 1 :]].ravel() for j in range(size)]
+                starts = np.cumsum([0, *(margin.size for margin in margins[:-1])]).reshape(1, -1)
+                if size:
+                    fit_margins(table, np.concatenate(margins), starts[:, :size])
+                known[subset] = table[0]
+        return known[members]
+
+    def all_marginals(self) -> Iterator[tuple[Group, slice, Floats]]:
+        """All marginals of the family, smallest first, in batches: (group, which of its tables, estimates).
+
+        The estimates are (tables, n_1, …, n_k) and may be overwritten once the next batch is asked for.
+        """
+        lower, base = np.empty(0), 0
+        for size in range(len(self.blocks.lattice.levels)):
+            groups = [group for group in self.layout if len(group.shape) == size]
+            start, stop = groups[0].start, groups[-1].stop
+            last = size == len(self.blocks.lattice.levels) - 1
+            kept = np.empty(0 if last else stop - start)
+            for group in groups:
+                facets = facets_of(group, self.layout) - base
+                for part in batches(len(group.numbers), group.cells, _BATCH_CELLS):
+                    tables = self._raw(group.numbers[part], group.shape)
+                    if size:
+                        fit_margins(tables, lower, np.ascontiguousarray(facets[part]))
+                    if not last:
+                        at = group.start - start + group.cells * part.start
+                        kept[at : at + tables.size] = tables.ravel()
+                    yield group, part, tables
+            lower, base = kept, start
+
+    def _raw(self, numbers: NDArray[np.int64], shape: tuple[int, ...]) -> Floats:
+        """`z = y / (t Π n_i)` for tables of one shape, (tables, n_1, …, n_k)."""
+        cells = int(np.prod(shape, dtype=np.int64))
+        starts = self.blocks.layout.starts[numbers]
+        tables = np.zeros((len(numbers), cells))
+        measured = np.flatnonzero(starts >= 0)
+        if len(measured) == len(numbers) and (np.diff(starts) == cells).all():
+            tables[:] = self.measurements[starts[0] : starts[0] + cells * len(numbers)].reshape(-1, cells)
+        elif len(measured):
+            tables[measured] = self.measurements[starts[measured, None] + np.arange(cells)]
+        tables /= self._units[numbers, None]
+        return tables.reshape(len(numbers), *shape)

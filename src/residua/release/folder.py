@@ -1,0 +1,147 @@
+"""A saved release: a folder that is whole or absent, states its privacy, and notices when it was changed.
+
+release.json       kind, version, receipt, and the digest of every other file
+plan.json          the plan as it was made
+measurements.npy   the noisy integers (64-bit, no pickle)
+blocks.npz         sets measured, grid factors, noise scales
+codebook.toml      the domain: attributes, labels, policies
+PRIVACY.md         the privacy statement, for people
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import tomli_w
+from numpy.typing import NDArray
+
+from residua.domain import settings_of_domain
+from residua.errors import FileError
+from residua.files import read_document, sync_folder, write_document
+from residua.plan.blocks import ResidualBlocks
+from residua.plan.residual import ResidualPlan
+from residua.plan.storage import load_plan, save_plan
+from residua.release.release import Release
+from residua.release.statement import privacy_statement
+
+KIND, VERSION = "residua release", 1
+_FILES = ("plan.json", "measurements.npy", "blocks.npz", "codebook.toml", "PRIVACY.md")
+_SPARE = "spare"
+
+
+@dataclass(frozen=True)
+class Reserved:
+    """Room on the disk for a release that is yet to be measured."""
+
+    final: Path
+    partial: Path
+
+    def commit(self, release: Release) -> None:
+        """Writes the measurements into the room reserved for them and lets the folder appear under its name."""
+        try:
+            with (self.partial / "measurements.npy").open("r+b") as file:
+                _write_array(file, release.measurements)
+                file.truncate()
+                file.flush()
+                os.fsync(file.fileno())
+            (self.partial / _SPARE).unlink()  # room for the last two files
+            _write(self.partial / "PRIVACY.md", privacy_statement(release).encode())
+            digests = {name: _digest(self.partial / name) for name in _FILES}
+            body = {"receipt": dict(release.receipt), "files": digests}
+            write_document(self.partial / "release.json", KIND, VERSION, body)
+            sync_folder(self.partial)
+            self.partial.rename(self.final)
+            sync_folder(self.final.parent)
+        except OSError as problem:
+            raise FileError(f"cannot write the release {str(self.final)!r}: {problem.strerror or problem}.") from None
+
+
+@contextlib.contextmanager
+def reserve(path: Path, plan: ResidualPlan, blocks: ResidualBlocks) -> Iterator[Reserved]:
+    """Makes sure, before anything is spent, that a release can be written: its name is free and there is room.
+
+    Raises:
+        FileError: the folder exists, cannot be made, or the disk is too full. Nothing was spent.
+    """
+    path = path.absolute()
+    if path.exists():
+        raise FileError(f"out={str(path)!r} exists already; choose another folder, a release is never overwritten.")
+    if not path.parent.is_dir():
+        raise FileError(f"the folder {str(path.parent)!r} does not exist; make it first.")
+    try:
+        partial = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.partial-"))
+    except OSError as problem:
+        raise FileError(f"cannot write in {str(path.parent)!r}: {problem.strerror}.") from None
+    try:
+        partial.chmod(0o755)
+        try:
+            _prepare(partial, plan, blocks)
+        except OSError as problem:
+            raise FileError(
+                f"no room for the release in {str(path.parent)!r}: {problem.strerror or problem}. Nothing was spent."
+            ) from None
+        yield Reserved(path, partial)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def load_release(path: Path) -> Release:
+    """Reads a saved release, refusing one that was changed."""
+    if not path.is_dir():
+        raise FileError(f"there is no release folder {str(path)!r}.")
+    body = read_document(path / "release.json", KIND, VERSION)
+    for name in _FILES:
+        try:
+            found = _digest(path / name)
+        except OSError as problem:
+            raise FileError(f"the release {str(path)!r} lacks {name!r}: {problem.strerror}.") from None
+        if found != body["files"].get(name):
+            raise FileError(f"{name!r} in {str(path)!r} was changed after it was written; do not trust the release.")
+    plan = load_plan(path / "plan.json")
+    try:
+        measurements: NDArray[np.int64] = np.load(path / "measurements.npy", mmap_mode="r", allow_pickle=False)
+        with np.load(path / "blocks.npz", allow_pickle=False) as arrays:
+            blocks = ResidualBlocks(
+                plan.lattice, plan.domain.sizes, arrays["measured"], arrays["grids"], arrays["scales"]
+            )
+    except (ValueError, KeyError, OSError) as problem:
+        raise FileError(f"the release {str(path)!r} is damaged ({problem}).") from None
+    return Release(plan, blocks, measurements, body["receipt"])
+
+
+def _prepare(folder: Path, plan: ResidualPlan, blocks: ResidualBlocks) -> None:
+    """Everything that is known before measuring, and as many bytes on the disk as the rest will need."""
+    save_plan(plan, folder / "plan.json")
+    _write(folder / "codebook.toml", tomli_w.dumps({"domain": settings_of_domain(plan.domain)}).encode())
+    arrays = io.BytesIO()
+    np.savez(arrays, measured=blocks.measured, grids=blocks.grids, scales=blocks.scales)
+    _write(folder / "blocks.npz", arrays.getvalue())
+    with (folder / "measurements.npy").open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, 8 * blocks.layout.cells + 4096)
+    with (folder / _SPARE).open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, 2**18)
+
+
+def _write_array(file: io.BufferedRandom, array: NDArray[np.int64]) -> None:
+    np.lib.format.write_array(file, np.ascontiguousarray(array), allow_pickle=False)
+
+
+def _write(path: Path, content: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
