@@ -7,6 +7,7 @@ Declare a domain, ask a workload, plan the best noise for a budget or for accura
 
 from residua.domain import Anonymous, Bins, Categories, Domain, Integers
 from residua.errors import GapWarning, ResiduaError
+from residua.measure import Ledger, measure
 from residua.plan import (
     ConvexLoss,
     MaxVariance,
@@ -21,6 +22,8 @@ from residua.plan import (
     top_up,
 )
 from residua.privacy import GDP, ZCDP, AddRemove, ApproxDP, PureDP, ReplaceOne
+from residua.release import Release, Table
+from residua.source import Source
 from residua.workload import marginals
 
 __version__ = "0.1.0"
@@ -37,17 +40,22 @@ __all__ = [
     "Domain",
     "GapWarning",
     "Integers",
+    "Ledger",
     "MaxVariance",
     "PNormVariance",
     "Plan",
     "PureDP",
+    "Release",
     "ReplaceOne",
     "ResiduaError",
+    "Source",
     "Stakeholders",
+    "Table",
     "TotalVariance",
     "common",
     "independent",
     "marginals",
+    "measure",
     "plan",
     "residual",
     "top_up",

@@ -217,9 +217,11 @@ def test_nearly_all_draws_are_decided_by_floats(
 @SAMPLERS
 @pytest.mark.parametrize(
     "scale",
-    [0, 0.0, 0.49, -1, -1000.0, 1e-11, float("nan"), float("inf"), -float("inf"), 2**41, 2.0**40 + 1, 2**70]
-    + [Fraction(1, 3), Fraction(2**41 + 1, 2), True, "3", None, 3j, np.longdouble(3), [2, float("nan")]]
-    + [[Fraction(1), float("nan")], [Fraction(1), "x"], [[1], [1, 2]], np.array([3.0, 0.0])],
+    [
+        *(0, 0.0, 0.49, -1, -1000.0, 1e-11, float("nan"), float("inf"), -float("inf"), 2**41, 2.0**40 + 1, 2**70),
+        *(Fraction(1, 3), Fraction(2**41 + 1, 2), True, "3", None, 3j, np.longdouble(3)),
+        *([2, float("nan")], [Fraction(1), float("nan")], [Fraction(1), "x"], [[1], [1, 2]], np.array([3.0, 0.0])),
+    ],
 )
 def test_a_scale_that_means_nothing_is_refused(sampler: Callable[..., NDArray[np.int64]], scale: object) -> None:
     """A scale that is tiny, negative, infinite or NaN is refused: it never means no noise."""

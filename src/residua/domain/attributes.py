@@ -197,13 +197,15 @@ class Bins(Attribute):
                 raise DomainError(
                     f"edges {left:g}, {right:g} are not in increasing order; sort them and list each once."
                 )
-        if isinstance(self.bin_labels, str):
-            raise DomainError("labels must be a list with one label for each bin.")
+        if isinstance(self.bin_labels, str) or not isinstance(self.bin_labels, Sequence):
+            raise DomainError(f"labels={self.bin_labels!r} is not a list; give one label for each bin.")
         labels = tuple(self.bin_labels) or _interval_labels(edges)
-        if len(labels) != len(edges) - 1 or len(set(labels)) != len(labels):
-            raise DomainError(f"{len(edges) - 1} bins need as many different labels, not {len(set(labels))}.")
         if not all(isinstance(label, str) for label in labels):
             raise DomainError("labels of bins must be text; quote them.")
+        if len(labels) != len(edges) - 1 or len(set(labels)) != len(labels):
+            raise DomainError(f"{len(edges) - 1} bins need as many different labels, not {len(set(labels))}.")
+        if OTHER in labels and self.has_other:
+            raise DomainError(f"label {OTHER!r} is the name of the cell for other values; rename it.")
         object.__setattr__(self, "edges", edges)
         object.__setattr__(self, "bin_labels", labels)
 
@@ -217,6 +219,8 @@ class Bins(Attribute):
         missing: Policy = "error",
     ) -> Bins:
         """Bins from (lower, upper) pairs, which must touch and not overlap."""
+        if isinstance(intervals, str) or not isinstance(intervals, Sequence):
+            raise DomainError(f"intervals={intervals!r} is not a list; give (lower, upper) pairs.")
         pairs = [_numbers("intervals", pair) for pair in intervals]
         for pair in pairs:
             if len(pair) != 2:
@@ -229,6 +233,8 @@ class Bins(Attribute):
             if lower > upper:
                 raise DomainError(f"no bin covers {upper:g} to {lower:g}; declare one, or let the bins touch.")
         edges = (*(pair[0] for pair in pairs), *(pair[1] for pair in pairs[-1:]))
+        if isinstance(labels, str) or not isinstance(labels, Sequence):
+            raise DomainError(f"labels={labels!r} is not a list; give one label for each bin.")
         return cls(edges, tuple(labels), unknown=unknown, missing=missing)
 
     @property

@@ -60,6 +60,8 @@ class Domain:
             >>> Domain.of_sizes({"a": 10, "b": 3}).names
             ('a', 'b')
         """
+        if not isinstance(sizes, Mapping | Sequence | np.ndarray) or isinstance(sizes, str):
+            raise DomainError(f"sizes={sizes!r} is not a list of sizes; pass {{name: size}} or [size, …].")
         named = sizes if isinstance(sizes, Mapping) else {f"a{i}": size for i, size in enumerate(sizes)}
         return cls(
             {name: Anonymous(int(size) if isinstance(size, np.integer) else size) for name, size in named.items()}
@@ -109,9 +111,12 @@ class Domain:
         """Where each of these attributes stands, in the order given."""
         if isinstance(names, str):
             raise DomainError(f"{names!r} is a name, not a set of attributes; write ({names!r},).")
+        if not isinstance(names, Iterable):
+            raise DomainError(f"{names!r} is not a set of attributes; list their names.")
+        names = tuple(names)
         positions = tuple(self.position(name) for name in names)
         if len(set(positions)) < len(positions):
-            raise DomainError(f"attribute set {tuple(names)!r} names an attribute twice; name each once.")
+            raise DomainError(f"attribute set {names!r} names an attribute twice; name each once.")
         return positions
 
     def cells(self, names: Iterable[str]) -> int:

@@ -15,10 +15,10 @@ from residua.errors import DomainError, FileError
 from residua.files import write_atomically
 
 _READERS: dict[frozenset[str], Callable[..., Attribute]] = {
-    frozenset({"values"}): lambda values, **policy: Categories(tuple(values), **policy),
+    frozenset({"values"}): lambda values, **policy: Categories(values, **policy),
     frozenset({"low", "high"}): lambda low, high, **policy: Integers(low, high, **policy),
-    frozenset({"edges"}): lambda edges, **policy: Bins(tuple(edges), **policy),
-    frozenset({"edges", "labels"}): lambda edges, labels, **policy: Bins(tuple(edges), tuple(labels), **policy),
+    frozenset({"edges"}): lambda edges, **policy: Bins(edges, **policy),
+    frozenset({"edges", "labels"}): lambda edges, labels, **policy: Bins(edges, labels, **policy),
     frozenset({"intervals"}): lambda intervals, **policy: Bins.of_intervals(intervals, **policy),
     frozenset({"intervals", "labels"}): lambda intervals, labels, **policy: Bins.of_intervals(
         intervals, labels, **policy

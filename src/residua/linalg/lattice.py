@@ -141,6 +141,8 @@ class Lattice:
 
 def closure(families: Sequence[Rows], attributes: int) -> Lattice:
     """The smallest downward-closed family that holds all these sets (each array holds sets of one size)."""
+    # A level without sets would be one nobody can descend to.
+    families = [rows for rows in families if len(rows)]
     largest = max((rows.shape[1] for rows in families), default=0)
     by_size: list[list[Rows]] = [[] for _ in range(largest + 1)]
     for rows in families:

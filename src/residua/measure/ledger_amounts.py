@@ -61,5 +61,5 @@ def _told(budget: Guarantee, pcost: Fraction, rounding: str) -> str:
     elif isinstance(budget, ApproxDP):
         name, end = "epsilon", f" at delta {budget.delta:g}"
         value = ApproxDP.of_pcost(pcost, delta=budget.delta).epsilon if pcost else 0.0
-    digits = float(Context(prec=5, rounding=rounding).create_decimal(Decimal(value)))
+    digits = float(Context(prec=5, rounding=rounding).create_decimal(Decimal(repr(value))))
     return f"{name} {digits:.5g}{end}"

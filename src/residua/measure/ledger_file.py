@@ -79,18 +79,19 @@ def locked(path: Path, *, write: bool = False) -> Iterator[int]:
 
 def read_file(handle: int, path: Path) -> bytes:
     """All bytes of a ledger; refuses early what does not begin like one, for it may be huge."""
+    content = bytearray()
     try:
-        if os.pread(handle, len(OPENING), 0) != OPENING:
-            raise FileError(f"{str(path)!r} is not a ledger of residua, or its first line is damaged.")
-        parts, size = [], 0
-        while part := os.pread(handle, 1 << 20, size):
-            parts.append(part)
-            size += len(part)
+        while part := os.pread(handle, 1 << 20, len(content)):
+            content += part
+            if not content.startswith(OPENING):
+                break
     except OSError as problem:
-        if isinstance(problem, FileError):
-            raise
         raise FileError(f"cannot read the ledger {str(path)!r}: {problem.strerror}.") from None
-    return b"".join(parts)
+    if not content.startswith(OPENING):
+        raise FileError(
+            f"{str(path)!r} is not a ledger, or its first line is damaged; give the right path, or restore it."
+        )
+    return bytes(content)
 
 
 def append(handle: int, path: Path, line: bytes, *, kept: int, ended: bool) -> None:
@@ -103,9 +104,10 @@ def append(handle: int, path: Path, line: bytes, *, kept: int, ended: bool) -> N
         sync_folder(path.parent)  # whoever gave the file its name may have died before the name was on disk
         os.ftruncate(handle, kept)
         start = kept
-        if not ended:
-            os.fsync(handle)  # the record must be on disk before the newline that says so
-            start += _write(handle, b"\n", kept)
+        if not ended:  # the record must be on disk before its newline, and that before the next record
+            os.fsync(handle)
+            start += _write(handle, b"\n", start)
+            os.fsync(handle)
         start += _write(handle, line, start)
         os.fsync(handle)
         _write(handle, b"\n", start)

@@ -156,7 +156,7 @@ def read_contents(content: bytes, name: str) -> Contents:
         return _chained([json.loads(line) for line in lines], [_digest(line) for line in lines], kept, ended)
     except _BrokenError as broken:
         raise LedgerError(f"{name} was changed after it was written ({broken}); {_RESTORE}.") from None
-    except (KeyError, TypeError, ValueError, ArithmeticError, ResiduaError) as problem:
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, ResiduaError) as problem:
         raise LedgerError(
             f"{name} holds a line that no ledger has ({type(problem).__name__}: {problem}); {_RESTORE}."
         ) from None

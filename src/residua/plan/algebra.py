@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from residua.errors import PlanError
 from residua.linalg.lattice import Lattice, closure
 from residua.plan.residual import ResidualPlan
+from residua.plan.response import ResidualCoefficients
 from residua.privacy import GDP, ZCDP, ApproxDP, Guarantee
 from residua.workload import Marginals, renumber
 
@@ -57,6 +58,8 @@ def common(plans: Sequence[ResidualPlan]) -> ResidualPlan:
         >>> round(rs.common([one, two]).pcost, 4)  # half the budget can be spent before choosing
         0.505
     """
+    if isinstance(plans, ResidualPlan):
+        raise PlanError("plans is one plan; give a list of plans, such as [p, q].")
     if not plans:
         raise PlanError("plans is empty; give at least one plan.")
     lattice, precisions = _aligned(list(plans))
@@ -144,14 +147,16 @@ def _made(
 
 
 def _trimmed(like: ResidualPlan, lattice: Lattice, precisions: Floats) -> tuple[Lattice, Floats]:
-    """Without the sets that nothing is measured on, nor on any superset."""
-    cost = like.coefficients.cost if lattice is like.lattice else lattice.products(1.0 - 1.0 / like.domain.sizes)
-    kept = (precisions > 0) | (cost == 0)
+    """Without the sets that are neither measured nor answered, nor have a superset that is."""
+    coefficients = like.coefficients if lattice is like.lattice else ResidualCoefficients(lattice, like.domain.sizes)
+    # A set with a one-valued attribute is never measured, but it is answered when the rest of it is.
+    with np.errstate(divide="ignore"):
+        kept = (precisions > 0) | np.isfinite(coefficients.cell_variances(1.0 / precisions))
     if kept.all():
         return lattice, precisions
     rows: list[NDArray[np.int32]] = []
     for k, level in enumerate(lattice.levels):
         block = slice(lattice.offsets[k], lattice.offsets[k + 1])
-        rows.append(level[(precisions > 0)[block]])
+        rows.append(level[kept[block]])
     trimmed = closure(rows, lattice.attributes)
     return trimmed, precisions[renumber(trimmed, lattice)]

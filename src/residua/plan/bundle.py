@@ -67,7 +67,7 @@ def least_loss(
 
 
 def _lifted(weights: Floats) -> Floats:
-    return np.maximum(weights / weights.max(), _LEAST_SHARE)
+    return np.asarray(np.maximum(weights / weights.max(), _LEAST_SHARE))
 
 
 def _next_point(response: Response, loss: Loss, candidate: Floats, anchor: Floats) -> tuple[Floats, Floats, Floats]:

@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 _MOST_ENTRIES = 2**27  # a gigabyte of covariances
 
 
-def matrix(plan: ResidualPlan, first: tuple[str, ...], second: tuple[str, ...]) -> Floats:
+def matrix(plan: ResidualPlan, first: Sequence[str], second: Sequence[str]) -> Floats:
     """Covariances between all cells of two marginals, (cells of the first, cells of the second)."""
     cells = [plan.domain.cells(names) for names in (first, second)]
     if cells[0] * cells[1] > _MOST_ENTRIES:
@@ -83,8 +83,11 @@ def of_combination(plan: ResidualPlan, combination: Mapping[Sequence[str], Array
     for names, given in combination.items():
         positions = plan.domain.positions(names)
         _require(plan, tuple(names))
-        coefficients = np.asarray(given, dtype=np.float64)
         shape = tuple(int(sizes[i]) for i in positions)
+        try:
+            coefficients = np.asarray(given, dtype=np.float64)
+        except (TypeError, ValueError):
+            coefficients = np.empty(0)
         if coefficients.shape != shape or not np.isfinite(coefficients).all():
             raise PlanError(f"the coefficients of {tuple(names)!r} must be finite and of shape {shape}.")
         order = np.argsort(positions)
@@ -117,7 +120,7 @@ def codes(domain: Domain, cell: Mapping[str, Label]) -> dict[int, int]:
     return found
 
 
-def _require(plan: ResidualPlan, names: tuple[str, ...]) -> None:
+def _require(plan: ResidualPlan, names: Sequence[str]) -> None:
     plan.variance(names)
 
 

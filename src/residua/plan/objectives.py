@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,7 @@ class Effort:
     progress: Progress | None = None
 
 
+@runtime_checkable
 class Objective(Protocol):
     """A convex, increasing loss of the marginals' variances."""
 
@@ -130,6 +131,8 @@ class Stakeholders:
     homogeneous = True
 
     def __post_init__(self) -> None:
+        if isinstance(self.workloads, Marginals) or not all(isinstance(w, Marginals) for w in self.workloads):
+            raise PlanError("workloads is not a list of workloads; give [rs.marginals(…), …].")
         if not self.workloads:
             raise PlanError("workloads is empty; give at least one stakeholder's workload.")
         object.__setattr__(self, "workloads", tuple(self.workloads))
@@ -139,6 +142,8 @@ class Stakeholders:
         place = {names: i for i, names in enumerate(workload.sets)}
         matrix = np.zeros((len(self.workloads), len(workload)))
         for row, wanted in zip(matrix, self.workloads, strict=True):
+            if wanted.domain != workload.domain:
+                raise PlanError("a stakeholder's workload is over another domain; declare one for all.")
             for names, mass in zip(wanted.sets, wanted.weights * wanted.cells, strict=True):
                 if names not in place:
                     raise PlanError(f"a stakeholder wants {names!r}, which the workload lacks; add it to the workload.")
@@ -214,7 +219,10 @@ def _mapped(workload: Marginals, targets: Mapping[Sequence[str], float]) -> Floa
             )
         if given[at]:
             raise PlanError(f"targets names {tuple(names)!r} twice; name each set once.")
-        scales[at], given[at] = target, True
+        try:
+            scales[at], given[at] = target, True
+        except (TypeError, ValueError):
+            raise PlanError(f"targets: {target!r} for {tuple(names)!r} is not a variance.") from None
     if not given.all():
         lacking = workload.sets[int(np.flatnonzero(~given)[0])]
         raise PlanError(f"targets has no variance for {lacking!r}; give one for every marginal of the workload.")

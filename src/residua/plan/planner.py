@@ -91,10 +91,10 @@ def plan(
         >>> domain = rs.Domain.of_sizes({"a": 10, "b": 3})
         >>> plan = rs.plan(rs.marginals(domain, ways=[1, 2]), rs.ZCDP(rho=0.5))
         >>> round(plan.variance(["a"]), 3), round(plan.variance(["a", "b"]), 3)
-        (2.9..., 1.8...)
+        (2.211, 1.204)
         >>> least = rs.plan(rs.marginals(domain, ways=[1, 2]), targets=25.0)
         >>> least.guarantee
-        ZCDP(rho=0.05...)
+        ZCDP(rho=0.0448...)
     """
     if not isinstance(workload, Marginals):
         raise PlanError(f"workload={workload!r} is not a workload; make one with rs.marginals.")
@@ -113,6 +113,7 @@ def plan(
 
         if isinstance(unit, ReplaceOne):
             raise PlanError("unit=ReplaceOne() needs an objective that scales with the variances, not a ConvexLoss.")
+        _check_unit(unit)
         ratio = float(unit.scaled(1))
         record_cost, solution, gap = solve_at(objective, workload, game, effort, allowed and allowed / ratio, loss)
     if gap > effort.tolerance and not isinstance(unit, ReplaceOne):
@@ -166,6 +167,7 @@ def independent(workload: Marginals, guarantee: Guarantee, *, unit: Unit = AddRe
 
 def _unit_cost(unit: Unit, game: MarginalGame, solution: Solution) -> tuple[float, float]:
     """What noise of privacy cost 1 costs the unit of protection, and the gap proven for that unit."""
+    _check_unit(unit)
     if not isinstance(unit, ReplaceOne):
         return float(unit.scaled(1)), solution.gap
     lattice, sizes = game.coefficients.lattice, game.coefficients.sizes
@@ -177,6 +179,8 @@ def _unit_cost(unit: Unit, game: MarginalGame, solution: Solution) -> tuple[floa
 
 
 def _objective(minimise: Objective | None, targets: Targets | None) -> Objective:
+    if minimise is not None and (isinstance(minimise, type) or not isinstance(minimise, Objective)):
+        raise PlanError(f"minimise={minimise!r} is not an objective; use one such as rs.MaxVariance().")
     if targets is None:
         return TotalVariance() if minimise is None else minimise
     if minimise is not None and not isinstance(minimise, MaxVariance):
@@ -202,11 +206,16 @@ def _accuracy(guarantee: Guarantee | None, targets: Targets | None, at_most: flo
 
 
 def _allowed(guarantee: Guarantee) -> float:
-    if not isinstance(guarantee, Guarantee):
+    if isinstance(guarantee, type) or not isinstance(guarantee, Guarantee):
         raise PlanError(
             f"guarantee={guarantee!r} is not a guarantee; use ZCDP(rho=…), GDP(mu=…) or ApproxDP(epsilon=…, delta=…)."
         )
     return float(guarantee.pcost_allowed())
+
+
+def _check_unit(unit: Unit) -> None:
+    if isinstance(unit, type) or not isinstance(unit, Unit):
+        raise PlanError(f"unit={unit!r} is not a unit of protection; use rs.AddRemove() or rs.ReplaceOne().")
 
 
 def _tolerance(tolerance: float) -> float:

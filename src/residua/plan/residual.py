@@ -108,7 +108,7 @@ class ResidualPlan(Plan):
 
     def supports(self, attributes: Iterable[str]) -> bool:
         """Whether the marginal on these attributes can be answered without bias."""
-        number = self._number(tuple(attributes))
+        number = self._number(attributes)
         return number >= 0 and bool(np.isfinite(self._cell_variances[number]))
 
     def variance(self, attributes: Iterable[str]) -> float:
@@ -117,29 +117,32 @@ class ResidualPlan(Plan):
         Raises:
             PlanError: the plan cannot answer this marginal.
         """
-        names = tuple(attributes)
-        if not self.supports(names):
+        number = self._number(attributes)
+        if number < 0 or not np.isfinite(self._cell_variances[number]):
             raise PlanError(
-                f"this plan does not answer the marginal on {names!r}; plan for a workload that asks for it."
+                f"this plan does not answer the marginal on {attributes!r}; plan for a workload that asks for it."
             )
-        return float(self._cell_variances[self._number(names)])
+        return float(self._cell_variances[number])
 
     def marginal_variances(self, workload: Marginals) -> Floats:
         """The variance of a cell of each marginal of a workload, (marginals,); infinite if unanswerable."""
+        if not isinstance(workload, Marginals):
+            raise PlanError(f"workload={workload!r} is not a workload; make one with rs.marginals.")
         self._same_domain(workload.domain)
-        if workload.lattice is self.lattice:
+        if workload.lattice.same_sets(self.lattice):
             return self._cell_variances[workload.numbers]
         numbers = renumber(workload.lattice, self.lattice)[workload.numbers]
         return np.where(numbers >= 0, self._cell_variances[numbers], np.inf)
 
     def variances(self, workload: Marginals) -> Floats:
         """The variance of every query of a workload, cell by cell, (queries,); infinite if unanswerable."""
+        variances = self.marginal_variances(workload)
         if workload.queries > _MOST_QUERIES:
             raise PlanError(
                 f"the workload has {workload.queries:,} queries, too many for one array; "
                 "use marginal_variances(workload), one for each marginal."
             )
-        return np.repeat(self.marginal_variances(workload), workload.cells.astype(np.int64))
+        return np.repeat(variances, workload.cells.astype(np.int64))
 
     def covariance(self, attributes: Sequence[str], other: Sequence[str] | None = None) -> Floats:
         """Covariance matrix of all cells of a marginal, or between the cells of two, (cells, cells).
@@ -149,7 +152,7 @@ class ResidualPlan(Plan):
         Raises:
             PlanError: unanswerable, or too many cells for a matrix (use `cell_covariance`).
         """
-        return cov.matrix(self, tuple(attributes), tuple(attributes if other is None else other))
+        return cov.matrix(self, attributes, attributes if other is None else other)
 
     def cell_covariance(self, cell: Mapping[str, Label], other: Mapping[str, Label]) -> float:
         """Covariance of two cells, of the same marginal or of different ones, each given as attribute → label.
@@ -195,12 +198,12 @@ class ResidualPlan(Plan):
             f"{self.guarantee!r}, gap={self.gap:.2g})"
         )
 
-    def _number(self, names: tuple[str, ...]) -> int:
+    def _number(self, names: Iterable[str]) -> int:
         try:
             row = np.array([sorted(self.domain.positions(names))], dtype=np.int32)
         except ValueError as problem:
             raise PlanError(f"attributes: {problem}") from None
-        return int(self.lattice.find(row.reshape(1, len(names)))[0])
+        return int(self.lattice.find(row)[0])
 
     def _same_domain(self, domain: Domain) -> None:
         if domain is not self.domain and domain != self.domain:

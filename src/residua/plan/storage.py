@@ -30,7 +30,7 @@ def load_plan(path: Path) -> ResidualPlan:
     body = read_document(path, KIND, VERSION)
     try:
         return plan_of_body(body)
-    except (KeyError, TypeError, IndexError, ValueError, ResiduaError) as problem:
+    except (KeyError, TypeError, IndexError, ValueError, OverflowError, ResiduaError) as problem:
         raise FileError(f"{str(path)!r} does not hold a valid plan ({problem}); plan again.") from None
 
 
@@ -58,6 +58,8 @@ def plan_of_body(body: dict[str, Any]) -> ResidualPlan:
     ]
     if any(level.size and not 0 <= level.min() <= level.max() < len(domain) for level in levels):
         raise ValueError("a set names an attribute the domain lacks")
+    if any((np.diff(level, axis=1) <= 0).any() for level in levels):
+        raise ValueError("a set is not sorted")
     lattice = closure(levels, len(domain))
     if not lattice.same_sets(Lattice(len(domain), tuple(levels))):
         raise ValueError("its sets are not a sorted, downward-closed family")
@@ -70,8 +72,10 @@ def plan_of_body(body: dict[str, Any]) -> ResidualPlan:
         )
         if len(numbers) != len(weights) or (len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(lattice)):
             raise ValueError("its workload asks for sets it lacks")
+        if len(set(numbers.tolist())) < len(numbers) or not (np.isfinite(weights) & (weights > 0)).all():
+            raise ValueError("its workload asks for a set twice, or with a weight that is not positive")
         workload = Marginals(domain, lattice, numbers, weights)
-    return ResidualPlan(
+    made = ResidualPlan(
         domain=domain,
         lattice=lattice,
         precisions=np.array(body["precisions"], dtype=np.float64),
@@ -81,6 +85,11 @@ def plan_of_body(body: dict[str, Any]) -> ResidualPlan:
         objective=body["objective"],
         gap=math.inf if body["gap"] is None else float(body["gap"]),
     )
+    # An ulp or so may be lost between a cost, its guarantee, and the cost that one allows.
+    allowed = 0.0 if made.guarantee is None else float(made.guarantee.pcost_allowed()) * (1 + 1e-9)
+    if made.unit_pcost > allowed:
+        raise ValueError("it costs more than it claims")
+    return made
 
 
 def guarantee_to_body(guarantee: Guarantee | None) -> dict[str, Any] | None:

@@ -76,7 +76,8 @@ class Table:
 
     def to_polars(self) -> polars.DataFrame:
         """The table as a Polars DataFrame."""
-        return _extra("polars").DataFrame(self.columns)
+        frame: polars.DataFrame = _extra("polars").DataFrame(self.columns)
+        return frame
 
     def to_csv(self, path: str | Path | None = None) -> str:
         """The table as CSV text, also written to a file if one is named."""

@@ -121,7 +121,7 @@ def marginals(
     Example:
         >>> domain = Domain.of_sizes({"a": 10, "b": 3, "c": 2})
         >>> marginals(domain, ways=[1, 2]) + 2 * marginals(domain, [("a", "b", "c")])
-        Marginals(7 of 3 attributes, 127 cells)
+        Marginals(7 of 3 attributes, 131 cells)
     """
     if not isinstance(domain, Domain):
         raise WorkloadError(f"domain={domain!r} is not a Domain; declare one with rs.Domain.")
@@ -154,6 +154,8 @@ def _listed(domain: Domain, sets: Iterable[Sequence[str]]) -> tuple[list[NDArray
     listed: list[tuple[int, int]] = []
     if isinstance(sets, str):
         raise WorkloadError(f"sets={sets!r} is one name; list attribute sets, such as [({sets!r},)].")
+    if not isinstance(sets, Iterable):
+        raise WorkloadError(f"sets={sets!r} is not a list of attribute sets, such as [('age', 'sex')].")
     for names in sets:
         try:
             row = tuple(sorted(domain.positions(names)))
@@ -185,7 +187,7 @@ def _enumerated(domain: Domain, ways: int | Iterable[int] | None, max_cells: int
         return [all_sets(d, size) for size in sizes]
     if isinstance(max_cells, bool) or not isinstance(max_cells, int | np.integer) or max_cells < 1:
         raise WorkloadError(f"max_cells={max_cells!r} is not a positive whole number.")
-    small = _sets_with_at_most(domain.sizes, int(max_cells), max(sizes))
+    small = _sets_with_at_most(domain.sizes, min(int(max_cells), 2**62), max(sizes))
     return [rows for rows in small if rows.shape[1] in sizes]
 
 

@@ -1,0 +1,129 @@
+"""The command `residua`: one function a command, errors as one sentence and exit code 2."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from residua.errors import GapWarning, ResiduaError
+
+app = typer.Typer(
+    name="residua",
+    help="Publish tables of counts under differential privacy.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+SpecPath = Annotated[Path, typer.Argument(metavar="SPEC.toml", help="The specification file.")]
+ReleasePath = Annotated[Path, typer.Argument(metavar="DIR", help="A release folder.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+Everything = Annotated[bool, typer.Option("--all", help="Show every row.")]
+
+
+@app.command()
+def demo(
+    out: Annotated[Path | None, typer.Option(help="Folder to write; residua-demo by default.")] = None,
+) -> None:
+    """Plan and release all 1- and 2-way tables of the bundled Adult data, and show a few."""
+    from residua.cli.demo import run_demo
+
+    run_demo(out)
+
+
+@app.command()
+def init(
+    data: Annotated[Path, typer.Argument(metavar="DATA.csv", help="A CSV file; only its header is read.")],
+    out: Annotated[Path, typer.Option(help="The specification to write.")] = Path("spec.toml"),
+) -> None:
+    """Draft a specification from the header of a CSV file, for you to complete."""
+    from residua.cli.draft import write_draft
+
+    write_draft(data, out)
+
+
+@app.command()
+def plan(
+    spec: SpecPath,
+    json: AsJson = False,
+    everything: Everything = False,
+    save: Annotated[Path | None, typer.Option(help="Also save the plan to this file.")] = None,
+) -> None:
+    """Show the best plan: every table's expected error, the privacy, and how close to optimal. Reads no data."""
+    from residua.cli.show import plan_facts, print_json, print_plan
+    from residua.cli.steps import make_plan, read
+
+    made = make_plan(read(spec))
+    if save is not None:
+        made.save(save)
+    if json:
+        print_json(plan_facts(made))
+    else:
+        print_plan(made, everything=everything)
+
+
+@app.command()
+def release(
+    spec: SpecPath,
+    out: Annotated[Path, typer.Option(help="The release folder to write; it must not exist.")],
+) -> None:
+    """Measure the data once, with exact noise, and write the release. Debits the ledger first."""
+    from residua.cli.steps import read, run_release
+
+    run_release(read(spec), out)
+
+
+@app.command()
+def table(
+    folder: ReleasePath,
+    attributes: Annotated[list[str] | None, typer.Argument(help="The table's attributes; none for the total.")] = None,
+    confidence: Annotated[float, typer.Option(help="How often an interval holds the truth.")] = 0.95,
+    simultaneous: Annotated[
+        str | None, typer.Option(help="'table' or 'release': intervals that all hold together.")
+    ] = None,
+    csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    everything: Everything = False,
+) -> None:
+    """Show one table of a release with error bars."""
+    from residua.cli.show import print_table
+    from residua.release import Release
+
+    made = Release.load(folder).table(attributes or [], confidence=confidence, simultaneous=simultaneous)  # type: ignore[arg-type]
+    if csv:
+        typer.echo(made.to_csv(), nl=False)
+    else:
+        print_table(made, rows=None if everything else 40)
+
+
+@app.command()
+def ledger(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A ledger file.")],
+    json: AsJson = False,
+) -> None:
+    """Show what was spent of a dataset's budget, and what is left."""
+    from residua.cli.accounts import print_ledger
+
+    print_ledger(file, as_json=json)
+
+
+def main() -> None:
+    """Runs the command; a mistake is one sentence on standard error and exit code 2."""
+    from residua.cli.show import err
+
+    warnings.simplefilter("ignore", GapWarning)  # the plan prints its gap
+    try:
+        app()
+    except ResiduaError as problem:
+        err.print(f"residua: {problem}", markup=False, soft_wrap=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        err.print("residua: interrupted.")
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,196 @@
+"""A specification: one TOML file that says source, domain, workload, privacy or targets, and objective.
+
+[source]          path = "adult.csv" (CSV, Parquet, a glob or a list), or database and query; weight = "n"
+[domain.NAME]     values = […] | low, high | edges, labels | intervals | size; unknown, missing
+[[workload]]      ways = [1, 2] | sets = [["age", "sex"]] | max_cells = 5000; weight; variance or stddev as target
+[privacy]         rho | mu | epsilon and delta; records = 1 per person, or replace = true
+[objective]       minimise = "total" | "max" | "p-norm" with p; tolerance
+[ledger]          path = "adult.ledger"; rho | mu | epsilon and delta: the whole budget of the dataset
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import reduce
+from operator import add
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from residua.domain import Domain, domain_of_settings
+from residua.errors import ResiduaError, SpecError
+from residua.plan import MaxVariance, PNormVariance, TotalVariance
+from residua.plan.objectives import Objective
+from residua.privacy import GDP, ZCDP, AddRemove, ApproxDP, Guarantee, PureDP, ReplaceOne, Unit
+from residua.workload import Marginals, marginals
+
+_SECTIONS = {
+    "source": {"path", "database", "query", "weight"},
+    "privacy": {"rho", "mu", "epsilon", "delta", "records", "replace"},
+    "objective": {"minimise", "p", "tolerance"},
+    "ledger": {"path", "rho", "mu", "epsilon", "delta"},
+}
+_WORKLOAD = {"ways", "sets", "max_cells", "weight", "variance", "stddev"}
+
+
+@dataclass(frozen=True, eq=False)
+class Spec:
+    """What a specification file says, checked."""
+
+    folder: Path
+    domain: Domain
+    workload: Marginals
+    guarantee: Guarantee | None
+    targets: np.ndarray[Any, np.dtype[np.float64]] | None
+    unit: Unit
+    minimise: Objective | None
+    tolerance: float
+    source: Mapping[str, Any]
+    ledger: Mapping[str, Any]
+
+    @property
+    def ledger_path(self) -> Path:
+        """Where the dataset's ledger is."""
+        return self.folder / str(self.ledger.get("path", "residua.ledger"))
+
+    @property
+    def ledger_budget(self) -> Guarantee | None:
+        """The dataset's whole budget, if the specification states it."""
+        return _guarantee("ledger", self.ledger)
+
+
+def read_spec(path: Path) -> Spec:
+    """Reads and checks a specification file.
+
+    Raises:
+        SpecError: the file is missing, is not TOML, or says something that means nothing.
+    """
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as problem:
+        raise SpecError(f"cannot read the specification {str(path)!r}: {problem.strerror}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        raise SpecError(f"{str(path)!r} is not TOML: {problem}.") from None
+    try:
+        return _spec(content, path.absolute().parent)
+    except SpecError:
+        raise
+    except ResiduaError as problem:
+        raise SpecError(f"{path.name}: {problem}") from None
+
+
+def _spec(content: Mapping[str, Any], folder: Path) -> Spec:
+    _known_keys("the specification", content, {*_SECTIONS, "domain", "workload"})
+    for section, known in _SECTIONS.items():
+        if not isinstance(content.get(section, {}), Mapping):
+            raise SpecError(f"{section} is not a table; write [{section}] and its keys below.")
+        _known_keys(f"[{section}]", content.get(section, {}), known)
+    if "domain" not in content:
+        raise SpecError("there is no domain; declare each attribute in a [domain.NAME] table.")
+    domain = domain_of_settings(content["domain"])
+    workload, targets = _workload(domain, content.get("workload"))
+    privacy, objective = content.get("privacy", {}), content.get("objective", {})
+    guarantee = _guarantee("privacy", privacy)
+    if guarantee is None and targets is None:
+        raise SpecError("say what to spend, [privacy] rho = 0.5, or how accurate to be, [[workload]] stddev = 10.")
+    return Spec(
+        folder=folder,
+        domain=domain,
+        workload=workload,
+        guarantee=guarantee,
+        targets=targets,
+        unit=_unit(privacy),
+        minimise=_objective(objective, targets is not None),
+        tolerance=objective.get("tolerance", 1e-4),
+        source=content.get("source", {}),
+        ledger=content.get("ledger", {}),
+    )
+
+
+def _workload(domain: Domain, terms: Any) -> tuple[Marginals, np.ndarray[Any, np.dtype[np.float64]] | None]:
+    if not isinstance(terms, list) or not terms:
+        raise SpecError('there is no workload; write [[workload]] with ways = [1, 2] or sets = [["age"], …].')
+    parts: list[Marginals] = []
+    targets: list[float | None] = []
+    for term in terms:
+        _known_keys("[[workload]]", term, _WORKLOAD)
+        asked = {key: term[key] for key in ("ways", "max_cells", "weight") if key in term}
+        parts.append(marginals(domain, term.get("sets"), **asked))
+        targets.append(_target(term))
+    workload = reduce(add, parts)
+    if all(target is None for target in targets):
+        return workload, None
+    if any(target is None for target in targets):
+        raise SpecError("some [[workload]] entries have a target and some have none; give each a variance or stddev.")
+    if len(workload) < sum(len(part) for part in parts):
+        raise SpecError("a marginal is asked for in two [[workload]] entries with targets; ask for it in one.")
+    cells = [np.full(part.queries, target) for part, target in zip(parts, targets, strict=True)]
+    return workload, np.concatenate(cells)
+
+
+def _target(term: Mapping[str, Any]) -> float | None:
+    if "variance" in term and "stddev" in term:
+        raise SpecError("[[workload]] has both variance and stddev; give one.")
+    for key in ("variance", "stddev"):
+        value = term.get(key, 1.0)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+            raise SpecError(f"[[workload]] {key} = {value!r} is not a positive number; correct it.")
+    if "stddev" in term:
+        return float(term["stddev"]) ** 2
+    return float(term["variance"]) if "variance" in term else None
+
+
+def _guarantee(section: str, settings: Mapping[str, Any]) -> Guarantee | None:
+    given = {key: settings[key] for key in ("rho", "mu", "epsilon", "delta") if key in settings}
+    match sorted(given):
+        case []:
+            return None
+        case ["rho"]:
+            return ZCDP(given["rho"])
+        case ["mu"]:
+            return GDP(given["mu"])
+        case ["delta", "epsilon"]:
+            return ApproxDP(given["epsilon"], given["delta"])
+        case ["epsilon"]:
+            return PureDP(given["epsilon"])
+    raise SpecError(f"[{section}] has {', '.join(given)}; give rho, or mu, or epsilon with delta.")
+
+
+def _unit(settings: Mapping[str, Any]) -> Unit:
+    if settings.get("replace", False) is True:
+        if "records" in settings:
+            raise SpecError("[privacy] has both records and replace; give one.")
+        return ReplaceOne()
+    if settings.get("replace", False) is not False:
+        raise SpecError(f"[privacy] replace = {settings['replace']!r} is not true or false.")
+    return AddRemove(settings.get("records", 1))
+
+
+def _objective(settings: Mapping[str, Any], has_targets: bool) -> Objective | None:
+    name = settings.get("minimise")
+    if name is not None and has_targets and name != "max":
+        raise SpecError('targets already mean minimise = "max"; remove [objective] minimise or the targets.')
+    if name == "p-norm":
+        return PNormVariance(settings.get("p", 2))
+    if "p" in settings:
+        raise SpecError('[objective] p belongs to minimise = "p-norm"; remove it or say so.')
+    if name is None or name == "total":
+        return None if has_targets else TotalVariance()
+    if name == "max":
+        return None if has_targets else MaxVariance()
+    raise SpecError(f'[objective] minimise = {name!r} is not "total", "max" or "p-norm".')
+
+
+def _known_keys(where: str, settings: Any, known: set[str]) -> None:
+    if not isinstance(settings, Mapping):
+        raise SpecError(f"{where} is not a table of keys and values.")
+    for key in settings:
+        if key not in known:
+            near = get_close_matches(key, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(sorted(known))}."
+            raise SpecError(f"{where} has an unknown key {key!r}; {hint}")

@@ -1,0 +1,303 @@
+"""Values to codes and back, by the declared domain: one codec for every engine, so that all count alike.
+
+A column arrives as Arrow data of any type. A code is the place of a value's cell; a value outside the declared
+ones is `UNKNOWN`, an absent one `MISSING`, until `settle` applies the attribute's policies. The rules:
+
+- null and NaN are absent; so is an empty text, unless "" is a declared category;
+- text categories match text exactly, without trimming; a typed value matches the category that spells it
+  (3 and 3.0 match "3", true matches "true" or "True", a date matches "2024-01-31");
+- numbers in text are read after trimming (" 39", "39.0", "3.9e1" are 39); blank text and "nan" are absent,
+  "true" is 1 and "false" is 0 as in a column of that type; anything else that is no number is unknown;
+- a fraction is unknown to whole-number attributes, never rounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from residua.domain.attributes import Anonymous, Attribute, Bins, Categories, Integers, Label
+from residua.errors import DomainError, SourceError
+
+UNKNOWN = -1
+MISSING = -2
+Codes = NDArray[np.int32]
+_LIMIT = 2**62
+_SMALL = 2**31
+_WHOLE = r"^(?P<sign>[+-]?)0*(?P<digits>[0-9]{1,19})(?:\.0*)?$"
+_NUMBER = r"^[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf(?:inity)?)$"
+
+
+def encode(attribute: Attribute, column: Any, name: str = "column") -> Codes:
+    """The code of every value of an Arrow array, `UNKNOWN` or `MISSING` where it has none, (rows,).
+
+    Args:
+        attribute: the declaration.
+        column: an Arrow array or chunked array.
+        name: the column's name, for error messages.
+
+    Raises:
+        SourceError: a column whose type holds neither text, numbers, truth values nor dates.
+
+    Example:
+        >>> encode(Integers(17, 90), pa.array(["17", " 18.0", "18.5", ""])).tolist()
+        [0, 1, -1, -2]
+    """
+    column = _one_array(column)
+    kind = column.type
+    if pa.types.is_null(kind):
+        return np.full(len(column), MISSING, dtype=np.int32)
+    if pa.types.is_dictionary(kind):
+        if len(column.dictionary) > len(column):  # more labels than rows: decoding is the cheaper way
+            return encode(attribute, column.dictionary_decode(), name)
+        return _through_dictionary(column, lambda values: encode(attribute, values, name))
+    _check_type(kind, name)
+    if isinstance(attribute, Categories) and isinstance(attribute.values[0], str):
+        if _is_text(kind):
+            return _codes_of_text(cast("tuple[str, ...]", attribute.values), column)
+        return _through_dictionary(
+            pc.dictionary_encode(column), lambda values: _codes_of_spellings(attribute.values, values)
+        )
+    if _is_text(kind) or pa.types.is_decimal(kind):
+        return _through_dictionary(pc.dictionary_encode(column), lambda values: _codes_of_numbers(attribute, values))
+    return _codes_of_numbers(attribute, column)
+
+
+def settle(attribute: Attribute, codes: Codes, column: Any, name: str) -> Codes:
+    """Applies the policies: `other` becomes the last cell, `drop` stays negative, `error` is raised.
+
+    Raises:
+        SourceError: a value outside the domain, or an absent one, under the policy `error`.
+    """
+    if not len(codes) or codes.min() >= 0:
+        return codes
+    unknown, missing = codes == UNKNOWN, codes == MISSING
+    if attribute.unknown == "error" and unknown.any():
+        shown = ", ".join(_examples(column, unknown))
+        raise SourceError(
+            f"attribute {name!r} has values outside its domain, such as {shown}; declare them, "
+            f"or say unknown='other' or unknown='drop'."
+        )
+    if attribute.missing == "error" and missing.any():
+        raise SourceError(
+            f"attribute {name!r} has absent values; fill them in, or say missing='other' or missing='drop'."
+        )
+    other = np.int32(attribute.size - 1)
+    if attribute.unknown == "other":
+        codes = np.where(unknown, other, codes)
+    if attribute.missing == "other":
+        codes = np.where(missing, other, codes)
+    return codes
+
+
+def decode(attribute: Attribute, codes: NDArray[np.integer[Any]]) -> list[Label]:
+    """The label of every code.
+
+    Example:
+        >>> decode(Categories(["Female", "Male"]), np.array([1, 0]))
+        ['Male', 'Female']
+    """
+    if len(codes) and not (codes.min() >= 0 and codes.max() < attribute.size):
+        raise DomainError("codes lie outside the attribute's cells; decode codes that were counted.")
+    labels = attribute.labels
+    return [labels[code] for code in codes.tolist()]
+
+
+def whole_numbers(column: Any, name: str = "column") -> tuple[NDArray[np.int64], Codes]:
+    """Whole numbers below 2^62 of a column of any type, and for each 0, `UNKNOWN` or `MISSING`."""
+    column = _one_array(column)
+    kind = column.type
+    if pa.types.is_null(kind):
+        return np.zeros(len(column), np.int64), np.full(len(column), MISSING, np.int32)
+    if pa.types.is_dictionary(kind):
+        return whole_numbers(column.dictionary_decode(), name)
+    _check_type(kind, name)
+    return _whole(column)
+
+
+def _codes_of_numbers(attribute: Attribute, column: Any) -> Codes:
+    if isinstance(attribute, Bins):
+        return _codes_of_bins(np.array(attribute.edges), column)
+    if isinstance(attribute, Categories):
+        numbers, codes = _whole(column)
+        return _codes_of_listed(cast("tuple[int, ...]", attribute.values), numbers, codes)
+    low, high = (0, attribute.values - 1) if isinstance(attribute, Anonymous) else _bounds(attribute)
+    if pa.types.is_integer(column.type) and not column.null_count and low >= -_SMALL and high < _SMALL:
+        array = column.to_numpy()
+        if len(array) and array.min() >= low and array.max() <= high:  # the usual case, without masks
+            return cast(Codes, array.astype(np.int32) - np.int32(low))
+    numbers, codes = _whole(column)
+    inside = (numbers >= low) & (numbers <= high)
+    return np.where(codes < 0, codes, np.where(inside, numbers - low, UNKNOWN)).astype(np.int32)
+
+
+def _bounds(attribute: Attribute) -> tuple[int, int]:
+    if not isinstance(attribute, Integers):
+        raise DomainError(f"the codec knows no attribute of kind {attribute.kind!r}.")
+    return attribute.low, attribute.high
+
+
+def _codes_of_listed(values: tuple[int, ...], numbers: NDArray[np.int64], codes: Codes) -> Codes:
+    keys = np.array([value if abs(value) < _LIMIT else _LIMIT for value in values], dtype=np.int64)
+    order = np.argsort(keys).astype(np.int32)
+    place = np.minimum(np.searchsorted(keys[order], numbers), len(keys) - 1)
+    found = keys[order][place] == numbers
+    return np.where(codes < 0, codes, np.where(found, order[place], UNKNOWN)).astype(np.int32)
+
+
+def _codes_of_bins(edges: NDArray[np.float64], column: Any) -> Codes:
+    numbers, codes = _floats(column)
+    place = np.searchsorted(edges, numbers, side="right") - 1
+    place[numbers == edges[-1]] = len(edges) - 2  # the last bin is closed on both sides
+    inside = (numbers >= edges[0]) & (numbers <= edges[-1])
+    return np.where(codes < 0, codes, np.where(inside, place, UNKNOWN)).astype(np.int32)
+
+
+def _codes_of_text(values: tuple[str, ...], column: Any) -> Codes:
+    if pa.types.is_string_view(column.type):
+        column = column.cast(pa.large_string())
+    listed = values if "" in values else (*values, "")
+    found = pc.index_in(column, value_set=pa.array(listed, type=column.type), skip_nulls=True)
+    codes = np.array(found.fill_null(UNKNOWN).to_numpy(zero_copy_only=False), dtype=np.int32)
+    if len(listed) > len(values):
+        codes[codes == len(values)] = MISSING
+    if column.null_count:
+        codes[_is_null(column)] = MISSING
+    return codes
+
+
+def _codes_of_spellings(values: tuple[Label, ...], column: Any) -> Codes:
+    """Typed values against text categories: the first spelling that is declared counts."""
+    text = cast("tuple[str, ...]", values)
+    if pa.types.is_floating(column.type):
+        plain = column.cast(pa.float64())
+        column = pc.if_else(pc.is_nan(plain), pa.scalar(None, pa.float64()), plain)
+    shortest = column.cast(pa.string())
+    spellings = [shortest]
+    if pa.types.is_boolean(column.type):
+        spellings += [pc.utf8_capitalize(shortest), pc.utf8_upper(shortest)]
+    elif pa.types.is_floating(column.type):
+        spellings.append(pc.binary_join_element_wise(shortest, "0", "."))
+    codes = _codes_of_text(text, shortest)
+    for spelling in spellings[1:]:
+        codes = np.where(codes == UNKNOWN, _codes_of_text(text, spelling), codes)
+    return codes
+
+
+def _whole(column: Any) -> tuple[NDArray[np.int64], Codes]:
+    if _is_text(column.type) or pa.types.is_decimal(column.type):
+        return _whole_of_text(column)
+    if pa.types.is_floating(column.type) or pa.types.is_date(column.type):
+        numbers, codes = _floats(column)
+        whole = (np.abs(numbers) < _LIMIT) & (np.floor(numbers) == numbers)
+        codes[(codes == 0) & ~whole] = UNKNOWN
+        return np.where(codes == 0, numbers, 0).astype(np.int64), codes
+    codes = np.where(_is_null(column), MISSING, 0).astype(np.int32)
+    if pa.types.is_boolean(column.type):
+        column = column.cast(pa.uint8())
+    array = column.fill_null(0).to_numpy(zero_copy_only=False)
+    if array.dtype == np.uint64:
+        codes[array >= _LIMIT] = UNKNOWN
+    elif array.dtype == np.int64:
+        codes[(array >= _LIMIT) | (array <= -_LIMIT)] = UNKNOWN
+    return np.where(codes == 0, array, 0).astype(np.int64), codes
+
+
+def _whole_of_text(column: Any) -> tuple[NDArray[np.int64], Codes]:
+    text, codes = _trimmed(column)
+    parts = pc.extract_regex(text, pattern=_WHOLE)
+    matched = ~_is_null(parts)
+    digits = pc.if_else(pa.array(matched), pc.struct_field(parts, "digits"), pa.scalar(None, pa.string()))
+    # Nineteen digits always fit 64 bits without a sign.
+    size = digits.cast(pa.uint64()).fill_null(0).to_numpy(zero_copy_only=False)
+    negative = pc.equal(pc.struct_field(parts, "sign"), "-").fill_null(False).to_numpy(zero_copy_only=False)
+    small = size < _LIMIT
+    numbers = np.where(small, size, 0).astype(np.int64) * np.where(negative, -1, 1)
+    codes[matched & ~small] = UNKNOWN
+    rest = (codes == 0) & ~matched
+    if rest.any():  # fractions and exponents
+        floats, states = _floats_of_text(text)
+        whole = (states == 0) & (np.abs(floats) <= 2**53) & (np.floor(floats) == floats)
+        numbers[rest & whole] = floats[rest & whole].astype(np.int64)
+        codes[rest & ~whole] = UNKNOWN
+    return numbers, codes
+
+
+def _floats(column: Any) -> tuple[NDArray[np.float64], Codes]:
+    if _is_text(column.type) or pa.types.is_decimal(column.type):
+        return _floats_of_text(column)
+    codes = np.where(_is_null(column), MISSING, 0).astype(np.int32)
+    if pa.types.is_date(column.type):  # a date is no number: every one is outside the domain
+        return np.zeros(len(column)), np.where(codes == 0, UNKNOWN, codes).astype(np.int32)
+    if pa.types.is_boolean(column.type):
+        column = column.cast(pa.uint8())
+    array = column.fill_null(0).to_numpy(zero_copy_only=False).astype(np.float64)
+    codes[np.isnan(array)] = MISSING
+    return array, codes
+
+
+def _floats_of_text(column: Any) -> tuple[NDArray[np.float64], Codes]:
+    text, codes = _trimmed(column)
+    matched = pc.match_substring_regex(text, pattern=_NUMBER).fill_null(False)
+    codes[(codes == 0) & ~matched.to_numpy(zero_copy_only=False)] = UNKNOWN
+    numbers = pc.if_else(matched, text, pa.scalar(None, pa.string())).cast(pa.float64())
+    return np.array(numbers.fill_null(0.0).to_numpy(zero_copy_only=False)), codes
+
+
+def _trimmed(column: Any) -> tuple[Any, Codes]:
+    """Text in lower case without the space around it, truth values as digits, and where it is absent."""
+    text = pc.utf8_lower(pc.utf8_trim_whitespace(column.cast(pa.string())))
+    text = pc.if_else(pc.equal(text, "true"), "1", pc.if_else(pc.equal(text, "false"), "0", text))
+    absent = pc.is_in(text, value_set=pa.array(["", "nan", None], type=pa.string()))
+    return text, np.where(absent.to_numpy(zero_copy_only=False), MISSING, 0).astype(np.int32)
+
+
+def _through_dictionary(column: Any, codes_of: Callable[[Any], Codes]) -> Codes:
+    codes = np.append(codes_of(column.dictionary), np.int32(MISSING))
+    places = column.indices.cast(pa.int64()).fill_null(len(codes) - 1)
+    return cast(Codes, codes[places.to_numpy(zero_copy_only=False)])
+
+
+def _one_array(column: Any) -> Any:
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    if pa.types.is_dictionary(column.type):
+        column = column.unify_dictionaries()
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], type=column.type)
+
+
+def _is_null(column: Any) -> NDArray[np.bool_]:
+    return cast("NDArray[np.bool_]", column.is_null().to_numpy(zero_copy_only=False))
+
+
+def _is_text(kind: Any) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _check_type(kind: Any, name: str) -> None:
+    known = (
+        _is_text(kind)
+        or pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_decimal(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_date(kind)
+    )
+    if not known:
+        raise SourceError(f"column {name!r} has the type {kind}; convert it to text, numbers or dates.")
+
+
+def _examples(column: Any, chosen: NDArray[np.bool_]) -> list[str]:
+    """Up to three different values, shortened."""
+    values = pc.unique(_one_array(column).filter(pa.array(chosen)))
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    shown = [str(value) if not isinstance(value, str) else repr(value) for value in values[:3].to_pylist()]
+    return [text if len(text) <= 40 else text[:37] + "…" for text in shown]

@@ -1,0 +1,194 @@
+"""From records to tables of counts: the only code that sees true counts before noise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from residua.domain import Domain
+from residua.domain.codec import encode, settle, whole_numbers
+from residua.errors import SourceError
+from residua.linalg.layout import Layout
+from residua.source.accumulate import Accumulator, Way
+from residua.source.source import Source
+from residua.source.tables import Codes, processors
+
+Progress = Callable[[int, int | None], None]  # rows read so far, about how many there are
+_MOST_RECORDS = 2**62
+_LEAST_ROWS, _MOST_ROWS = 1 << 16, 1 << 20
+_CODE_BYTES = 1 << 26
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Counted:
+    """True counts. They stay inside the measuring step; what is printed of this object holds none.
+
+    Args:
+        tables: the counts in the layout's buffer, (cells,), read-only.
+        dropped: for each attribute, the records that its policy `drop` left out (a record may be left out on
+            account of several). For the curator's terminal only.
+        other: for each attribute, the counted records that are in its cell of other values. Likewise.
+    """
+
+    tables: NDArray[np.int64]
+    dropped: Mapping[str, int]
+    other: Mapping[str, int]
+
+    def __repr__(self) -> str:
+        return "Counted(confidential)"
+
+
+def count(
+    source: Source,
+    domain: Domain,
+    layout: Layout,
+    progress: Progress | None = None,
+    *,
+    way: Way | None = None,
+) -> Counted:
+    """Counts every table of the layout in one pass over the records.
+
+    Guarantee: every table counts the same records: a record that any attribute of the domain leaves out is in
+    none, whether or not that attribute is in a table.
+
+    Args:
+        source: where the records come from.
+        domain: what they may hold; all its attributes are read.
+        layout: the tables, in the order of the domain's attributes.
+        progress: called after each batch with the rows read and the source's guess of how many there are.
+        way: how to count, for tests and benchmarks; chosen by cost when not given.
+
+    Raises:
+        SourceError: data that cannot be read, values that the domain refuses, or counts of 2^62 and more.
+    """
+    if not np.array_equal(layout.sizes, domain.sizes):
+        raise SourceError("the layout was made for another domain; plan for the domain that is measured.")
+    if source.weight in domain:
+        raise SourceError(f"column {source.weight!r} is both weight and attribute; drop one of the two.")
+    columns = [*domain.names, *([source.weight] if source.weight is not None else [])]
+    hint = source.rows_hint() if hasattr(source, "rows_hint") else None
+    dropped, other = dict.fromkeys(domain.names, 0), dict.fromkeys(domain.names, 0)
+    with ThreadPoolExecutor(max_workers=processors()) as pool:
+        accumulator = Accumulator(layout, hint, pool, way)
+        buffer = _Buffer(domain, layout, accumulator)
+        rows = records = 0
+        for batch in source.batches(columns):
+            weights = _weights(batch.column(len(domain)), source.weight) if source.weight else None
+            records += batch.num_rows if weights is None else _total(weights, source.weight)
+            if records >= _MOST_RECORDS:
+                raise SourceError(f"the counts in column {source.weight!r} add up to 2^62 or more; correct them.")
+            codes = _encoded(batch, domain, pool)
+            kept = _tally(codes, weights, domain, dropped, other)
+            buffer.add(codes, kept, weights)
+            rows += batch.num_rows
+            if progress is not None:
+                progress(rows, hint)
+        buffer.flush()
+        tables = accumulator.finish()
+    tables.setflags(write=False)
+    return Counted(tables, MappingProxyType(dropped), MappingProxyType(other))
+
+
+class _Buffer:
+    """Collects batches until there are enough rows for a pass over all tables to pay."""
+
+    def __init__(self, domain: Domain, layout: Layout, accumulator: Accumulator) -> None:
+        most = int(domain.sizes.max())
+        kind = np.uint8 if most <= 2**8 else np.uint16 if most <= 2**16 else np.uint32
+        each = layout.cells // max(sum(len(group.numbers) for group in layout), 1)
+        limit = _CODE_BYTES // (len(domain) * np.dtype(kind).itemsize)
+        self._capacity = max(min(max(4 * each, _LEAST_ROWS), _MOST_ROWS, limit), 1)
+        self._codes: Codes = np.empty((len(domain), self._capacity), dtype=kind)
+        self._weights = np.empty(self._capacity, dtype=np.int64)
+        self._weighted = False
+        self._rows = 0
+        self._accumulator = accumulator
+
+    def add(
+        self,
+        codes: list[NDArray[np.int32]],
+        kept: NDArray[np.intp] | None,
+        weights: NDArray[np.int64] | None,
+    ) -> None:
+        """Adds the kept rows (all when not given)."""
+        self._weighted = weights is not None
+        if kept is not None:
+            codes = [column[kept] for column in codes]
+            weights = None if weights is None else weights[kept]
+        for low, high in self._portions(len(codes[0])):
+            room = slice(self._rows, self._rows + high - low)
+            for target, column in zip(self._codes, codes, strict=True):
+                target[room] = column[low:high]
+            if weights is not None:
+                self._weights[room] = weights[low:high]
+            self._rows += high - low
+            if self._rows == self._capacity:
+                self.flush()
+
+    def _portions(self, rows: int) -> Iterator[tuple[int, int]]:
+        low = 0
+        while low < rows:
+            high = min(rows, low + self._capacity - self._rows)
+            yield low, high
+            low = high
+
+    def flush(self) -> None:
+        """Counts what is held."""
+        if self._rows:
+            self._accumulator.add(self._codes, self._rows, self._weights if self._weighted else None)
+            self._rows = 0
+
+
+def _encoded(batch: Any, domain: Domain, pool: Executor) -> list[NDArray[np.int32]]:
+    def column(i: int) -> NDArray[np.int32]:
+        name = domain.names[i]
+        attribute, values = domain.attributes[name], batch.column(i)
+        return settle(attribute, encode(attribute, values, name), values, name)
+
+    return list(pool.map(column, range(len(domain))))
+
+
+def _tally(
+    codes: list[NDArray[np.int32]],
+    weights: NDArray[np.int64] | None,
+    domain: Domain,
+    dropped: dict[str, int],
+    other: dict[str, int],
+) -> NDArray[np.intp] | None:
+    """Notes what the policies did, and says which rows are kept (nothing when all are)."""
+    gone = np.zeros(len(codes[0]), dtype=bool)
+    for name, column in zip(domain.names, codes, strict=True):
+        if "drop" in (domain[name].unknown, domain[name].missing):
+            out = column < 0
+            dropped[name] += _records(out, weights)
+            gone |= out
+    for name, column in zip(domain.names, codes, strict=True):
+        if domain[name].has_other:
+            other[name] += _records((column == domain[name].size - 1) & ~gone, weights)
+    return np.flatnonzero(~gone) if gone.any() else None
+
+
+def _records(chosen: NDArray[np.bool_], weights: NDArray[np.int64] | None) -> int:
+    return int(np.count_nonzero(chosen)) if weights is None else int(weights[chosen].sum())
+
+
+def _weights(column: Any, name: str | None) -> NDArray[np.int64]:
+    weights, states = whole_numbers(column, str(name))
+    if states.any() or (len(weights) and weights.min() < 0):
+        raise SourceError(
+            f"column {name!r} is the weight but holds values that are not whole numbers ≥ 0; correct them."
+        )
+    return weights
+
+
+def _total(weights: NDArray[np.int64], name: str | None) -> int:
+    # The sum in floating point tells whether the exact one fits.
+    if weights.sum(dtype=np.float64) >= _MOST_RECORDS:
+        raise SourceError(f"the counts in column {name!r} add up to 2^62 or more; correct them.")
+    return int(weights.sum())

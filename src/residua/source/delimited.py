@@ -1,0 +1,157 @@
+"""Delimited text (CSV, TSV): every field as text, read block by block."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+
+from residua.errors import SourceError
+from residua.source.paths import digest_of_files, expand, readable
+from residua.source.source import Paths, Source
+
+_BLOCK = 1 << 20  # bytes; larger blocks leave the cache and are slower
+_SAMPLE = 1 << 16
+
+
+class DelimitedSource(Source):
+    """Delimited text files with a header each. Fingerprint: SHA-256 of the files' bytes."""
+
+    def __init__(self, paths: Paths, *, delimiter: str | None = None, weight: str | None = None) -> None:
+        super().__init__(weight)
+        self.files = expand(paths)
+        if delimiter is None:
+            delimiter = "\t" if ".tsv" in {suffix.lower() for suffix in self.files[0].suffixes} else ","
+        if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n':
+            raise SourceError(f"delimiter={delimiter!r} is not one character; use ',' or '\\t', for example.")
+        self.delimiter = delimiter
+        self._columns: tuple[str, ...] | None = None
+
+    def __str__(self) -> str:
+        return repr(str(self.files[0])) + (" and further files" if len(self.files) > 1 else "")
+
+    def columns(self) -> tuple[str, ...]:
+        """The names in the header; all files must have the same ones, in any order."""
+        if self._columns is None:
+            first, *others = [_header(path, self.delimiter) for path in self.files]
+            for path, header in zip(self.files[1:], others, strict=True):
+                if set(header) != set(first):
+                    odd = sorted(set(header) ^ set(first))[0]
+                    raise SourceError(
+                        f"{str(path)!r} and {str(self.files[0])!r} do not have the same columns "
+                        f"({odd!r} is in one only); pass files of one table."
+                    )
+            self._columns = first
+        return self._columns
+
+    def rows_hint(self) -> int | None:
+        """Guessed from the length of the first lines; unknown for compressed files."""
+        if any(path.suffix in (".gz", ".bz2", ".zst") for path in self.files):
+            return None
+        with readable(self.files[0]), self.files[0].open("rb") as file:
+            sample = file.read(_SAMPLE)
+        total = sum(path.stat().st_size for path in self.files)
+        return int(total / max(len(sample), 1) * sample.count(b"\n"))
+
+    def fingerprint(self) -> str:
+        """SHA-256 of the files' bytes."""
+        return digest_of_files(self.files)
+
+    def _read(self, columns: Sequence[str]) -> Iterator[Any]:
+        for path in self.files:
+            yield from self._read_one(path, columns)
+
+    def _read_one(self, path: Path, columns: Sequence[str]) -> Iterator[Any]:
+        with _explained(path), _open(path) as raw:
+            stream = _QuoteCounter(raw)
+            try:
+                reader = pa_csv.open_csv(
+                    stream,
+                    read_options=pa_csv.ReadOptions(block_size=_BLOCK),
+                    parse_options=pa_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
+                    convert_options=pa_csv.ConvertOptions(
+                        column_types={name: pa.string() for name in columns},
+                        include_columns=list(columns),
+                        null_values=[],
+                        strings_can_be_null=False,
+                    ),
+                )
+            except pa.ArrowInvalid as problem:
+                if "Empty CSV" in str(problem):  # a header without a line end: zero records
+                    return
+                raise
+            yield from reader
+            if stream.quotes % 2:
+                raise SourceError(
+                    f"{str(path)!r} has a quote that is never closed; repair the file (it may be truncated)."
+                )
+
+
+class _QuoteCounter(io.RawIOBase):
+    """Passes bytes on and counts quotes: in sound files they come in pairs, and Arrow does not check."""
+
+    def __init__(self, raw: Any) -> None:
+        super().__init__()
+        self._raw = raw
+        self.quotes = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        content: bytes = self._raw.read(size if size >= 0 else None)
+        self.quotes += content.count(b'"')
+        return content
+
+
+def _header(path: Path, delimiter: str) -> tuple[str, ...]:
+    with _explained(path), _open(path) as raw:
+        text = io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")
+        rows = csv.reader(text, delimiter=delimiter, strict=True)
+        header = next((tuple(row) for row in rows if row), None)
+    if header is None:
+        raise SourceError(f"{str(path)!r} is empty; the first line must name the columns.")
+    twice = [name for i, name in enumerate(header) if name in header[:i]]
+    if twice:
+        raise SourceError(f"{str(path)!r} has two columns named {twice[0]!r}; rename one of them.")
+    return header
+
+
+def _open(path: Path) -> Any:
+    with readable(path):
+        return pa.input_stream(str(path), compression="detect")
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """Turns a reader's errors into sentences. Row numbers are left out: the last one would be a count."""
+    try:
+        yield
+    except (pa.ArrowInvalid, csv.Error, UnicodeError) as problem:
+        raise SourceError(f"{str(path)!r} {_sentence(str(problem))}") from None
+    except OSError:
+        raise SourceError(
+            f"{str(path)!r} cannot be unpacked or read; it is damaged or truncated: copy it again."
+        ) from None
+
+
+def _sentence(problem: str) -> str:
+    fields = re.search(r"Expected (\d+) columns, got (\d+)(?:: (.*))?", problem, flags=re.DOTALL)
+    if fields:
+        row = (fields[3] or "").strip()
+        return (
+            f"has a row of {fields[2]} fields where the header has {fields[1]}, beginning {row[:40]!r}; "
+            "repair the row (the file may be truncated)."
+        )
+    if "utf" in problem.lower():
+        return "is not UTF-8 text; convert it, for example with iconv."
+    if "straddl" in problem or "out of sync" in problem or "unexpected end of data" in problem:
+        return "has a quote that is never closed, or a row longer than a megabyte; repair the file."
+    return "is not sound delimited text; check its quotes and its delimiter."

@@ -1,0 +1,71 @@
+"""Files on disk: which ones a path or a pattern means, their digest, and what went wrong reading them."""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from residua.errors import SourceError
+from residua.source.source import Paths
+
+
+def expand(paths: Paths) -> tuple[Path, ...]:
+    """The files that paths and patterns mean: patterns in alphabetical order, the rest as given.
+
+    Raises:
+        SourceError: no such file, a folder, or a file named twice (its records would count twice).
+    """
+    given = [paths] if isinstance(paths, str | Path) else list(paths)
+    if not given:
+        raise SourceError("paths is empty; name at least one file.")
+    files: list[Path] = []
+    for path in given:
+        if not isinstance(path, str | Path):
+            raise SourceError(f"paths holds {path!r}, which is no path; pass text or pathlib paths.")
+        files += _expand_one(str(path))
+    seen: set[Path] = set()
+    for file in files:
+        real = file.resolve()
+        if real in seen:
+            raise SourceError(f"paths name {str(file)!r} twice, which would count it twice; name it once.")
+        seen.add(real)
+    return tuple(files)
+
+
+def _expand_one(path: str) -> list[Path]:
+    if Path(path).is_file():
+        return [Path(path)]
+    if Path(path).is_dir():
+        raise SourceError(f"{path!r} is a folder; name its files, for example {path.rstrip('/') + '/*.csv'!r}.")
+    if glob.has_magic(path):
+        found = sorted(file for file in map(Path, glob.glob(path, recursive=True)) if file.is_file())  # noqa: PTH207
+        if found:
+            return found
+        raise SourceError(f"no file matches {path!r}; check the pattern and the folder.")
+    raise SourceError(f"there is no file {path!r}; check the path.")
+
+
+def digest_of_files(files: Sequence[Path]) -> str:
+    """SHA-256 over the bytes of the files in order; of one file, what `sha256sum` prints."""
+    digests = []
+    for path in files:
+        with readable(path), path.open("rb") as file:
+            digests.append(hashlib.file_digest(file, "sha256"))
+    if len(digests) == 1:
+        return f"files:{digests[0].hexdigest()}"
+    # The digest of the digests, so that moving bytes from one file to the next is noticed.
+    return f"files:{hashlib.sha256(b''.join(digest.digest() for digest in digests)).hexdigest()}"
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Turns the operating system's refusals into sentences."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise SourceError(f"there is no file {str(path)!r}; check the path.") from None
+    except PermissionError:
+        raise SourceError(f"{str(path)!r} may not be read; change its permissions.") from None
