@@ -54,6 +54,16 @@ def test_a_ledger_cut_at_any_byte_of_its_last_line_is_readable_and_takes_the_nex
         assert ledger.path.read_bytes().endswith(b'"}\n')
 
 
+def test_the_next_debit_removes_all_of_a_longer_one_that_was_cut_short(ledger: Ledger) -> None:
+    entries = ledger.entries
+    debit(ledger, "tables " * 100)
+    ledger.path.write_bytes(ledger.path.read_bytes()[:-2])
+    again = Ledger(ledger.path)
+    debit(again)
+    assert [json.loads(line)["sequence"] for line in lines_of(ledger)] == [0, 1, 2, 3, 4, 5]
+    assert Ledger(ledger.path).entries[:-1] == entries
+
+
 @pytest.mark.parametrize("cut", [1, 2, 40, 200])
 def test_zeros_that_power_loss_leaves_at_the_end_are_no_damage(ledger: Ledger, cut: int) -> None:
     whole, entries = ledger.path.read_bytes(), ledger.entries
@@ -237,15 +247,19 @@ class Disk:
 
     def after_power_loss(self, versions: list[bytes], rng: random.Random) -> bytes:
         size = len(rng.choice(versions))
-        starts = range(0, size, self.SECTOR)
-        pieces = (rng.choice(versions)[start : start + self.SECTOR].ljust(self.SECTOR, b"\0") for start in starts)
+        mostly, share = rng.choice(versions), rng.choice([0.0, 0.8, 1.0])  # wild mixtures, and nearly clean ones
+        pieces = []
+        for start in range(0, size, self.SECTOR):
+            version = mostly if rng.random() < share else rng.choice(versions)
+            pieces.append(version[start : start + self.SECTOR].ljust(self.SECTOR, b"\0"))
         return b"".join(pieces)[:size]
 
 
-@pytest.mark.parametrize("cut", [0, 1, 100])
+@pytest.mark.parametrize("cut", [0, 1, 100, 400])
 def test_a_debit_that_returned_survives_power_loss_at_any_moment(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch, cut: int
 ) -> None:
+    debit(ledger, "tables " * 100)  # cut short, it is still longer than the debits to come
     content = ledger.path.read_bytes()
     ledger.path.write_bytes(content[: len(content) - cut])
     ledger = Ledger(ledger.path)
@@ -258,7 +272,7 @@ def test_a_debit_that_returned_survives_power_loss_at_any_moment(
             disk.returned += 1
     rng = random.Random(cut)
     for versions, returned in disk.history:
-        for _ in range(60):
+        for _ in range(400):
             left = disk.after_power_loss(versions, rng)
             digests = [entry.digest for entry in read_contents(left, "it").entries]
             assert receipts[: start + returned] == digests[: start + returned]

@@ -164,15 +164,15 @@ def test_more_attributes_than_can_be_enumerated_get_a_bound():
 
 @given(workloads(), st.sampled_from([rs.AddRemove(), rs.AddRemove(3), rs.ReplaceOne()]), st.booleans())
 def test_a_plan_spends_its_budget_on_its_unit_and_no_more(workload, unit, baseline):
-    assume(not isinstance(unit, rs.ReplaceOne) or any((workload.domain.sizes[list(s)] > 1).any() for s in workload.lattice))
+    assume(
+        not isinstance(unit, rs.ReplaceOne) or any((workload.domain.sizes[list(s)] > 1).any() for s in workload.lattice)
+    )
     guarantee = rs.ZCDP(rho=0.3)
     make = rs.independent if baseline else rs.plan
     plan = make(workload, guarantee, unit=unit)
     gamma = dense.gamma(plan)
-    if isinstance(unit, rs.ReplaceOne):
-        spent = dense.replacement(gamma)
-    else:
-        spent = unit.records**2 * gamma.diagonal().max()
+    replaced = isinstance(unit, rs.ReplaceOne)
+    spent = dense.replacement(gamma) if replaced else unit.records**2 * gamma.diagonal().max()
     assert plan.unit_pcost == pytest.approx(spent, rel=1e-10)
     assert spent == pytest.approx(0.6, rel=1e-10)
     assert plan.unit_pcost <= 0.6

@@ -148,9 +148,7 @@ def test_example_c2_the_five_way_marginal_weighs_three():
     everything = rs.marginals(TERNARY, ways=range(6))
     variances = by_size(everything.lattice, plan.marginal_variances(everything))
     assert np.allclose(variances, figures["variance_by_size"], atol=1e-3, rtol=0)
-    assert np.allclose(
-        by_size(plan.lattice, plan.noise_variances), figures["sigma2_by_size"], atol=2e-3, rtol=0
-    )
+    assert np.allclose(by_size(plan.lattice, plan.noise_variances), figures["sigma2_by_size"], atol=2e-3, rtol=0)
 
 
 def test_the_papers_own_noise_gives_the_papers_variances():
@@ -158,9 +156,7 @@ def test_the_papers_own_noise_gives_the_papers_variances():
     sigma2 = EXAMPLES["max_variance_with_5way_weighted_3"]["sigma2_by_size"]
     printed = EXAMPLES["max_variance_with_5way_weighted_3"]["variance_by_size"]
     everything = rs.marginals(TERNARY, ways=range(6))
-    plan = rs.plan(everything, rs.GDP(mu=1.0)).replaced(
-        precisions=1.0 / np.array(sigma2)[everything.lattice.set_sizes]
-    )
+    plan = rs.plan(everything, rs.GDP(mu=1.0)).replaced(precisions=1.0 / np.array(sigma2)[everything.lattice.set_sizes])
     variances = by_size(everything.lattice, plan.marginal_variances(everything))
     assert np.allclose(variances, printed, atol=1e-3, rtol=0)
     assert plan.pcost == pytest.approx(1.0, abs=1e-3)

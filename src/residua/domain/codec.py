@@ -13,7 +13,8 @@ ones is `UNKNOWN`, an absent one `MISSING`, until `settle` applies the attribute
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
@@ -29,6 +30,7 @@ MISSING = -2
 Codes = NDArray[np.int32]
 _LIMIT = 2**62
 _SMALL = 2**31
+_MOST_SPELLED = 10_000
 _WHOLE = r"^(?P<sign>[+-]?)0*(?P<digits>[0-9]{1,19})(?:\.0*)?$"
 _NUMBER = r"^[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf(?:inity)?)$"
 
@@ -63,6 +65,8 @@ def encode(attribute: Attribute, column: Any, name: str = "column") -> Codes:
         return _through_dictionary(
             pc.dictionary_encode(column), lambda values: _codes_of_spellings(attribute.values, values)
         )
+    if _is_text(kind) and not isinstance(attribute, Bins) and attribute.declared <= _MOST_SPELLED:
+        return _codes_of_plain_numbers(attribute, column)
     if _is_text(kind) or pa.types.is_decimal(kind):
         return _through_dictionary(pc.dictionary_encode(column), lambda values: _codes_of_numbers(attribute, values))
     return _codes_of_numbers(attribute, column)
@@ -169,6 +173,26 @@ def _codes_of_text(values: tuple[str, ...], column: Any) -> Codes:
     if column.null_count:
         codes[_is_null(column)] = MISSING
     return codes
+
+
+def _codes_of_plain_numbers(attribute: Attribute, column: Any) -> Codes:
+    """Whole numbers in text: those spelled as str() does are looked up, only the others are parsed."""
+    if pa.types.is_string_view(column.type):
+        column = column.cast(pa.large_string())
+    found = pc.index_in(column, value_set=_spelled(attribute, column.type), skip_nulls=True)
+    codes = np.array(found.fill_null(UNKNOWN).to_numpy(zero_copy_only=False), dtype=np.int32)
+    if found.null_count:
+        rest = codes == UNKNOWN
+        others = pc.dictionary_encode(column.filter(pa.array(rest)))
+        codes[rest] = _through_dictionary(others, lambda values: _codes_of_numbers(attribute, values))
+    return codes
+
+
+@lru_cache(maxsize=256)
+def _spelled(attribute: Attribute, kind: Any) -> Any:
+    # Beyond 2^62 nothing matches, here as in the numbers' own path.
+    labels = cast("Sequence[int]", attribute.declared_labels)
+    return pa.array([str(label) if abs(label) < _LIMIT else None for label in labels], type=kind)
 
 
 def _codes_of_spellings(values: tuple[Label, ...], column: Any) -> Codes:
@@ -296,7 +320,10 @@ def _check_type(kind: Any, name: str) -> None:
 
 def _examples(column: Any, chosen: NDArray[np.bool_]) -> list[str]:
     """Up to three different values, shortened."""
-    values = pc.unique(_one_array(column).filter(pa.array(chosen)))
+    column = _one_array(column)
+    if pa.types.is_string_view(column.type):
+        column = column.cast(pa.large_string())
+    values = pc.unique(column.filter(pa.array(chosen)))
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     shown = [str(value) if not isinstance(value, str) else repr(value) for value in values[:3].to_pylist()]

@@ -74,5 +74,3 @@ def _attribute_of_settings(name: str, declared: object) -> Attribute | list[str]
         return reader(**settings, **policy)
     except DomainError as problem:
         raise DomainError(f"attribute {name!r}: {problem}") from None
-    except TypeError:
-        raise DomainError(f"attribute {name!r} has a setting of the wrong type; use {_KINDS}.") from None

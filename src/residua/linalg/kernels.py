@@ -1,7 +1,9 @@
-"""Compiled loops over many small tables: centring integers, summing out an axis, and fitting margins.
+"""Compiled loops over many small tables: centring integers, and rebuilding tables from residuals and margins.
 
 A table is a flat row of cells in row-major order; an axis splits it as (outer, n, inner). Each table is handled
-while it lies in the cache. Compiled once and cached on disk; the NumPy twins in `tables.py` serve small work.
+while it lies in the cache, and inner loops run over adjoining cells so that they use vector instructions (which
+Numba's own parallel loops would prevent). Compiled once and cached on disk; the NumPy twins in `tables.py` serve
+small work.
 """
 
 from __future__ import annotations
@@ -11,49 +13,79 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-@numba.njit(cache=True, nogil=True, parallel=True)
+@numba.njit(cache=True, nogil=True)
 def centre(tables: NDArray[np.int64], shape: NDArray[np.int64]) -> None:
     """`x ← n x − Σ x` along every axis, in place: the integer matrix ⊗(nI − 11ᵀ). tables is (tables, cells)."""
-    for t in numba.prange(tables.shape[0]):
+    totals = np.empty(tables.shape[1], dtype=np.int64)
+    for t in range(tables.shape[0]):
+        x = tables[t]
         inner = 1
         for axis in range(shape.size - 1, -1, -1):
             n = shape[axis]
             step = n * inner
-            for start in range(0, tables.shape[1], step):
-                for i in range(start, start + inner):
+            for start in range(0, x.size, step):
+                if inner == 1:  # the last axis: its cells adjoin
                     total = 0
-                    for j in range(i, i + step, inner):
-                        total += tables[t, j]
-                    for j in range(i, i + step, inner):
-                        tables[t, j] = n * tables[t, j] - total
+                    for j in range(start, start + n):
+                        total += x[j]
+                    for j in range(start, start + n):
+                        x[j] = n * x[j] - total
+                    continue
+                for i in range(inner):
+                    totals[i] = 0
+                for j in range(start, start + step, inner):
+                    for i in range(inner):
+                        totals[i] += x[j + i]
+                for j in range(start, start + step, inner):
+                    for i in range(inner):
+                        x[j + i] = n * x[j + i] - totals[i]
             inner = step
 
 
-@numba.njit(cache=True, nogil=True, parallel=True)
-def fit_margins(
-    tables: NDArray[np.float64],
+@numba.njit(cache=True, nogil=True)
+def rebuild(
+    integers: NDArray[np.int64],
+    steps: NDArray[np.float64],
     shape: NDArray[np.int64],
     lower: NDArray[np.float64],
     facets: NDArray[np.int64],
+    out: NDArray[np.float64],
 ) -> None:
-    """Makes each table's margins agree with given ones, in place, without touching its residual.
+    """Tables from integers on grids: scaled, then made to agree with given margins without touching the residual.
 
-    For every axis in turn `x ← x + (margin − Σ x)/n`. The margins agree with each other, so that a later axis does
-    not undo an earlier one. tables is (tables, cells); facets[t, axis] says where in `lower` the margin begins.
+    `x = step · integer`, then for every axis in turn `x ← x + (margin − Σ x)/n`. The margins agree with each other, so
+    that a later axis does not undo an earlier one. integers and out are (tables, cells), steps is (tables,);
+    facets[t, axis] says where in `lower` the margin without that axis begins.
     """
-    for t in numba.prange(tables.shape[0]):
+    corrections = np.empty(out.shape[1])
+    for t in range(out.shape[0]):
+        x = out[t]
+        for j in range(x.size):
+            x[j] = steps[t] * integers[t, j]
         inner = 1
         for axis in range(shape.size - 1, -1, -1):
             n = shape[axis]
             step = n * inner
             margin = facets[t, axis]
-            for start in range(0, tables.shape[1], step):
-                for i in range(start, start + inner):
-                    total = 0.0
-                    for j in range(i, i + step, inner):
-                        total += tables[t, j]
-                    correction = (lower[margin] - total) / n
+            for start in range(0, x.size, step):
+                if inner == 1:  # the last axis: its cells adjoin
+                    correction = lower[margin]
+                    for j in range(start, start + n):
+                        correction -= x[j]
+                    correction /= n
+                    for j in range(start, start + n):
+                        x[j] += correction
                     margin += 1
-                    for j in range(i, i + step, inner):
-                        tables[t, j] += correction
+                    continue
+                for i in range(inner):
+                    corrections[i] = lower[margin + i]
+                for j in range(start, start + step, inner):
+                    for i in range(inner):
+                        corrections[i] -= x[j + i]
+                for i in range(inner):
+                    corrections[i] /= n
+                for j in range(start, start + step, inner):
+                    for i in range(inner):
+                        x[j + i] += corrections[i]
+                margin += inner
             inner = step

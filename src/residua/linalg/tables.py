@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 from numpy.typing import NDArray
 
 from residua.linalg.layout import Group, Layout
 
-_COMPILED_FROM = 2_000_000  # cells: below, importing and loading the compiled loops costs more than it saves
+_WORTH_LOADING = 2_000_000  # cells: below, importing the compiled loops costs more than they save
+_WORTH_CALLING = 20_000  # cells: below, NumPy is as fast
 
 
 def centre(tables: NDArray[np.int64]) -> None:
     """`x ← n x − Σ x` along every axis but the first, in place: the integer matrix ⊗(nI − 11ᵀ) of each table."""
-    if tables.size >= _COMPILED_FROM:
+    if _compiled(tables.size):
         from residua.linalg import kernels
 
         kernels.centre(tables.reshape(len(tables), -1), np.array(tables.shape[1:], dtype=np.int64))
@@ -23,23 +26,35 @@ def centre(tables: NDArray[np.int64]) -> None:
         tables -= total
 
 
-def fit_margins(tables: NDArray[np.float64], lower: NDArray[np.float64], facets: NDArray[np.int64]) -> None:
-    """Makes each table's margins agree with given ones, in place, without touching its residual.
+def rebuild(
+    integers: NDArray[np.int64],
+    steps: NDArray[np.float64],
+    lower: NDArray[np.float64],
+    facets: NDArray[np.int64],
+    out: NDArray[np.float64],
+) -> None:
+    """Tables from integers on grids, their margins made to agree with given ones without touching the residual.
 
-    tables is (tables, n_1, …, n_k); facets[t, j] says where in `lower` the margin without axis j begins.
+    out is (tables, n_1, …, n_k) and integers likewise; facets[t, j] says where in `lower` the margin without axis j
+    begins. See `kernels.rebuild`.
     """
-    if tables.size >= _COMPILED_FROM:
+    if _compiled(out.size):
         from residua.linalg import kernels
 
-        shape = np.array(tables.shape[1:], dtype=np.int64)
-        kernels.fit_margins(tables.reshape(len(tables), -1), shape, lower, facets)
+        shape = np.array(out.shape[1:], dtype=np.int64)
+        flat = (len(out), -1)
+        kernels.rebuild(integers.reshape(flat), steps, shape, lower, facets, out.reshape(flat))
         return
-    for axis in range(tables.ndim - 1, 0, -1):
-        n = tables.shape[axis]
-        total = tables.sum(axis=axis, keepdims=True)
-        cells = np.arange(tables[0].size // n)
-        margin = lower[facets[:, axis - 1, None] + cells].reshape(total.shape)
-        tables += (margin - total) / n
+    np.multiply(integers, steps.reshape(-1, *[1] * (out.ndim - 1)), out=out)
+    for axis in range(out.ndim - 1, 0, -1):
+        n = out.shape[axis]
+        total = out.sum(axis=axis, keepdims=True)
+        cells = np.arange(out[0].size // n)
+        out += (lower[facets[:, axis - 1, None] + cells].reshape(total.shape) - total) / n
+
+
+def _compiled(cells: int) -> bool:
+    return cells >= (_WORTH_CALLING if "numba" in sys.modules else _WORTH_LOADING)
 
 
 def facets_of(group: Group, layout: Layout) -> NDArray[np.int64]:

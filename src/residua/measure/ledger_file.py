@@ -102,10 +102,12 @@ def append(handle: int, path: Path, line: bytes, *, kept: int, ended: bool) -> N
     """
     try:
         sync_folder(path.parent)  # whoever gave the file its name may have died before the name was on disk
-        os.ftruncate(handle, kept)
         start = kept
-        if not ended:  # the record must be on disk before its newline, and that before the next record
+        # Each repair is on disk before the next write, or power loss could leave a mixture of both.
+        if os.fstat(handle).st_size != kept or not ended:
+            os.ftruncate(handle, kept)
             os.fsync(handle)
+        if not ended:
             start += _write(handle, b"\n", start)
             os.fsync(handle)
         start += _write(handle, line, start)

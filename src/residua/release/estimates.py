@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.linalg.layout import Group, Layout, batches, layout_of
-from residua.linalg.tables import facets_of, fit_margins
+from residua.linalg.tables import facets_of, rebuild
 from residua.plan.blocks import ResidualBlocks
 
 Floats = NDArray[np.float64]
-_BATCH_CELLS = 4_000_000
+_BATCH_CELLS = 500_000  # they stay in the cache between being made and being used
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,12 +43,12 @@ class Estimator:
         return layout_of(self.blocks.lattice, self.blocks.sizes)
 
     @cached_property
-    def _units(self) -> Floats:
-        """`t Π n_i` of each set; NaN where a residual is neither measured nor empty, so that it shows."""
+    def _steps(self) -> Floats:
+        """`1/(t Π n_i)` of each set; NaN where a residual is neither measured nor empty, so that it shows."""
         lattice = self.blocks.lattice
-        units = np.where(lattice.products(1.0 - 1.0 / self.blocks.sizes) > 0, np.nan, 1.0)
-        units[self.blocks.measured] = self.blocks.units
-        return units
+        steps = np.where(lattice.products(1.0 - 1.0 / self.blocks.sizes) > 0, np.nan, 0.0)
+        steps[self.blocks.measured] = 1.0 / self.blocks.units
+        return steps
 
     def marginal(self, members: tuple[int, ...]) -> Floats:
         """The estimate of one marginal, (n_1, …, n_k), attributes in the domain's order."""
@@ -56,20 +56,21 @@ class Estimator:
         for size in range(len(members) + 1):
             for subset in combinations(members, size):
                 number = self.blocks.lattice.find(np.array(subset, dtype=np.int32).reshape(1, -1))
-                table = self._raw(number, tuple(int(self.blocks.sizes[i]) for i in subset))
+                table = np.empty((1, *(int(self.blocks.sizes[i]) for i in subset)))
                 margins = [known[subset[:j] + subset[j + 1 :]].ravel() for j in range(size)]
-                starts = np.cumsum([0, *(margin.size for margin in margins[:-1])]).reshape(1, -1)
-                if size:
-                    fit_margins(table, np.concatenate(margins), starts[:, :size])
+                starts = np.cumsum([0, *(margin.size for margin in margins)])[:-1]
+                lower = np.concatenate([*margins, np.empty(0)])
+                rebuild(self._integers(number, table), self._steps[number], lower, starts.reshape(1, -1), table)
                 known[subset] = table[0]
         return known[members]
 
     def all_marginals(self) -> Iterator[tuple[Group, slice, Floats]]:
         """All marginals of the family, smallest first, in batches: (group, which of its tables, estimates).
 
-        The estimates are (tables, n_1, …, n_k) and may be overwritten once the next batch is asked for.
+        The estimates are (tables, n_1, …, n_k), and are overwritten once the next batch is asked for.
         """
         lower, base = np.empty(0), 0
+        scratch = np.empty(max(_BATCH_CELLS, *(group.cells for group in self.layout)))
         for size in range(len(self.blocks.lattice.levels)):
             groups = [group for group in self.layout if len(group.shape) == size]
             start, stop = groups[0].start, groups[-1].stop
@@ -78,24 +79,22 @@ class Estimator:
             for group in groups:
                 facets = facets_of(group, self.layout) - base
                 for part in batches(len(group.numbers), group.cells, _BATCH_CELLS):
-                    tables = self._raw(group.numbers[part], group.shape)
-                    if size:
-                        fit_margins(tables, lower, np.ascontiguousarray(facets[part]))
+                    numbers = group.numbers[part]
+                    tables = scratch[: len(numbers) * group.cells].reshape(len(numbers), *group.shape)
+                    rebuild(self._integers(numbers, tables), self._steps[numbers], lower, facets[part], tables)
                     if not last:
                         at = group.start - start + group.cells * part.start
                         kept[at : at + tables.size] = tables.ravel()
                     yield group, part, tables
             lower, base = kept, start
 
-    def _raw(self, numbers: NDArray[np.int64], shape: tuple[int, ...]) -> Floats:
-        """`z = y / (t Π n_i)` for tables of one shape, (tables, n_1, …, n_k)."""
-        cells = int(np.prod(shape, dtype=np.int64))
+    def _integers(self, numbers: NDArray[np.int64], like: Floats) -> NDArray[np.int64]:
+        """The measurements of tables of one shape; zeros where nothing was measured. A view where they adjoin."""
+        cells = like[0].size
         starts = self.blocks.layout.starts[numbers]
-        tables = np.zeros((len(numbers), cells))
+        if starts[0] >= 0 and (np.diff(starts) == cells).all():
+            return self.measurements[starts[0] : starts[0] + like.size].reshape(like.shape)
+        integers = np.zeros((len(numbers), cells), dtype=np.int64)
         measured = np.flatnonzero(starts >= 0)
-        if len(measured) == len(numbers) and (np.diff(starts) == cells).all():
-            tables[:] = self.measurements[starts[0] : starts[0] + cells * len(numbers)].reshape(-1, cells)
-        elif len(measured):
-            tables[measured] = self.measurements[starts[measured, None] + np.arange(cells)]
-        tables /= self._units[numbers, None]
-        return tables.reshape(len(numbers), *shape)
+        integers[measured] = self.measurements[starts[measured, None] + np.arange(cells)]
+        return integers.reshape(like.shape)

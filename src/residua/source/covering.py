@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from residua.source.tables import Tables, tables_of_sets
 
-_MOST_CELLS = 100_000  # of one covering table, so that it stays in the second-level cache
+_MOST_CELLS = (20_000, 100_000)  # of one covering table: small ones are faster to count, large ones are fewer
 _MOST_BUFFER = 2**24  # cells of all covering tables
 _MOST_SETS = 4096  # beyond, looking for a covering takes longer than it saves
 _MOST_ATTRIBUTES = 63
@@ -45,7 +45,7 @@ class Covering:
 
 def cost_per_row(cells: NDArray[np.int64]) -> float:
     """Nanoseconds to add one record to tables of so many cells: more when they outgrow a cache."""
-    return float(np.where(cells <= 4096, 0.6, np.where(cells <= 20_000, 1.0, 2.0)).sum())
+    return float(np.where(cells <= 4096, 0.5, np.where(cells <= 20_000, 0.9, 1.8)).sum())
 
 
 def covering_of(wanted: Tables) -> Covering | None:
@@ -56,12 +56,17 @@ def covering_of(wanted: Tables) -> Covering | None:
     """
     if not 2 <= len(wanted) <= _MOST_SETS or len(wanted.sizes) > _MOST_ATTRIBUTES:
         return None
+    found = [covering for most in _MOST_CELLS if (covering := _greedy(wanted, most)) is not None]
+    return min(found, key=lambda covering: covering.cost_per_row, default=None)
+
+
+def _greedy(wanted: Tables, most_cells: int) -> Covering | None:
     masks = np.array([sum(1 << i for i in wanted.set_of(t)) for t in range(len(wanted))], dtype=np.uint64)
     uncovered = np.ones(len(masks), dtype=bool)
     sets: list[tuple[int, ...]] = []
     yields: list[tuple[int, ...]] = []
     while uncovered.any():
-        grown = _grow(int(masks[uncovered.argmax()]), masks[uncovered], wanted.sizes)
+        grown = _grow(int(masks[uncovered.argmax()]), masks[uncovered], wanted.sizes, most_cells)
         new = uncovered & ((masks & ~np.uint64(grown)) == 0)
         uncovered &= ~new
         sets.append(tuple(i for i in range(len(wanted.sizes)) if grown >> i & 1))
@@ -73,11 +78,11 @@ def covering_of(wanted: Tables) -> Covering | None:
     return Covering(tables, tuple(yields), cost_per_row(tables.cells), to_sum)
 
 
-def _grow(grown: int, masks: NDArray[np.uint64], sizes: NDArray[np.int64]) -> int:
+def _grow(grown: int, masks: NDArray[np.uint64], sizes: NDArray[np.int64], most_cells: int) -> int:
     attributes = np.arange(len(sizes), dtype=np.uint64)
     while True:
         cells = int(np.prod([int(n) for i, n in enumerate(sizes) if grown >> i & 1], dtype=object))
-        fits = [cells * int(n) <= _MOST_CELLS and not grown >> i & 1 for i, n in enumerate(sizes)]
+        fits = [cells * int(n) <= most_cells and not grown >> i & 1 for i, n in enumerate(sizes)]
         if not any(fits):
             return grown
         lacking = masks & ~np.uint64(grown)

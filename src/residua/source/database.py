@@ -32,7 +32,7 @@ class DatabaseSource(Source):
     def columns(self) -> tuple[str, ...]:
         """What the query returns, without running it."""
         with self._ask(f"SELECT * FROM ({self.query}) LIMIT 0") as result:
-            return _names([column[0] for column in result.description], str(self))
+            return _names(result.columns, str(self))
 
     def fingerprint(self) -> str:
         """A digest of the records the query returns, whatever their order.
@@ -42,7 +42,7 @@ class DatabaseSource(Source):
         """
         names = self.columns()
         with self._ask(_digest_query(names, f"({self.query})")) as result:
-            return _digest(names, result.fetchone())
+            return _digest(names, result.fetchall()[0])
 
     def _read(self, columns: Sequence[str]) -> Iterator[Any]:
         chosen = ", ".join(quoted(name) for name in columns)
@@ -56,10 +56,10 @@ class DatabaseSource(Source):
         with explained(str(self)):
             if isinstance(self._database, str | Path):
                 with duckdb.connect(str(self._database), read_only=True) as connection:
-                    yield connection.execute(sql)
+                    yield connection.sql(sql)
             else:
                 with self._database.cursor() as cursor:
-                    yield cursor.execute(sql)
+                    yield cursor.sql(sql)
 
 
 class RelationSource(Source):
@@ -80,7 +80,7 @@ class RelationSource(Source):
         """A digest of the relation's records, whatever their order; limits as for `DatabaseSource`."""
         with explained(str(self)):
             sql = _digest_query(self.columns(), "records")
-            return _digest(self.columns(), self._relation.query("records", sql).fetchone())
+            return _digest(self.columns(), self._relation.query("records", sql).fetchall()[0])
 
     def _read(self, columns: Sequence[str]) -> Iterator[Any]:
         with explained(str(self)):
@@ -92,9 +92,9 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _stream(result: Any) -> Iterator[Any]:
-    # DuckDB 2 names it to_arrow_reader, DuckDB 1 fetch_record_batch.
-    reader = getattr(result, "to_arrow_reader", None) or result.fetch_record_batch
+def _stream(relation: Any) -> Iterator[Any]:
+    # DuckDB 2 names it to_arrow_reader, DuckDB 1 fetch_arrow_reader.
+    reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
     yield from reader(BATCH_ROWS)
 
 

@@ -1,0 +1,271 @@
+"""Bad input of every kind: one clear sentence that names the file or column and the remedy, and no count."""
+
+import gzip
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+from residua.domain import Domain, Integers
+from residua.errors import SourceError
+from residua.linalg.lattice import closure
+from residua.linalg.layout import layout_of
+from residua.source import Source, source_of
+from residua.source.counting import count
+
+DOMAIN = Domain({"a": Integers(0, 9, unknown="drop"), "b": ["x", "y"]})
+LATTICE = closure([np.array([[0, 1]], dtype=np.int32)], 2)
+LAYOUT = layout_of(LATTICE, DOMAIN.sizes, LATTICE.is_maximal)
+
+
+def total(data: Any, **options: Any) -> int:
+    return int(count(source_of(data, **options), DOMAIN, LAYOUT).tables.sum())
+
+
+def refusal(data: Any, **options: Any) -> str:
+    """The sentence, which must be one line, end properly, and come without a chain of causes."""
+    with pytest.raises(SourceError) as caught:
+        total(data, **options)
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+    message = str(caught.value)
+    assert "\n" not in message
+    assert message.endswith(".")
+    return message
+
+
+def written(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"", "is empty; the first line must name the columns"),
+        (b"\n\n", "is empty; the first line must name the columns"),
+        (b"a,b\n1,x\n2\n", "has a row of 1 fields where the header has 2, beginning '2'"),
+        (b"a,b\n1,x\n2,x,y\n", "has a row of 3 fields where the header has 2, beginning '2,x,y'"),
+        (b'a,b\n1,x\n2,"y\n1,x\n', "quote that is never closed"),
+        (b'a,b\n1,x\n2,"y', "quote that is never closed"),
+        (b"a,a\n1,2\n", "has two columns named 'a'; rename one"),
+        (b"a,b\n1,\xff\n", "is not UTF-8 text; convert it"),
+        (b"a,\xff\n1,x\n", "is not UTF-8 text; convert it"),
+        (b"a;b\n1;x\n", "has no column 'a'"),
+        (b"a,c\n1,x\n", "has no column 'b'; it has 'a', 'c'"),
+    ],
+    ids=lambda value: repr(value)[:30] if isinstance(value, bytes) else "",
+)
+def test_malformed_csv(content: bytes, told: str, tmp_path: Path) -> None:
+    message = refusal(written(tmp_path / "bad.csv", content))
+    assert told in message
+    assert "bad.csv" in message
+
+
+def test_an_error_deep_in_a_long_csv_is_noticed_and_told_without_a_row_number(tmp_path: Path) -> None:
+    lines = b"1,x\n" * 600_000
+    assert total(written(tmp_path / "good.csv", b"a,b\n" + lines)) == 600_000
+    for end in (b"2\n", b'2,"x\n', b"2,x,x\n"):
+        message = refusal(written(tmp_path / "long.csv", b"a,b\n" + lines + end))
+        assert not any(number in message for number in ("600000", "600,000", "600001", "600002"))
+    message = refusal(written(tmp_path / "long.csv", b'a,b\n1,"x\n' + lines))
+    assert "never closed" in message
+
+
+@pytest.mark.parametrize("content", [b"a,b\n", b"a,b", b"\xef\xbb\xbfa,b\r\n", b"\n\na,b\n\n"])
+def test_a_header_without_rows_holds_zero_records(content: bytes, tmp_path: Path) -> None:
+    assert total(written(tmp_path / "none.csv", content)) == 0
+
+
+def test_text_is_taken_as_it_stands(tmp_path: Path) -> None:
+    domain = Domain({"b": ["01", "1", "", "NA", "null"]})
+    lattice = closure([np.array([[0]], dtype=np.int32)], 1)
+    path = written(tmp_path / "t.csv", b'c,b\n1,01\n1,1\n1,\n1,""\n1,NA\n1,null\n1,"null"\n')
+    counted = count(source_of(path), domain, layout_of(lattice, domain.sizes, lattice.is_maximal))
+    assert counted.tables.tolist() == [1, 1, 2, 1, 2]
+
+
+def test_damaged_gzip(tmp_path: Path) -> None:
+    packed = gzip.compress(b"a,b\n" + os.urandom(50_000).hex().encode() + b",x\n")
+    for name, content in (("cut", packed[:-2000]), ("plain", b"a,b\n1,x\n"), ("nothing", b"")):
+        message = refusal(written(tmp_path / f"{name}.csv.gz", content))
+        assert "damaged or truncated" in message or "is empty" in message
+
+
+def test_damaged_parquet(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    path = tmp_path / "whole.parquet"
+    pq.write_table(pa.table({"a": rng.integers(0, 10, 50_000), "b": rng.choice(["x", "y"], 50_000)}), path)
+    assert total(path) == 50_000
+    content = bytearray(path.read_bytes())
+    told = "is not a sound Parquet file; it is damaged or truncated"
+    assert told in refusal(written(tmp_path / "cut.parquet", bytes(content[:-1000])))
+    assert told in refusal(written(tmp_path / "empty.parquet", b""))
+    assert told in refusal(written(tmp_path / "text.parquet", b"a,b\n1,x\n"))
+    content[10:3000] = bytes(2990)  # the footer is sound, the pages are not
+    assert told in refusal(written(tmp_path / "holed.parquet", bytes(content)))
+
+
+def test_files_that_are_not_there_or_not_files(tmp_path: Path) -> None:
+    assert "there is no file" in refusal(tmp_path / "no.csv")
+    assert "there is no file" in refusal(str(tmp_path / "no.parquet"))
+    assert "no file matches" in refusal(str(tmp_path / "*.csv"))
+    (tmp_path / "d.csv").mkdir()
+    assert "is a folder; name its files" in refusal(tmp_path / "d.csv")
+    file = written(tmp_path / "a.csv", b"a,b\n1,x\n")
+    assert "twice" in refusal([file, str(file)])
+    assert "twice" in refusal([file, str(tmp_path / "[a].csv")])
+    assert "cannot tell what" in refusal(written(tmp_path / "a.dat", b"a,b\n"))
+    assert "mixes files of different kinds" in refusal([file, tmp_path / "a.parquet"])
+    assert "is no list of paths" in refusal([])
+    assert "is no list of paths" in refusal([1, 2])
+    assert "is a database" in refusal(written(tmp_path / "a.duckdb", b""))
+    gone = source_of(written(tmp_path / "gone.csv", b"a,b\n1,x\n"))
+    (tmp_path / "gone.csv").unlink()
+    with pytest.raises(SourceError, match="there is no file"):
+        gone.fingerprint()
+    with pytest.raises(SourceError, match="there is no file"):
+        list(gone.batches(["a"]))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.csv", b"a,b\n1,x\n")
+    path.chmod(0)
+    assert "may not be read" in refusal(path)
+
+
+def test_files_of_different_tables(tmp_path: Path) -> None:
+    first = written(tmp_path / "1.csv", b"a,b\n1,x\n")
+    second = written(tmp_path / "2.csv", b"a,c\n1,x\n")
+    assert "do not have the same columns ('b' is in one only)" in refusal([first, second])
+    pq.write_table(pa.table({"a": [1], "b": ["x"]}), tmp_path / "1.parquet")
+    pq.write_table(pa.table({"a": [1], "c": ["x"]}), tmp_path / "2.parquet")
+    assert "2.parquet' has no column 'b'" in refusal(str(tmp_path / "*.parquet"))
+
+
+def test_frames_that_cannot_be_read() -> None:
+    assert "two columns named 'a'" in refusal(pd.DataFrame([[1, 2, "x"]], columns=["a", "a", "b"]))
+    assert "two columns named 'a'" in refusal(pa.table([[1], [2]], names=["a", "a"]))
+    assert "mixes types" in refusal(pd.DataFrame({"a": [1, "x", 2.5], "b": ["x", "y", "x"]}, dtype=object))
+    assert "has the type list" in refusal(pa.table({"a": [[1]], "b": ["x"]}))
+    assert "has the type timestamp" in refusal(pd.DataFrame({"a": pd.to_datetime(["2024-01-01"]), "b": ["x"]}))
+    for thing in (3, None, object(), {"a": 1}, np.zeros(3)):
+        assert "which cannot be read; pass a path" in refusal(thing)
+    broken = pl.LazyFrame({"a": ["q"], "b": ["x"]}).with_columns(pl.col("a").cast(pl.Int64))
+    assert "cannot be read" in refusal(broken)
+
+
+def test_a_dataset_whose_file_is_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"a": np.arange(50_000) % 10, "b": ["x"] * 50_000}), path)
+    dataset = ds.dataset(path)
+    content = bytearray(path.read_bytes())
+    content[10:3000] = bytes(len(content[10:3000]))
+    path.write_bytes(bytes(content))
+    refusal(dataset)
+
+
+def test_databases_and_queries_that_fail(tmp_path: Path) -> None:
+    path = tmp_path / "p.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("CREATE TABLE people AS SELECT 1 AS a, 'x' AS b")
+    assert total((path, "people")) == 1
+    assert total((path, "SELECT * FROM people -- all of them")) == 1
+    assert "there is no database" in refusal((tmp_path / "no.duckdb", "people"))
+    assert "failed in DuckDB" in refusal((path, "SELEC a"))
+    assert "failed in DuckDB" in refusal((path, "nobody"))
+    assert "failed in DuckDB" in refusal((path, "SELECT a::DATE AS a, b FROM people"))
+    assert "failed in DuckDB" in refusal((path, "SELECT error('no') AS a, b FROM people"))
+    assert "failed in DuckDB" in refusal((written(tmp_path / "t.duckdb", b"a,b\n1,x\n" * 2000), "people"))
+    with pytest.raises(SourceError, match="is no query"):
+        Source.duckdb(path, " ")
+    with pytest.raises(SourceError, match="is no database"):
+        Source.duckdb(3, "people")
+    with duckdb.connect() as connection:
+        assert total((connection, "SELECT 1 AS a, 'y' AS b")) == 1
+
+
+def test_a_query_cannot_write(tmp_path: Path) -> None:
+    path = tmp_path / "p.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("CREATE TABLE people AS SELECT 1 AS a, 'x' AS b")
+    refusal((path, "DELETE FROM people RETURNING a, b"))
+    assert total((path, "people")) == 1
+
+
+def test_options_that_mean_nothing(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.csv", b"a,b\n1,x\n")
+    with pytest.raises(SourceError, match="delimiter="):
+        Source.csv(path, delimiter="ab")
+    with pytest.raises(SourceError, match="weight="):
+        Source.csv(path, weight="")
+    with pytest.raises(SourceError, match="say it where it is made"):
+        source_of(Source.csv(path), weight="n")
+    assert "has no column 'n'" in refusal(path, weight="n")
+    semicolons = written(tmp_path / "s.csv", b"a;b\n1;x\n")
+    assert total(Source.csv(semicolons, delimiter=";")) == 1
+
+
+def test_two_paths_are_two_files_and_not_a_query(tmp_path: Path) -> None:
+    files = tuple(str(written(tmp_path / f"{i}.csv", b"a,b\n1,x\n")) for i in range(2))
+    assert total(files) == 2
+
+
+@pytest.mark.parametrize("content", [b"a,b,n\n1,x,-3\n", b"a,b,n\n1,x,\n", b"a,b,n\n1,x,2.5\n"])
+def test_weights_in_text_that_count_nothing(content: bytes, tmp_path: Path) -> None:
+    message = refusal(written(tmp_path / "w.csv", content), weight="n")
+    assert "column 'n' is the weight but holds values that are not whole numbers" in message
+
+
+def test_the_hint_of_a_csv_is_about_right(tmp_path: Path) -> None:
+    path = written(tmp_path / "h.csv", b"a,b\n" + b"1,x\n" * 50_000)
+    assert source_of(path).rows_hint() == pytest.approx(50_000, rel=0.05)
+    assert source_of(written(tmp_path / "h.csv.gz", gzip.compress(path.read_bytes()))).rows_hint() is None
+
+
+def test_importing_the_package_loads_no_engine() -> None:
+    code = "import sys, residua.source; print([m for m in ('pandas', 'polars', 'duckdb', 'numba', 'pyarrow') if m in sys.modules])"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "[]"
+
+
+_MEASURE = """
+import resource, sys
+from residua.domain import Domain
+from residua.linalg.lattice import all_sets, closure
+from residua.linalg.layout import layout_of
+from residua.source import source_of
+from residua.source.counting import count
+domain = Domain({name: [f"a rather long label {i}" for i in range(9)] for name in "abcd"})
+lattice = closure([all_sets(4, 2)], 4)
+path = sys.argv[1]
+source = source_of((path, "SELECT * FROM t") if path.endswith(".duckdb") else path)
+count(source, domain, layout_of(lattice, domain.sizes, lattice.is_maximal))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "duckdb"])
+def test_memory_does_not_grow_with_the_rows(suffix: str, tmp_path: Path) -> None:
+    """Three million rows take 330 MB as text; reading them takes little more than reading a hundred thousand."""
+    peaks = []
+    for rows in (100_000, 3_000_000):
+        path = tmp_path / f"{rows}.{suffix}"
+        label = "'a rather long label ' || (random() * 8)::INT"
+        query = f"SELECT {label} AS a, {label} AS b, {label} AS c, {label} AS d FROM range({rows})"
+        with duckdb.connect(str(path) if suffix == "duckdb" else ":memory:") as connection:
+            connection.execute(f"CREATE TABLE t AS {query}" if suffix == "duckdb" else f"COPY ({query}) TO '{path}'")
+        shown = subprocess.run([sys.executable, "-c", _MEASURE, str(path)], capture_output=True, text=True, check=True)
+        peaks.append(int(shown.stdout))
+    assert peaks[1] - peaks[0] < 100, peaks

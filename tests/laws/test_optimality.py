@@ -1,0 +1,324 @@
+"""Every planner against CVXPY on random small instances, and every certificate against that optimum.
+
+The law, for each objective: bound ≤ optimum ≤ achieved ≤ (1 + gap) · bound, with gap ≤ the tolerance asked for.
+"""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import residua as rs
+from tests.laws import dense
+
+SOLVER = 2e-6  # relative accuracy of CVXPY's answer
+SEEDS = range(8)
+
+
+def instance(seed):
+    rng = np.random.default_rng(seed)
+    d = int(rng.integers(1, 5))
+    domain = rs.Domain.of_sizes(rng.integers(1, 5, size=d).tolist())
+    subsets = dense.all_subsets(range(d))
+    chosen = rng.choice(len(subsets), size=min(len(subsets), int(rng.integers(2, 8))), replace=False)
+    workload = None
+    for k in chosen:
+        names = [domain.names[i] for i in subsets[k]]
+        term = rs.marginals(domain, [names], weight=float(10 ** rng.uniform(-1, 1)))
+        workload = term if workload is None else workload + term
+    return workload, rng
+
+
+def check(plan, workload, loss, expression, pcost=1.0, tolerance=1e-4):
+    """The law above, for a plan made at this cost."""
+    optimum = dense.optimum(workload, expression, pcost)
+    achieved = loss(plan.marginal_variances(workload))
+    assert plan.gap <= tolerance
+    assert plan.pcost <= pcost
+    assert plan.pcost == pytest.approx(pcost, rel=1e-10)
+    assert achieved / (1 + plan.gap) <= optimum * (1 + SOLVER)
+    assert optimum <= achieved * (1 + SOLVER)
+    assert achieved <= optimum * (1 + plan.gap + SOLVER)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_total_variance(seed):
+    workload, _ = instance(seed)
+    mass = workload.weights * workload.cells
+    plan = rs.plan(workload, rs.ZCDP(rho=0.35))
+    check(plan, workload, lambda v: mass @ v, lambda v: mass @ v, pcost=0.7, tolerance=0)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_max_variance_with_weights(seed):
+    workload, _ = instance(seed)
+    w = workload.weights
+    plan = rs.plan(workload, rs.GDP(mu=1.0), minimise=rs.MaxVariance())
+    check(plan, workload, lambda v: (w * v).max(), lambda v: cp.max(cp.multiply(w, v)))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_max_variance_with_targets_for_a_budget(seed):
+    workload, rng = instance(seed)
+    c = 10 ** rng.uniform(-1, 1, size=len(workload))
+    plan = rs.plan(workload, rs.GDP(mu=2.0), targets=dict(zip(workload.sets, c, strict=True)), tolerance=1e-5)
+    check(plan, workload, lambda v: (v / c).max(), lambda v: cp.max(cp.multiply(1 / c, v)), pcost=4.0, tolerance=1e-5)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_least_privacy_for_targets(seed):
+    workload, rng = instance(seed)
+    c = 10 ** rng.uniform(-1, 1, size=len(workload))
+    plan = rs.plan(workload, targets=dict(zip(workload.sets, c, strict=True)))
+    assert (plan.marginal_variances(workload) <= c).all()
+    assert (plan.marginal_variances(workload) / c).max() == pytest.approx(1.0, abs=1e-9)
+    # Variances are homogeneous in the cost: the least cost for ratio 1 is the least ratio at cost 1.
+    optimum = dense.optimum(workload, lambda v: cp.max(cp.multiply(1 / c, v)))
+    assert plan.gap <= 1e-4
+    assert plan.pcost / (1 + plan.gap) <= optimum * (1 + SOLVER)
+    assert optimum <= plan.pcost * (1 + SOLVER)
+    assert isinstance(plan.guarantee, rs.ZCDP)
+    assert 2 * plan.guarantee.rho >= plan.pcost
+    assert 2 * plan.guarantee.rho == pytest.approx(plan.pcost, rel=1e-12)
+
+
+def test_the_three_ways_to_state_targets_agree():
+    domain = rs.Domain.of_sizes({"a": 3, "b": 2})
+    workload = rs.marginals(domain, [("a", "b"), ("b",)])
+    ways = [
+        5.0,
+        {("b", "a"): 5.0, ("b",): 5},
+        np.full(8, 5.0),
+        [5.0] * 8,
+        np.float32(5),
+    ]
+    found = [rs.plan(workload, targets=targets).precisions for targets in ways]
+    assert all(np.array_equal(found[0], other) for other in found)
+    uneven = rs.plan(workload, targets={("a", "b"): 1.0, ("b",): 9.0}, tolerance=1e-8)
+    listed = rs.plan(workload, targets=[1.0] * 6 + [9.0] * 2, tolerance=1e-8)
+    assert np.array_equal(uneven.precisions, listed.precisions)
+    assert uneven.variance(("a", "b")) <= 1.0
+
+
+@pytest.mark.parametrize("p", [1, 1.5, 2, 7, 20])
+@pytest.mark.parametrize("seed", range(3))
+def test_p_norm(seed, p):
+    workload, _ = instance(seed)
+    mass = workload.weights * workload.cells
+    plan = rs.plan(workload, rs.GDP(mu=1.0), minimise=rs.PNormVariance(p))
+    achieved = rs.PNormVariance(p).loss(workload, plan.marginal_variances(workload))
+    root = mass ** (1 / p)
+    expression = (lambda v: mass @ v) if p == 1 else (lambda v: cp.pnorm(cp.multiply(root, v), p, approx=p < 10))
+    optimum = dense.optimum(workload, expression)
+    assert plan.gap <= 1e-4
+    assert achieved / (1 + plan.gap) <= optimum * (1 + SOLVER)
+    assert optimum <= achieved * (1 + SOLVER)
+
+
+def test_a_p_norm_is_the_total_at_one_and_nears_the_maximum():
+    workload, _ = instance(3)
+    flat = rs.marginals(workload.domain, workload.sets)
+    v = np.linspace(1, 2, len(flat))
+    assert rs.PNormVariance(1).loss(flat, v) == pytest.approx(rs.TotalVariance().loss(flat, v))
+    assert rs.PNormVariance(5000).loss(flat, v) == pytest.approx(rs.MaxVariance().loss(flat, v), rel=1e-2)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_stakeholders(seed):
+    workload, rng = instance(seed)
+    groups = []
+    for _ in range(3):
+        chosen = np.flatnonzero(rng.random(len(workload)) < 0.6)
+        chosen = chosen if len(chosen) else np.arange(len(workload))
+        group = rs.marginals(workload.domain, [workload.sets[k] for k in chosen], weight=float(rng.uniform(0.3, 3)))
+        groups.append(group)
+    # Somebody wants everything, so that every marginal matters.
+    groups.append(rs.marginals(workload.domain, workload.sets, weight=0.5))
+    shares = np.zeros((4, len(workload)))
+    for row, group in zip(shares, groups, strict=True):
+        for names, mass in zip(group.sets, group.weights * group.cells, strict=True):
+            row[workload.sets.index(names)] = mass
+    plan = rs.plan(workload, rs.GDP(mu=1.0), minimise=rs.Stakeholders(groups))
+    check(plan, workload, lambda v: (shares @ v).max(), lambda v: cp.max(shares @ v))
+
+
+# ---- any convex loss
+
+
+def sum_of_squares(workload):
+    return lambda v: float((v**2).sum()), lambda v: 2 * v, lambda v: cp.sum_squares(v)
+
+
+def exponential(workload):
+    return lambda v: float(np.exp(v / 9).sum()), lambda v: np.exp(v / 9) / 9, lambda v: cp.sum(cp.exp(v / 9))
+
+
+def largest(workload):
+    return lambda v: float(v.max()), lambda v: (np.arange(len(v)) == v.argmax()) * 1.0, cp.max
+
+
+def hinge(workload):
+    # Zero slope on marginals that are good enough: nature may leave some without any weight.
+    plan = rs.plan(workload, rs.GDP(mu=1.0))
+    c = plan.marginal_variances(workload) * np.linspace(0.6, 1.3, len(workload))
+    return lambda v: float(np.maximum(v - c, 0).sum()), lambda v: (v > c) * 1.0, lambda v: cp.sum(cp.pos(v - c))
+
+
+def two_parties(workload):
+    half = (len(workload) + 1) // 2
+    first = np.arange(len(workload)) < half
+
+    def gradient(v):
+        return (first if v[first].sum() >= v[~first].sum() else ~first) * 1.0
+
+    return (
+        lambda v: float(max(v[first].sum(), v[~first].sum())),
+        gradient,
+        lambda v: cp.maximum(first * 1.0 @ v, ~first * 1.0 @ v),
+    )
+
+
+LOSSES = [sum_of_squares, exponential, largest, hinge, two_parties]
+
+
+def test_any_convex_loss_is_tried_on_enough_instances():
+    assert all(len(instance(seed)[0]) >= 2 for seed in SEEDS)
+
+
+@pytest.mark.parametrize("make", LOSSES)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_any_convex_loss_for_a_budget(seed, make):
+    workload, _ = instance(seed)
+    value, gradient, expression = make(workload)
+    plan = rs.plan(workload, rs.GDP(mu=1.0), minimise=rs.ConvexLoss(value, gradient), limit=500)
+    check(plan, workload, value, expression)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_loss_that_ignores_some_marginals_never_proves_too_much(seed):
+    # A marginal without weight once got variance 1e50, and rounding there "proved" plans optimal that were not.
+    rng = np.random.default_rng(seed)
+    workload = rs.marginals(rs.Domain.of_sizes(rng.integers(2, 6, size=3).tolist()), ways=range(4))
+    c = rs.plan(workload, rs.GDP(mu=1.0)).marginal_variances(workload) * rng.uniform(0.5, 1.3, size=8)
+    loss = rs.ConvexLoss(lambda v: float(np.maximum(v - c, 0).sum()), lambda v: (v > c) * 1.0)
+    plan = rs.plan(workload, rs.GDP(mu=1.0), minimise=loss, limit=500)
+    check(plan, workload, loss.value, lambda v: cp.sum(cp.pos(v - c)))
+
+
+@pytest.mark.parametrize("pcost", [0.3, 3.0])
+def test_a_loss_that_does_not_scale_is_solved_at_the_given_cost(pcost):
+    workload, _ = instance(1)
+    value, gradient, expression = exponential(workload)
+    plan = rs.plan(workload, rs.ZCDP(rho=pcost / 2), minimise=rs.ConvexLoss(value, gradient))
+    check(plan, workload, value, expression, pcost=pcost)
+
+
+def test_a_loss_that_overflows_far_away_is_still_minimised():
+    domain = rs.Domain.of_sizes([4, 3, 2])
+    workload = rs.marginals(domain, ways=range(4))
+    steep = rs.ConvexLoss(lambda v: float(np.exp(2 * v).sum()), lambda v: 2 * np.exp(2 * v))
+    plan = rs.plan(workload, rs.GDP(mu=1.0), minimise=steep, tolerance=1e-3)
+    check(plan, workload, steep.value, lambda v: cp.sum(cp.exp(2 * v)), tolerance=1e-3)
+
+
+@pytest.mark.parametrize("make", [sum_of_squares, exponential, largest])
+@pytest.mark.parametrize("cost", [0.3, 1.0, 5.0])
+def test_least_privacy_for_a_convex_loss(make, cost):
+    workload, _ = instance(2)
+    value, gradient, expression = make(workload)
+    wanted = dense.optimum(workload, expression, pcost=cost)
+    plan = rs.plan(workload, minimise=rs.ConvexLoss(value, gradient), at_most=wanted)
+    assert value(plan.marginal_variances(workload)) <= wanted
+    assert plan.gap <= 1e-4
+    assert plan.pcost / (1 + plan.gap) <= cost * (1 + 1e-5)
+    assert cost <= plan.pcost * (1 + 1e-5)
+
+
+@pytest.mark.parametrize("objective", [rs.TotalVariance(), rs.MaxVariance(), rs.PNormVariance(3)])
+def test_at_most_is_the_budget_problem_read_backwards(objective):
+    workload, _ = instance(4)
+    forwards = rs.plan(workload, rs.GDP(mu=0.7), minimise=objective)
+    loss = objective.loss(workload, forwards.marginal_variances(workload))
+    backwards = rs.plan(workload, minimise=objective, at_most=loss)
+    assert objective.loss(workload, backwards.marginal_variances(workload)) <= loss
+    assert backwards.pcost == pytest.approx(forwards.pcost, rel=1e-9)
+    assert backwards.gap == forwards.gap
+
+
+def test_an_unreachable_loss_is_said_to_be():
+    workload, _ = instance(2)
+    loss = rs.ConvexLoss(lambda v: float(5 + v.sum()), lambda v: np.ones_like(v))
+    with pytest.raises(rs.ResiduaError, match=r"at_most=4\.0 cannot be reached"):
+        rs.plan(workload, minimise=loss, at_most=4.0)
+
+
+# ---- the certificate
+
+
+def test_independent_noise_states_its_true_gap():
+    workload, _ = instance(5)
+    mass = workload.weights * workload.cells
+    plan = rs.independent(workload, rs.GDP(mu=1.0))
+    optimum = dense.optimum(workload, lambda v: mass @ v)
+    assert mass @ plan.marginal_variances(workload) == pytest.approx(optimum * (1 + plan.gap), rel=1e-5)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_replace_one_plans_state_a_true_gap(seed):
+    # The optimum under the replacement cost, over all residual plans: cost is the worst pattern of agreement.
+    workload, _ = instance(seed)
+    sizes, sets = workload.domain.sizes.tolist(), list(workload.lattice)
+    if all(n == 1 for s in sets for n in np.array(sizes)[list(s)]):
+        pytest.skip("replacing a record changes nothing")
+    mass = workload.weights * workload.cells
+    plan = rs.plan(workload, rs.GDP(mu=1.0), unit=rs.ReplaceOne())
+    gammas = [dense.gamma_of(sizes, [s], [1.0]) for s in sets]
+    used = np.array([g.max() > 1e-12 and s != () for g, s in zip(gammas, sets, strict=True)])
+    # Cell 0 meets every pattern of agreement; one row a pattern, one column a residual.
+    patterns = np.array([2 * g[0, 0] - 2 * g[0] for g in gammas]).T[:, used]
+    patterns = np.unique(patterns.round(12), axis=0)
+    assert (patterns >= 0).all()
+    noise = cp.Variable(int(used.sum()), pos=True)
+    M = dense.variance_matrix(sizes, sets, dense.asked_of(workload))
+    cost = [row @ cp.inv_pos(noise) <= 1 for row in patterns if row.any()]
+    problem = cp.Problem(cp.Minimize(mass @ (M[:, used] @ noise)), cost)
+    problem.solve(solver=cp.CLARABEL)
+    achieved = mass @ plan.marginal_variances(workload)
+    assert achieved / (1 + plan.gap) <= problem.value * (1 + SOLVER)
+    assert problem.value <= achieved * (1 + SOLVER)
+
+
+def test_stopping_early_warns_and_states_the_gap_reached():
+    workload = rs.marginals(rs.Domain.of_sizes([10, 7, 5, 3, 2]), ways=range(4))
+    with pytest.warns(rs.GapWarning, match="proven optimal only up to"):
+        plan = rs.plan(workload, rs.GDP(mu=1.0), minimise=rs.MaxVariance(), limit=1)
+    best = rs.plan(workload, rs.GDP(mu=1.0), minimise=rs.MaxVariance(), tolerance=1e-8)
+    worst, optimum = plan.marginal_variances(workload).max(), best.marginal_variances(workload).max()
+    assert plan.gap > 1e-4
+    assert worst / (1 + plan.gap) <= optimum * (1 + 1e-8)
+
+
+def test_progress_is_told_every_round_and_gaps_shrink():
+    workload = rs.marginals(rs.Domain.of_sizes([10, 7, 5, 3, 2]), ways=range(4))
+    heard = []
+    plan = rs.plan(workload, rs.GDP(mu=1.0), minimise=rs.MaxVariance(), progress=lambda i, gap: heard.append((i, gap)))
+    assert [i for i, _ in heard] == list(range(1, len(heard) + 1))
+    gaps = [gap for _, gap in heard]
+    assert gaps == sorted(gaps, reverse=True)
+    assert gaps[-1] == plan.gap <= 1e-4
+
+
+@pytest.mark.parametrize("guarantee", [rs.ZCDP(0.2), rs.GDP(0.3), rs.ApproxDP(1.0, 1e-9)])
+@pytest.mark.parametrize("unit", [rs.AddRemove(), rs.AddRemove(2), rs.ReplaceOne()])
+def test_every_plan_stays_within_its_guarantee(guarantee, unit):
+    workload = rs.marginals(rs.Domain.of_sizes([4, 3, 2]), ways=[1, 2])
+    for plan in (
+        rs.plan(workload, guarantee, unit=unit),
+        rs.plan(workload, guarantee, unit=unit, minimise=rs.MaxVariance()),
+        rs.independent(workload, guarantee, unit=unit),
+    ):
+        assert plan.guarantee is guarantee
+        assert plan.unit == unit
+        assert 0.999999 * float(guarantee.pcost_allowed()) <= plan.unit_pcost <= guarantee.pcost_allowed()
+    targets = rs.plan(workload, targets=10.0, unit=unit)
+    assert (targets.marginal_variances(workload) <= 10.0).all()
+    assert targets.unit_pcost <= targets.guarantee.pcost_allowed()

@@ -1,0 +1,46 @@
+"""The public surface is the root `__all__`: a change here is a change of the contract."""
+
+import residua as rs
+
+PUBLIC = {
+    "AddRemove",
+    "Anonymous",
+    "ApproxDP",
+    "Bins",
+    "Categories",
+    "ConvexLoss",
+    "Domain",
+    "GDP",
+    "GapWarning",
+    "Integers",
+    "Ledger",
+    "MaxVariance",
+    "PNormVariance",
+    "Plan",
+    "PureDP",
+    "Release",
+    "ReplaceOne",
+    "ResiduaError",
+    "Source",
+    "Stakeholders",
+    "Table",
+    "TotalVariance",
+    "ZCDP",
+    "common",
+    "independent",
+    "marginals",
+    "measure",
+    "plan",
+    "residual",
+    "top_up",
+}
+
+
+def test_the_public_names_are_these():
+    assert set(rs.__all__) == PUBLIC
+    assert len(rs.__all__) == len(set(rs.__all__))
+
+
+def test_every_public_name_exists_and_explains_itself():
+    for name in rs.__all__:
+        assert getattr(rs, name).__doc__, name
