@@ -178,9 +178,7 @@ def test_a_layout_of_another_domain_and_a_weight_that_is_an_attribute_are_refuse
 def test_progress_is_told_rows_and_the_hint() -> None:
     told: list[tuple[int, int | None]] = []
     table = pa.table({"a": np.zeros(200_000, dtype=np.int8)})
-    count(
-        source_of(table), Domain.of_sizes({"a": 2}), layout_of_sets([2], [(0,)]), lambda *now: told.append(now)
-    )
+    count(source_of(table), Domain.of_sizes({"a": 2}), layout_of_sets([2], [(0,)]), lambda *now: told.append(now))
     assert told[-1] == (200_000, 200_000)
     assert [rows for rows, _ in told] == sorted({rows for rows, _ in told})
     assert len(told) > 1

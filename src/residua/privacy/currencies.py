@@ -89,4 +89,4 @@ def _exact(pcost: Pcost) -> Fraction:
 
 def _printed(number: float) -> str:
     """Five digits, rounded up as the figure itself is: 4.88655 is not printed as 4.8865."""
-    return f"{float(_PRINTED.create_decimal(Decimal(number))):.5g}"
+    return f"{float(_PRINTED.create_decimal(Decimal(repr(number)))):.5g}"

@@ -1,0 +1,141 @@
+"""What is measured: integer blocks realise the plan, and the verifier prices them exactly, from themselves alone."""
+
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import residua as rs
+from residua.errors import VerificationError
+from residua.plan import verify
+from residua.plan.blocks import ResidualBlocks, compile_blocks
+from residua.plan.verify import most_records, verified_cost
+
+
+@st.composite
+def plans(draw, unit=None):
+    sizes = draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
+    domain = rs.Domain.of_sizes(sizes)
+    workload = rs.marginals(domain, ways=range(draw(st.integers(0, len(sizes))) + 1))
+    rho = draw(st.floats(1e-4, 50))
+    units = st.sampled_from([rs.AddRemove(), rs.AddRemove(3)])
+    return rs.plan(workload, rs.ZCDP(rho), unit=unit or draw(units))
+
+
+def dense_blocks(blocks: ResidualBlocks, domain: rs.Domain) -> list[tuple[np.ndarray, Fraction]]:
+    """Every block as an explicit integer matrix on all cells of the domain, with its noise scale."""
+    found = []
+    for number, t, s in zip(blocks.measured, blocks.grids, blocks.scales, strict=True):
+        matrix = np.ones((1, 1), dtype=object)
+        for i, n in enumerate(domain.sizes.tolist()):
+            inside = i in blocks.lattice.members(int(number))
+            factor = n * np.eye(n, dtype=int) - 1 if inside else np.ones((1, n), dtype=int)
+            matrix = np.kron(matrix, factor.astype(object))
+        found.append((matrix * int(t), Fraction(float(s))))
+    return found
+
+
+def exact_gamma(blocks: ResidualBlocks, domain: rs.Domain) -> np.ndarray:
+    return sum((matrix.T.dot(matrix) * (1 / (s * s)) for matrix, s in dense_blocks(blocks, domain)))
+
+
+@given(plans())
+@settings(max_examples=60, deadline=None)
+def test_cost_is_that_of_the_explicit_integer_matrices_and_never_less(plan):
+    blocks = compile_blocks(plan)
+    truth = plan.unit.scaled(max(np.diag(exact_gamma(blocks, plan.domain))))
+    cost = verified_cost(blocks, plan.guarantee, plan.unit)
+    assert truth <= cost <= truth + Fraction(1, 2**150)
+    assert cost <= plan.guarantee.pcost_allowed()
+    assert cost >= plan.guarantee.pcost_allowed() * (1 - Fraction(1, 10**11))  # and the budget is used
+
+
+@given(plans(unit=rs.ReplaceOne()).filter(lambda plan: plan.unit_pcost > 0))
+@settings(max_examples=40, deadline=None)
+def test_replacement_cost_is_that_of_the_worst_pair_of_cells(plan):
+    blocks = compile_blocks(plan)
+    gamma = exact_gamma(blocks, plan.domain)
+    cells = range(len(gamma))
+    truth = max(gamma[i, i] + gamma[j, j] - 2 * gamma[i, j] for i, j in product(cells, cells))
+    cost = verified_cost(blocks, plan.guarantee, plan.unit)
+    assert truth <= cost <= truth + Fraction(1, 2**150)
+
+
+def test_replacement_bound_for_many_attributes_is_never_less(monkeypatch):
+    plan = rs.plan(rs.marginals(rs.Domain.of_sizes([2, 3, 4]), ways=[1, 2]), rs.ZCDP(0.5), unit=rs.ReplaceOne())
+    blocks = compile_blocks(plan)
+    exact = verified_cost(blocks, rs.ZCDP(5.0), plan.unit)
+    monkeypatch.setattr(verify, "MOST_ENUMERATED", 0)
+    assert exact <= verified_cost(blocks, rs.ZCDP(5.0), plan.unit) <= 4 * exact
+
+
+@given(plans())
+@settings(max_examples=40, deadline=None)
+def test_blocks_have_the_plans_noise(plan):
+    blocks = compile_blocks(plan)
+    planned = plan.noise_variances[blocks.measured]
+    assert np.allclose(blocks.noise_variances, planned, rtol=1e-9)
+    assert (blocks.noise_variances >= planned).all()
+
+
+def altered(blocks: ResidualBlocks, **changes) -> ResidualBlocks:
+    fields = {name: getattr(blocks, name) for name in ("lattice", "sizes", "measured", "grids", "scales")}
+    return ResidualBlocks(**{**fields, **changes})
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return rs.plan(rs.marginals(rs.Domain.of_sizes([3, 4]), ways=[1, 2]), rs.ZCDP(rho=0.5))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda b: {"scales": b.scales / 2}, "more than"),
+        (lambda b: {"scales": b.scales * (1 - 1e-9)}, "more than"),
+        (lambda b: {"grids": b.grids * 2}, "more than"),
+        (lambda b: {"grids": b.grids + 0.5}, "whole number"),
+        (lambda b: {"grids": b.grids * 0}, "whole number"),
+        (lambda b: {"scales": np.where(np.arange(len(b.scales)) == 1, np.nan, b.scales)}, "outside"),
+        (lambda b: {"scales": np.where(np.arange(len(b.scales)) == 1, np.inf, b.scales)}, "outside"),
+        (lambda b: {"scales": b.scales * 0}, "outside"),
+        (lambda b: {"scales": -b.scales}, "outside"),
+        (lambda b: {"scales": b.scales[:-1]}, "incomplete"),
+        (lambda b: {"measured": b.measured * 0}, "twice"),
+        (lambda b: {"grids": b.grids * 0 + 2**31, "scales": b.scales * 0 + 2.0**40}, "overflow"),
+    ],
+)
+def test_the_verifier_refuses_what_was_altered(plan, change, message):
+    blocks = compile_blocks(plan)
+    with pytest.raises(VerificationError, match=message):
+        verified_cost(altered(blocks, **change(blocks)), plan.guarantee, plan.unit)
+
+
+def test_a_plan_altered_after_planning_is_refused_at_the_door(plan, tmp_path):
+    import pyarrow as pa
+
+    dearer = plan.replaced(precisions=plan.precisions * 1.001)
+    ledger = rs.Ledger(tmp_path / "l", rs.ZCDP(10.0))
+    data = pa.table({"a0": [0, 1], "a1": [0, 3]})
+    with pytest.raises(VerificationError, match="costs"):
+        rs.measure(dearer, data, ledger=ledger)
+    assert ledger.spent == 0
+
+
+def test_nothing_to_measure_and_noise_out_of_range(plan):
+    with pytest.raises(VerificationError, match="nothing to measure"):
+        compile_blocks(rs.residual(plan, given=plan))
+    with pytest.raises(VerificationError, match="too large"):
+        compile_blocks(rs.plan(rs.marginals(plan.domain, ways=2), rs.ZCDP(rho=1e-26)))
+    with pytest.raises(VerificationError, match="no privacy"):
+        compile_blocks(rs.plan(rs.marginals(plan.domain, ways=2), rs.ZCDP(rho=1e22)))
+
+
+def test_most_records_leaves_room_in_64_bits(plan):
+    blocks = compile_blocks(plan)
+    records = most_records(blocks)
+    for matrix, s in dense_blocks(blocks, plan.domain):
+        assert int(abs(matrix).max()) * records + 64 * s < 2**63
