@@ -51,7 +51,7 @@ def true_table(domain, records, names):
     for name in names:
         labels = list(domain[name].labels)
         columns.append([labels.index(v) if v in labels else len(labels) - 1 for v in records[name].to_pylist()])
-    np.add.at(table, tuple(np.array(c) for c in columns), 1)
+    np.add.at(table, tuple(np.array(c) for c in columns), 1 if names else len(records))
     return table
 
 

@@ -102,6 +102,17 @@ def test_damaged_gzip(tmp_path: Path) -> None:
         assert "damaged or truncated" in message or "is empty" in message
 
 
+def test_every_member_of_a_gzip_is_read(tmp_path: Path) -> None:
+    """Packed files that were put one after the other are one file; stopping at the first would lose records."""
+    content = gzip.compress(b"a,b\n1,x\n") + gzip.compress(b"2,y\n" * 100_000) + gzip.compress(b"3,x\n")
+    assert total(written(tmp_path / "members.csv.gz", content)) == 100_002
+
+
+def test_line_ends_of_every_kind(tmp_path: Path) -> None:
+    for i, end in enumerate((b"\n", b"\r\n", b"\r")):
+        assert total(written(tmp_path / f"{i}.csv", end.join([b"a,b", b"1,x", b"2,y"]))) == 2
+
+
 def test_damaged_parquet(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     path = tmp_path / "whole.parquet"
@@ -235,7 +246,8 @@ def test_the_hint_of_a_csv_is_about_right(tmp_path: Path) -> None:
 
 
 def test_importing_the_package_loads_no_engine() -> None:
-    code = "import sys, residua.source; print([m for m in ('pandas', 'polars', 'duckdb', 'numba', 'pyarrow') if m in sys.modules])"
+    engines = ("pandas", "polars", "duckdb", "numba", "pyarrow")
+    code = f"import sys, residua.source.counting; print([m for m in {engines} if m in sys.modules])"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "[]"
 
@@ -262,8 +274,8 @@ def test_memory_does_not_grow_with_the_rows(suffix: str, tmp_path: Path) -> None
     peaks = []
     for rows in (100_000, 3_000_000):
         path = tmp_path / f"{rows}.{suffix}"
-        label = "'a rather long label ' || (random() * 8)::INT"
-        query = f"SELECT {label} AS a, {label} AS b, {label} AS c, {label} AS d FROM range({rows})"
+        label = "'a rather long label ' || (hash(i) % 9)"
+        query = f"SELECT {label} AS a, {label} AS b, {label} AS c, {label} AS d FROM range({rows}) t(i)"
         with duckdb.connect(str(path) if suffix == "duckdb" else ":memory:") as connection:
             connection.execute(f"CREATE TABLE t AS {query}" if suffix == "duckdb" else f"COPY ({query}) TO '{path}'")
         shown = subprocess.run([sys.executable, "-c", _MEASURE, str(path)], capture_output=True, text=True, check=True)

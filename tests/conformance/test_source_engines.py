@@ -157,7 +157,7 @@ def tsv(table: pa.Table, folder: Path) -> Any:
 
 
 def csv_pandas(table: pa.Table, folder: Path) -> Any:
-    """As pandas writes it, in whole numbers where they are (True, 39, \\r\\n), with a byte-order mark."""
+    """As pandas writes it, with a byte-order mark; truth values spelled as the domain does, for text is exact."""
     frame = table.to_pandas(types_mapper={pa.int16(): pd.Int16Dtype(), pa.int32(): pd.Int32Dtype()}.get)
     frame["flag"] = frame["flag"].map({True: "true", False: "false"})
     frame.to_csv(folder / "p.csv", index=False, encoding="utf-8-sig", lineterminator="\r\n")

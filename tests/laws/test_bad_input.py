@@ -209,7 +209,7 @@ CASES = {
         lambda: planned(targets={("age",): "x", ("sex",): 1}), PlanError, "targets: 'x' for \\('age',\\) is not",
     ),
     "target not asked": (
-        lambda: planned(targets={("race",): 1.0}), PlanError, "targets names \\('race',\\), which the workload does not",
+        lambda: planned(targets={("race",): 1.0}), PlanError, "targets names \\('race',\\), which the workload",
     ),
     "target missing": (lambda: planned(targets={("age",): 1.0}), PlanError, "no variance for \\('sex',\\); give one"),
     "target unknown": (lambda: planned(targets={("agee",): 1.0}), PlanError, "targets: unknown attribute.*'age'"),

@@ -17,6 +17,10 @@ from residua.errors import DomainError, SourceError
 AGE = Integers(-5, 90)
 BINS = Bins([0, 10.5, 20, math.inf])
 DIGITS = Categories([3, 1, -7])
+NUMBERS = [
+    *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()),
+    *(pa.float16(), pa.float32(), pa.float64(), pa.decimal128(9, 3), pa.decimal256(50, 0), pa.string()),
+]
 TEXTS = pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())
 
 
@@ -72,8 +76,7 @@ def test_numbers_in_text_are_read_as_the_rules_say(attribute: Attribute, values:
 @pytest.mark.parametrize("values", [(), (None,), (1, 0, None, 1), (3, 7, 90, 3)])
 @pytest.mark.parametrize(
     "kind",
-    [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()]
-    + [pa.float16(), pa.float32(), pa.float64(), pa.decimal128(9, 3), pa.decimal256(50, 0), pa.string()],
+    NUMBERS,
     ids=str,
 )
 @pytest.mark.parametrize("attribute", [AGE, BINS, DIGITS, Anonymous(40), Categories(["3", "0", "1"])], ids=repr)
@@ -166,13 +169,13 @@ def test_an_error_names_the_attribute_up_to_three_values_and_the_remedy() -> Non
         "or say unknown='other' or unknown='drop'."
     )
     assert caught.value.__cause__ is None
-    with pytest.raises(SourceError, match="attribute 'letter' has absent values; .*missing='drop'"):
+    with pytest.raises(SourceError, match=r"attribute 'letter' has absent values; .*missing='drop'"):
         settle(Categories(["a"]), np.array([MISSING], np.int32), pa.array([None]), "letter")
 
 
 def test_a_type_that_holds_no_values_is_refused() -> None:
     for column in (pa.array([[1]]), pa.array([b"x"]), pa.array([0], pa.timestamp("us"))):
-        with pytest.raises(SourceError, match="column 'c' has the type .*convert it"):
+        with pytest.raises(SourceError, match=r"column 'c' has the type .*convert it"):
             encode(AGE, column, "c")
         with pytest.raises(SourceError, match="convert it"):
             whole_numbers(column, "c")

@@ -1,6 +1,7 @@
 """Every fact a residual plan states, against dense linear algebra with its privacy cost matrix Γ."""
 
 import math
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -124,6 +125,18 @@ def test_a_marginal_minus_its_own_margin_has_no_variance():
     plan = rs.plan(rs.marginals(domain, ways=2), rs.GDP(mu=1.0))
     row = {("a", "b"): [[1, 1], [0, 0], [0, 0]], ("a",): [-1, 0, 0]}
     assert plan.combination_variance(row) == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("names", list(permutations("abc")))
+def test_coefficients_follow_the_order_in_which_attributes_are_given(names):
+    # All six orders: two of them are cycles, where a permutation is not its own inverse.
+    domain = rs.Domain.of_sizes({"a": 2, "b": 3, "c": 4})
+    plan = rs.plan(rs.marginals(domain, ways=[1, 3]), rs.GDP(mu=1.0))
+    coefficients = np.random.default_rng(7).normal(size=(2, 3, 4))
+    turned = coefficients.transpose(["abc".index(name) for name in names])
+    expected = coefficients.ravel() @ plan.covariance(("a", "b", "c")) @ coefficients.ravel()
+    assert plan.combination_variance({names: turned}) == pytest.approx(expected, rel=1e-10)
+    assert turned.ravel() @ plan.covariance(names) @ turned.ravel() == pytest.approx(expected, rel=1e-10)
 
 
 def test_labels_pick_the_right_cells():

@@ -108,9 +108,7 @@ def symmetric_optimum(d: int, n: int) -> float:
     sizes, keep = range(4), 1 - 1 / n
     noise, unit = cp.Variable(4, pos=True), d**2 * 10.0
     cost = sum(math.comb(d, k) / unit * keep**k * cp.inv_pos(noise[k]) for k in sizes)
-    variances = [
-        sum(math.comb(j, k) * keep**k / n ** (2 * (j - k)) * noise[k] for k in range(j + 1)) for j in sizes
-    ]
+    variances = [sum(math.comb(j, k) * keep**k / n ** (2 * (j - k)) * noise[k] for k in range(j + 1)) for j in sizes]
     problem = cp.Problem(cp.Minimize(cp.max(cp.hstack(variances))), [cost <= 1])
     problem.solve(solver=cp.CLARABEL)
     assert problem.status == "optimal"

@@ -138,13 +138,18 @@ def add_noise(
     for group in blocks.layout:
         view = group.view(tables)
         for part in batches(len(view), group.cells, _BATCH_CELLS):
-            batch = view[part]
-            centre(batch)
-            cells = batch.reshape(len(batch), -1)
-            cells *= grids[group.numbers[part], None]
-            cells += rounded_normal(scales[group.numbers[part]], cells.shape, _entropy=entropy)
+            numbers = group.numbers[part]
+            add_noise_to(view[part], grids[numbers], scales[numbers], entropy)
             if progress:
                 progress(group.start + group.cells * part.stop, len(tables))
+
+
+def add_noise_to(tables: Integers, grids: Integers, scales: NDArray[np.float64], entropy: Entropy | None) -> None:
+    """The same for tables of one shape, (tables, n_1, …, n_k), each with its grid factor and noise scale."""
+    centre(tables)
+    cells = tables.reshape(len(tables), -1)  # a view: the tables adjoin
+    cells *= grids[:, None]
+    cells += rounded_normal(scales, cells.shape, _entropy=entropy)
 
 
 def _receipt(entry: Entry, cost: Fraction) -> dict[str, Any]:

@@ -90,7 +90,7 @@ class Release:
         self.plan.variance(names)
         positions = self.domain.positions(names)
         order = np.argsort(np.argsort(positions))
-        return np.ascontiguousarray(self._estimator.marginal(tuple(sorted(positions))).transpose(order))
+        return np.array(self._estimator.marginal(tuple(sorted(positions))).transpose(order), order="C")
 
     def table(
         self, attributes: Sequence[str], *, confidence: float = 0.95, simultaneous: Simultaneous | None = None

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.domain import Domain
-from residua.domain.codec import encode, settle, whole_numbers
 from residua.errors import SourceError
 from residua.linalg.layout import Layout
 from residua.source.accumulate import Accumulator, Way
@@ -72,7 +71,7 @@ def count(
     if source.weight in domain:
         raise SourceError(f"column {source.weight!r} is both weight and attribute; drop one of the two.")
     columns = [*domain.names, *([source.weight] if source.weight is not None else [])]
-    hint = source.rows_hint() if hasattr(source, "rows_hint") else None
+    hint = source.rows_hint()
     dropped, other = dict.fromkeys(domain.names, 0), dict.fromkeys(domain.names, 0)
     with ThreadPoolExecutor(max_workers=processors()) as pool:
         accumulator = Accumulator(layout, hint, pool, way)
@@ -146,6 +145,8 @@ class _Buffer:
 
 
 def _encoded(batch: Any, domain: Domain, pool: Executor) -> list[NDArray[np.int32]]:
+    from residua.domain.codec import encode, settle  # loads Arrow, which planning does not need
+
     def column(i: int) -> NDArray[np.int32]:
         name = domain.names[i]
         attribute, values = domain.attributes[name], batch.column(i)
@@ -179,6 +180,8 @@ def _records(chosen: NDArray[np.bool_], weights: NDArray[np.int64] | None) -> in
 
 
 def _weights(column: Any, name: str | None) -> NDArray[np.int64]:
+    from residua.domain.codec import whole_numbers
+
     weights, states = whole_numbers(column, str(name))
     if states.any() or (len(weights) and weights.min() < 0):
         raise SourceError(

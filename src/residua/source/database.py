@@ -31,7 +31,7 @@ class DatabaseSource(Source):
 
     def columns(self) -> tuple[str, ...]:
         """What the query returns, without running it."""
-        with self._ask(f"SELECT * FROM ({self.query}) LIMIT 0") as result:
+        with self._ask(f"SELECT * FROM ({self.query}\n) LIMIT 0") as result:
             return _names(result.columns, str(self))
 
     def fingerprint(self) -> str:
@@ -41,12 +41,12 @@ class DatabaseSource(Source):
         query once more; a query whose answer depends on chance or on the hour has no stable fingerprint.
         """
         names = self.columns()
-        with self._ask(_digest_query(names, f"({self.query})")) as result:
+        with self._ask(_digest_query(names, f"({self.query}\n)")) as result:
             return _digest(names, result.fetchall()[0])
 
     def _read(self, columns: Sequence[str]) -> Iterator[Any]:
         chosen = ", ".join(quoted(name) for name in columns)
-        with self._ask(f"SELECT {chosen} FROM ({self.query})") as result:
+        with self._ask(f"SELECT {chosen} FROM ({self.query}\n)") as result:
             yield from _stream(result)
 
     @contextmanager
@@ -55,11 +55,12 @@ class DatabaseSource(Source):
 
         with explained(str(self)):
             if isinstance(self._database, str | Path):
-                with duckdb.connect(str(self._database), read_only=True) as connection:
-                    yield connection.sql(sql)
+                opened = duckdb.connect(str(self._database), read_only=True)
             else:
-                with self._database.cursor() as cursor:
-                    yield cursor.sql(sql)
+                opened = self._database.cursor()
+            with opened as connection:
+                connection.execute("SET SESSION enable_progress_bar = false")  # it would write to the terminal
+                yield connection.sql(sql)
 
 
 class RelationSource(Source):

@@ -87,11 +87,18 @@ class DelimitedSource(Source):
                 if "Empty CSV" in str(problem):  # a header without a line end: zero records
                     return
                 raise
-            yield from reader
+            # One batch behind, so that a file that ends in the middle is refused before its last batch is used.
+            held = None
+            for batch in reader:
+                if held is not None:
+                    yield held
+                held = batch
             if stream.quotes % 2:
                 raise SourceError(
                     f"{str(path)!r} has a quote that is never closed; repair the file (it may be truncated)."
                 )
+            if held is not None:
+                yield held
 
 
 class _QuoteCounter(io.RawIOBase):

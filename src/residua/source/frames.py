@@ -141,9 +141,6 @@ def _explained(what: str) -> Iterator[None]:
         yield
     except SourceError:
         raise
-    except ModuleNotFoundError as problem:
-        extra = problem.name if problem.name in ("pandas", "polars") else "test"
-        raise SourceError(f"{what} needs {problem.name}; run: pip install 'residua[{extra}]'.") from None
     except (pa.ArrowInvalid, pa.ArrowTypeError):
         raise SourceError(f"{what} has a column that mixes types; convert it to text or to numbers.") from None
     except (pa.ArrowException, OSError, ValueError):
