@@ -64,7 +64,9 @@ def worst_breach(plan):
             # δ(ε) is attained on the event that the log-likelihood ratio, score − middle, exceeds ε.
             p = (sign * (p_scores - middle) > epsilon).mean()
             q = (sign * (q_scores - middle) > epsilon).mean()
-            error = math.sqrt((p * (1 - p) + math.exp(2 * epsilon) * q * (1 - q)) / RELEASES)
+            # Standard error under the claim, so that it does not depend on what was drawn.
+            p0, q0 = (NormalDist().cdf(half - epsilon / mu) for half in (mu / 2, -mu / 2))
+            error = math.sqrt((p0 * (1 - p0) + math.exp(2 * epsilon) * q0 * (1 - q0)) / RELEASES)
             worst = max(worst, (p - math.exp(epsilon) * q - delta_of(mu, epsilon)) / error)
     return worst
 
