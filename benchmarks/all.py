@@ -1,0 +1,12 @@
+"""All benchmarks in one run: `python -m benchmarks.all`."""
+
+from benchmarks import counting, noise, planning, releasing
+
+
+def main() -> None:
+    for benchmark in (planning, noise, counting, releasing):
+        benchmark.main()
+
+
+if __name__ == "__main__":
+    main()
