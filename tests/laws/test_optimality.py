@@ -268,7 +268,9 @@ def test_replace_one_plans_state_a_true_gap(seed):
     workload, _ = instance(seed)
     sizes, sets = workload.domain.sizes.tolist(), list(workload.lattice)
     if all(n == 1 for s in sets for n in np.array(sizes)[list(s)]):
-        pytest.skip("replacing a record changes nothing")
+        with pytest.raises(rs.ResiduaError, match="changes none of these tables"):
+            rs.plan(workload, rs.GDP(mu=1.0), unit=rs.ReplaceOne())
+        return
     mass = workload.weights * workload.cells
     plan = rs.plan(workload, rs.GDP(mu=1.0), unit=rs.ReplaceOne())
     gammas = [dense.gamma_of(sizes, [s], [1.0]) for s in sets]

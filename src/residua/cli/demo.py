@@ -23,7 +23,9 @@ def run_demo(folder: Path | None) -> None:
         for name in ("adult.toml", "adult.parquet", "ATTRIBUTION.md"):
             shutil.copyfile(demo_folder() / name, target / name)
     except OSError as problem:
-        raise FileError(f"cannot write the demo folder {str(target)!r}: {problem.strerror}.") from None
+        raise FileError(
+            f"cannot write the demo folder {str(target)!r}: {problem.strerror}; choose another with --out."
+        ) from None
     out.print("Adult data (UCI, CC BY 4.0): 32,561 people, 13 attributes. All tables of up to 2 attributes.\n")
     release = run_release(read_spec(target / "adult.toml"), target / "release")
     for attributes in _SHOWN:
@@ -42,7 +44,7 @@ def run_demo(folder: Path | None) -> None:
         f"{target}/adult.toml                             the specification: change it and release again",
         f"{target}/release/PRIVACY.md                     the privacy statement",
     ):
-        out.print("  " + line, markup=False, soft_wrap=True)
+        out.print("  " + line)
 
 
 def _names() -> list[Path]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 
 from residua.cli.show import out
 from residua.errors import FileError, SpecError
 from residua.files import write_atomically
+from residua.source import source_of
 
 _HEAD = """\
 # A specification for residua. Complete the domain below, then run: residua plan {spec}
@@ -51,8 +51,9 @@ def write_draft(data: Path, path: Path) -> None:
     """Writes a specification with a table for each column of a CSV file.
 
     Raises:
-        FileError: the data cannot be read, or the specification exists.
-        SpecError: the file has no usable header.
+        SourceError: the data cannot be read, or has no usable header.
+        SpecError: a column has no name.
+        FileError: the specification exists or cannot be written.
     """
     if path.exists():
         raise FileError(f"out={str(path)!r} exists already; choose another name with --out.")
@@ -60,23 +61,23 @@ def write_draft(data: Path, path: Path) -> None:
     relative = data if data.is_absolute() or data.parent == path.parent else data.absolute()
     shown = relative.name if data.parent == path.parent else str(relative)
     head = _HEAD.format(
-        spec=path.name, path=json.dumps(shown), ledger=json.dumps(f"{data.stem}.ledger"), first=json.dumps(names[0])
+        spec=path.name, path=_quoted(shown), ledger=_quoted(f"{data.stem}.ledger"), first=_quoted(names[0])
     )
-    tables = "".join(f"\n[domain.{json.dumps(name)}]\nvalues = []  # to be declared\n" for name in names)
+    tables = "".join(f"\n[domain.{_quoted(name)}]\nvalues = []  # to be declared\n" for name in names)
     write_atomically(path, (head + tables).encode())
-    out.print(f"Drafted {path} with {len(names)} columns.", markup=False)
-    out.print("Declare what each may hold, from public knowledge and never from the data, then run:", markup=False)
-    out.print(f"  residua plan {path}", markup=False)
+    out.print(f"Drafted {path} with {len(names)} columns.")
+    out.print("Declare what each may hold, from public knowledge and never from the data, then run:")
+    out.print(f"  residua plan {path}")
 
 
-def _header(data: Path) -> list[str]:
-    try:
-        with data.open(newline="", encoding="utf-8-sig") as file:
-            names = next(csv.reader(file), [])
-    except OSError as problem:
-        raise FileError(f"cannot read {str(data)!r}: {problem.strerror}.") from None
-    except (UnicodeDecodeError, csv.Error):
-        raise SpecError(f"{str(data)!r} is not a CSV file with a header in UTF-8.") from None
-    if not names or any(not name.strip() for name in names) or len(set(names)) < len(names):
-        raise SpecError(f"{str(data)!r} has no header of distinct names; give every column a name.")
+def _header(data: Path) -> tuple[str, ...]:
+    """The names as `residua release` will read them."""
+    names = source_of(data).columns()
+    if not names or any(not name.strip() for name in names):
+        raise SpecError(f"{str(data)!r} has a column without a name; give every column one in the first line.")
     return names
+
+
+def _quoted(text: str) -> str:
+    """As a string of TOML: JSON's, except that TOML knows no surrogate pairs and no bare DEL."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -118,11 +118,14 @@ def main() -> None:
     try:
         app()
     except ResiduaError as problem:
-        err.print(f"residua: {problem}", markup=False, soft_wrap=True)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        err.print("residua: interrupted.")
-        sys.exit(130)
+        err.print(f"residua: {problem}")
+    except OSError as problem:
+        err.print(f"residua: {problem.filename or 'a file'}: {problem.strerror}; check the path and its permissions.")
+    except MemoryError:
+        err.print("residua: there is not enough memory; ask for fewer or smaller tables.")
+    else:
+        return
+    sys.exit(2)
 
 
 if __name__ == "__main__":

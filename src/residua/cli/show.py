@@ -19,8 +19,10 @@ from residua.privacy import describe
 from residua.release import Table
 
 ROWS_SHOWN = 40
-out = Console(highlight=False, soft_wrap=True)
-err = Console(stderr=True, highlight=False, soft_wrap=True)
+_ANY_WIDTH = 10_000
+# Names and labels are shown as they are: "[red]" is no markup, ":smile:" no picture.
+out = Console(markup=False, emoji=False, highlight=False, soft_wrap=True)
+err = Console(markup=False, emoji=False, stderr=True, highlight=False, soft_wrap=True)
 
 
 def plan_facts(plan: ResidualPlan) -> dict[str, Any]:
@@ -61,7 +63,7 @@ def print_plan(plan: ResidualPlan, *, everything: bool = False) -> None:
     for i in order:
         names = " × ".join(workload.sets[i]) or "(total)"
         table.add_row(names, f"{int(workload.cells[i]):,}", f"{math.sqrt(variances[i]):,.3f}", f"{relative[i]:.3g}")
-    out.print(table)
+    print_whole(table)
     if len(order) < len(workload):
         out.print(f"… {len(workload) - len(order):,} more marginals (--all shows them)")
     stddevs = np.sqrt(variances)
@@ -94,14 +96,25 @@ def print_table(table: Table, *, rows: int | None = ROWS_SHOWN) -> None:
     for i in range(count):
         cells = (table.columns[name][i] for name in names)
         shown.add_row(*(f"{cell:,.1f}" if isinstance(cell, float) else str(cell) for cell in cells))
-    out.print(shown)
+    print_whole(shown)
     if count < len(table):
         out.print(f"… {len(table) - count:,} more rows (--all shows them, --csv writes them)")
+
+
+def print_whole(table: RichTable) -> None:
+    """Prints a table as wide as it is: a narrow terminal breaks lines, but no number is cut short."""
+    for column in table.columns:
+        column.no_wrap = True
+    width = table.__rich_measure__(out, out.options.update(max_width=_ANY_WIDTH)).maximum
+    out.print(table, width=width, crop=False)
 
 
 @contextmanager
 def progress_bar() -> Iterator[Any]:
     """A callback `(step, done, total)` that draws a bar on a terminal, and nothing elsewhere."""
+    if not err.is_terminal:  # rich would write empty lines
+        yield lambda step, done, total: None
+        return
     from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
     with Progress(

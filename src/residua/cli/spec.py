@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import reduce
@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from residua.domain import Domain, domain_of_settings
-from residua.errors import ResiduaError, SpecError
+from residua.errors import PrivacyError, ResiduaError, SpecError
 from residua.plan import MaxVariance, PNormVariance, TotalVariance
 from residua.plan.objectives import Objective
 from residua.privacy import GDP, ZCDP, AddRemove, ApproxDP, Guarantee, PureDP, ReplaceOne, Unit
@@ -52,16 +52,12 @@ class Spec:
     tolerance: float
     source: Mapping[str, Any]
     ledger: Mapping[str, Any]
+    ledger_budget: Guarantee | None  # the dataset's whole budget, if stated
 
     @property
     def ledger_path(self) -> Path:
         """Where the dataset's ledger is."""
-        return self.folder / str(self.ledger.get("path", "residua.ledger"))
-
-    @property
-    def ledger_budget(self) -> Guarantee | None:
-        """The dataset's whole budget, if the specification states it."""
-        return _guarantee("ledger", self.ledger)
+        return self.folder / self.ledger.get("path", "residua.ledger")
 
 
 def read_spec(path: Path) -> Spec:
@@ -73,9 +69,12 @@ def read_spec(path: Path) -> Spec:
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as problem:
-        raise SpecError(f"cannot read the specification {str(path)!r}: {problem.strerror}.") from None
+        raise SpecError(
+            f"cannot read the specification {str(path)!r}: {problem.strerror}; check the path, or draft one with "
+            "residua init."
+        ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-        raise SpecError(f"{str(path)!r} is not TOML: {problem}.") from None
+        raise SpecError(f"{str(path)!r} is not TOML: {problem}; correct it there.") from None
     try:
         return _spec(content, path.absolute().parent)
     except SpecError:
@@ -96,6 +95,9 @@ def _spec(content: Mapping[str, Any], folder: Path) -> Spec:
     workload, targets = _workload(domain, content.get("workload"))
     privacy, objective = content.get("privacy", {}), content.get("objective", {})
     guarantee = _guarantee("privacy", privacy)
+    ledger = content.get("ledger", {})
+    if not isinstance(ledger.get("path", ""), str):
+        raise SpecError(f"[ledger] path = {ledger['path']!r} is not a path; name the ledger's file.")
     if guarantee is None and targets is None:
         raise SpecError("say what to spend, [privacy] rho = 0.5, or how accurate to be, [[workload]] stddev = 10.")
     return Spec(
@@ -108,7 +110,8 @@ def _spec(content: Mapping[str, Any], folder: Path) -> Spec:
         minimise=_objective(objective, targets is not None),
         tolerance=objective.get("tolerance", 1e-4),
         source=content.get("source", {}),
-        ledger=content.get("ledger", {}),
+        ledger=ledger,
+        ledger_budget=_guarantee("ledger", ledger),
     )
 
 
@@ -151,14 +154,19 @@ def _guarantee(section: str, settings: Mapping[str, Any]) -> Guarantee | None:
         case []:
             return None
         case ["rho"]:
-            return ZCDP(given["rho"])
+            make: Callable[..., Guarantee] = ZCDP
         case ["mu"]:
-            return GDP(given["mu"])
+            make = GDP
         case ["delta", "epsilon"]:
-            return ApproxDP(given["epsilon"], given["delta"])
+            make = ApproxDP
         case ["epsilon"]:
-            return PureDP(given["epsilon"])
-    raise SpecError(f"[{section}] has {', '.join(given)}; give rho, or mu, or epsilon with delta.")
+            make = PureDP
+        case _:
+            raise SpecError(f"[{section}] has {', '.join(given)}; give rho, or mu, or epsilon with delta.")
+    try:
+        return make(**given)
+    except PrivacyError as problem:
+        raise SpecError(f"[{section}] {problem}") from None
 
 
 def _unit(settings: Mapping[str, Any]) -> Unit:
@@ -167,7 +175,7 @@ def _unit(settings: Mapping[str, Any]) -> Unit:
             raise SpecError("[privacy] has both records and replace; give one.")
         return ReplaceOne()
     if settings.get("replace", False) is not False:
-        raise SpecError(f"[privacy] replace = {settings['replace']!r} is not true or false.")
+        raise SpecError(f"[privacy] replace = {settings['replace']!r} is not true or false; write one of them.")
     return AddRemove(settings.get("records", 1))
 
 
@@ -183,12 +191,12 @@ def _objective(settings: Mapping[str, Any], has_targets: bool) -> Objective | No
         return None if has_targets else TotalVariance()
     if name == "max":
         return None if has_targets else MaxVariance()
-    raise SpecError(f'[objective] minimise = {name!r} is not "total", "max" or "p-norm".')
+    raise SpecError(f'[objective] minimise = {name!r} is not "total", "max" or "p-norm"; use one of them.')
 
 
 def _known_keys(where: str, settings: Any, known: set[str]) -> None:
     if not isinstance(settings, Mapping):
-        raise SpecError(f"{where} is not a table of keys and values.")
+        raise SpecError(f"{where} is not a table of keys and values; write it as one.")
     for key in settings:
         if key not in known:
             near = get_close_matches(key, known, n=1)

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import glob
+from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from residua.cli.show import err, out, print_privacy, progress_bar
 from residua.cli.spec import Spec, read_spec
-from residua.errors import SpecError
+from residua.errors import FileError, SpecError
 from residua.measure import Ledger, measure
 from residua.plan import plan as best_plan
 from residua.plan.blocks import compile_blocks
 from residua.plan.residual import ResidualPlan
 from residua.plan.verify import verified_cost
 from residua.release import Release, reserve
+from residua.release.folder import Reserved
 from residua.source import Source, source_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from residua.source.counting import Counted
 
 read = read_spec
@@ -32,7 +38,7 @@ def make_plan(spec: Spec) -> ResidualPlan:
             targets=spec.targets,
             unit=spec.unit,
             tolerance=spec.tolerance,
-            progress=lambda rounds, gap: show(f"planning (gap {gap:.1e})"[:20], rounds, None),
+            progress=lambda rounds, gap: show("planning", rounds, None),
         )
 
 
@@ -40,19 +46,30 @@ def run_release(spec: Spec, folder: Path) -> Release:
     """Plans, makes sure that the release can be written, measures, and writes it."""
     plan = make_plan(spec)
     blocks = compile_blocks(plan)
-    verified_cost(blocks, plan.guarantee, plan.unit)
+    cost = verified_cost(blocks, plan.guarantee, plan.unit)
     data = open_source(spec)
     with reserve(folder, plan, blocks) as place:
-        ledger = open_ledger(spec, plan)
-        with progress_bar() as show:
-            release = measure(
-                plan, data, ledger=ledger, purpose=f"release {folder.name}", progress=show, notice=_notice
-            )
-        place.commit(release)
-    out.print(f"Wrote {len(release.sets):,} tables to {folder}", markup=False)
+        try:
+            ledger = open_ledger(spec, plan, cost)
+            with progress_bar() as show:
+                release = measure(
+                    plan, data, ledger=ledger, purpose=f"release {folder.name}", progress=show, notice=_notice
+                )
+            _commit(place, release)
+        except KeyboardInterrupt:
+            err.print(f"residua: interrupted; whether the debit was made, tells: residua ledger {spec.ledger_path}")
+            raise
+    out.print(f"Wrote {len(release.sets):,} tables to {folder}")
     print_privacy(plan)
-    out.print(f"Ledger      {spec.ledger_path} debited; see: residua ledger {spec.ledger_path}", markup=False)
+    out.print(f"Ledger      {spec.ledger_path} debited; see: residua ledger {spec.ledger_path}")
     return release
+
+
+def _commit(place: Reserved, release: Release) -> None:
+    try:
+        place.commit(release)
+    except FileError as problem:
+        raise FileError(f"{problem} The budget is spent: debit {release.receipt['sequence']} stands.") from None
 
 
 def open_source(spec: Spec) -> Source:
@@ -62,23 +79,41 @@ def open_source(spec: Spec) -> Source:
     if "path" in settings and "database" not in settings and "query" not in settings:
         return source_of(_located(spec.folder, settings["path"]), weight=weight)
     if "database" in settings and "query" in settings and "path" not in settings:
+        if not isinstance(settings["database"], str):
+            raise SpecError(f"[source] database = {settings['database']!r} is not a path; name the database's file.")
         return Source.duckdb(str(spec.folder / settings["database"]), settings["query"], weight=weight)
-    raise SpecError("[source] needs path, or database and query.")
+    raise SpecError('[source] needs path, or database and query; write path = "data.csv", for example.')
 
 
-def open_ledger(spec: Spec, plan: ResidualPlan) -> Ledger:
-    """The dataset's ledger, made with the stated budget (or else the plan's own) if it does not exist yet."""
+def open_ledger(spec: Spec, plan: ResidualPlan, cost: Fraction) -> Ledger | Callable[[], Ledger]:
+    """The dataset's ledger; if there is none yet, a function that makes it with the stated budget or the plan's own.
+
+    So a first release that fails before its debit leaves no ledger behind, whose budget would be fixed already.
+    """
     path, budget = spec.ledger_path, spec.ledger_budget
-    if budget is None and not path.exists():
-        budget = plan.guarantee
-    return Ledger(path, budget, unit=spec.unit)
+    if path.exists():
+        return Ledger(path, budget, unit=spec.unit)
+    if not path.parent.is_dir():
+        raise SpecError(f"the folder of [ledger] path, {str(path.parent)!r}, does not exist; make it first.")
+    budget = budget or plan.guarantee
+    if cost > budget.pcost_allowed():
+        raise SpecError(
+            f"[ledger] allows {budget!r}, less than this release needs; raise that budget, or plan for less."
+        )
+    return partial(Ledger, path, budget, unit=spec.unit)
 
 
 def _located(folder: Path, paths: Any) -> list[str]:
     listed = [paths] if isinstance(paths, str) else paths
     if not isinstance(listed, list) or not listed or not all(isinstance(path, str) for path in listed):
-        raise SpecError(f"[source] path = {paths!r} is not a path or a list of paths.")
-    return [str(folder / path) for path in listed]
+        raise SpecError(f"[source] path = {paths!r} is not a path or a list of paths; name the file.")
+    return [_under(folder, path) for path in listed]
+
+
+def _under(folder: Path, path: str) -> str:
+    if Path(path).is_absolute() or not glob.has_magic(path) or (folder / path).is_file():
+        return str(folder / path)
+    return str(Path(glob.escape(str(folder)), path))  # the pattern is in the path only, not in the folder's name
 
 
 def _notice(counted: Counted) -> None:
@@ -86,4 +121,4 @@ def _notice(counted: Counted) -> None:
     for what, tally in (("left out for", counted.dropped), ("counted as other in", counted.other)):
         for name, records in tally.items():
             if records:
-                err.print(f"for your eyes only, not published: {records:,} records {what} {name!r}", markup=False)
+                err.print(f"for your eyes only, not published: {records:,} records {what} {name!r}")

@@ -184,12 +184,18 @@ def all_sets(attributes: int, size: int) -> Rows:
     """Every set of `size` among `attributes` positions, (C(attributes, size), size), in lexicographic order."""
     rows = np.empty((1, 0), dtype=np.int32)
     for _ in range(size):
-        first = rows[:, -1] + 1 if rows.shape[1] else np.zeros(1, dtype=np.int32)
-        children = np.maximum(attributes - first, 0)
-        parent = np.repeat(np.arange(len(rows)), children)
-        step = np.arange(len(parent)) - np.repeat(np.cumsum(children) - children, children)
-        rows = np.column_stack([rows[parent], (first[parent] + step).astype(np.int32)])
+        parent, last = extensions(rows, attributes)
+        rows = np.column_stack([rows[parent], last])
     return rows
+
+
+def extensions(rows: Rows, attributes: int) -> tuple[Numbers, NDArray[np.int32]]:
+    """All ways to append one later attribute to a row: which row, and which attribute; in lexicographic order."""
+    first = rows[:, -1] + 1 if rows.shape[1] else np.zeros(len(rows), dtype=np.int32)
+    children = attributes - first
+    parent = np.repeat(np.arange(len(rows)), children)
+    step = np.arange(len(parent)) - np.repeat(np.cumsum(children) - children, children)
+    return parent, (first[parent] + step).astype(np.int32)
 
 
 def _descend(keys: Sequence[Numbers], rows: Rows, attributes: int) -> Numbers:

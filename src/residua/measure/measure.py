@@ -33,7 +33,7 @@ def measure(
     plan: ResidualPlan,
     source: Any,
     *,
-    ledger: Ledger | str | Path,
+    ledger: Ledger | str | Path | Callable[[], Ledger],
     purpose: str = "release",
     progress: Progress | None = None,
     notice: Callable[[Counted], None] | None = None,
@@ -51,7 +51,8 @@ def measure(
     Args:
         plan: what to measure.
         source: a path to CSV or Parquet, a pandas, Polars or Arrow frame, or an `rs.Source`.
-        ledger: the dataset's ledger, or the path of one that exists.
+        ledger: the dataset's ledger, the path of one that exists, or a function that makes it, called when the
+            data has been checked.
         purpose: what the ledger notes.
         progress: called with the step, how much is done, and of how much if known.
         notice: called once, with how many records followed a policy for unknown or missing values. For the
@@ -59,7 +60,8 @@ def measure(
 
     Raises:
         VerificationError: what would be measured is dearer than promised. Nothing is spent.
-        SourceError: the data does not fit the domain. Nothing is spent, unless the data changed meanwhile.
+        SourceError: the data does not fit the domain. Nothing is spent, unless the message says that the debit
+            stands, because the data changed after it was checked.
         LedgerError: the budget does not allow it. Nothing is spent.
 
     Reference: residual-planner, Algorithm 1.
@@ -77,21 +79,27 @@ def measure(
     """
     if not isinstance(plan, ResidualPlan):
         raise PlanError(f"plan={plan!r} is not a plan; make one with rs.plan.")
-    ledger = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+    account = None if callable(ledger) else _account(ledger, plan)
     blocks = compile_blocks(plan)
-    cost = _price(plan, blocks, ledger)
+    cost = verified_cost(blocks, plan.guarantee, plan.unit)
     data = source_of(source)
     fingerprint = _checked(data, plan, progress)
-    entry = ledger.debit(cost, purpose=purpose, dataset=fingerprint)
-    measurements = _noisy(plan, blocks, data, progress, notice, _entropy)
+    account = account or _account(ledger, plan)
+    entry = account.debit(cost, purpose=purpose, dataset=fingerprint)
+    try:
+        measurements = _noisy(plan, blocks, data, progress, notice, _entropy)
+    except MemoryError:
+        raise PlanError(
+            f"there is not enough memory to measure this plan; debit {entry.sequence} stands: ask for smaller tables."
+        ) from None
     return Release(plan, blocks, measurements, _receipt(entry, cost))
 
 
-def _price(plan: ResidualPlan, blocks: ResidualBlocks, ledger: Ledger) -> Fraction:
-    cost = verified_cost(blocks, plan.guarantee, plan.unit)
-    if ledger.unit != plan.unit:
-        raise LedgerError(f"the ledger protects {ledger.unit}, the plan {plan.unit}; plan with unit={ledger.unit!r}.")
-    return cost
+def _account(ledger: Ledger | str | Path | Callable[[], Ledger], plan: ResidualPlan) -> Ledger:
+    account = ledger if isinstance(ledger, Ledger) else ledger() if callable(ledger) else Ledger(ledger)
+    if account.unit != plan.unit:
+        raise LedgerError(f"the ledger protects {account.unit}, the plan {plan.unit}; plan with unit={account.unit!r}.")
+    return account
 
 
 def _checked(data: Source, plan: ResidualPlan, progress: Progress | None) -> str:
@@ -111,7 +119,13 @@ def _noisy(
     entropy: Entropy | None,
 ) -> Integers:
     layout = maximal_layout(plan.lattice, plan.domain.sizes, blocks.measured)
-    counted = count(data, plan.domain, layout, _step("counting", progress))
+    try:
+        counted = count(data, plan.domain, layout, _step("counting", progress))
+    except SourceError as problem:
+        raise SourceError(
+            f"the data changed after it was checked ({str(problem).rstrip('.')}); the budget is spent: its debit "
+            "stands, so let nothing change the data and plan again for what is left."
+        ) from None
     first = layout.groups[0]
     if int(counted.tables[first.start : first.start + first.cells].sum()) > most_records(blocks):
         raise SourceError(

@@ -35,9 +35,8 @@ def least_loss(
     progress: Progress | None = None,
 ) -> Solution:
     """Least `loss(variances)`; `start` holds the query weights whose best response is the first point."""
-    anchor = point = _lifted(start)  # the weights of the best and of the current point
-    noise, variances, _ = response.respond(point)
-    best_noise, achieved, bound = noise, np.inf, -np.inf
+    noise, variances, _ = response.respond(_lifted(start))
+    best_noise, best_variances, achieved, bound = noise, variances, np.inf, -np.inf
     constants = np.empty(0)
     slopes = np.empty((0, len(start)))
     alpha = np.empty(0)
@@ -45,7 +44,7 @@ def least_loss(
     for iteration in range(1, limit + 1):
         value, slope = _checked(loss, gradient, variances)
         if value < achieved:
-            best_noise, achieved, anchor = noise, value, point
+            best_noise, best_variances, achieved = noise, variances, value
         tangent = float(slope @ variances)
         # Rounded down, so that no rounding error can lift the bound above the truth.
         constants = np.append(constants, value - tangent - _ROUNDING * (abs(value) + tangent))
@@ -62,7 +61,7 @@ def least_loss(
         if len(constants) >= _MOST_CUTS:  # keep the cuts that carry weight
             keep = np.sort(np.argsort(alpha)[-_MOST_CUTS // 2 :])
             constants, slopes, alpha = constants[keep], slopes[keep], alpha[keep]
-        point, noise, variances = _next_point(response, loss, candidate, anchor)
+        noise, variances = _next_point(response, loss, candidate, best_noise, best_variances)
     return Solution(best_noise, achieved, bound, iteration, weights)
 
 
@@ -70,17 +69,27 @@ def _lifted(weights: Floats) -> Floats:
     return np.asarray(np.maximum(weights / weights.max(), _LEAST_SHARE))
 
 
-def _next_point(response: Response, loss: Loss, candidate: Floats, anchor: Floats) -> tuple[Floats, Floats, Floats]:
-    """The response to these weights, or, where the loss overflows, to weights nearer to the best ones so far."""
-    point = _lifted(candidate)
-    noise, variances, _ = response.respond(point)
+def _next_point(
+    response: Response, loss: Loss, candidate: Floats, noise: Floats, variances: Floats
+) -> tuple[Floats, Floats]:
+    """The noise with the least loss between the best so far and the response to the bound's weights.
+
+    Precisions of equal cost may be mixed, and the loss is convex along the mixture: a few halvings of the step find
+    where it is about least. A steep loss is thus never judged far from where it matters.
+    """
+    answer, theirs, _ = response.respond(_lifted(candidate))
+    steps = [1.0, *(0.5**k for k in range(1, 12))]
+    best, chosen = np.inf, (noise, variances)
     with np.errstate(over="ignore"):
-        for _ in range(60):
-            if np.isfinite(float(loss(variances.copy()))):
+        for step in steps:
+            mixed = 1.0 / (step / answer + (1.0 - step) / noise)
+            spread = theirs if step == 1.0 else response.variances(mixed)
+            value = float(loss(spread.copy()))
+            if value < best:
+                best, chosen = value, (mixed, spread)
+            elif np.isfinite(best):
                 break
-            point = np.sqrt(point * anchor)
-            noise, variances, _ = response.respond(point)
-    return point, noise, variances
+    return chosen
 
 
 def _checked(loss: Loss, gradient: Gradient, variances: Floats) -> tuple[float, Floats]:

@@ -30,6 +30,9 @@ class _AtCost:
     def value(self, weights: Floats) -> float:
         return self.game.value(weights) / self.cost
 
+    def variances(self, noise: Floats) -> Floats:
+        return self.game.variances(noise) / self.cost
+
 
 def solve_at(
     objective: Objective,

@@ -193,7 +193,7 @@ def targets_of(workload: Marginals, targets: Targets) -> Floats:
     """Target variances, one a marginal in the workload's order, from any of the ways to state them."""
     if isinstance(targets, Mapping):
         scales = _mapped(workload, targets)
-    elif isinstance(targets, int | float | np.number):
+    elif isinstance(targets, int | float | np.number) and targets is not True and targets is not False:
         scales = np.full(len(workload), float(targets))
     else:
         scales = _listed(workload, targets)

@@ -35,14 +35,19 @@ class MarginalGame:
 
     def respond(self, weights: Floats) -> tuple[Floats, Floats, float]:
         """Best residual noise for these weights on marginals, the variances it gives, and their weighted sum."""
-        noise, value = self.coefficients.respond(self._spread(weights))
+        noise, value = self.coefficients.respond(self.spread(weights))
         return noise, self.coefficients.cell_variances(noise)[self.workload.numbers], value
 
     def value(self, weights: Floats) -> float:
         """The least weighted sum of variances anybody reaches at privacy cost 1."""
-        return self.coefficients.value(self._spread(weights))
+        return self.coefficients.value(self.spread(weights))
 
-    def _spread(self, weights: Floats) -> Floats:
+    def variances(self, noise: Floats) -> Floats:
+        """The cell variances of the workload's marginals under some residual noise."""
+        return self.coefficients.cell_variances(noise)[self.workload.numbers]
+
+    def spread(self, weights: Floats) -> Floats:
+        """Weights on the marginals of the workload as weights on all sets of its closure."""
         full = np.zeros(len(self.workload.lattice))
         full[self.workload.numbers] = weights
         return full
@@ -174,7 +179,7 @@ def _unit_cost(unit: Unit, game: MarginalGame, solution: Solution) -> tuple[floa
     cost, _ = replacement_cost(lattice, sizes, np.where(game.coefficients.cost > 0, 1.0 / solution.noise, 0.0))
     if cost <= 0:
         raise PlanError("replacing a record changes none of these tables; they can be published without noise.")
-    least = replacement_value(lattice, sizes, game.coefficients.importance(game._spread(solution.weights)))
+    least = replacement_value(lattice, sizes, game.coefficients.importance(game.spread(solution.weights)))
     return cost, max(solution.achieved * cost / least - 1.0, 0.0)
 
 

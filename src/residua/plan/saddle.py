@@ -30,6 +30,10 @@ class Response(Protocol):
         """The least weighted sum of query variances anybody reaches."""
         ...
 
+    def variances(self, noise: Floats) -> Floats:
+        """The query variances that some noise gives."""
+        ...
+
 
 @dataclass(frozen=True, eq=False)
 class Solution:

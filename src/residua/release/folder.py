@@ -59,10 +59,19 @@ class Reserved:
             body = {"receipt": dict(release.receipt), "files": digests}
             write_document(self.partial / "release.json", KIND, VERSION, body)
             sync_folder(self.partial)
-            self.partial.rename(self.final)
-            sync_folder(self.final.parent)
         except OSError as problem:
-            raise FileError(f"cannot write the release {str(self.final)!r}: {problem.strerror or problem}.") from None
+            raise FileError(f"cannot write the release {str(self.final)!r}: {_reason(problem)}.") from None
+        try:
+            self.partial.rename(self.final)
+        except OSError as problem:  # the name was taken meanwhile; what was measured cannot be had again for free
+            kept = self.final.with_name(f"{self.final.name}-{self.partial.name[-8:]}")
+            self.partial.rename(kept)
+            raise FileError(
+                f"the release cannot be named {str(self.final)!r} ({_reason(problem)}); "
+                f"it is whole in {str(kept)!r}: use that."
+            ) from None
+        finally:
+            sync_folder(self.final.parent)
 
 
 @contextlib.contextmanager
@@ -73,21 +82,26 @@ def reserve(path: Path, plan: ResidualPlan, blocks: ResidualBlocks) -> Iterator[
         FileError: the folder exists, cannot be made, or the disk is too full. Nothing was spent.
     """
     path = path.absolute()
-    if path.exists():
-        raise FileError(f"out={str(path)!r} exists already; choose another folder, a release is never overwritten.")
-    if not path.parent.is_dir():
-        raise FileError(f"the folder {str(path.parent)!r} does not exist; make it first.")
     try:
+        if path.is_symlink() or path.exists():
+            raise FileError(f"out={str(path)!r} exists already; choose another folder, a release is never overwritten.")
+        if not path.parent.is_dir():
+            raise FileError(f"out: the folder {str(path.parent)!r} does not exist; make it first.")
         partial = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.partial-"))
+    except FileError:
+        raise
     except OSError as problem:
-        raise FileError(f"cannot write in {str(path.parent)!r}: {problem.strerror}.") from None
+        raise FileError(
+            f"out: cannot write {path.name!r} in {str(path.parent)!r}: {problem.strerror}; choose another folder."
+        ) from None
     try:
         partial.chmod(0o755)
         try:
             _prepare(partial, plan, blocks)
         except OSError as problem:
             raise FileError(
-                f"no room for the release in {str(path.parent)!r}: {problem.strerror or problem}. Nothing was spent."
+                f"out: there is no room for the release in {str(path.parent)!r} ({_reason(problem)}); "
+                "make space or choose another folder, nothing was spent."
             ) from None
         yield Reserved(path, partial)
     finally:
@@ -97,13 +111,17 @@ def reserve(path: Path, plan: ResidualPlan, blocks: ResidualBlocks) -> Iterator[
 def load_release(path: Path) -> Release:
     """Reads a saved release, refusing one that was changed."""
     if not path.is_dir():
-        raise FileError(f"there is no release folder {str(path)!r}.")
+        raise FileError(f"there is no release folder {str(path)!r}; check the path.")
+    if not (path / "release.json").is_file():
+        raise FileError(f"{str(path)!r} is not a release folder, or lacks 'release.json'; check the path.")
     body = read_document(path / "release.json", KIND, VERSION)
     for name in _FILES:
         try:
             found = _digest(path / name)
         except OSError as problem:
-            raise FileError(f"the release {str(path)!r} lacks {name!r}: {problem.strerror}.") from None
+            raise FileError(
+                f"the release {str(path)!r} lacks {name!r} ({_reason(problem)}); copy the whole folder again."
+            ) from None
         if found != body["files"].get(name):
             raise FileError(f"{name!r} in {str(path)!r} was changed after it was written; do not trust the release.")
     plan = load_plan(path / "plan.json")
@@ -114,7 +132,7 @@ def load_release(path: Path) -> Release:
                 plan.lattice, plan.domain.sizes, arrays["measured"], arrays["grids"], arrays["scales"]
             )
     except (ValueError, KeyError, OSError) as problem:
-        raise FileError(f"the release {str(path)!r} is damaged ({problem}).") from None
+        raise FileError(f"the release {str(path)!r} is damaged ({problem}); copy it again.") from None
     return Release(plan, blocks, measurements, body["receipt"])
 
 
@@ -140,6 +158,10 @@ def _write(path: Path, content: bytes) -> None:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
+
+
+def _reason(problem: OSError) -> str:
+    return problem.strerror or str(problem).rstrip(".")
 
 
 def _digest(path: Path) -> str:

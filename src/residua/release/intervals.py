@@ -20,7 +20,7 @@ def width(confidence: float, together: float = 1) -> float:
 
     Example:
         >>> round(width(0.95), 4), round(width(0.95, together=10), 4)
-        (1.96, 2.8)
+        (1.96, 2.7996)
     """
     if isinstance(confidence, bool) or not isinstance(confidence, int | float) or not 0 < confidence < 1:
         raise PlanError(f"confidence={confidence!r} is not a probability between 0 and 1, such as 0.95.")

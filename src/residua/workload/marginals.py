@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from residua.domain import Domain
 from residua.errors import DomainError, WorkloadError
-from residua.linalg.lattice import Lattice, all_sets, closure, row_keys
+from residua.linalg.lattice import Lattice, all_sets, closure, extensions, row_keys
 
 _MOST_SETS = 20_000_000
 
@@ -198,17 +198,13 @@ def _sets_with_at_most(sizes: NDArray[np.int64], cells: int, largest: int) -> li
     d = len(sizes)
     for size in range(1, largest + 1):
         rows = families[-1]
-        first = rows[:, -1] + 1 if size > 1 else np.zeros(1, dtype=np.int32)
-        children = d - first
-        if children.sum() > _MOST_SETS:
+        if len(rows) * d > _MOST_SETS:
             raise WorkloadError(
                 f"max_cells={cells:,} asks for millions of {size}-way marginals; lower it, or set ways."
             )
-        parent = np.repeat(np.arange(len(rows)), children)
-        step = np.arange(len(parent)) - np.repeat(np.cumsum(children) - children, children)
-        last = first[parent] + step
+        parent, last = extensions(rows, d)
         small = products[parent] <= cells // sizes[last]
-        families.append(np.column_stack([rows[parent[small]], last[small].astype(np.int32)]))
+        families.append(np.column_stack([rows[parent[small]], last[small]]))
         products = products[parent[small]] * sizes[last[small]]
     return families
 
