@@ -15,7 +15,10 @@ from residua.plan import (
     PNormVariance,
     Stakeholders,
     TotalVariance,
+    baselines,
     common,
+    compare,
+    factorisation_norm,
     independent,
     plan,
     residual,
@@ -24,7 +27,7 @@ from residua.plan import (
 from residua.privacy import GDP, ZCDP, AddRemove, ApproxDP, PureDP, ReplaceOne
 from residua.release import Release, Table
 from residua.source import Source
-from residua.workload import marginals
+from residua.workload import explicit, marginals, queries
 
 __version__ = "0.1.0"
 
@@ -52,11 +55,16 @@ __all__ = [
     "Stakeholders",
     "Table",
     "TotalVariance",
+    "baselines",
     "common",
+    "compare",
+    "explicit",
+    "factorisation_norm",
     "independent",
     "marginals",
     "measure",
     "plan",
+    "queries",
     "residual",
     "top_up",
 ]

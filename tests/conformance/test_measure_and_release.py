@@ -14,6 +14,7 @@ import residua as rs
 from residua.errors import FileError, LedgerError, PlanError, SourceError
 from residua.measure.margins import margins, maximal_layout
 from residua.plan.blocks import compile_blocks
+from residua.release import ResidualRelease
 from residua.release.estimates import Estimator
 
 
@@ -354,7 +355,7 @@ def test_tables_in_every_form(make, tmp_path):
 def test_a_release_of_another_plan_is_refused(make):
     release = make()
     with pytest.raises(PlanError, match="do not fit"):
-        rs.Release(release.planned, release.blocks, release.measurements[:-1])
+        ResidualRelease(release.planned, release.blocks, release.measurements[:-1])
 
 
 def test_two_attributes_of_equal_size_do_not_share_state(tmp_path):

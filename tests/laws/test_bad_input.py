@@ -208,6 +208,11 @@ CASES = {
     "target text": (
         lambda: planned(targets={("age",): "x", ("sex",): 1}), PlanError, "targets: 'x' for \\('age',\\) is not",
     ),
+    "reserved name": (lambda: rs.Domain({"upper": ["a", "b"]}), DomainError, "'upper' is a column.*rename"),
+    "absurd budget": (lambda: planned(guarantee=rs.ZCDP(1e-320)), PlanError, "beyond what can be computed"),
+    "absurd spending": (lambda: planned(guarantee=rs.ZCDP(1e300)), PlanError, "beyond what can be computed"),
+    "bias of marginals": (lambda: planned(guarantee=BUDGET, bias=0.1), PlanError, "bias is for explicit queries"),
+    "refined marginals": (lambda: planned(targets=1.0, refined=True), PlanError, "refined is for explicit"),
     "target not asked": (
         lambda: planned(targets={("race",): 1.0}), PlanError, "targets names \\('race',\\), which the workload",
     ),

@@ -21,7 +21,7 @@ from residua.privacy import delta_of
 
 RELEASES = 200_000
 ALARM = 1e-6
-door = importlib.import_module("residua.measure.measure")  # the name `residua.measure.measure` is the function
+door = importlib.import_module("residua.measure.noisy")
 
 
 @pytest.fixture(scope="module")

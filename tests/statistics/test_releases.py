@@ -14,7 +14,7 @@ import residua as rs
 from residua.linalg.layout import layout_of
 from residua.linalg.tables import rebuild
 from residua.measure.margins import margins, maximal_layout
-from residua.measure.measure import add_noise_to
+from residua.measure.noisy import add_noise_to
 from residua.plan.blocks import compile_blocks
 
 RELEASES = 20_000

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from rich.table import Table as RichTable
 
-from residua.cli.show import out, print_json, print_whole
+from residua.cli.show import out, print_json
 from residua.measure import Ledger
-from residua.plan.storage import guarantee_to_body, unit_to_body
+from residua.plan.bodies import guarantee_to_body, unit_to_body
 from residua.privacy import describe
 
 
@@ -42,7 +42,7 @@ def print_ledger(path: Path, *, as_json: bool) -> None:
         share = f"{float(entry.cost / whole):.1%}"
         table.add_row(str(entry.sequence), entry.time, entry.purpose, f"{float(entry.cost / 2):.6g}", share)
     if entries:
-        print_whole(table)
+        out.print(table)
     else:
         out.print("nothing spent yet")
     out.print(f"Spent  {describe(spent)}")

@@ -54,7 +54,8 @@ def plan(
     save: Annotated[Path | None, typer.Option(help="Also save the plan to this file.")] = None,
 ) -> None:
     """Show the best plan: every table's expected error, the privacy, and how close to optimal. Reads no data."""
-    from residua.cli.show import plan_facts, print_json, print_plan
+    from residua.cli.plans import plan_facts, print_plan
+    from residua.cli.show import print_json
     from residua.cli.steps import make_plan, read
 
     made = make_plan(read(spec))
@@ -97,6 +98,32 @@ def table(
         typer.echo(made.to_csv(), nl=False)
     else:
         print_table(made, rows=None if everything else 40)
+
+
+@app.command()
+def answers(
+    folder: ReleasePath,
+    confidence: Annotated[float, typer.Option(help="How often an interval holds the truth.")] = 0.95,
+    simultaneous: Annotated[
+        str | None, typer.Option(help="'table' or 'release': intervals that all hold together.")
+    ] = None,
+    csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    everything: Everything = False,
+) -> None:
+    """Show the answers to all queries that were asked, with error bars."""
+    from residua.cli.show import print_answers
+    from residua.release import Release
+
+    print_answers(Release.load(folder), confidence, simultaneous, csv=csv, everything=everything)
+
+
+@app.command()
+def compare(spec: SpecPath, json: AsJson = False) -> None:
+    """Show the best plans beside what people use today, at one budget. Reads no data."""
+    from residua.cli.comparing import print_comparison
+    from residua.cli.steps import read
+
+    print_comparison(read(spec), as_json=json)
 
 
 @app.command()

@@ -2,7 +2,8 @@
 
 [source]          path = "adult.csv" (CSV, Parquet, a glob or a list), or database and query; weight = "n"
 [domain.NAME]     values = […] | low, high | edges, labels | intervals | size; unknown, missing
-[[workload]]      ways = [1, 2] | sets = [["age", "sex"]] | max_cells = 5000; weight; variance or stddev as target
+[[workload]]      ways = [1, 2] | sets = [["age", "sex"]] | max_cells = 5000 | queries = ["age >= 18"], or a table of
+                  label = SQL; weight; variance or stddev as target
 [privacy]         rho | mu | epsilon and delta; records = 1 per person, or replace = true
 [objective]       minimise = "total" | "max" | "p-norm" with p; tolerance
 [ledger]          path = "adult.ledger"; rho | mu | epsilon and delta: the whole budget of the dataset
@@ -27,7 +28,7 @@ from residua.errors import PrivacyError, ResiduaError, SpecError
 from residua.plan import MaxVariance, PNormVariance, TotalVariance
 from residua.plan.objectives import Objective
 from residua.privacy import GDP, ZCDP, AddRemove, ApproxDP, Guarantee, PureDP, ReplaceOne, Unit
-from residua.workload import Marginals, marginals
+from residua.workload import Explicit, Marginals, marginals, queries
 
 _SECTIONS = {
     "source": {"path", "database", "query", "weight"},
@@ -35,7 +36,7 @@ _SECTIONS = {
     "objective": {"minimise", "p", "tolerance"},
     "ledger": {"path", "rho", "mu", "epsilon", "delta"},
 }
-_WORKLOAD = {"ways", "sets", "max_cells", "weight", "variance", "stddev"}
+_WORKLOAD = {"ways", "sets", "max_cells", "queries", "weight", "variance", "stddev"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,12 +45,12 @@ class Spec:
 
     folder: Path
     domain: Domain
-    workload: Marginals
+    workload: Marginals | Explicit
     guarantee: Guarantee | None
     targets: np.ndarray[Any, np.dtype[np.float64]] | None
     unit: Unit
     minimise: Objective | None
-    tolerance: float
+    tolerance: float | None
     source: Mapping[str, Any]
     ledger: Mapping[str, Any]
     ledger_budget: Guarantee | None  # the dataset's whole budget, if stated
@@ -57,7 +58,7 @@ class Spec:
     @property
     def ledger_path(self) -> Path:
         """Where the dataset's ledger is."""
-        return self.folder / self.ledger.get("path", "residua.ledger")
+        return self.folder / str(self.ledger.get("path", "residua.ledger"))
 
 
 def read_spec(path: Path) -> Spec:
@@ -108,32 +109,40 @@ def _spec(content: Mapping[str, Any], folder: Path) -> Spec:
         targets=targets,
         unit=_unit(privacy),
         minimise=_objective(objective, targets is not None),
-        tolerance=objective.get("tolerance", 1e-4),
+        tolerance=objective.get("tolerance"),
         source=content.get("source", {}),
         ledger=ledger,
         ledger_budget=_guarantee("ledger", ledger),
     )
 
 
-def _workload(domain: Domain, terms: Any) -> tuple[Marginals, np.ndarray[Any, np.dtype[np.float64]] | None]:
+def _workload(domain: Domain, terms: Any) -> tuple[Marginals | Explicit, np.ndarray[Any, np.dtype[np.float64]] | None]:
     if not isinstance(terms, list) or not terms:
         raise SpecError('there is no workload; write [[workload]] with ways = [1, 2] or sets = [["age"], …].')
-    parts: list[Marginals] = []
+    parts: list[Marginals | Explicit] = []
     targets: list[float | None] = []
     for term in terms:
         _known_keys("[[workload]]", term, _WORKLOAD)
-        asked = {key: term[key] for key in ("ways", "max_cells", "weight") if key in term}
-        parts.append(marginals(domain, term.get("sets"), **asked))
+        parts.append(_term(domain, term))
         targets.append(_target(term))
     workload = reduce(add, parts)
     if all(target is None for target in targets):
         return workload, None
     if any(target is None for target in targets):
         raise SpecError("some [[workload]] entries have a target and some have none; give each a variance or stddev.")
-    if len(workload) < sum(len(part) for part in parts):
+    if workload.queries < sum(part.queries for part in parts):
         raise SpecError("a marginal is asked for in two [[workload]] entries with targets; ask for it in one.")
     cells = [np.full(part.queries, target) for part, target in zip(parts, targets, strict=True)]
     return workload, np.concatenate(cells)
+
+
+def _term(domain: Domain, term: Mapping[str, Any]) -> Marginals | Explicit:
+    if "queries" in term:
+        if {"ways", "sets", "max_cells"} & set(term):
+            raise SpecError("[[workload]] has queries beside ways, sets or max_cells; write two [[workload]] entries.")
+        return queries(domain, term["queries"], weight=term.get("weight", 1.0))
+    asked = {key: term[key] for key in ("ways", "max_cells", "weight") if key in term}
+    return marginals(domain, term.get("sets"), **asked)
 
 
 def _target(term: Mapping[str, Any]) -> float | None:

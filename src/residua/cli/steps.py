@@ -8,14 +8,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from residua.cli.show import err, out, print_privacy, progress_bar
+from residua.cli.plans import print_privacy
+from residua.cli.show import err, out, progress_bar
 from residua.cli.spec import Spec, read_spec
 from residua.errors import FileError, SpecError
 from residua.measure import Ledger, measure
+from residua.measure.measure import priced
 from residua.plan import plan as best_plan
-from residua.plan.blocks import compile_blocks
+from residua.plan.base import Plan
+from residua.plan.dense_plan import DensePlan
 from residua.plan.residual import ResidualPlan
-from residua.plan.verify import verified_cost
 from residua.release import Release, reserve
 from residua.release.folder import Reserved
 from residua.source import Source, source_of
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 read = read_spec
 
 
-def make_plan(spec: Spec) -> ResidualPlan:
+def make_plan(spec: Spec) -> ResidualPlan | DensePlan:
     """The best plan for a specification."""
     with progress_bar() as show:
         return best_plan(
@@ -45,21 +47,20 @@ def make_plan(spec: Spec) -> ResidualPlan:
 def run_release(spec: Spec, folder: Path) -> Release:
     """Plans, makes sure that the release can be written, measures, and writes it."""
     plan = make_plan(spec)
-    blocks = compile_blocks(plan)
-    cost = verified_cost(blocks, plan.guarantee, plan.unit)
+    blocks, cost = priced(plan)
     data = open_source(spec)
-    with reserve(folder, plan, blocks) as place:
-        try:
+    try:
+        with reserve(folder, plan, blocks) as place:
             ledger = open_ledger(spec, plan, cost)
             with progress_bar() as show:
                 release = measure(
                     plan, data, ledger=ledger, purpose=f"release {folder.name}", progress=show, notice=_notice
                 )
             _commit(place, release)
-        except KeyboardInterrupt:
-            err.print(f"residua: interrupted; whether the debit was made, tells: residua ledger {spec.ledger_path}")
-            raise
-    out.print(f"Wrote {len(release.sets):,} tables to {folder}")
+    except KeyboardInterrupt:
+        err.print(f"residua: interrupted; a debit already made stands, see: residua ledger {spec.ledger_path}")
+        raise
+    out.print(f"Wrote {folder}: {release.summary}")
     print_privacy(plan)
     out.print(f"Ledger      {spec.ledger_path} debited; see: residua ledger {spec.ledger_path}")
     return release
@@ -85,7 +86,7 @@ def open_source(spec: Spec) -> Source:
     raise SpecError('[source] needs path, or database and query; write path = "data.csv", for example.')
 
 
-def open_ledger(spec: Spec, plan: ResidualPlan, cost: Fraction) -> Ledger | Callable[[], Ledger]:
+def open_ledger(spec: Spec, plan: Plan, cost: Fraction) -> Ledger | Callable[[], Ledger]:
     """The dataset's ledger; if there is none yet, a function that makes it with the stated budget or the plan's own.
 
     So a first release that fails before its debit leaves no ledger behind, whose budget would be fixed already.
@@ -96,7 +97,7 @@ def open_ledger(spec: Spec, plan: ResidualPlan, cost: Fraction) -> Ledger | Call
     if not path.parent.is_dir():
         raise SpecError(f"the folder of [ledger] path, {str(path.parent)!r}, does not exist; make it first.")
     budget = budget or plan.guarantee
-    if cost > budget.pcost_allowed():
+    if budget is not None and cost > budget.pcost_allowed():
         raise SpecError(
             f"[ledger] allows {budget!r}, less than this release needs; raise that budget, or plan for less."
         )

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from residua.domain.attributes import Anonymous, Attribute, Categories
 from residua.errors import DomainError
 
+_RESERVED = ("estimate", "stddev", "lower", "upper")
 type_names = "rs.Categories, rs.Integers, rs.Bins, or a list of labels"
 
 
@@ -49,6 +50,10 @@ class Domain:
         for name, attribute in attributes.items():
             if not isinstance(name, str) or not name.strip():
                 raise DomainError(f"attribute name {name!r} is not a name; use non-empty text.")
+            if name in _RESERVED:
+                raise DomainError(
+                    f"attribute name {name!r} is a column of every published table; rename the attribute."
+                )
             declared[name] = _attribute(name, attribute)
         object.__setattr__(self, "attributes", MappingProxyType(declared))
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from residua.errors import FileError, LedgerError, ResiduaError
 from residua.files import digest_of
-from residua.plan.storage import guarantee_of_body, guarantee_to_body, unit_of_body, unit_to_body
+from residua.plan.bodies import guarantee_of_body, guarantee_to_body, unit_of_body, unit_to_body
 from residua.privacy import Guarantee, Unit
 
 FORMAT, VERSION = "residua ledger", 1

@@ -10,27 +10,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from residua.domain import Domain
 from residua.errors import LedgerError, PlanError, SourceError
-from residua.linalg.layout import batches, layout_of
-from residua.linalg.tables import centre
+from residua.linalg.lattice import closure
+from residua.linalg.layout import Layout, layout_of
 from residua.measure.ledger import Entry, Ledger
-from residua.measure.margins import margins, maximal_layout
-from residua.noise import Entropy, rounded_normal
+from residua.measure.noisy import dense_measurements, residual_measurements
+from residua.noise import Entropy
+from residua.plan.base import Plan
 from residua.plan.blocks import ResidualBlocks, compile_blocks
+from residua.plan.dense_blocks import DenseBlocks, compile_dense, dense_cost
+from residua.plan.dense_plan import DensePlan
 from residua.plan.residual import ResidualPlan
-from residua.plan.verify import most_records, verified_cost
+from residua.plan.verify import verified_cost
 from residua.privacy.exact import round_up
-from residua.release import Release
+from residua.release import DenseRelease, Release, ResidualRelease
 from residua.source import Source, source_of
 from residua.source.counting import Counted, count
 
 Integers = NDArray[np.int64]
 Progress = Callable[[str, int, int | None], None]
-_BATCH_CELLS = 4_000_000
+Blocks = ResidualBlocks | DenseBlocks
 
 
 def measure(
-    plan: ResidualPlan,
+    plan: Plan,
     source: Any,
     *,
     ledger: Ledger | str | Path | Callable[[], Ledger],
@@ -77,93 +81,90 @@ def measure(
         >>> abs(release.count({"sex": "M"}).estimate - 1000) < 20
         True
     """
-    if not isinstance(plan, ResidualPlan):
+    if not isinstance(plan, ResidualPlan | DensePlan):
         raise PlanError(f"plan={plan!r} is not a plan; make one with rs.plan.")
     account = None if callable(ledger) else _account(ledger, plan)
-    blocks = compile_blocks(plan)
-    cost = verified_cost(blocks, plan.guarantee, plan.unit)
+    blocks, cost = priced(plan)
     data = source_of(source)
-    fingerprint = _checked(data, plan, progress)
+    fingerprint = _checked(data, plan.domain, progress)
     account = account or _account(ledger, plan)
     entry = account.debit(cost, purpose=purpose, dataset=fingerprint)
     try:
-        measurements = _noisy(plan, blocks, data, progress, notice, _entropy)
+        measurements = _measured(blocks, _counter(data, plan.domain, fingerprint, progress, notice), progress, _entropy)
+    except SourceError as problem:
+        raise SourceError(f"{problem} The debit stands: debit {entry.sequence} of the ledger; plan again.") from None
     except MemoryError:
         raise PlanError(
             f"there is not enough memory to measure this plan; debit {entry.sequence} stands: ask for smaller tables."
         ) from None
-    return Release(plan, blocks, measurements, _receipt(entry, cost))
+    receipt = _receipt(entry, cost)
+    if isinstance(plan, DensePlan) and isinstance(blocks, DenseBlocks):
+        return DenseRelease(plan, blocks, measurements, receipt)
+    assert isinstance(plan, ResidualPlan)
+    assert isinstance(blocks, ResidualBlocks)
+    return ResidualRelease(plan, blocks, measurements, receipt)
 
 
-def _account(ledger: Ledger | str | Path | Callable[[], Ledger], plan: ResidualPlan) -> Ledger:
+def priced(plan: ResidualPlan | DensePlan) -> tuple[Blocks, Fraction]:
+    """What measuring a plan comes down to, and what that costs, by the verifier.
+
+    Raises:
+        VerificationError: dearer than the plan promises, or not measurable.
+    """
+    if isinstance(plan, DensePlan):
+        dense = compile_dense(plan)
+        return dense, dense_cost(dense, plan.guarantee, plan.unit)
+    blocks = compile_blocks(plan)
+    return blocks, verified_cost(blocks, plan.guarantee, plan.unit)
+
+
+def _measured(
+    blocks: Blocks, counter: Callable[[Layout], Integers], progress: Progress | None, entropy: Entropy | None
+) -> Integers:
+    step = _step("adding noise", progress)
+    if isinstance(blocks, DenseBlocks):
+        return dense_measurements(blocks, counter, step, entropy)
+    return residual_measurements(blocks, counter, step, entropy)
+
+
+def _counter(
+    data: Source,
+    domain: Domain,
+    fingerprint: str,
+    progress: Progress | None,
+    notice: Callable[[Counted], None] | None,
+) -> Callable[[Layout], Integers]:
+    """Counts tables from the data, refusing data that is not what was checked."""
+
+    def counter(layout: Layout) -> Integers:
+        try:
+            counted = count(data, domain, layout, _step("counting", progress))
+            same = data.fingerprint() == fingerprint
+        except SourceError as problem:
+            raise SourceError(f"the data changed after it was checked: {problem}") from None
+        if not same:
+            raise SourceError("the data changed after it was checked.")
+        if notice:
+            notice(counted)
+        return counted.tables
+
+    return counter
+
+
+def _account(ledger: Ledger | str | Path | Callable[[], Ledger], plan: Plan) -> Ledger:
     account = ledger if isinstance(ledger, Ledger) else ledger() if callable(ledger) else Ledger(ledger)
     if account.unit != plan.unit:
         raise LedgerError(f"the ledger protects {account.unit}, the plan {plan.unit}; plan with unit={account.unit!r}.")
     return account
 
 
-def _checked(data: Source, plan: ResidualPlan, progress: Progress | None) -> str:
+def _checked(data: Source, domain: Domain, progress: Progress | None) -> str:
     """Reads the data once to see that it fits the domain, before anything is spent; returns its fingerprint."""
     fingerprint = data.fingerprint()
-    no_tables = layout_of(plan.lattice, plan.domain.sizes, np.zeros(len(plan.lattice), dtype=bool))
-    count(data, plan.domain, no_tables, _step("checking", progress))
+    nothing = closure([], len(domain))
+    no_tables = layout_of(nothing, domain.sizes, np.zeros(len(nothing), dtype=bool))
+    count(data, domain, no_tables, _step("checking", progress))
     return fingerprint
-
-
-def _noisy(
-    plan: ResidualPlan,
-    blocks: ResidualBlocks,
-    data: Source,
-    progress: Progress | None,
-    notice: Callable[[Counted], None] | None,
-    entropy: Entropy | None,
-) -> Integers:
-    layout = maximal_layout(plan.lattice, plan.domain.sizes, blocks.measured)
-    try:
-        counted = count(data, plan.domain, layout, _step("counting", progress))
-    except SourceError as problem:
-        raise SourceError(
-            f"the data changed after it was checked ({str(problem).rstrip('.')}); the budget is spent: its debit "
-            "stands, so let nothing change the data and plan again for what is left."
-        ) from None
-    first = layout.groups[0]
-    if int(counted.tables[first.start : first.start + first.cells].sum()) > most_records(blocks):
-        raise SourceError(
-            "there are more records than 64-bit measurements can hold; the budget is spent, split the data."
-        )
-    if notice:
-        notice(counted)
-    tables = margins(layout, counted.tables, blocks.layout)
-    del counted
-    add_noise(blocks, tables, _step("adding noise", progress), entropy)
-    return tables
-
-
-def add_noise(
-    blocks: ResidualBlocks,
-    tables: Integers,
-    progress: Callable[[int, int | None], None] | None,
-    entropy: Entropy | None = None,
-) -> None:
-    """`m ← t · Ĉ m + round(s z)` for every measured table, in place, in batches."""
-    grids = np.zeros(len(blocks.lattice), dtype=np.int64)
-    scales = np.zeros(len(blocks.lattice))
-    grids[blocks.measured], scales[blocks.measured] = blocks.grids, blocks.scales
-    for group in blocks.layout:
-        view = group.view(tables)
-        for part in batches(len(view), group.cells, _BATCH_CELLS):
-            numbers = group.numbers[part]
-            add_noise_to(view[part], grids[numbers], scales[numbers], entropy)
-            if progress:
-                progress(group.start + group.cells * part.stop, len(tables))
-
-
-def add_noise_to(tables: Integers, grids: Integers, scales: NDArray[np.float64], entropy: Entropy | None) -> None:
-    """The same for tables of one shape, (tables, n_1, …, n_k), each with its grid factor and noise scale."""
-    centre(tables)
-    cells = tables.reshape(len(tables), -1)  # a view: the tables adjoin
-    cells *= grids[:, None]
-    cells += rounded_normal(scales, cells.shape, _entropy=entropy)
 
 
 def _receipt(entry: Entry, cost: Fraction) -> dict[str, Any]:

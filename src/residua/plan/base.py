@@ -5,9 +5,21 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from pathlib import Path
 
+from residua.domain import Domain
+from residua.privacy import Guarantee, Unit
+from residua.workload import Explicit, Marginals
+
 
 class Plan(ABC):
     """Noise decided before any data is seen. Made by `rs.plan`; `Plan.load` reads any kind of saved plan."""
+
+    domain: Domain
+    guarantee: Guarantee | None
+    unit: Unit
+    objective: str
+    gap: float
+    bias: float = 0.0
+    workload: Marginals | Explicit | None
 
     @property
     @abstractmethod

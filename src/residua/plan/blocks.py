@@ -56,6 +56,11 @@ class ResidualBlocks:
         chosen[self.measured] = True
         return layout_of(self.lattice, self.sizes, chosen)
 
+    @property
+    def cells(self) -> int:
+        """How many integers are measured."""
+        return self.layout.cells
+
     @cached_property
     def units(self) -> Floats:
         """`t · Π_{i∈S} n_i`: what one step of the integer grid stands for, inverted, (blocks,)."""

@@ -189,6 +189,12 @@ class ConvexLoss:
         return least_loss(response, self.value, self.gradient, start, effort.tolerance, effort.limit, effort.progress)
 
 
+def described(objective: Objective) -> str:
+    """An objective in words."""
+    name = type(objective).__name__
+    return f"{name} with targets" if isinstance(objective, MaxVariance) and objective.targets is not None else name
+
+
 def targets_of(workload: Marginals, targets: Targets) -> Floats:
     """Target variances, one a marginal in the workload's order, from any of the ways to state them."""
     if isinstance(targets, Mapping):

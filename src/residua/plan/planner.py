@@ -1,58 +1,25 @@
-"""Making plans: the best noise for a budget, or the least privacy for a wanted accuracy."""
+"""Making plans: the best noise for a budget, or the least privacy for a wanted accuracy, whatever is asked."""
 
 from __future__ import annotations
 
 import math
-import warnings
-from dataclasses import dataclass, replace
+from typing import overload
 
-import numpy as np
-from numpy.typing import NDArray
-
-from residua.errors import GapWarning, PlanError
-from residua.plan.algebra import guarantee_like
+from residua.errors import PlanError
+from residua.plan.base import Plan
+from residua.plan.dense_plan import DensePlan
 from residua.plan.objectives import Effort, MaxVariance, Objective, Targets, TotalVariance
-from residua.plan.replacement import replacement_cost, replacement_value
 from residua.plan.residual import ResidualPlan
-from residua.plan.response import ResidualCoefficients
-from residua.plan.saddle import Progress, Solution
-from residua.privacy import ZCDP, AddRemove, Guarantee, ReplaceOne, Unit
-from residua.workload import Marginals
+from residua.plan.residual_planner import MARGINAL_TOLERANCE, independent_marginals, plan_marginals
+from residua.plan.saddle import Progress
+from residua.privacy import AddRemove, Guarantee, Unit
+from residua.workload import Explicit, Marginals
 
-Floats = NDArray[np.float64]
-
-# The exact cost of what is measured must not exceed the budget, nor a variance its target, by the rounding of a
-# long sum (its relative error is below 1e-13): a trillionth of the budget is left unspent, or spent on top.
-_SLACK = 1.0 - 2.0**-40
+_RECORD = AddRemove()
+_LEAST_COST = 1e-30
 
 
-@dataclass(frozen=True, eq=False)
-class MarginalGame:
-    """Our side of the planning game for a workload of marginals (see `saddle`)."""
-
-    workload: Marginals
-    coefficients: ResidualCoefficients
-
-    def respond(self, weights: Floats) -> tuple[Floats, Floats, float]:
-        """Best residual noise for these weights on marginals, the variances it gives, and their weighted sum."""
-        noise, value = self.coefficients.respond(self.spread(weights))
-        return noise, self.coefficients.cell_variances(noise)[self.workload.numbers], value
-
-    def value(self, weights: Floats) -> float:
-        """The least weighted sum of variances anybody reaches at privacy cost 1."""
-        return self.coefficients.value(self.spread(weights))
-
-    def variances(self, noise: Floats) -> Floats:
-        """The cell variances of the workload's marginals under some residual noise."""
-        return self.coefficients.cell_variances(noise)[self.workload.numbers]
-
-    def spread(self, weights: Floats) -> Floats:
-        """Weights on the marginals of the workload as weights on all sets of its closure."""
-        full = np.zeros(len(self.workload.lattice))
-        full[self.workload.numbers] = weights
-        return full
-
-
+@overload
 def plan(
     workload: Marginals,
     guarantee: Guarantee | None = None,
@@ -60,11 +27,46 @@ def plan(
     minimise: Objective | None = None,
     targets: Targets | None = None,
     at_most: float | None = None,
-    unit: Unit = AddRemove(),  # noqa: B008 - a frozen value
-    tolerance: float = 1e-4,
-    limit: int = 10_000,
+    unit: Unit = ...,
+    tolerance: float | None = None,
+    limit: int = ...,
+    refined: bool = ...,
+    bias: float = ...,
     progress: Progress | None = None,
-) -> ResidualPlan:
+) -> ResidualPlan: ...
+
+
+@overload
+def plan(
+    workload: Explicit,
+    guarantee: Guarantee | None = None,
+    *,
+    minimise: Objective | None = None,
+    targets: Targets | None = None,
+    at_most: float | None = None,
+    unit: Unit = ...,
+    tolerance: float | None = None,
+    limit: int = ...,
+    refined: bool = ...,
+    bias: float = ...,
+    progress: Progress | None = None,
+) -> DensePlan: ...
+
+
+def plan(
+    workload: Marginals | Explicit,
+    guarantee: Guarantee | None = None,
+    *,
+    minimise: Objective | None = None,
+    targets: Targets | None = None,
+    at_most: float | None = None,
+    unit: Unit = _RECORD,
+    tolerance: float | None = None,
+    limit: int = 10_000,
+    refined: bool = False,
+    bias: float = 0.0,
+    progress: Progress | None = None,
+) -> Plan:
     """The best plan for a workload: least loss for a budget, or least privacy for a wanted accuracy.
 
     With a `guarantee`: the plan minimises the objective within it. Without one: `targets` asks for the least
@@ -78,11 +80,15 @@ def plan(
         workload: what is asked.
         guarantee: the budget, such as `ZCDP(rho=0.5)`.
         minimise: the objective, `TotalVariance()` by default, `MaxVariance(targets)` where targets are given.
-        targets: wanted variances: one number, a mapping from attribute sets, or one for each query.
+        targets: wanted variances: one number, a mapping from attribute sets (or query labels), or one for each query.
         at_most: the largest acceptable loss, instead of a budget.
         unit: whom the guarantee protects, by default one record added or removed.
-        tolerance: stop when the gap is proven to be at most this.
+        tolerance: stop when the gap is proven to be at most this; 1e-4 for marginals, 1e-3 for other queries.
         limit: most rounds of an iterative objective.
+        refined: among plans that meet explicit targets equally well, the one with the lexicographically least
+            privacy profile.
+        bias: for explicit queries, how far off answers may be systematically, a record, as a root mean square over
+            the queries; 0 for unbiased answers. See `plan.bias` and `plan.workload` of the result.
         progress: called with the round and its gap.
 
     Raises:
@@ -101,42 +107,39 @@ def plan(
         >>> least.guarantee
         ZCDP(rho=0.0448...)
     """
-    if not isinstance(workload, Marginals):
-        raise PlanError(f"workload={workload!r} is not a workload; make one with rs.marginals.")
+    if not isinstance(workload, Marginals | Explicit):
+        raise PlanError(f"workload={workload!r} is not a workload; make one with rs.marginals or rs.queries.")
     objective = _objective(minimise, targets)
     loss = _accuracy(guarantee, targets, at_most)
-    game = MarginalGame(workload, ResidualCoefficients(workload.lattice, workload.domain.sizes))
-    effort = Effort(_tolerance(tolerance), _limit(limit), progress)
+    _check_unit(unit)
+    effort = Effort(_tolerance(MARGINAL_TOLERANCE if tolerance is None else tolerance), _limit(limit), progress)
     allowed = None if guarantee is None else _allowed(guarantee)
-    if objective.homogeneous:
-        solution = objective.solve(workload, game, effort)
-        per_unit, gap = _unit_cost(unit, game, solution)
-        cost = solution.achieved / loss * per_unit if allowed is None else allowed
-        record_cost = cost / per_unit
-    else:
-        from residua.plan.inhomogeneous import solve_at
+    if isinstance(workload, Marginals):
+        if refined:
+            raise PlanError("refined is for explicit queries; the plan of a marginal workload is unique already.")
+        if bias:
+            raise PlanError("bias is for explicit queries; marginals are answered without bias.")
+        return plan_marginals(workload, guarantee, allowed, objective, loss, unit, effort)
+    from residua.plan.dense_planner import DENSE_TOLERANCE, plan_explicit
 
-        if isinstance(unit, ReplaceOne):
-            raise PlanError("unit=ReplaceOne() needs an objective that scales with the variances, not a ConvexLoss.")
-        _check_unit(unit)
-        ratio = float(unit.scaled(1))
-        record_cost, solution, gap = solve_at(objective, workload, game, effort, allowed and allowed / ratio, loss)
-    if gap > effort.tolerance and not isinstance(unit, ReplaceOne):
-        warnings.warn(f"the plan is proven optimal only up to {gap:.2g}; raise limit.", GapWarning, stacklevel=2)
-    made = ResidualPlan(
-        domain=workload.domain,
-        lattice=workload.lattice,
-        precisions=record_cost * (_SLACK if allowed is not None else 1.0 / _SLACK) / solution.noise,
-        guarantee=guarantee,
-        unit=unit,
-        workload=workload,
-        objective=_described(objective),
-        gap=gap,
-    )
-    return made if guarantee is not None else replace(made, guarantee=guarantee_like(ZCDP(1.0), made.unit_pcost))
+    if bias:
+        from residua.plan.biased_planner import plan_biased
+
+        if guarantee is None or not isinstance(objective, TotalVariance):
+            raise PlanError("bias needs a guarantee and the least total variance; remove targets and minimise.")
+        return plan_biased(workload, guarantee, bias, unit, DENSE_TOLERANCE if tolerance is None else tolerance)
+    return plan_explicit(workload, guarantee, objective, loss, unit, tolerance, refined=refined)
 
 
-def independent(workload: Marginals, guarantee: Guarantee, *, unit: Unit = AddRemove()) -> ResidualPlan:  # noqa: B008
+@overload
+def independent(workload: Marginals, guarantee: Guarantee, *, unit: Unit = ...) -> ResidualPlan: ...
+
+
+@overload
+def independent(workload: Explicit, guarantee: Guarantee, *, unit: Unit = ...) -> DensePlan: ...
+
+
+def independent(workload: Marginals | Explicit, guarantee: Guarantee, *, unit: Unit = _RECORD) -> Plan:
     """The baseline: equal independent noise on every asked cell, pooled into the best unbiased estimates.
 
     Its gap is that of its total variance.
@@ -147,40 +150,15 @@ def independent(workload: Marginals, guarantee: Guarantee, *, unit: Unit = AddRe
         >>> rs.independent(rs.marginals(domain, ways=2), rs.GDP(mu=1.0)).variance(["a", "b"])
         1.0...
     """
-    if not isinstance(workload, Marginals):
-        raise PlanError(f"workload={workload!r} is not a workload; make one with rs.marginals.")
-    game = MarginalGame(workload, ResidualCoefficients(workload.lattice, workload.domain.sizes))
-    asked = np.zeros(len(workload.lattice))
-    asked[workload.numbers] = 1.0 / len(workload)
-    # Noise σ² on the marginal A measures every residual S ⊆ A with precision Π_{i∈A∖S} 1/n_i / σ².
-    precisions = workload.lattice.sum_over_supersets(asked, 1.0 / workload.domain.sizes)
-    masses = workload.weights * workload.cells
-    achieved = float(masses @ game.coefficients.cell_variances(1.0 / precisions)[workload.numbers])
-    solution = Solution(1.0 / precisions, achieved, game.value(masses), 1, masses)
-    per_unit, gap = _unit_cost(unit, game, solution)
-    return ResidualPlan(
-        domain=workload.domain,
-        lattice=workload.lattice,
-        precisions=precisions * (_allowed(guarantee) / per_unit * _SLACK),
-        guarantee=guarantee,
-        unit=unit,
-        workload=workload,
-        objective="independent noise",
-        gap=gap,
-    )
-
-
-def _unit_cost(unit: Unit, game: MarginalGame, solution: Solution) -> tuple[float, float]:
-    """What noise of privacy cost 1 costs the unit of protection, and the gap proven for that unit."""
     _check_unit(unit)
-    if not isinstance(unit, ReplaceOne):
-        return float(unit.scaled(1)), solution.gap
-    lattice, sizes = game.coefficients.lattice, game.coefficients.sizes
-    cost, _ = replacement_cost(lattice, sizes, np.where(game.coefficients.cost > 0, 1.0 / solution.noise, 0.0))
-    if cost <= 0:
-        raise PlanError("replacing a record changes none of these tables; they can be published without noise.")
-    least = replacement_value(lattice, sizes, game.coefficients.importance(game.spread(solution.weights)))
-    return cost, max(solution.achieved * cost / least - 1.0, 0.0)
+    allowed = _allowed(guarantee)
+    if isinstance(workload, Marginals):
+        return independent_marginals(workload, guarantee, allowed, unit)
+    if isinstance(workload, Explicit):
+        from residua.plan.dense_planner import independent_explicit
+
+        return independent_explicit(workload, guarantee, unit)
+    raise PlanError(f"workload={workload!r} is not a workload; make one with rs.marginals or rs.queries.")
 
 
 def _objective(minimise: Objective | None, targets: Targets | None) -> Objective:
@@ -215,7 +193,10 @@ def _allowed(guarantee: Guarantee) -> float:
         raise PlanError(
             f"guarantee={guarantee!r} is not a guarantee; use ZCDP(rho=…), GDP(mu=…) or ApproxDP(epsilon=…, delta=…)."
         )
-    return float(guarantee.pcost_allowed())
+    allowed = float(guarantee.pcost_allowed())
+    if not _LEAST_COST <= allowed <= 1 / _LEAST_COST:
+        raise PlanError(f"guarantee={guarantee!r} is beyond what can be computed with; state a sensible budget.")
+    return allowed
 
 
 def _check_unit(unit: Unit) -> None:
@@ -233,8 +214,3 @@ def _limit(limit: int) -> int:
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
         raise PlanError(f"limit={limit!r} is not a positive whole number of rounds.")
     return limit
-
-
-def _described(objective: Objective) -> str:
-    name = type(objective).__name__
-    return f"{name} with targets" if isinstance(objective, MaxVariance) and objective.targets is not None else name

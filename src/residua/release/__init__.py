@@ -1,7 +1,9 @@
 """Releases: estimates, error bars, tables and folders, from noisy integers alone."""
 
+from residua.release.base import Estimate, Release
+from residua.release.dense import DenseRelease
 from residua.release.folder import reserve
-from residua.release.release import Estimate, Release
-from residua.release.table import Table
+from residua.release.residual import ResidualRelease
+from residua.release.table import Answers, Table
 
-__all__ = ["Estimate", "Release", "Table", "reserve"]
+__all__ = ["Answers", "DenseRelease", "Estimate", "Release", "ResidualRelease", "Table", "reserve"]

@@ -14,11 +14,12 @@ import contextlib
 import hashlib
 import io
 import os
+import secrets
 import shutil
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tomli_w
@@ -27,12 +28,18 @@ from numpy.typing import NDArray
 from residua.domain import settings_of_domain
 from residua.errors import FileError
 from residua.files import read_document, sync_folder, write_document
+from residua.plan.base import Plan
 from residua.plan.blocks import ResidualBlocks
+from residua.plan.dense_blocks import DenseBlocks, compile_dense
+from residua.plan.dense_plan import DensePlan
 from residua.plan.residual import ResidualPlan
 from residua.plan.storage import load_plan, save_plan
-from residua.release.release import Release
+from residua.release.base import Release
+from residua.release.dense import DenseRelease
+from residua.release.residual import ResidualRelease
 from residua.release.statement import privacy_statement
 
+Blocks = ResidualBlocks | DenseBlocks
 KIND, VERSION = "residua release", 1
 _FILES = ("plan.json", "measurements.npy", "blocks.npz", "codebook.toml", "PRIVACY.md")
 _SPARE = "spare"
@@ -75,27 +82,16 @@ class Reserved:
 
 
 @contextlib.contextmanager
-def reserve(path: Path, plan: ResidualPlan, blocks: ResidualBlocks) -> Iterator[Reserved]:
+def reserve(path: Path, plan: ResidualPlan | DensePlan, blocks: Blocks) -> Iterator[Reserved]:
     """Makes sure, before anything is spent, that a release can be written: its name is free and there is room.
 
     Raises:
         FileError: the folder exists, cannot be made, or the disk is too full. Nothing was spent.
     """
     path = path.absolute()
+    partial = path.with_name(f".{path.name}.partial-{secrets.token_hex(4)}")
     try:
-        if path.is_symlink() or path.exists():
-            raise FileError(f"out={str(path)!r} exists already; choose another folder, a release is never overwritten.")
-        if not path.parent.is_dir():
-            raise FileError(f"out: the folder {str(path.parent)!r} does not exist; make it first.")
-        partial = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.partial-"))
-    except FileError:
-        raise
-    except OSError as problem:
-        raise FileError(
-            f"out: cannot write {path.name!r} in {str(path.parent)!r}: {problem.strerror}; choose another folder."
-        ) from None
-    try:
-        partial.chmod(0o755)
+        _make(path, partial)
         try:
             _prepare(partial, plan, blocks)
         except OSError as problem:
@@ -106,6 +102,21 @@ def reserve(path: Path, plan: ResidualPlan, blocks: ResidualBlocks) -> Iterator[
         yield Reserved(path, partial)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def _make(path: Path, partial: Path) -> None:
+    try:
+        taken, somewhere = path.is_symlink() or path.exists(), path.parent.is_dir()
+        if somewhere and not taken:
+            partial.mkdir()
+    except OSError as problem:
+        raise FileError(
+            f"out: cannot write {path.name!r} in {str(path.parent)!r}: {problem.strerror}; choose another folder."
+        ) from None
+    if taken:
+        raise FileError(f"out={str(path)!r} exists already; choose another folder, a release is never overwritten.")
+    if not somewhere:
+        raise FileError(f"out: the folder {str(path.parent)!r} does not exist; make it first.")
 
 
 def load_release(path: Path) -> Release:
@@ -128,23 +139,32 @@ def load_release(path: Path) -> Release:
     try:
         measurements: NDArray[np.int64] = np.load(path / "measurements.npy", mmap_mode="r", allow_pickle=False)
         with np.load(path / "blocks.npz", allow_pickle=False) as arrays:
-            blocks = ResidualBlocks(
-                plan.lattice, plan.domain.sizes, arrays["measured"], arrays["grids"], arrays["scales"]
-            )
+            return _release(plan, dict(arrays), measurements, body["receipt"])
     except (ValueError, KeyError, OSError) as problem:
-        raise FileError(f"the release {str(path)!r} is damaged ({problem}); copy it again.") from None
-    return Release(plan, blocks, measurements, body["receipt"])
+        raise FileError(f"the release {str(path)!r} is damaged ({problem}).") from None
 
 
-def _prepare(folder: Path, plan: ResidualPlan, blocks: ResidualBlocks) -> None:
+def _release(plan: Plan, arrays: dict[str, Any], measurements: NDArray[np.int64], receipt: Any) -> Release:
+    if isinstance(plan, DensePlan):
+        return DenseRelease(plan, compile_dense(plan), measurements, receipt)
+    if not isinstance(plan, ResidualPlan):
+        raise ValueError("its plan is of an unknown kind")
+    blocks = ResidualBlocks(plan.lattice, plan.domain.sizes, arrays["measured"], arrays["grids"], arrays["scales"])
+    return ResidualRelease(plan, blocks, measurements, receipt)
+
+
+def _prepare(folder: Path, plan: ResidualPlan | DensePlan, blocks: Blocks) -> None:
     """Everything that is known before measuring, and as many bytes on the disk as the rest will need."""
     save_plan(plan, folder / "plan.json")
     _write(folder / "codebook.toml", tomli_w.dumps({"domain": settings_of_domain(plan.domain)}).encode())
     arrays = io.BytesIO()
-    np.savez(arrays, measured=blocks.measured, grids=blocks.grids, scales=blocks.scales)
+    if isinstance(blocks, ResidualBlocks):
+        np.savez(arrays, measured=blocks.measured, grids=blocks.grids, scales=blocks.scales)
+    else:
+        np.savez(arrays, scales=np.array([blocks.scale]))  # a dense strategy is in the plan itself
     _write(folder / "blocks.npz", arrays.getvalue())
     with (folder / "measurements.npy").open("wb") as file:
-        os.posix_fallocate(file.fileno(), 0, 8 * blocks.layout.cells + 4096)
+        os.posix_fallocate(file.fileno(), 0, 8 * blocks.cells + 4096)
     with (folder / _SPARE).open("wb") as file:
         os.posix_fallocate(file.fileno(), 0, 2**18)
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from residua.privacy import describe
 
 if TYPE_CHECKING:
-    from residua.release.release import Release
+    from residua.release.base import Release
 
 
 def privacy_statement(release: Release) -> str:
     """What was measured, whom the noise protects and how well, as Markdown."""
     plan = release.planned
     costs = describe(release.receipt.get("pcost", plan.unit_pcost))
-    blocks = release.blocks
+    bias = [f"Answers may be off systematically by up to {plan.bias:.6g} a record.", ""] if plan.bias else []
     lines = [
         "# Privacy statement",
         "",
@@ -32,8 +32,7 @@ def privacy_statement(release: Release) -> str:
         "",
         "## What was measured",
         "",
-        f"{len(blocks.measured):,} residuals of marginals over {len(plan.domain)} attributes, "
-        f"{blocks.layout.cells:,} noisy integers in all; {len(release.sets):,} tables were asked for.",
+        release.summary,
         "Each integer is an exact linear combination of counts plus rounded normal noise, sampled exactly from the",
         "operating system's randomness. No true count is in this folder. All tables are post-processing of the same",
         "measurements: they agree with each other, and publishing more of them costs nothing.",
@@ -41,6 +40,7 @@ def privacy_statement(release: Release) -> str:
         f"Planned for: {plan.objective}"
         + (f", proven within {plan.gap:.2g} of the best possible." if math.isfinite(plan.gap) else "."),
         "",
+        *bias,
         "Values outside the declared domain and missing values followed the policies in `codebook.toml`.",
         "",
     ]

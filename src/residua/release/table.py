@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,45 +24,33 @@ Floats = NDArray[np.float64]
 _SHOWN = 10
 
 
-@dataclass(frozen=True, eq=False)
-class Table:
-    """A marginal's estimates with error bars, tidy: attributes, estimate, stddev, lower, upper.
+class Rows(ABC):
+    """Published numbers, one a row: what they are, the estimate, its standard deviation, and an interval."""
 
-    Args:
-        domain: where the labels come from.
-        attributes: the table's attributes, in the order asked.
-        estimates: unbiased estimates, (n_1, …, n_k).
-        stddev: the standard deviation of each cell.
-        width: how many standard deviations the intervals reach either side.
-    """
-
-    domain: Domain
-    attributes: tuple[str, ...]
-    estimates: Floats
-    stddev: float
     width: float
 
-    def __post_init__(self) -> None:
-        self.estimates.setflags(write=False)
+    @property
+    @abstractmethod
+    def keys(self) -> tuple[str, ...]:
+        """The columns that say what a row is."""
+
+    @abstractmethod
+    def _key_columns(self) -> dict[str, list[Any]]: ...
+
+    @abstractmethod
+    def _numbers(self) -> tuple[Floats, Floats]:
+        """Estimates and standard deviations, flat."""
 
     def __len__(self) -> int:
-        return self.estimates.size
+        return len(self._numbers()[0])
 
     @cached_property
     def columns(self) -> dict[str, Any]:
-        """The columns by name: labels as lists, numbers as arrays, a value a cell."""
-        shape = self.estimates.shape
-        columns: dict[str, Any] = {}
-        for axis, name in enumerate(self.attributes):
-            labels = np.array(self.domain[name].labels, dtype=object)
-            codes = np.broadcast_to(
-                np.arange(shape[axis]).reshape([-1 if a == axis else 1 for a in range(len(shape))]), shape
-            )
-            columns[name] = labels[codes.ravel()].tolist()
-        flat = self.estimates.ravel()
-        reach = self.width * self.stddev
-        numbers = {"estimate": flat, "stddev": np.full(flat.size, self.stddev)}
-        return {**columns, **numbers, "lower": flat - reach, "upper": flat + reach}
+        """The columns by name: keys as lists, numbers as arrays."""
+        estimates, stddevs = self._numbers()
+        reach = self.width * stddevs
+        numbers = {"estimate": estimates, "stddev": stddevs, "lower": estimates - reach, "upper": estimates + reach}
+        return {**self._key_columns(), **numbers}
 
     def to_arrow(self) -> pyarrow.Table:
         """The table as a pyarrow Table."""
@@ -102,7 +91,7 @@ class Table:
         write_atomically(Path(path), buffer.getvalue())
 
     def __repr__(self) -> str:
-        names = [*self.attributes, "estimate", "stddev", "lower", "upper"]
+        names = [*self.keys, "estimate", "stddev", "lower", "upper"]
         rows = [names]
         for i in range(min(len(self), _SHOWN)):
             cells = [self.columns[name][i] for name in names]
@@ -110,6 +99,67 @@ class Table:
         widths = [max(len(row[j]) for row in rows) for j in range(len(names))]
         lines = ["  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in rows]
         return "\n".join([*lines, *([f"… {len(self) - _SHOWN:,} more rows"] if len(self) > _SHOWN else [])])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Table(Rows):
+    """A marginal's estimates with error bars, tidy: attributes, estimate, stddev, lower, upper.
+
+    Args:
+        domain: where the labels come from.
+        attributes: the table's attributes, in the order asked.
+        estimates: unbiased estimates, (n_1, …, n_k).
+        stddev: the standard deviation of each cell: one for all, or an array like the estimates.
+        width: how many standard deviations the intervals reach either side.
+    """
+
+    domain: Domain
+    attributes: tuple[str, ...]
+    estimates: Floats
+    stddev: float | Floats
+    width: float
+
+    def __post_init__(self) -> None:
+        self.estimates.setflags(write=False)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The table's attributes."""
+        return self.attributes
+
+    def _key_columns(self) -> dict[str, list[Any]]:
+        shape = self.estimates.shape
+        columns = {}
+        for axis, name in enumerate(self.attributes):
+            labels = np.array(self.domain[name].labels, dtype=object)
+            along = [-1 if a == axis else 1 for a in range(len(shape))]
+            codes = np.broadcast_to(np.arange(shape[axis]).reshape(along), shape)
+            columns[name] = labels[codes.ravel()].tolist()
+        return columns
+
+    def _numbers(self) -> tuple[Floats, Floats]:
+        return self.estimates.ravel(), np.broadcast_to(self.stddev, self.estimates.shape).ravel()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Answers(Rows):
+    """Answers to queries with error bars: query, estimate, stddev, lower, upper."""
+
+    labels: tuple[str, ...]
+    estimates: Floats
+    stddevs: Floats
+    width: float
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The query's label."""
+        return ("query",)
+
+    def _key_columns(self) -> dict[str, list[Any]]:
+        return {"query": list(self.labels)}
+
+    def _numbers(self) -> tuple[Floats, Floats]:
+        return self.estimates, self.stddevs
 
 
 def _extra(name: str) -> Any:

@@ -89,7 +89,7 @@ class Marginals:
         return Marginals(self.domain, lattice, numbers[first][order], weights[order])
 
     def __mul__(self, factor: float) -> Marginals:
-        return Marginals(self.domain, self.lattice, self.numbers, self.weights * _weight(factor))
+        return Marginals(self.domain, self.lattice, self.numbers, self.weights * checked_weight(factor))
 
     __rmul__ = __mul__
 
@@ -127,7 +127,7 @@ def marginals(
         raise WorkloadError(f"domain={domain!r} is not a Domain; declare one with rs.Domain.")
     if (sets is None) == (ways is None and max_cells is None):
         raise WorkloadError("say which marginals: either sets=[(…), …], or ways=… and/or max_cells=….")
-    weight = _weight(weight)
+    weight = checked_weight(weight)
     if sets is not None:
         families, order = _listed(domain, sets)
     else:
@@ -224,7 +224,8 @@ def _ways(ways: int | Iterable[int], attributes: int) -> list[int]:
     return sorted(int(size) for size in listed)
 
 
-def _weight(weight: float) -> float:
+def checked_weight(weight: float) -> float:
+    """A weight that is a positive finite number, or an error."""
     if isinstance(weight, bool) or not isinstance(weight, int | float | np.number) or not 0 < weight < math.inf:
         raise WorkloadError(f"weight={weight!r} is not a positive number; leave out what does not matter.")
     return float(weight)

@@ -1,0 +1,115 @@
+"""A plain implementation of the published method SM-II (softmax, Newton with conjugate gradients), to compare with.
+
+Reference: fitness-for-use, Problem 4 and Algorithms 1 to 3, with B = U (triangular; the cells in reverse order, so that prefixes are rows of B), Q = I, MAXCG = 5,
+TOL2 = 1e-10, σ = 0.01 as printed, and NTTOL = 1e-3, TOL = 1e-3, MU = 2, which the paper leaves open.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg
+
+NTTOL, TOL, MU, MAXCG, TOL2, SIGMA = 1e-3, 1e-3, 2.0, 5, 1e-10, 0.01
+
+
+@dataclass(frozen=True)
+class Result:
+    """What SM-II ended with."""
+
+    pcost: float
+    seconds: float
+    iterations: int
+    converged: bool
+
+
+class _Point:
+    """Objective, gradient and Hessian products at one Σ."""
+
+    def __init__(self, sigma: np.ndarray, B: np.ndarray, L: np.ndarray, t: float) -> None:
+        self.B, self.L, self.t, self.sigma = B, L, t, sigma
+        factor = linalg.cholesky(sigma, lower=True)  # LinAlgError: not positive definite
+        root = linalg.solve_triangular(factor, np.eye(len(sigma)), lower=True)
+        self.inverse = root.T @ root
+        self.costs = ((root @ B) ** 2).sum(axis=0)
+        self.ratios = np.einsum("ij,ij->i", L @ sigma, L)
+        (self.a, first), (self.q, second) = _softmax(t, self.costs), _softmax(t, self.ratios)
+        self.value = first + second
+
+    @property
+    def gradient(self) -> np.ndarray:
+        M = self.inverse @ self.B
+        return -(M * self.a) @ M.T + (self.L.T * self.q) @ self.L
+
+    def hessian(self, P: np.ndarray) -> np.ndarray:
+        M = self.inverse @ self.B
+        G = (M * self.a) @ M.T
+        half = self.inverse @ P @ G
+        dg = -np.einsum("ij,ij->j", P @ M, M)
+        dv = np.einsum("ij,ij->i", self.L @ P, self.L)
+        da = self.t * (self.a * dg - self.a * (self.a @ dg))
+        dq = self.t * (self.q * dv - self.q * (self.q @ dv))
+        return half + half.T - (M * da) @ M.T + (self.L.T * dq) @ self.L
+
+
+def solve(W: np.ndarray, targets: np.ndarray, limit: float) -> Result:
+    """Runs SM-II until it converges or `limit` CPU seconds have passed."""
+    start = time.process_time()
+    m, d = W.shape
+    B = np.tril(np.ones((d, d)))
+    L = linalg.solve_triangular(B, W.T, trans="T", lower=True).T / np.sqrt(targets)[:, None]
+    t, iterations = 1.0, 0
+    point = _Point(0.99 * targets.min() * np.eye(d), B, L, t)
+    while time.process_time() - start < limit:
+        iterations += 1
+        gradient = point.gradient
+        s = _conjugate_gradient(point, gradient)
+        delta = float((s * gradient).sum())
+        if abs(delta) < NTTOL:
+            if (d + m) / t < TOL:
+                return Result(_pcost(point), time.process_time() - start, iterations, True)
+            t *= MU
+            point = _Point(point.sigma, B, L, t)
+            continue
+        point = _line_search(point, s, delta)
+    return Result(_pcost(point), time.process_time() - start, iterations, False)
+
+
+def _pcost(point: _Point) -> float:
+    return float(point.costs.max() * point.ratios.max())
+
+
+def _conjugate_gradient(point: _Point, gradient: np.ndarray) -> np.ndarray:
+    s, r = np.zeros_like(gradient), -gradient
+    p, old = r, float((r * r).sum())
+    for _ in range(MAXCG):
+        Hp = point.hessian(p)
+        a = old / float((p * Hp).sum())
+        s, r = s + a * p, r - a * Hp
+        new = float((r * r).sum())
+        if new <= TOL2:
+            break
+        p, old = r + (new / old) * p, new
+    return s
+
+
+def _line_search(point: _Point, s: np.ndarray, delta: float) -> _Point:
+    alpha = 1.0
+    for _ in range(60):
+        try:
+            trial = _Point(point.sigma + alpha * s, point.B, point.L, point.t)
+        except linalg.LinAlgError:
+            trial = None
+        if trial is not None and trial.value <= point.value + alpha * SIGMA * delta:
+            return trial
+        alpha /= 2.0
+    return point
+
+
+def _softmax(t: float, values: np.ndarray) -> tuple[np.ndarray, float]:
+    top = float(values.max())
+    weights = np.exp(t * (values - top))
+    total = float(weights.sum())
+    return weights / total, top + np.log(total) / t

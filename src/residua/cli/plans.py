@@ -1,0 +1,114 @@
+"""What the command says of a plan: every table's or query's expected error, the privacy, and the gap."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from residua.cli.show import ROWS_SHOWN, out, plain_table
+from residua.plan.base import Plan
+from residua.plan.bodies import guarantee_to_body, unit_to_body
+from residua.plan.dense_plan import DensePlan
+from residua.plan.residual import ResidualPlan
+from residua.privacy import describe
+
+Floats = NDArray[np.float64]
+
+
+def plan_facts(plan: Plan) -> dict[str, Any]:
+    """A plan's facts as plain values, for `--json`."""
+    return {
+        "objective": plan.objective,
+        "gap": plan.gap if math.isfinite(plan.gap) else None,
+        "unit": unit_to_body(plan.unit),
+        "guarantee": guarantee_to_body(plan.guarantee),
+        "privacy": describe(plan.unit_pcost).to_dict(),
+        **({"bias": plan.bias} if plan.bias else {}),
+        **_listed(plan),
+    }
+
+
+def print_plan(plan: Plan, *, everything: bool = False) -> None:
+    """A plan's marginals or queries with their expected errors, then its privacy and its gap."""
+    if isinstance(plan, DensePlan):
+        _print_queries(plan, everything)
+    elif isinstance(plan, ResidualPlan):
+        _print_marginals(plan, everything)
+    print_privacy(plan)
+
+
+def print_privacy(plan: Plan) -> None:
+    """What a plan guarantees, in every currency, and how far from optimal it can be."""
+    out.print(f"Guarantee   {plan.guarantee!r}, for {plan.unit}")
+    out.print(f"            {describe(plan.unit_pcost)}")
+    proven = f"proven within {plan.gap:.2g} of the best possible" if math.isfinite(plan.gap) else "not compared"
+    proven = "proven the best possible" if plan.gap == 0 else proven
+    out.print(f"Objective   {plan.objective}: {proven}")
+    if plan.bias:
+        out.print(f"Bias        answers may be off systematically by up to {plan.bias:.4g} a record (root mean square)")
+
+
+def _listed(plan: Plan) -> dict[str, Any]:
+    if isinstance(plan, DensePlan):
+        assert plan.workload is not None
+        queries = zip(
+            plan.workload.labels, plan.variances(plan.workload).tolist(), plan.workload.weights.tolist(), strict=True
+        )
+        return {"queries": [{"query": q, "variance": v, "stddev": math.sqrt(v), "weight": w} for q, v, w in queries]}
+    assert isinstance(plan, ResidualPlan)
+    assert plan.workload is not None
+    workload = plan.workload
+    variances = plan.marginal_variances(workload).tolist()
+    marginals = zip(workload.sets, workload.cells, variances, workload.weights.tolist(), strict=True)
+    return {
+        "marginals": [
+            {"attributes": list(names), "cells": int(cells), "variance": v, "stddev": math.sqrt(v), "weight": weight}
+            for names, cells, v, weight in marginals
+        ]
+    }
+
+
+def _print_marginals(plan: ResidualPlan, everything: bool) -> None:
+    workload = plan.workload
+    assert workload is not None
+    variances = plan.marginal_variances(workload)
+    relative = workload.weights / workload.weights.max()
+    shown = len(workload) if everything else min(len(workload), ROWS_SHOWN)
+    table = plain_table(("marginal", "left"), ("cells", "right"), ("stddev", "right"), ("weight", "right"))
+    for i in range(shown):
+        names = " × ".join(workload.sets[i]) or "(total)"
+        table.add_row(names, f"{int(workload.cells[i]):,}", f"{math.sqrt(variances[i]):,.3f}", f"{relative[i]:.3g}")
+    out.print(table)
+    _print_rest(shown, len(workload), "marginals")
+    _print_range(f"{len(workload):,} marginals, {workload.queries:,} cells", variances, workload.cells)
+
+
+def _print_queries(plan: DensePlan, everything: bool) -> None:
+    workload = plan.workload
+    assert workload is not None
+    variances = plan.variances(workload)
+    relative = workload.weights / workload.weights.max()
+    shown = workload.queries if everything else min(workload.queries, ROWS_SHOWN)
+    table = plain_table(("query", "left"), ("stddev", "right"), ("weight", "right"))
+    for i in range(shown):
+        table.add_row(workload.labels[i], f"{math.sqrt(variances[i]):,.3f}", f"{relative[i]:.3g}")
+    out.print(table)
+    _print_rest(shown, workload.queries, "queries")
+    rows, columns = plan.strategy.shape
+    _print_range(f"{workload.queries:,} queries, {rows:,} measurements of {columns:,} groups of cells", variances)
+
+
+def _print_rest(shown: int, count: int, what: str) -> None:
+    if shown < count:
+        out.print(f"… {count - shown:,} more {what} (--all shows them)")
+
+
+def _print_range(what: str, variances: Floats, masses: Floats | Sequence[float] = (1.0,)) -> None:
+    stddevs = np.sqrt(variances)
+    mean = float(np.average(variances, weights=np.broadcast_to(masses, variances.shape)))
+    spread = f"stddev {stddevs.min():,.3f} to {stddevs.max():,.3f}"
+    out.print(f"\n{what}; {spread}, root mean square {math.sqrt(mean):,.3f}")

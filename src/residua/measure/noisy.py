@@ -1,0 +1,74 @@
+"""Counts in, noisy integers out: how each kind of plan is measured. True counts end here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from residua.errors import SourceError
+from residua.linalg.layout import Layout, batches
+from residua.linalg.tables import centre
+from residua.measure.margins import margins, maximal_layout
+from residua.noise import Entropy, rounded_normal
+from residua.plan.blocks import ResidualBlocks
+from residua.plan.dense_blocks import DenseBlocks, most_dense_records
+from residua.plan.verify import most_records
+
+Integers = NDArray[np.int64]
+Count = Callable[[Layout], Integers]  # counts the tables of a layout from the data, once
+Step = Callable[[int, int | None], None]
+_BATCH_CELLS = 4_000_000
+
+
+def residual_measurements(
+    blocks: ResidualBlocks, count: Count, progress: Step | None, entropy: Entropy | None
+) -> Integers:
+    """`t · Ĉ_S m_S + round(s z)` for every measured set, in the order of the blocks' layout, (cells,)."""
+    layout = maximal_layout(blocks.lattice, blocks.sizes, blocks.measured)
+    counts = count(layout)
+    first = layout.groups[0]
+    _require_room(int(counts[first.start : first.start + first.cells].sum()), most_records(blocks))
+    tables = margins(layout, counts, blocks.layout)
+    del counts
+    add_noise(blocks, tables, progress, entropy)
+    return tables
+
+
+def dense_measurements(blocks: DenseBlocks, count: Count, progress: Step | None, entropy: Entropy | None) -> Integers:
+    """`B x + round(s z)`, (rows,)."""
+    x = blocks.merged(count(blocks.counted))
+    _require_room(int(x.sum()), most_dense_records(blocks))
+    measurements = blocks.strategy @ x
+    measurements += rounded_normal(blocks.scale, measurements.shape, _entropy=entropy)
+    if progress:
+        progress(len(measurements), len(measurements))
+    return np.asarray(measurements)
+
+
+def add_noise(blocks: ResidualBlocks, tables: Integers, progress: Step | None, entropy: Entropy | None = None) -> None:
+    """`m ← t · Ĉ m + round(s z)` for every measured table, in place, in batches."""
+    grids = np.zeros(len(blocks.lattice), dtype=np.int64)
+    scales = np.zeros(len(blocks.lattice))
+    grids[blocks.measured], scales[blocks.measured] = blocks.grids, blocks.scales
+    for group in blocks.layout:
+        view = group.view(tables)
+        for part in batches(len(view), group.cells, _BATCH_CELLS):
+            numbers = group.numbers[part]
+            add_noise_to(view[part], grids[numbers], scales[numbers], entropy)
+            if progress:
+                progress(group.start + group.cells * part.stop, len(tables))
+
+
+def add_noise_to(tables: Integers, grids: Integers, scales: NDArray[np.float64], entropy: Entropy | None) -> None:
+    """The same for tables of one shape, (tables, n_1, …, n_k), each with its grid factor and noise scale."""
+    centre(tables)
+    cells = tables.reshape(len(tables), -1)  # a view: the tables adjoin
+    cells *= grids[:, None]
+    cells += rounded_normal(scales, cells.shape, _entropy=entropy)
+
+
+def _require_room(records: int, most: int) -> None:
+    if records > most:
+        raise SourceError("there are more records than 64-bit measurements can hold; split the data.")

@@ -1,0 +1,80 @@
+"""The curvature of the dual in log-weights, written out: a sum of a few elementwise squares of symmetric products.
+
+With `B = [U; Z]`, `T_kl = s_k s_l / (s_k + s_l)` and weights growing by the factors 1 + e, costs and variances move by
+`−K e / weights`, where `K_ab = ± Σ_kl T_kl B_ak B_al B_bk B_bl` (minus between a cell and a query) is positive
+semidefinite. A pivoted Cholesky decomposition `T/√(s sᵀ) ≈ G Gᵀ` of rank R (five or so) gives
+`K = Σ_R (B diag(G_R ∘ √s) Bᵀ)²`, elementwise: R matrix products.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+from residua.errors import PlanError
+
+Floats = NDArray[np.float64]
+_KERNEL_TOLERANCE = 1e-2  # an approximate Hessian costs no steps until it is five times coarser than this
+
+
+def kernel_root(values: Floats, tolerance: float = _KERNEL_TOLERANCE) -> Floats:
+    """G with `√(s_k s_l)/(s_k + s_l) ≈ (G Gᵀ)_kl`, (r, R), by pivoted Cholesky; the diagonal is met to `tolerance`."""
+    residual = np.full(len(values), 0.5)
+    columns: list[Floats] = []
+    while (pivot := int(residual.argmax())) >= 0 and residual[pivot] > tolerance and len(columns) < len(values):
+        column = np.sqrt(values * values[pivot]) / (values + values[pivot])
+        for done in columns:
+            column = column - done * done[pivot]
+        column = column / np.sqrt(residual[pivot])
+        columns.append(column)
+        residual = residual - column**2
+    return np.stack(columns, axis=1)
+
+
+def curvature(rows: Floats, values: Floats, cells: int) -> Floats:
+    """K, (n, n), for `rows` B = [U; Z] of shape (n, r) of which the first `cells` belong to cells."""
+    n = len(rows)
+    K = np.zeros((n, n))
+    for column in kernel_root(values).T:
+        product = (rows * (column * np.sqrt(values))) @ rows.T
+        product *= product
+        K += product
+    K[:cells, cells:] *= -1.0
+    K[cells:, :cells] *= -1.0
+    return K
+
+
+class CholeskySystem:
+    """Solves `(K + diag(damping) + f a aᵀ) e = rhs` by one Cholesky decomposition.
+
+    Args:
+        K: curvature, (n, n); overwritten.
+        damping: weight times slack, positive, (n,).
+        direction: a, the vector along which K is singular and must be held, or None, (n,).
+        value: f.
+    """
+
+    def __init__(self, K: Floats, damping: Floats, direction: Floats | None, value: float) -> None:
+        n = len(damping)
+        K[np.diag_indices(n)] += damping
+        if direction is not None:  # only cells are weighed by a
+            used = int(np.flatnonzero(direction)[-1]) + 1
+            K[:used, :used] += value * np.outer(direction[:used], direction[:used])
+        self.scale = 1.0 / np.sqrt(np.diagonal(K))
+        K *= self.scale
+        K *= self.scale[:, None]
+        lift = 1e-14
+        while True:
+            K[np.diag_indices(n)] = 1.0 + lift
+            try:
+                self.factor = linalg.cho_factor(K, lower=True, check_finite=False)
+                return
+            except linalg.LinAlgError:
+                lift *= 100.0
+                if lift > 1.0:
+                    raise PlanError("the Newton system lost all its digits; ask for a larger tolerance.") from None
+
+    def solve(self, right: Floats) -> Floats:
+        """The step for this right-hand side, (n,)."""
+        return np.asarray(self.scale * linalg.cho_solve(self.factor, self.scale * right, check_finite=False))

@@ -1,0 +1,170 @@
+"""What the solvers ask of a workload: two contractions, so that a structured one is never written out.
+
+`gram(p) = Wᵀ diag(p) W` and `diagonal(G) = diag(W G Wᵀ)` are all that an optimiser needs of W. The checker, which must
+not trust them, reads W itself, a block of rows at a time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+from residua.errors import WorkloadError
+
+Floats = NDArray[np.float64]
+_BLOCK = 2**22  # entries of W held at a time when it is read row by row
+
+
+@runtime_checkable
+class Queries(Protocol):
+    """A workload W of `shape` (m, d)."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many queries, over how many cells."""
+        ...
+
+    def gram(self, weights: Floats) -> Floats:
+        """`Wᵀ diag(weights) W`, (d, d), for `weights` (m,) of any sign."""
+        ...
+
+    def diagonal(self, matrix: Floats) -> Floats:
+        """`diag(W matrix Wᵀ)`, (m,), for a symmetric `matrix` (d, d)."""
+        ...
+
+    def block(self, start: int, stop: int) -> Floats:
+        """Rows `start` to `stop` of W, written out."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixQueries:
+    """A workload given as a dense matrix, (m, d).
+
+    Args:
+        matrix: W.
+        factors: L (m, r) and B (r, d) with W = L B, where the rank r is below d.
+    """
+
+    matrix: Floats
+    factors: tuple[Floats, Floats] | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many queries, over how many cells."""
+        return self.matrix.shape[0], self.matrix.shape[1]
+
+    def gram(self, weights: Floats) -> Floats:
+        """`Wᵀ diag(weights) W`, (d, d)."""
+        if (weights >= 0).all():
+            scaled = np.sqrt(weights)[:, None] * self.matrix
+            return np.asarray(scaled.T @ scaled)  # the product of a matrix with itself costs half
+        return np.asarray((weights[:, None] * self.matrix).T @ self.matrix)
+
+    def diagonal(self, matrix: Floats) -> Floats:
+        """`diag(W matrix Wᵀ)`, (m,)."""
+        return np.asarray(np.einsum("ij,ij->i", self.matrix @ matrix, self.matrix))
+
+    def block(self, start: int, stop: int) -> Floats:
+        """Rows `start` to `stop` of W."""
+        return self.matrix[start:stop]
+
+
+@dataclass(frozen=True)
+class AllRanges:
+    """Every range `a ≤ cell ≤ b` of `cells` ordered cells, in the order (0,0), (0,1), …, (1,1), …
+
+    Both contractions are two-dimensional prefix sums: O(d²) for d(d+1)/2 queries.
+
+    Example:
+        >>> AllRanges(3).block(0, 6).astype(int).tolist()
+        [[1, 0, 0], [1, 1, 0], [1, 1, 1], [0, 1, 0], [0, 1, 1], [0, 0, 1]]
+    """
+
+    cells: int
+
+    def __post_init__(self) -> None:
+        if self.cells < 1:
+            raise WorkloadError(f"ranges over {self.cells} cells; there must be at least one.")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many queries, over how many cells."""
+        return self.cells * (self.cells + 1) // 2, self.cells
+
+    def gram(self, weights: Floats) -> Floats:
+        """Entry (i, j), i ≤ j: the weight of the ranges that start at or before i and end at or after j."""
+        d = self.cells
+        square = np.zeros((d, d))
+        square[np.triu_indices(d)] = weights
+        covering = np.cumsum(np.cumsum(square, axis=0)[:, ::-1], axis=1)[:, ::-1]
+        return np.asarray(np.triu(covering) + np.triu(covering, 1).T)
+
+    def diagonal(self, matrix: Floats) -> Floats:
+        """Sum of each square block on the diagonal of `matrix`."""
+        d = self.cells
+        prefix = np.zeros((d + 1, d + 1))
+        prefix[1:, 1:] = np.cumsum(np.cumsum(matrix, axis=0), axis=1)
+        corner = np.diagonal(prefix)
+        a, b = np.triu_indices(d)
+        return np.asarray(corner[b + 1] - prefix[a, b + 1] - prefix[b + 1, a] + corner[a])
+
+    def block(self, start: int, stop: int) -> Floats:
+        """Rows `start` to `stop`, written out."""
+        a, b = (ends[start:stop, None] for ends in np.triu_indices(self.cells))
+        cell = np.arange(self.cells)
+        return ((a <= cell) & (cell <= b)).astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledQueries:
+    """Another workload with row j multiplied by `scale[j]`."""
+
+    queries: Queries
+    scale: Floats
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many queries, over how many cells."""
+        return self.queries.shape
+
+    def gram(self, weights: Floats) -> Floats:
+        """`Wᵀ diag(weights) W`, (d, d)."""
+        return self.queries.gram(weights * self.scale**2)
+
+    def diagonal(self, matrix: Floats) -> Floats:
+        """`diag(W matrix Wᵀ)`, (m,)."""
+        return self.queries.diagonal(matrix) * self.scale**2
+
+    def block(self, start: int, stop: int) -> Floats:
+        """Rows `start` to `stop`, written out."""
+        return self.queries.block(start, stop) * self.scale[start:stop, None]
+
+
+def squares(queries: Queries, root: Floats) -> Floats:
+    """`diag(W F Fᵀ Wᵀ)`, (m,), for a `root` F of shape (d, r); by squares, hence never negative, when W is a matrix."""
+    if isinstance(queries, MatrixQueries):
+        image = queries.matrix @ root
+        return np.asarray(np.einsum("ij,ij->i", image, image))
+    return np.maximum(queries.diagonal(root @ root.T), 0.0)
+
+
+def row_blocks(queries: Queries) -> list[tuple[int, int]]:
+    """Bounds of blocks of rows small enough to write out."""
+    m, d = queries.shape
+    step = max(1, _BLOCK // d, 2 * d)
+    return [(start, min(start + step, m)) for start in range(0, m, step)]
+
+
+def triangle(queries: Queries, weights: Floats) -> Floats:
+    """R of the QR decomposition of `diag(√weights) W`, (≤ d, d), a block of rows at a time; nothing is squared."""
+    R: Floats = np.empty((0, queries.shape[1]))
+    for start, stop in row_blocks(queries):
+        rows = np.sqrt(weights[start:stop, None]) * queries.block(start, stop)
+        (full,) = linalg.qr(np.vstack([R, rows]), mode="r", overwrite_a=True, check_finite=False)
+        R = np.asarray(full[: queries.shape[1]], dtype=np.float64)
+    return R

@@ -1,0 +1,172 @@
+"""Plans for any linear queries: least total variance, or fitness for use, through the dense solvers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from residua.errors import PlanError
+from residua.plan.algebra import guarantee_like
+from residua.plan.dense_plan import DensePlan
+from residua.plan.integer_strategy import integer_strategy
+from residua.plan.objectives import MaxVariance, Objective, TotalVariance, described
+from residua.privacy import ZCDP, Guarantee, ReplaceOne, Unit
+from residua.workload import Explicit
+
+Floats = NDArray[np.float64]
+DENSE_TOLERANCE = 1e-3
+_MOST_ENTRIES = 2**28
+_SLACK = 1.0 - 2.0**-40
+
+
+def plan_explicit(
+    workload: Explicit,
+    guarantee: Guarantee | None,
+    objective: Objective,
+    loss: float,
+    unit: Unit,
+    tolerance: float | None,
+    *,
+    refined: bool = False,
+) -> DensePlan:
+    """The best dense plan for a budget, or (without one) for a largest acceptable loss."""
+    from residua.plan.dense.refined import refine
+    from residua.plan.dense.solve import least_privacy, least_total
+
+    _check_size(workload)
+    tolerance = DENSE_TOLERANCE if tolerance is None else tolerance
+    if isinstance(objective, TotalVariance):
+        if refined:
+            raise PlanError("refined orders the privacy of plans that meet targets; use it with targets.")
+        solution = least_total(workload.matrix, workload.weights, tolerance)
+        at_cost_one = solution.achieved
+    elif isinstance(objective, MaxVariance):
+        targets = explicit_targets(workload, objective)
+        solve = refine if refined else least_privacy
+        solution = solve(workload.matrix, targets, tolerance)
+        at_cost_one = solution.achieved  # the largest ratio to its target, at privacy cost 1
+    else:
+        raise PlanError(
+            f"{type(objective).__name__} is for marginals; explicit queries take TotalVariance or MaxVariance."
+        )
+    per_record = _unit_ratio(unit, solution)
+    allowed = None if guarantee is None else float(guarantee.pcost_allowed()) * _SLACK
+    pcost = at_cost_one / loss if allowed is None else allowed / per_record
+    made = _dense(workload, solution, pcost, unit, objective, guarantee)
+    if guarantee is None:
+        made = _meeting(made, objective, loss)
+        made = made.replaced(guarantee=guarantee_like(ZCDP(1.0), made.unit_pcost))
+    return made
+
+
+def independent_explicit(workload: Explicit, guarantee: Guarantee, unit: Unit) -> DensePlan:
+    """Equal independent noise on the answer to every query, pooled into the best unbiased estimates."""
+    from residua.plan.dense.problem import prepare
+
+    _check_size(workload)
+    columns = prepare(workload.matrix, np.ones(workload.queries)).columns
+    return dense_of_strategy(workload, _merged(workload, columns), columns, guarantee, unit, "independent noise")
+
+
+def dense_of_strategy(
+    workload: Explicit, strategy: Floats, columns: Any, guarantee: Guarantee, unit: Unit, name: str
+) -> DensePlan:
+    """A plan that measures a given strategy, (rows, distinct cells), at a budget: a baseline; nothing is proven."""
+    pcost = float(guarantee.pcost_allowed()) * _SLACK / _replace_ratio(unit, strategy, columns)
+    matrix, scale = integer_strategy(strategy, _merged(workload, columns), pcost)
+    return DensePlan(workload.domain, workload.attributes, columns, matrix, scale, guarantee, unit, workload, name)
+
+
+def explicit_targets(workload: Explicit, objective: MaxVariance) -> Floats:
+    """Target variances, one a query: a number, an array, or a mapping from labels."""
+    given = objective.targets
+    if given is None:
+        return 1.0 / workload.weights
+    if isinstance(given, Mapping):
+        unknown = [label for label in given if label not in workload.labels]
+        lacking = [label for label in workload.labels if label not in given]
+        if unknown or lacking:
+            what = f"names {unknown[0]!r}, which is no query" if unknown else f"has no variance for {lacking[0]!r}"
+            raise PlanError(f"targets {what} of the workload; give one for each query, by its label.")
+        given = [given[label] for label in workload.labels]
+    try:
+        targets = np.array(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise PlanError(f"targets={given!r} is not a number, a mapping or an array of variances.") from None
+    if targets.ndim == 0:
+        targets = np.full(workload.queries, float(targets))
+    if targets.shape != (workload.queries,):
+        raise PlanError(f"targets has shape {targets.shape}; give one for each of {workload.queries:,} queries.")
+    if not (np.isfinite(targets).all() and (targets > 0).all()):
+        wrong = workload.labels[int(np.flatnonzero(~((targets > 0) & np.isfinite(targets)))[0])]
+        raise PlanError(f"targets: the target variance of {wrong!r} is not a positive finite number; correct it.")
+    return targets
+
+
+def _check_size(workload: Explicit) -> None:
+    rows, cells = workload.matrix.shape
+    if rows * cells > _MOST_ENTRIES:
+        raise PlanError(
+            f"{rows:,} queries over {cells:,} cells are too many for a dense plan; "
+            "use marginals (or products), or fewer queries."
+        )
+
+
+def _dense(
+    workload: Explicit, solution: Any, pcost: float, unit: Unit, objective: Objective, guarantee: Guarantee | None
+) -> DensePlan:
+    matrix, scale = integer_strategy(solution.strategy, _merged(workload, solution.columns), pcost)
+    gap = np.inf if isinstance(unit, ReplaceOne) else solution.gap
+    return DensePlan(
+        workload.domain,
+        workload.attributes,
+        solution.columns,
+        matrix,
+        scale,
+        guarantee,
+        unit,
+        workload,
+        described(objective),
+        gap,
+    )
+
+
+def _merged(workload: Explicit, columns: NDArray[np.int64]) -> Floats:
+    """The workload on the distinct cells, (queries, distinct)."""
+    asked = np.flatnonzero(columns >= 0)
+    first = np.zeros(columns.max() + 1, dtype=np.int64)
+    first[columns[asked][::-1]] = asked[::-1]
+    return np.asarray(workload.matrix.tocsc()[:, first].toarray())
+
+
+def _unit_ratio(unit: Unit, solution: Any) -> float:
+    """What a plan of privacy cost 1 costs the unit of protection."""
+    return _replace_ratio(unit, solution.strategy, solution.columns)
+
+
+def _replace_ratio(unit: Unit, strategy: Floats, columns: NDArray[np.int64]) -> float:
+    if not isinstance(unit, ReplaceOne):
+        return float(unit.scaled(1))
+    gram = strategy.T @ strategy
+    diagonal = np.diag(gram)
+    worst = float((diagonal[:, None] + diagonal[None, :] - 2 * gram).max())
+    worst = max(worst, float(diagonal.max())) if (columns < 0).any() else worst
+    if worst <= 0:
+        raise PlanError("replacing a record changes none of these answers; they can be published without noise.")
+    return worst / float(diagonal.max()) * (1.0 + 1e-9)  # the strategy is yet to be rounded
+
+
+def _meeting(plan: DensePlan, objective: Objective, loss: float) -> DensePlan:
+    """The plan with as little more precision as rounding took away, so that what was asked for is met."""
+    workload = plan.workload
+    assert workload is not None
+    variances = plan.variances(workload)
+    if isinstance(objective, MaxVariance):
+        worst = float((variances / explicit_targets(workload, objective)).max()) / loss
+    else:
+        worst = float(workload.weights @ variances) / loss
+    return plan.replaced(scale=plan.scale / math.sqrt(max(worst, 1.0)) * (1.0 - 2.0**-40))

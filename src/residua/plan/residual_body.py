@@ -1,0 +1,72 @@
+"""Residual plans as plain values, for files."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from residua.domain import domain_of_settings, settings_of_domain
+from residua.linalg.lattice import Lattice, closure
+from residua.plan.bodies import guarantee_of_body, guarantee_to_body, unit_of_body, unit_to_body
+from residua.plan.residual import ResidualPlan
+from residua.workload import Marginals
+
+
+def residual_to_body(plan: ResidualPlan) -> dict[str, Any]:
+    """A plan as plain values."""
+    workload = plan.workload
+    return {
+        "kind": "residual",
+        "domain": settings_of_domain(plan.domain),
+        "unit": unit_to_body(plan.unit),
+        "guarantee": guarantee_to_body(plan.guarantee),
+        "objective": plan.objective,
+        "gap": plan.gap if math.isfinite(plan.gap) else None,
+        "sets": [{"size": k, "members": level.ravel().tolist()} for k, level in enumerate(plan.lattice.levels)],
+        "precisions": plan.precisions.tolist(),
+        "workload": workload and {"sets": workload.numbers.tolist(), "weights": workload.weights.tolist()},
+    }
+
+
+def residual_of_body(body: dict[str, Any]) -> ResidualPlan:
+    """The plan that plain values describe; every invariant is checked again."""
+    domain = domain_of_settings(body["domain"])
+    levels = [
+        np.array(level["members"], dtype=np.int32).reshape(-1 if k else 1, k) for k, level in enumerate(body["sets"])
+    ]
+    if any(level.size and not 0 <= level.min() <= level.max() < len(domain) for level in levels):
+        raise ValueError("a set names an attribute the domain lacks")
+    if any((np.diff(level, axis=1) <= 0).any() for level in levels):
+        raise ValueError("a set is not sorted")
+    lattice = closure(levels, len(domain))
+    if not lattice.same_sets(Lattice(len(domain), tuple(levels))):
+        raise ValueError("its sets are not a sorted, downward-closed family")
+    asked = body["workload"]
+    workload = None
+    if asked is not None:
+        numbers, weights = (
+            np.array(asked["sets"], dtype=np.int64),
+            np.array(asked["weights"], dtype=np.float64),
+        )
+        if len(numbers) != len(weights) or (len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(lattice)):
+            raise ValueError("its workload asks for sets it lacks")
+        if len(set(numbers.tolist())) < len(numbers) or not (np.isfinite(weights) & (weights > 0)).all():
+            raise ValueError("its workload asks for a set twice, or with a weight that is not positive")
+        workload = Marginals(domain, lattice, numbers, weights)
+    made = ResidualPlan(
+        domain=domain,
+        lattice=lattice,
+        precisions=np.array(body["precisions"], dtype=np.float64),
+        guarantee=guarantee_of_body(body["guarantee"]),
+        unit=unit_of_body(body["unit"]),
+        workload=workload,
+        objective=body["objective"],
+        gap=math.inf if body["gap"] is None else float(body["gap"]),
+    )
+    # An ulp or so may be lost between a cost, its guarantee, and the cost that one allows.
+    allowed = 0.0 if made.guarantee is None else float(made.guarantee.pcost_allowed()) * (1 + 1e-9)
+    if made.unit_pcost > allowed:
+        raise ValueError("it costs more than it claims")
+    return made

@@ -1,0 +1,108 @@
+"""Releases of dense plans: any query in the measured space, by least squares on the integer measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from residua.domain import Domain
+from residua.errors import PlanError
+from residua.plan.dense_blocks import DenseBlocks
+from residua.plan.dense_plan import DensePlan
+from residua.release.base import Release
+from residua.workload import Explicit, Marginals
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DenseRelease(Release):
+    """A measured dense plan. Answers are the best linear unbiased estimates.
+
+    Args:
+        planned: the plan.
+        blocks: what was measured.
+        measurements: the noisy integers, (rows,).
+        receipt: what the ledger recorded when it was debited.
+    """
+
+    planned: DensePlan
+    blocks: DenseBlocks
+    measurements: NDArray[np.int64]
+    receipt: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.measurements.dtype != np.int64 or self.measurements.shape != (self.blocks.cells,):
+            raise PlanError("the measurements do not fit the plan; they belong to another one.")
+        if self.measurements.flags.writeable:
+            self.measurements.setflags(write=False)
+
+    @property
+    def domain(self) -> Domain:
+        """What the table may hold."""
+        return self.planned.domain
+
+    @property
+    def plan(self) -> DensePlan:
+        """The plan: its variances already include the rounding of strategy and noise to integers."""
+        return self.planned
+
+    @property
+    def summary(self) -> str:
+        """What was measured, in a sentence."""
+        rows, columns = self.blocks.strategy.shape
+        return (
+            f"{rows:,} integer combinations of {columns:,} groups of cells of {', '.join(self.planned.names)}; "
+            f"{self.asked_cells:,.0f} queries were asked."
+        )
+
+    @property
+    def asked_cells(self) -> float:
+        """How many queries were asked."""
+        return float(self.planned.workload.queries) if self.planned.workload is not None else 1.0
+
+    @cached_property
+    def _coordinates(self) -> Floats:
+        """The measured vector in the orthonormal basis of the measured space, (r,)."""
+        U, s, _ = self.planned.factors
+        return np.asarray((U.T @ self.measurements.astype(np.float64)) / s)
+
+    def estimates(self, attributes: Sequence[str]) -> Floats:
+        """Unbiased estimates of the marginal on these attributes, an array with one axis each, in this order.
+
+        Raises:
+            PlanError: the release cannot answer this marginal.
+        """
+        names = tuple(attributes)
+        found, _ = self._answered(self.planned.asked(names))
+        positions = self.domain.positions(names)
+        shape = [int(self.domain.sizes[i]) for i in sorted(positions)]
+        return np.array(found.reshape(shape).transpose(np.argsort(np.argsort(positions))), order="C")
+
+    def save(self, path: str | Path) -> None:
+        """Writes the release as a folder, whole or not at all; the folder must not exist."""
+        from residua.release.folder import reserve
+
+        with reserve(Path(path), self.planned, self.blocks) as place:
+            place.commit(self)
+
+    def __repr__(self) -> str:
+        return f"Release({self.asked_cells:,.0f} queries, {self.planned.guarantee!r}, {self.planned.unit})"
+
+    def _stddev(self, attributes: Sequence[str]) -> Floats:
+        return np.sqrt(self.planned.variance(attributes))
+
+    def _combined(self, combination: Mapping[Sequence[str], ArrayLike]) -> tuple[float, float]:
+        values, variances = self._answered(self.planned.combined(combination))
+        return float(values[0]), float(variances[0])
+
+    def _answered(self, workload: Explicit | Marginals) -> tuple[Floats, Floats]:
+        s = self.planned.factors[1]
+        inside = self.planned.coordinates(workload)
+        return inside @ self._coordinates, ((inside / s) ** 2).sum(axis=1) * self.planned.noise_variance

@@ -1,0 +1,80 @@
+"""How the tests of the command run it: as a real process, or in this one; and a small specification to run it on."""
+
+import contextlib
+import io
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from unittest import mock
+
+import residua as rs
+from residua.cli.main import main
+
+COMMAND = Path(sys.executable).with_name("residua")
+
+SPEC = """
+[source]
+path = "people.csv"
+
+[privacy]
+rho = 0.5
+
+[ledger]
+path = "people.ledger"
+rho = 1.0
+
+[[workload]]
+ways = [0, 1, 2]
+
+[domain.sex]
+values = ["F", "M"]
+
+[domain.age]
+low = 0
+high = 3
+"""
+RECORDS = [("F", 0), ("M", 1), ("F", 2), ("M", 3), ("M", 3)] * 400
+DATA = "sex,age\n" + "".join(f"{sex},{age}\n" for sex, age in RECORDS)
+FILES = {"release.json", "plan.json", "measurements.npy", "blocks.npz", "codebook.toml", "PRIVACY.md"}
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a run of the command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+def process(*args: str, cwd: Path, **settings: object) -> Ended:
+    """Runs the installed command, as a user does."""
+    env = {**os.environ, "PYTHONWARNINGS": "error::RuntimeWarning", "COLUMNS": "80"}
+    done = subprocess.run(  # type: ignore[call-overload]
+        [str(COMMAND), *args], cwd=cwd, capture_output=True, text=True, env=env, timeout=120, **settings
+    )
+    return Ended(done.returncode, done.stdout, done.stderr)
+
+
+def inside(*args: str, cwd: Path) -> Ended:
+    """Runs the command in this process, which is a second quicker; exceptions that it lets through are errors."""
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    with contextlib.chdir(cwd), mock.patch.object(sys, "argv", ["residua", *args]):  # noqa: SIM117
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                main()
+            except SystemExit as end:
+                code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+    return Ended(code, out.getvalue(), err.getvalue())
+
+
+def released(folder: Path, *, spec: str = SPEC, out: str = "out") -> rs.Release:
+    """A release of the small specification, made by the command."""
+    (folder / "spec.toml").write_text(spec, encoding="utf-8")
+    if not (folder / "people.csv").exists():
+        (folder / "people.csv").write_text(DATA, encoding="utf-8")
+    done = inside("release", "spec.toml", "--out", out, cwd=folder)
+    assert done.code == 0, done.err
+    return rs.Release.load(folder / out)

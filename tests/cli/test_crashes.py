@@ -1,0 +1,236 @@
+"""`residua release` killed at any moment, and two of them racing: never a release without its debit, never half a one.
+
+Most victims are forked from a process that has imported everything and released once, since a start costs more
+than a release; they run the command's own entry point and die of a real SIGKILL. Some are the installed command.
+"""
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import residua as rs
+from residua.errors import ResiduaError
+from tests.cli.command import COMMAND, FILES
+
+# 60 000 cells and 4 000 records, so that every step takes some milliseconds.
+SPEC = """
+[source]
+path = "people.csv"
+[privacy]
+rho = 0.001
+[ledger]
+path = "people.ledger"
+rho = 1000.0
+[[workload]]
+ways = [0, 1, 2]
+[domain.a]
+size = 200
+[domain.b]
+size = 300
+"""
+TRUTH = 400  # how many records are in each cell that has any: a number that noise of stddev 30 seldom gives ten times
+DATA = "a,b\n" + "".join(f"{cell},{cell}\n" for cell in range(10) for _ in range(TRUTH))
+
+# Reads {"folder", "out", "after"} a line; forks a release and kills it after so many seconds (null: not at all).
+NURSERY = """
+import json, os, signal, sys, time
+from residua.cli.main import main
+
+def run(folder, out):
+    os.chdir(folder)
+    sys.argv = ["residua", "release", "spec.toml", "--out", out]
+    try:
+        main()
+    except SystemExit as end:
+        return end.code or 0
+
+for order in sys.stdin:
+    order = json.loads(order)
+    if order["after"] == "warm":
+        run(order["folder"], order["out"])
+        sys.stdout.write("warm\\n")
+        sys.stdout.flush()
+        continue
+    begun = time.monotonic()
+    victim = os.fork()
+    if victim == 0:
+        try:
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, 1)
+            os._exit(run(order["folder"], order["out"]))
+        finally:
+            os._exit(99)
+    if order["after"] is not None:
+        time.sleep(order["after"])
+        os.kill(victim, signal.SIGKILL)
+    status = os.waitpid(victim, 0)[1]
+    sys.stdout.write(json.dumps({"code": os.waitstatus_to_exitcode(status), "took": time.monotonic() - begun}) + "\\n")
+    sys.stdout.flush()
+"""
+
+
+def declare(folder: Path, spec: str = SPEC) -> None:
+    """Writes the data and a specification."""
+    (folder / "spec.toml").write_text(spec)
+    (folder / "people.csv").write_text(DATA)
+
+
+class Nursery:
+    """Releases by forked processes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        declare(folder)
+        self.process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-c", NURSERY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self._order("warm", "warm")
+        while self._hear() != "warm":
+            pass
+
+    def release(self, out: str, after: float | None = None) -> tuple[int, float]:
+        """The exit code (−9: killed) and the seconds it took."""
+        self._order(out, after)
+        fact = json.loads(self._hear())
+        return fact["code"], fact["took"]
+
+    def _order(self, out: str, after: float | str | None) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps({"folder": str(self.folder), "out": out, "after": after}) + "\n")
+        self.process.stdin.flush()
+
+    def _hear(self) -> str:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, "the nursery died"
+        return line.strip()
+
+
+@pytest.fixture(scope="module")
+def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
+    nursery = Nursery(tmp_path_factory.mktemp("nursery"))
+    yield nursery
+    with nursery.process:
+        assert nursery.process.stdin is not None
+        nursery.process.stdin.close()
+
+
+def sound(folder: Path, name: str) -> str:
+    """Checks all that must hold after a crash, and says how far the release had come.
+
+    The ledger is readable. A folder under the release's name is a whole release, and its debit is in the ledger.
+    What else is left behind is an unfinished folder that nothing takes for a release and that holds no true count.
+    """
+    ledger = folder / "people.ledger"
+    entries = rs.Ledger(ledger).entries if ledger.exists() else ()  # readable, or not made yet
+    debited = any(entry.purpose == f"release {name}" for entry in entries)
+    left = list(folder.glob(f".{name}.partial-*"))
+    for partial in left:
+        measurements = partial / "measurements.npy"
+        if measurements.exists():
+            content = measurements.read_bytes()
+            held = np.frombuffer(content[: len(content) // 8 * 8], dtype=np.int64)  # a header of 8k bytes, then cells
+            assert np.count_nonzero(held == TRUTH) < 10
+            assert debited or not held.any()  # before the debit, nothing at all
+    if not (folder / name).exists():
+        return "debited" if debited else "prepared" if left else "nothing"
+    assert {path.name for path in (folder / name).iterdir()} == FILES
+    release = rs.Release.load(folder / name)  # checks every digest
+    assert release.estimates(["a", "b"]).shape == (200, 300)
+    assert abs(release.count().estimate - 10 * TRUTH) < 8 * release.count().stddev
+    assert rs.Ledger(ledger).contains(release.receipt["digest"])
+    assert debited
+    return "released"
+
+
+def test_two_hundred_kills_at_random_moments(nursery: Nursery) -> None:
+    folder, ledger = nursery.folder, nursery.folder / "people.ledger"
+    runs = [nursery.release(f"whole-{i}") for i in range(5)]
+    assert [code for code, _ in runs] == [0] * 5
+    whole = sorted(took for _, took in runs)[2]
+    assert whole < 5
+    rng, phases = random.Random(), {"nothing": 0, "prepared": 0, "debited": 0, "released": 0}
+    killed = 0
+    for i in range(200):
+        if i % 10 == 0 and ledger.exists():  # some kills must meet the making of a ledger
+            ledger.rename(folder / f"{i}.ledger")
+        # Evenly over the run, a little beyond its end.
+        code, _ = nursery.release(f"out-{i}", after=whole * 1.1 * (i % 50 + rng.random()) / 50)
+        assert code in (0, -signal.SIGKILL)
+        killed += code != 0
+        phases[sound(folder, f"out-{i}")] += 1
+    assert killed > 120, killed
+    # A phase never met would mean that the kills tested little; each takes at least a tenth of the run.
+    assert all(count >= 3 for count in phases.values()), phases
+    # Nothing that was left behind is in the way.
+    assert nursery.release("afterwards")[0] == 0
+    assert sound(folder, "afterwards") == "released"
+
+
+def test_kills_of_the_installed_command(tmp_path: Path) -> None:
+    declare(tmp_path)
+    whole = 0.0
+    for i, share in enumerate((None, 0.0, 0.3, 0.6, 0.8, 0.95)):
+        args = [str(COMMAND), "release", "spec.toml", "--out", f"real-{i}"]
+        child = subprocess.Popen(args, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        # It starts for a second or so; the interesting time begins when it writes its first file.
+        while not list(tmp_path.glob(f".real-{i}.partial-*")) and child.poll() is None:
+            time.sleep(0.001)
+        begun = time.monotonic()
+        if share is None:
+            assert child.wait(60) == 0
+            whole = time.monotonic() - begun
+        else:
+            time.sleep(share * whole)
+            child.kill()
+            child.wait()
+        assert sound(tmp_path, f"real-{i}") == "released" or share is not None
+    done = subprocess.run([str(COMMAND), "ledger", "people.ledger", "--json"], cwd=tmp_path, capture_output=True)
+    assert done.returncode == 0
+
+
+def test_two_processes_race_for_the_last_budget(tmp_path: Path) -> None:
+    declare(tmp_path, SPEC.replace("rho = 1000.0", "rho = 0.0015"))
+    for existing in (False, True):  # the ledger is made in the race, or was there
+        if existing:
+            (tmp_path / "people.ledger").unlink()
+            rs.Ledger(tmp_path / "people.ledger", rs.ZCDP(0.0015))
+        names = [f"{existing}-{i}" for i in range(2)]
+        racers = [
+            subprocess.Popen(
+                [str(COMMAND), "release", "spec.toml", "--out", name],
+                cwd=tmp_path,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for name in names
+        ]
+        said = [racer.communicate(timeout=120)[1] for racer in racers]
+        assert sorted(racer.returncode for racer in racers) == [0, 2], said
+        [loser] = [i for i, racer in enumerate(racers) if racer.returncode]
+        assert said[loser].startswith("residua: the budget of ")
+        assert "is exhausted" in said[loser]
+        assert sound(tmp_path, names[1 - loser]) == "released"
+        assert not (tmp_path / names[loser]).exists()
+        assert len(rs.Ledger(tmp_path / "people.ledger").entries) == 1
+    assert list(tmp_path.glob(".*")) == []
+
+
+def test_an_unfinished_folder_is_not_taken_for_a_release(nursery: Nursery) -> None:
+    for i in range(20):
+        nursery.release(f"half-{i}", after=0.05)
+        for partial in nursery.folder.glob(f".half-{i}.partial-*"):
+            if not (partial / "release.json").exists():
+                with pytest.raises(ResiduaError):
+                    rs.Release.load(partial)
+                return
+    raise AssertionError("no kill left an unfinished folder behind")

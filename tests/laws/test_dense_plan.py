@@ -1,0 +1,299 @@
+"""Dense plans against plain linear algebra: cost, variances, covariances, exact prices, integer rounding."""
+
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import residua as rs
+from residua.errors import FileError, PlanError, VerificationError
+from residua.plan.dense_blocks import DenseBlocks, compile_dense, dense_cost
+from residua.release import DenseRelease
+
+
+def prefix(n):
+    domain = rs.Domain({"x": rs.Integers(0, n - 1)})
+    return rs.explicit(domain, np.tril(np.ones((n, n))))
+
+
+@st.composite
+def workloads(draw):
+    """Small integer workloads: wide, tall, rank-deficient, with zero rows, zero columns and equal columns."""
+    cells, rows = draw(st.integers(2, 8)), draw(st.integers(1, 10))
+    entries = st.lists(st.integers(-2, 2), min_size=cells, max_size=cells)
+    matrix = np.array(draw(st.lists(entries, min_size=rows, max_size=rows)))
+    if draw(st.booleans()):
+        matrix[:, -1] = matrix[:, 0]
+    if not matrix.any():
+        matrix[0, 0] = 1
+    domain = rs.Domain({"x": rs.Integers(0, cells - 1)})
+    return rs.explicit(domain, matrix)
+
+
+def dense_gamma(plan):
+    """Γ on all original cells, from the integers alone."""
+    wide = np.where(plan.columns >= 0, plan.strategy[:, np.maximum(plan.columns, 0)], 0).astype(float)
+    return wide.T @ wide / plan.scale**2
+
+
+@given(workloads(), st.sampled_from(["total", "max", "targets"]))
+@settings(max_examples=60)
+def test_facts_equal_plain_linear_algebra(workload, kind):
+    if kind == "targets":
+        plan = rs.plan(workload, targets=3.0)
+        assert (plan.variances(workload) <= 3.0).all()
+        assert plan.variances(workload).max() == pytest.approx(3.0, rel=1e-2)
+    else:
+        plan = rs.plan(workload, rs.ZCDP(0.5), minimise=rs.MaxVariance() if kind == "max" else None)
+        assert plan.pcost == pytest.approx(1.0, rel=1e-6)
+        assert plan.pcost <= 1.0
+    assert plan.gap <= 2e-3
+    gamma = dense_gamma(plan)
+    assert np.allclose(plan.profile.ravel(), np.diag(gamma), rtol=1e-9)
+    assert plan.pcost == pytest.approx(np.diag(gamma).max())
+    W = workload.matrix.toarray()
+    covariance = W @ np.linalg.pinv(gamma, rcond=1e-9, hermitian=True) @ W.T
+    assert np.allclose(plan.covariance(workload), covariance, rtol=1e-5, atol=1e-7 * abs(covariance).max())
+    assert np.allclose(plan.variances(workload), np.diag(covariance), rtol=1e-5, atol=1e-7 * abs(covariance).max())
+    R = plan.reconstruction(workload)
+    wide = np.where(plan.columns >= 0, plan.strategy[:, np.maximum(plan.columns, 0)], 0).astype(float)
+    assert np.allclose(R @ wide, W, atol=1e-7)  # unbiased
+    assert plan.supports(workload)
+
+
+@given(workloads())
+@settings(max_examples=30)
+def test_the_price_is_exact_and_rounding_costs_less_than_a_millionth(workload):
+    plan = rs.plan(workload, rs.ZCDP(0.5), tolerance=1e-3)
+    blocks = compile_dense(plan)
+    norms = [sum(int(b) ** 2 for b in column) for column in plan.strategy.T]
+    truth = Fraction(max(norms)) / Fraction(plan.scale) ** 2
+    cost = dense_cost(blocks, plan.guarantee, plan.unit)
+    assert truth <= cost <= truth + Fraction(1, 2**190)
+    from residua.plan.dense.solve import least_total
+
+    ideal = least_total(workload.matrix, 1.0, 1e-3)
+    assert plan.variances(workload).sum() == pytest.approx(ideal.achieved, rel=1e-6)
+
+
+@given(workloads())
+@settings(max_examples=30)
+def test_replacement_cost_is_the_worst_pair(workload):
+    try:
+        plan = rs.plan(workload, rs.ZCDP(0.5), unit=rs.ReplaceOne())
+    except PlanError:
+        assert (workload.matrix.toarray()[:, 0] == workload.matrix.toarray().T).all()
+        return
+    gamma = dense_gamma(plan)
+    d = np.diag(gamma)
+    worst = (d[:, None] + d[None, :] - 2 * gamma).max()
+    assert plan.unit_pcost == pytest.approx(worst, rel=1e-8)
+    assert worst <= 1.0
+    assert float(dense_cost(compile_dense(plan), plan.guarantee, plan.unit)) >= worst
+
+
+def test_fitness_for_use_of_prefixes_and_the_two_cells():
+    for n, cost in ((2, 1.3333), (4, 1.7588), (8, 2.2817), (16, 2.9054), (64, 4.4580)):
+        plan = rs.plan(prefix(n), targets=1.0, tolerance=1e-6)
+        assert plan.pcost == pytest.approx(cost, abs=2e-4)
+        scaled = rs.plan(prefix(n), rs.GDP(mu=1.0), targets=1.0, tolerance=1e-6)  # the smallest k for a budget
+        assert scaled.variances(prefix(n)).max() == pytest.approx(cost, abs=2e-4)
+
+
+def test_baselines_are_never_better():
+    workload = prefix(32)
+    best = rs.plan(workload, rs.GDP(mu=1.0)).variances(workload).sum()
+    fit = rs.plan(workload, rs.GDP(mu=1.0), minimise=rs.MaxVariance()).variances(workload).max()
+    independent = rs.independent(workload, rs.GDP(mu=1.0)).variances(workload)
+    assert np.allclose(independent, 32.0, rtol=1e-6)
+    assert best < independent.sum()
+    assert fit < 32
+
+
+def test_mixtures_free_cells_and_personal_costs():
+    domain = rs.Domain({"age": rs.Integers(0, 9), "sex": ["F", "M"]})
+    workload = rs.queries(domain, ["age >= 5 and sex = 'F'"]) + 4 * rs.marginals(domain, [("sex",)])
+    plan = rs.plan(workload, rs.ZCDP(0.5))
+    assert plan.profile.shape == (10, 2)
+    assert plan.cell_pcost({"sex": "F", "age": 7}) == pytest.approx(plan.profile[7, 0])
+    assert not plan.free()[7, 0]
+    loose = rs.queries(domain, ["age >= 5 and sex = 'F'", "sex = 'M'"])
+    refined = rs.plan(loose, targets=[1.0, 100.0], refined=True, tolerance=1e-6)
+    assert np.allclose(refined.profile[5:, 0], 1.0, rtol=1e-4)
+    assert np.allclose(refined.profile[:, 1], 0.01, rtol=1e-3)  # men pay only for what is asked of them
+    assert refined.free()[:, 1].all()
+    assert refined.free()[:5, 0].all()  # nobody asks about girls
+    assert plan.variance(["sex"]).shape == (2,)
+    assert not plan.supports(["age"])
+    with pytest.raises(PlanError, match="does not answer"):
+        plan.variance(["age"])
+    with pytest.raises(PlanError, match="each of"):
+        plan.cell_pcost({"sex": "F"})
+
+
+MATRICES = [
+    np.tril(np.ones((6, 6))),
+    np.array([[1, 1, 0, 0, 0, 0], [0, 0, 1, 1, 1, 0.0]]),
+    np.array([[0.1, 0.37, 0.9, 0, 0, 0.11]]),
+]
+
+
+@pytest.mark.parametrize("matrix", MATRICES, ids=["full rank", "whole numbers", "fractions"])
+def test_releases_are_unbiased_with_the_stated_spread(matrix, tmp_path):
+    domain = rs.Domain({"x": rs.Integers(0, 5)})
+    workload = rs.explicit(domain, matrix)
+    plan = rs.plan(workload, rs.ZCDP(0.5))
+    data = pa.table({"x": [0] * 10 + [1] * 20 + [2] * 5 + [5] * 7})
+    truth = matrix @ [10, 20, 5, 0, 0, 7]
+    ledger = rs.Ledger(tmp_path / "l", rs.ZCDP(1000.0))
+    runs = 300
+    z = []
+    for _ in range(runs):
+        answers = rs.measure(plan, data, ledger=ledger).answers(workload)
+        z.append((answers.estimates - truth) / np.sqrt(plan.variances(workload)))
+    z = np.array(z)
+    allowed = 5.8  # standard errors: below one false alarm in a million over all comparisons
+    assert abs(z.mean(axis=0) * np.sqrt(runs)).max() < allowed
+    cube = (z**2).mean(axis=0) ** (1 / 3)
+    assert (abs(cube - (1 - 2 / (9 * runs))) / np.sqrt(2 / (9 * runs))).max() < allowed
+
+
+def test_files(tmp_path):
+    domain = rs.Domain({"age": rs.Integers(0, 9), "sex": ["F", "M"]})
+    workload = rs.queries(domain, ["age >= 5 and sex = 'F'", "age"])
+    plan = rs.plan(workload, targets=[4.0, 100.0])
+    plan.save(tmp_path / "p.json")
+    loaded = rs.Plan.load(tmp_path / "p.json")
+    assert np.array_equal(loaded.strategy, plan.strategy)
+    assert loaded.scale == plan.scale
+    assert loaded.workload.labels == workload.labels
+    assert np.array_equal(loaded.variances(loaded.workload), plan.variances(workload))
+    text = (tmp_path / "p.json").read_text()
+    (tmp_path / "p.json").write_text(text.replace('"scale":', '"scale" :'))
+    with pytest.raises(FileError, match="changed"):
+        rs.Plan.load(tmp_path / "p.json")
+    data = pa.table({"age": [1, 7, 8], "sex": ["F", "F", "M"]})
+    release = rs.measure(plan, data, ledger=rs.Ledger(tmp_path / "l", rs.ZCDP(10.0)))
+    release.save(tmp_path / "out")
+    again = rs.Release.load(tmp_path / "out")
+    assert isinstance(again, DenseRelease)
+    assert np.array_equal(again.answers(workload).estimates, release.answers(workload).estimates)
+    women = np.multiply.outer([0] * 5 + [1] * 5, [1, 0])
+    assert again.combination({("age", "sex"): women}).stddev <= 2.0
+
+
+def test_the_verifier_refuses_what_was_altered(tmp_path):
+    plan = rs.plan(prefix(6), rs.ZCDP(0.5))
+    good = compile_dense(plan)
+
+    def changed(**changes):
+        fields = {name: getattr(good, name) for name in ("sizes", "attributes", "columns", "strategy", "scale")}
+        return DenseBlocks(**{**fields, **changes})
+
+    for blocks, message in (
+        (changed(scale=good.scale / 2), "costs"),
+        (changed(strategy=good.strategy * 2), "costs"),
+        (changed(strategy=good.strategy + 0.5), "whole numbers"),
+        (changed(scale=float("nan")), "outside"),
+        (changed(scale=0.0), "outside"),
+        (changed(strategy=good.strategy * 0), "nothing to measure"),
+        (changed(columns=good.columns[:-1]), "does not fit"),
+        (changed(strategy=good.strategy * 2**20, scale=2.0**40), "overflow"),
+    ):
+        with pytest.raises(VerificationError, match=message):
+            dense_cost(blocks, plan.guarantee, plan.unit)
+    ledger = rs.Ledger(tmp_path / "l", rs.ZCDP(10.0))
+    with pytest.raises(VerificationError):
+        rs.measure(plan.replaced(scale=plan.scale * 0.999), pa.table({"x": [0]}), ledger=ledger)
+    assert ledger.spent == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda w: rs.plan(w, targets=[1.0]), "one for each of 6"),
+        (lambda w: rs.plan(w, targets=[1.0, 1, 1, 1, 1, 0]), "query 5.*positive"),
+        (lambda w: rs.plan(w, targets=float("nan")), "positive"),
+        (lambda w: rs.plan(w, targets={"query 0": 1.0}), "no variance for 'query 1'"),
+        (lambda w: rs.plan(w, targets={"nope": 1.0}), "no query"),
+        (lambda w: rs.plan(w, targets="many"), "not a number"),
+        (lambda w: rs.plan(w, rs.ZCDP(0.5), minimise=rs.PNormVariance(2)), "for marginals"),
+        (lambda w: rs.plan(w, rs.ZCDP(0.5), refined=True), "refined"),
+        (lambda w: rs.plan(w, rs.PureDP(1.0)), "Gaussian|Laplace"),
+        (lambda w: rs.plan(w, rs.ZCDP(0.5), tolerance=0.0), "tolerance"),
+        (lambda w: rs.plan(rs.explicit(w.domain, np.zeros((2, 6))), rs.ZCDP(0.5)), "zero"),
+        (lambda w: rs.plan(w, rs.ZCDP(0.5)).variances(prefix(7)), "different domains"),
+    ],
+)
+def test_mistakes(call, message):
+    with pytest.raises(rs.ResiduaError, match=message):
+        call(prefix(6))
+
+
+def test_biased_plans_state_bias_and_variance_apart():
+    workload = prefix(16)
+    exact = rs.plan(workload, rs.GDP(mu=1.0))
+    totals = [exact.variances(workload).sum()]
+    for alpha in (0.05, 0.2):
+        plan = rs.plan(workload, rs.GDP(mu=1.0), bias=alpha)
+        error = plan.workload.matrix.toarray() - workload.matrix.toarray()
+        found = np.linalg.norm(error, axis=0).max() / np.sqrt(workload.queries)
+        assert plan.bias == pytest.approx(found)
+        assert plan.bias <= alpha * (1 + 1e-6)
+        assert plan.supports(plan.workload)
+        assert plan.workload.labels == workload.labels
+        totals.append(plan.variances(plan.workload).sum())
+    assert totals[0] > totals[1] > totals[2]
+    assert rs.plan(workload, rs.GDP(mu=1.0), bias=0.0).bias == 0.0
+    for bad in (-1.0, float("nan"), True):
+        with pytest.raises(PlanError, match="bias"):
+            rs.plan(workload, rs.GDP(mu=1.0), bias=bad)
+    with pytest.raises(PlanError, match="bias needs a guarantee"):
+        rs.plan(workload, targets=1.0, bias=0.1)
+    with pytest.raises(PlanError, match="nothing needs to be measured"):
+        rs.plan(workload, rs.GDP(mu=1.0), bias=1e6)
+
+
+def test_comparison_has_the_best_plans_best():
+    workload = prefix(32)
+    found = {one.name: one for one in rs.compare(workload, rs.ZCDP(0.5))}
+    assert min(found.values(), key=lambda one: one.rmse).name == "least total variance"
+    assert min(found.values(), key=lambda one: one.max_ratio).name == "fitness for use"
+    assert found["independent noise"].max_ratio == pytest.approx(32.0, rel=1e-6)
+    assert {name.split(",")[0] for name in found} == {
+        "independent noise", "identity", "hierarchical", "least total variance", "fitness for use",
+    }  # fmt: skip
+    for one in found.values():
+        assert one.plan.pcost == pytest.approx(1.0, rel=1e-6)
+        assert one.pcost_for_targets == pytest.approx(one.max_ratio, rel=1e-6)
+    marginal = rs.marginals(rs.Domain.of_sizes([4, 3]), ways=[1, 2])
+    assert [one.name for one in rs.compare(marginal, rs.ZCDP(0.5), targets=4.0)] == [
+        "independent noise", "least total variance", "fitness for use",
+    ]  # fmt: skip
+
+
+def test_factorisation_norms():
+    assert rs.factorisation_norm(prefix(2), tolerance=1e-6) == pytest.approx(np.sqrt(2.6180339887 / 2), rel=1e-5)
+    domain = rs.Domain.of_sizes([4, 3])
+    marginal = rs.marginals(domain, ways=[1, 2])
+    from residua.workload import explicit_of_marginals
+
+    dense = rs.factorisation_norm(explicit_of_marginals(marginal), tolerance=1e-6)
+    assert dense == pytest.approx(rs.factorisation_norm(marginal), rel=1e-5)
+    with pytest.raises(PlanError, match="not a workload"):
+        rs.factorisation_norm("x")
+
+
+def test_marginals_planned_densely_are_the_residual_plan():
+    """Two codes, one optimum: least total variance of marginals from the closed form and from the dense solver."""
+    from residua.workload import explicit_of_marginals
+
+    marginal = rs.marginals(rs.Domain.of_sizes([3, 2, 2]), ways=[1, 2]) + 3 * rs.marginals(
+        rs.Domain.of_sizes([3, 2, 2]), [("a0", "a1")]
+    )
+    residual = rs.plan(marginal, rs.GDP(mu=1.0))
+    dense = rs.plan(explicit_of_marginals(marginal), rs.GDP(mu=1.0), tolerance=1e-6)
+    assert np.allclose(dense.variances(marginal), residual.variances(marginal), rtol=1e-3)

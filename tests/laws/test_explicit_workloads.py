@@ -1,0 +1,135 @@
+"""Explicit queries: matrices, SQL expressions, mixtures with marginals; and every mistake in them."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+import residua as rs
+from residua.errors import WorkloadError
+from residua.workload import explicit_of_marginals
+
+
+@pytest.fixture(scope="module")
+def domain():
+    return rs.Domain(
+        {
+            "age": rs.Integers(0, 9, unknown="other"),
+            "sex": ["F", "M"],
+            "marital-status": ["a", "b"],
+            "size": rs.Bins([0, 1, 2]),
+        }
+    )
+
+
+def row(workload, i=0):
+    return workload.matrix[[i]].toarray().reshape(workload.shape)
+
+
+def test_a_predicate_is_one_where_it_holds(domain):
+    found = row(rs.queries(domain, ["age >= 5 and sex = 'F'"]))
+    for age in range(11):
+        for s, sex in enumerate(("F", "M")):
+            assert found[age, s] == (5 <= age < 10 and sex == "F")  # the other ages are NULL: not satisfied
+
+
+def test_numeric_expressions_bins_quoted_names_and_other_cells(domain):
+    workload = rs.queries(
+        domain,
+        {
+            "years": "age",
+            "half": "case when sex = 'M' then 0.5 else 0 end",
+            "status": "\"marital-status\" = 'b'",
+            "bin": "size = '[0, 1)'",
+            "unknown age": "age is null",
+            "everybody": "true",
+        },
+    )
+    assert workload.labels == ("years", "half", "status", "bin", "unknown age", "everybody")
+    cells = {name: row(workload, i) for i, name in enumerate(workload.labels)}
+    assert np.array_equal(cells["years"][:, 0, 0, 0], [*range(10), 0])
+    assert np.array_equal(cells["half"][0, :, 0, 0], [0, 0.5])
+    assert np.array_equal(cells["status"][0, 0, :, 0], [0, 1])
+    assert np.array_equal(cells["bin"][0, 0, 0, :], [1, 0])
+    assert cells["unknown age"][:, 0, 0, 0].tolist() == [0] * 10 + [1]
+    assert cells["everybody"].all()
+
+
+def test_matrices_dense_sparse_and_in_another_order_of_attributes():
+    domain = rs.Domain.of_sizes({"a": 2, "b": 3})
+    matrix = np.arange(12).reshape(2, 6)
+    dense, sparse = rs.explicit(domain, matrix), rs.explicit(domain, csr_array(matrix))
+    assert np.array_equal(dense.matrix.toarray(), sparse.matrix.toarray())
+    turned = rs.explicit(domain, matrix.reshape(2, 2, 3).transpose(0, 2, 1).reshape(2, 6), attributes=["b", "a"])
+    assert np.array_equal(turned.matrix.toarray(), matrix)
+    one = rs.explicit(domain, np.eye(3), attributes=["b"])
+    assert np.array_equal(one.over((0, 1)).toarray(), np.tile(np.eye(3), 2))
+
+
+def test_marginals_as_explicit_queries_sum_the_right_cells():
+    domain = rs.Domain.of_sizes({"a": 2, "b": 3, "c": 2})
+    workload = rs.marginals(domain, [("c", "a"), (), ("b",)], weight=2.0)
+    found = explicit_of_marginals(workload)
+    x = np.random.default_rng(0).integers(0, 9, (2, 3, 2))
+    expected = np.concatenate([x.sum(axis=1).ravel(), [x.sum()], x.sum(axis=(0, 2))])
+    assert np.array_equal(found.matrix @ x.ravel(), expected)
+    assert found.labels[:2] == ("a=0, c=0", "a=0, c=1")
+    assert (found.weights == 2.0).all()
+
+
+def test_sums_and_weights(domain):
+    adults = rs.queries(domain, ["age >= 5"])
+    mixed = adults + 3 * rs.marginals(domain, ["sex"][:0] or [("sex",)])
+    assert mixed.labels == ("age >= 5", "sex=F", "sex=M")
+    assert mixed.weights.tolist() == [1, 3, 3]
+    assert (rs.marginals(domain, [("sex",)]) + adults).queries == 3
+    assert repr(mixed) == "Explicit(3 queries over 22 cells of age, sex)"
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda d: rs.queries(d, ["agee > 3"]), "unknown attribute 'agee'"),
+        (lambda d: rs.queries(d, ["age >"]), "syntax error"),
+        (lambda d: rs.queries(d, ["sex"]), "not a condition or a number"),
+        (lambda d: rs.queries(d, ["(select 1)"]), "more than one expression"),
+        (lambda d: rs.queries(d, ["1; select 2"]), "syntax error"),
+        (lambda d: rs.queries(d, ["sum(age)"]), "query 'sum"),
+        (lambda d: rs.queries(d, ["count(*)"]), "query 'count"),
+        (lambda d: rs.queries(d, ["1 / (age - 3)"]), "finite"),
+        (lambda d: rs.queries(d, ["nosuchfunction(age)"]), "nosuchfunction"),
+        (lambda d: rs.queries(d, []), "empty"),
+        (lambda d: rs.queries(d, "age > 3"), "list them"),
+        (lambda d: rs.queries(d, [""]), "not SQL"),
+        (lambda d: rs.queries(d, [3]), "not SQL"),
+        (lambda d: rs.queries(d, ["age > 3", "age > 3"]), "twice"),
+        (lambda d: rs.queries(d, ["age > 3"], weight=0), "weight"),
+        (lambda d: rs.queries("domain", ["age > 3"]), "not a Domain"),
+        (lambda d: rs.explicit("domain", [[1]]), "not a Domain"),
+        (lambda d: rs.explicit(d, np.ones((2, 3))), "88 cells"),
+        (lambda d: rs.explicit(d, [[1, 2], [3]]), "matrix of numbers"),
+        (lambda d: rs.explicit(d, np.full((1, 88), np.nan)), "NaN"),
+        (lambda d: rs.explicit(d, np.ones((0, 88))), "no rows"),
+        (lambda d: rs.explicit(d, np.ones((1, 2)), attributes=["sexx"]), "unknown attribute"),
+        (lambda d: rs.explicit(d, np.ones((1, 88)), labels=["a", "b"]), "labels"),
+        (lambda d: rs.explicit(d, np.ones((1, 88))) + rs.queries(rs.Domain.of_sizes([2]), ["a0"]), "different domains"),
+    ],
+)
+def test_mistakes(domain, call, message):
+    with pytest.raises(WorkloadError, match=message):
+        call(domain)
+
+
+def test_too_many_cells_says_how_many_and_what_to_use():
+    domain = rs.Domain.of_sizes([100] * 4)
+    with pytest.raises(WorkloadError, match=r"100,000,000 cells.*marginals"):
+        rs.queries(domain, ["a0 + a1 + a2 + a3 > 3"])
+    with pytest.raises(WorkloadError, match="100,000,000"):
+        rs.explicit(domain, np.ones((1, 1)))
+
+
+def test_a_query_cannot_reach_files(domain, tmp_path):
+    path = tmp_path / "secret.csv"
+    path.write_text("n\n5\n")
+    for text in (f"(select n from read_csv('{path}')) > 3", f"age > (from '{path}')", f"getenv('HOME') = '{path}'"):
+        with pytest.raises(WorkloadError):
+            rs.queries(domain, [text])

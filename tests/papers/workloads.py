@@ -1,0 +1,47 @@
+"""The workloads of the fitness-for-use experiments, built from the paper's text, with their target variances."""
+
+import itertools
+
+import numpy as np
+
+
+def prefixes(d: int) -> np.ndarray:
+    """§7.1: how many records have value ≤ i, for every i."""
+    return np.tril(np.ones((d, d)))
+
+
+def random_ranges(d: int, seed: int = 0) -> np.ndarray:
+    """§7.3: 2d ranges whose end points are uniform."""
+    ends = np.sort(np.random.default_rng(seed).integers(0, d, size=(2 * d, 2)), axis=1)
+    cell = np.arange(d)
+    return ((ends[:, :1] <= cell) & (cell <= ends[:, 1:])).astype(float)
+
+
+def random_targets(count: int, seed: int = 1) -> np.ndarray:
+    """§7.3: targets from uniform(1, 10)."""
+    return np.random.default_rng(seed).uniform(1.0, 10.0, size=count)
+
+
+def pl94() -> tuple[np.ndarray, np.ndarray]:
+    """§7.2: voting age, ethnicity, six single races, 57 combinations, and the identity; targets 1, 2 and 4."""
+    subsets = [s for size in range(1, 7) for s in itertools.combinations(range(6), size)]
+    assert len(subsets) == 63
+    age, ethnicity, race = (axis.ravel() for axis in np.indices((2, 2, 63)))
+    rows = [age == value for value in (0, 1)] + [ethnicity == value for value in (0, 1)]
+    rows += [race == k for k in range(63)]  # the first six are single races
+    W = np.vstack([np.array(rows, dtype=float), np.eye(252)])
+    targets = np.concatenate([np.ones(4 + 6), np.full(57, 2.0), np.full(252, 4.0)])
+    return W, targets
+
+
+def age_pyramid(voting: bool = True) -> tuple[np.ndarray, np.ndarray]:
+    """§7.5: prefixes of 116 ages for men, women and both; if `voting`, also [18, 115], and targets 1 or 10."""
+    ages = np.tril(np.ones((116, 116)))
+    targets = np.full(116, 10.0)
+    targets[17] = 1.0
+    if voting:
+        ages = np.vstack([ages, (np.arange(116) >= 18).astype(float)])
+        targets = np.append(targets, 1.0)
+    none = np.zeros_like(ages)
+    W = np.vstack([np.hstack([ages, none]), np.hstack([none, ages]), np.hstack([ages, ages])])
+    return W, (np.tile(targets, 3) if voting else np.ones(len(W)))
