@@ -11,7 +11,7 @@ from scipy import sparse
 from scipy.linalg import block_diag, hilbert
 
 from residua.errors import GapWarning, PlanError, WorkloadError
-from residua.plan.dense import AllRanges, MatrixQueries, certify, least_privacy, least_total
+from residua.plan.dense import AllRanges, AllRectangles, MatrixQueries, certify, least_privacy, least_total
 from residua.plan.dense.problem import prepare, with_rank
 from residua.plan.dense.queries import ScaledQueries, triangle
 from tests.papers.workloads import prefixes, random_ranges
@@ -196,15 +196,19 @@ def test_the_interior_point_method_reaches_a_billionth():
     assert least_total(random_ranges(64), tolerance=1e-9).gap <= 1e-9
 
 
-@pytest.mark.parametrize("d", [1, 2, 5, 12])
-def test_all_ranges_contract_like_their_matrix(d):
-    ranges, rng = AllRanges(d), np.random.default_rng(d)
+STRUCTURED = [AllRanges(1), AllRanges(2), AllRanges(5), AllRanges(12), AllRectangles(1, 3), AllRectangles(3, 4)]
+
+
+@pytest.mark.parametrize("ranges", STRUCTURED, ids=str)
+def test_structured_workloads_contract_like_their_matrix(ranges):
+    m, d = ranges.shape
+    rng = np.random.default_rng(d)
     W = ranges.block(0, ranges.shape[0])
     dense = MatrixQueries(W)
     p, scale = rng.normal(size=len(W)), rng.uniform(1, 2, len(W))
     G = rng.normal(size=(d, d))
     G = G + G.T
-    assert W.shape == ranges.shape == (d * (d + 1) // 2, d)
+    assert W.shape == (m, d)
     assert len(np.unique(W, axis=0)) == len(W)
     np.testing.assert_allclose(ranges.gram(p), W.T @ np.diag(p) @ W, atol=1e-12)
     np.testing.assert_allclose(dense.gram(p), W.T @ np.diag(p) @ W, atol=1e-12)
@@ -214,17 +218,24 @@ def test_all_ranges_contract_like_their_matrix(d):
     np.testing.assert_allclose(scaled.gram(p), by_hand.T @ np.diag(p) @ by_hand, atol=1e-11)
     np.testing.assert_allclose(scaled.diagonal(G), np.diagonal(by_hand @ G @ by_hand.T), atol=1e-10)
     np.testing.assert_allclose(scaled.block(0, len(W)), by_hand)
+    np.testing.assert_array_equal(np.vstack([ranges.block(0, m // 2), ranges.block(m // 2, m)]), W)
     R = triangle(ranges, p**2)
     np.testing.assert_allclose(R.T @ R, W.T @ np.diag(p**2) @ W, atol=1e-11)
 
 
 @pytest.mark.parametrize("solver", [least_privacy, least_total])
-def test_structured_and_written_out_ranges_agree(solver):
-    ranges = AllRanges(24)
+@pytest.mark.parametrize("ranges", [AllRanges(24), AllRectangles(5, 4)], ids=str)
+def test_structured_and_written_out_ranges_agree(solver, ranges):
     W = ranges.block(0, ranges.shape[0])
     free, dense = solver(ranges, tolerance=1e-6), solver(W, tolerance=1e-6)
     assert free.achieved == pytest.approx(dense.achieved, rel=1e-6)
     assert_valid(W, np.ones(len(W)), free, 1e-6, solver is least_total)
+
+
+def test_an_independent_matrix_of_all_rectangles():
+    """The order is rows first, and every rectangle occurs once."""
+    one, two = AllRanges(3).block(0, 6), AllRanges(4).block(0, 10)
+    np.testing.assert_array_equal(AllRectangles(3, 4).block(0, 60), np.kron(one, two))
 
 
 def test_all_ranges_of_64_cells():
@@ -344,6 +355,8 @@ def test_bad_method_and_bad_ranges():
             solver(np.eye(2), method="magic")
     with pytest.raises(WorkloadError, match="at least one"):
         AllRanges(0)
+    with pytest.raises(WorkloadError, match="at least one"):
+        AllRectangles(3, 0)
 
 
 def test_solutions_are_read_only():

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numpy.typing import NDArray
 
 from residua.errors import SourceError
-from residua.linalg.layout import Layout, batches
+from residua.linalg.layout import Group, Layout, batches
 from residua.linalg.tables import centre
 from residua.measure.margins import margins, maximal_layout
 from residua.noise import Entropy, rounded_normal
@@ -19,7 +21,7 @@ from residua.plan.verify import most_records
 Integers = NDArray[np.int64]
 Count = Callable[[Layout], Integers]  # counts the tables of a layout from the data, once
 Step = Callable[[int, int | None], None]
-_BATCH_CELLS = 4_000_000
+_BATCH_CELLS = 1_000_000
 
 
 def residual_measurements(
@@ -52,13 +54,22 @@ def add_noise(blocks: ResidualBlocks, tables: Integers, progress: Step | None, e
     grids = np.zeros(len(blocks.lattice), dtype=np.int64)
     scales = np.zeros(len(blocks.lattice))
     grids[blocks.measured], scales[blocks.measured] = blocks.grids, blocks.scales
-    for group in blocks.layout:
-        view = group.view(tables)
-        for part in batches(len(view), group.cells, _BATCH_CELLS):
-            numbers = group.numbers[part]
-            add_noise_to(view[part], grids[numbers], scales[numbers], entropy)
+
+    def noised(group: Group, part: slice) -> int:
+        numbers = group.numbers[part]
+        add_noise_to(group.view(tables)[part], grids[numbers], scales[numbers], entropy)
+        return group.cells * len(numbers)
+
+    parts = [
+        (group, part) for group in blocks.layout for part in batches(len(group.numbers), group.cells, _BATCH_CELLS)
+    ]
+    done = 0
+    # Drawing noise leaves the interpreter free most of the time, so threads help; each draw has its own entropy.
+    with ThreadPoolExecutor(max_workers=os.cpu_count() if len(parts) > 1 and entropy is None else 1) as pool:
+        for cells in pool.map(noised, *zip(*parts, strict=True)):
+            done += cells
             if progress:
-                progress(group.start + group.cells * part.stop, len(tables))
+                progress(done, len(tables))
 
 
 def add_noise_to(tables: Integers, grids: Integers, scales: NDArray[np.float64], entropy: Entropy | None) -> None:

@@ -8,12 +8,13 @@ are what to compare with.
 
 from residua.plan.dense.approximate import ApproximateFactorisation, approximate
 from residua.plan.dense.certificate import Certificate, certify
-from residua.plan.dense.queries import AllRanges, MatrixQueries, Queries
+from residua.plan.dense.queries import AllRanges, AllRectangles, MatrixQueries, Queries
 from residua.plan.dense.refined import refine
 from residua.plan.dense.solve import DenseSolution, least_privacy, least_total
 
 __all__ = [
     "AllRanges",
+    "AllRectangles",
     "ApproximateFactorisation",
     "Certificate",
     "DenseSolution",

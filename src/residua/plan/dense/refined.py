@@ -86,8 +86,9 @@ class _Split:
 def refine(workload: Any, targets: Any = 1.0, tolerance: float = 1e-9) -> DenseSolution:
     """Least privacy cost for these targets and, among all ways to have it, the least profile in the refined order.
 
-    Guarantee: as `least_privacy`; and no cell's cost can fall, within `tolerance` relative to the privacy cost, without
-    raising that of a cell that bears as much or more.
+    Guarantee: as `least_privacy`. The profile is the least one as far as stages solved to `tolerance` can tell the
+    queries and cells that bind from those that do not; where they cannot, a `GapWarning` says so, and the plan is still
+    optimal. (With targets over six decades, profiles at 1e-8 and 1e-9 agreed to 1e-3 or better in all cases tried.)
 
     Args:
         workload: a matrix (NumPy or SciPy sparse), (m, cells).
