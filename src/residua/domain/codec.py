@@ -23,16 +23,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from residua.domain.attributes import Anonymous, Attribute, Bins, Categories, Integers, Label
+from residua.domain.numbers import LIMIT, MISSING, UNKNOWN, Codes, floats, is_null, is_text, whole
 from residua.errors import DomainError, SourceError
 
-UNKNOWN = -1
-MISSING = -2
-Codes = NDArray[np.int32]
-_LIMIT = 2**62
 _SMALL = 2**31
 _MOST_SPELLED = 10_000
-_WHOLE = r"^(?P<sign>[+-]?)0*(?P<digits>[0-9]{1,19})(?:\.0*)?$"
-_NUMBER = r"^[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf(?:inity)?)$"
 
 
 def encode(attribute: Attribute, column: Any, name: str = "column") -> Codes:
@@ -60,14 +55,14 @@ def encode(attribute: Attribute, column: Any, name: str = "column") -> Codes:
         return _through_dictionary(column, lambda values: encode(attribute, values, name))
     _check_type(kind, name)
     if isinstance(attribute, Categories) and isinstance(attribute.values[0], str):
-        if _is_text(kind):
+        if is_text(kind):
             return _codes_of_text(cast("tuple[str, ...]", attribute.values), column)
         return _through_dictionary(
             pc.dictionary_encode(column), lambda values: _codes_of_spellings(attribute.values, values)
         )
-    if _is_text(kind) and not isinstance(attribute, Bins) and attribute.declared <= _MOST_SPELLED:
+    if is_text(kind) and not isinstance(attribute, Bins) and attribute.declared <= _MOST_SPELLED:
         return _codes_of_plain_numbers(attribute, column)
-    if _is_text(kind) or pa.types.is_decimal(kind):
+    if is_text(kind) or pa.types.is_decimal(kind):
         return _through_dictionary(pc.dictionary_encode(column), lambda values: _codes_of_numbers(attribute, values))
     return _codes_of_numbers(attribute, column)
 
@@ -121,21 +116,21 @@ def whole_numbers(column: Any, name: str = "column") -> tuple[NDArray[np.int64],
     if pa.types.is_dictionary(kind):
         return whole_numbers(column.dictionary_decode(), name)
     _check_type(kind, name)
-    return _whole(column)
+    return whole(column)
 
 
 def _codes_of_numbers(attribute: Attribute, column: Any) -> Codes:
     if isinstance(attribute, Bins):
         return _codes_of_bins(np.array(attribute.edges), column)
     if isinstance(attribute, Categories):
-        numbers, codes = _whole(column)
+        numbers, codes = whole(column)
         return _codes_of_listed(cast("tuple[int, ...]", attribute.values), numbers, codes)
     low, high = (0, attribute.values - 1) if isinstance(attribute, Anonymous) else _bounds(attribute)
     if pa.types.is_integer(column.type) and not column.null_count and low >= -_SMALL and high < _SMALL:
         array = column.to_numpy()
         if len(array) and array.min() >= low and array.max() <= high:  # the usual case, without masks
             return cast(Codes, array.astype(np.int32) - np.int32(low))
-    numbers, codes = _whole(column)
+    numbers, codes = whole(column)
     inside = (numbers >= low) & (numbers <= high)
     return np.where(codes < 0, codes, np.where(inside, numbers - low, UNKNOWN)).astype(np.int32)
 
@@ -147,7 +142,7 @@ def _bounds(attribute: Attribute) -> tuple[int, int]:
 
 
 def _codes_of_listed(values: tuple[int, ...], numbers: NDArray[np.int64], codes: Codes) -> Codes:
-    keys = np.array([value if abs(value) < _LIMIT else _LIMIT for value in values], dtype=np.int64)
+    keys = np.array([value if abs(value) < LIMIT else LIMIT for value in values], dtype=np.int64)
     order = np.argsort(keys).astype(np.int32)
     place = np.minimum(np.searchsorted(keys[order], numbers), len(keys) - 1)
     found = keys[order][place] == numbers
@@ -155,7 +150,7 @@ def _codes_of_listed(values: tuple[int, ...], numbers: NDArray[np.int64], codes:
 
 
 def _codes_of_bins(edges: NDArray[np.float64], column: Any) -> Codes:
-    numbers, codes = _floats(column)
+    numbers, codes = floats(column)
     place = np.searchsorted(edges, numbers, side="right") - 1
     place[numbers == edges[-1]] = len(edges) - 2  # the last bin is closed on both sides
     inside = (numbers >= edges[0]) & (numbers <= edges[-1])
@@ -171,7 +166,7 @@ def _codes_of_text(values: tuple[str, ...], column: Any) -> Codes:
     if len(listed) > len(values):
         codes[codes == len(values)] = MISSING
     if column.null_count:
-        codes[_is_null(column)] = MISSING
+        codes[is_null(column)] = MISSING
     return codes
 
 
@@ -192,7 +187,7 @@ def _codes_of_plain_numbers(attribute: Attribute, column: Any) -> Codes:
 def _spelled(attribute: Attribute, kind: Any) -> Any:
     # Beyond 2^62 nothing matches, here as in the numbers' own path.
     labels = cast("Sequence[int]", attribute.declared_labels)
-    return pa.array([str(label) if abs(label) < _LIMIT else None for label in labels], type=kind)
+    return pa.array([str(label) if abs(label) < LIMIT else None for label in labels], type=kind)
 
 
 def _codes_of_spellings(values: tuple[Label, ...], column: Any) -> Codes:
@@ -213,74 +208,6 @@ def _codes_of_spellings(values: tuple[Label, ...], column: Any) -> Codes:
     return codes
 
 
-def _whole(column: Any) -> tuple[NDArray[np.int64], Codes]:
-    if _is_text(column.type) or pa.types.is_decimal(column.type):
-        return _whole_of_text(column)
-    if pa.types.is_floating(column.type) or pa.types.is_date(column.type):
-        numbers, codes = _floats(column)
-        whole = (np.abs(numbers) < _LIMIT) & (np.floor(numbers) == numbers)
-        codes[(codes == 0) & ~whole] = UNKNOWN
-        return np.where(codes == 0, numbers, 0).astype(np.int64), codes
-    codes = np.where(_is_null(column), MISSING, 0).astype(np.int32)
-    if pa.types.is_boolean(column.type):
-        column = column.cast(pa.uint8())
-    array = column.fill_null(0).to_numpy(zero_copy_only=False)
-    if array.dtype == np.uint64:
-        codes[array >= _LIMIT] = UNKNOWN
-    elif array.dtype == np.int64:
-        codes[(array >= _LIMIT) | (array <= -_LIMIT)] = UNKNOWN
-    return np.where(codes == 0, array, 0).astype(np.int64), codes
-
-
-def _whole_of_text(column: Any) -> tuple[NDArray[np.int64], Codes]:
-    text, codes = _trimmed(column)
-    parts = pc.extract_regex(text, pattern=_WHOLE)
-    matched = ~_is_null(parts)
-    digits = pc.if_else(pa.array(matched), pc.struct_field(parts, "digits"), pa.scalar(None, pa.string()))
-    # Nineteen digits always fit 64 bits without a sign.
-    size = digits.cast(pa.uint64()).fill_null(0).to_numpy(zero_copy_only=False)
-    negative = pc.equal(pc.struct_field(parts, "sign"), "-").fill_null(False).to_numpy(zero_copy_only=False)
-    small = size < _LIMIT
-    numbers = np.where(small, size, 0).astype(np.int64) * np.where(negative, -1, 1)
-    codes[matched & ~small] = UNKNOWN
-    rest = (codes == 0) & ~matched
-    if rest.any():  # fractions and exponents
-        floats, states = _floats_of_text(text)
-        whole = (states == 0) & (np.abs(floats) <= 2**53) & (np.floor(floats) == floats)
-        numbers[rest & whole] = floats[rest & whole].astype(np.int64)
-        codes[rest & ~whole] = UNKNOWN
-    return numbers, codes
-
-
-def _floats(column: Any) -> tuple[NDArray[np.float64], Codes]:
-    if _is_text(column.type) or pa.types.is_decimal(column.type):
-        return _floats_of_text(column)
-    codes = np.where(_is_null(column), MISSING, 0).astype(np.int32)
-    if pa.types.is_date(column.type):  # a date is no number: every one is outside the domain
-        return np.zeros(len(column)), np.where(codes == 0, UNKNOWN, codes).astype(np.int32)
-    if pa.types.is_boolean(column.type):
-        column = column.cast(pa.uint8())
-    array = column.fill_null(0).to_numpy(zero_copy_only=False).astype(np.float64)
-    codes[np.isnan(array)] = MISSING
-    return array, codes
-
-
-def _floats_of_text(column: Any) -> tuple[NDArray[np.float64], Codes]:
-    text, codes = _trimmed(column)
-    matched = pc.match_substring_regex(text, pattern=_NUMBER).fill_null(False)
-    codes[(codes == 0) & ~matched.to_numpy(zero_copy_only=False)] = UNKNOWN
-    numbers = pc.if_else(matched, text, pa.scalar(None, pa.string())).cast(pa.float64())
-    return np.array(numbers.fill_null(0.0).to_numpy(zero_copy_only=False)), codes
-
-
-def _trimmed(column: Any) -> tuple[Any, Codes]:
-    """Text in lower case without the space around it, truth values as digits, and where it is absent."""
-    text = pc.utf8_lower(pc.utf8_trim_whitespace(column.cast(pa.string())))
-    text = pc.if_else(pc.equal(text, "true"), "1", pc.if_else(pc.equal(text, "false"), "0", text))
-    absent = pc.is_in(text, value_set=pa.array(["", "nan", None], type=pa.string()))
-    return text, np.where(absent.to_numpy(zero_copy_only=False), MISSING, 0).astype(np.int32)
-
-
 def _through_dictionary(column: Any, codes_of: Callable[[Any], Codes]) -> Codes:
     codes = np.append(codes_of(column.dictionary), np.int32(MISSING))
     places = column.indices.cast(pa.int64()).fill_null(len(codes) - 1)
@@ -297,17 +224,9 @@ def _one_array(column: Any) -> Any:
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], type=column.type)
 
 
-def _is_null(column: Any) -> NDArray[np.bool_]:
-    return cast("NDArray[np.bool_]", column.is_null().to_numpy(zero_copy_only=False))
-
-
-def _is_text(kind: Any) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
-
-
 def _check_type(kind: Any, name: str) -> None:
     known = (
-        _is_text(kind)
+        is_text(kind)
         or pa.types.is_integer(kind)
         or pa.types.is_floating(kind)
         or pa.types.is_decimal(kind)

@@ -1,0 +1,98 @@
+"""Numbers from whatever holds them: text, decimals, floats, integers, truth values."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+Codes = NDArray[np.int32]
+
+UNKNOWN = -1
+MISSING = -2
+LIMIT = 2**62
+_WHOLE = r"^(?P<sign>[+-]?)0*(?P<digits>[0-9]{1,19})(?:\.0*)?$"
+_NUMBER = r"^[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf(?:inity)?)$"
+
+
+def whole(column: Any) -> tuple[NDArray[np.int64], Codes]:
+    """Whole numbers of a column, and for each value 0, UNKNOWN (no whole number below 2^62) or MISSING."""
+    if is_text(column.type) or pa.types.is_decimal(column.type):
+        return _whole_of_text(column)
+    if pa.types.is_floating(column.type) or pa.types.is_date(column.type):
+        numbers, codes = floats(column)
+        whole = (np.abs(numbers) < LIMIT) & (np.floor(numbers) == numbers)
+        codes[(codes == 0) & ~whole] = UNKNOWN
+        return np.where(codes == 0, numbers, 0).astype(np.int64), codes
+    codes = np.where(is_null(column), MISSING, 0).astype(np.int32)
+    if pa.types.is_boolean(column.type):
+        column = column.cast(pa.uint8())
+    array = column.fill_null(0).to_numpy(zero_copy_only=False)
+    if array.dtype == np.uint64:
+        codes[array >= LIMIT] = UNKNOWN
+    elif array.dtype == np.int64:
+        codes[(array >= LIMIT) | (array <= -LIMIT)] = UNKNOWN
+    return np.where(codes == 0, array, 0).astype(np.int64), codes
+
+
+def _whole_of_text(column: Any) -> tuple[NDArray[np.int64], Codes]:
+    text, codes = _trimmed(column)
+    parts = pc.extract_regex(text, pattern=_WHOLE)
+    matched = ~is_null(parts)
+    digits = pc.if_else(pa.array(matched), pc.struct_field(parts, "digits"), pa.scalar(None, pa.string()))
+    # Nineteen digits always fit 64 bits without a sign.
+    size = digits.cast(pa.uint64()).fill_null(0).to_numpy(zero_copy_only=False)
+    negative = pc.equal(pc.struct_field(parts, "sign"), "-").fill_null(False).to_numpy(zero_copy_only=False)
+    small = size < LIMIT
+    numbers = np.where(small, size, 0).astype(np.int64) * np.where(negative, -1, 1)
+    codes[matched & ~small] = UNKNOWN
+    rest = (codes == 0) & ~matched
+    if rest.any():  # fractions and exponents
+        floats, states = _floats_of_text(text)
+        whole = (states == 0) & (np.abs(floats) <= 2**53) & (np.floor(floats) == floats)
+        numbers[rest & whole] = floats[rest & whole].astype(np.int64)
+        codes[rest & ~whole] = UNKNOWN
+    return numbers, codes
+
+
+def floats(column: Any) -> tuple[NDArray[np.float64], Codes]:
+    """Numbers of a column, and for each value 0, UNKNOWN (no number) or MISSING."""
+    if is_text(column.type) or pa.types.is_decimal(column.type):
+        return _floats_of_text(column)
+    codes = np.where(is_null(column), MISSING, 0).astype(np.int32)
+    if pa.types.is_date(column.type):  # a date is no number: every one is outside the domain
+        return np.zeros(len(column)), np.where(codes == 0, UNKNOWN, codes).astype(np.int32)
+    if pa.types.is_boolean(column.type):
+        column = column.cast(pa.uint8())
+    array = column.fill_null(0).to_numpy(zero_copy_only=False).astype(np.float64)
+    codes[np.isnan(array)] = MISSING
+    return array, codes
+
+
+def _floats_of_text(column: Any) -> tuple[NDArray[np.float64], Codes]:
+    text, codes = _trimmed(column)
+    matched = pc.match_substring_regex(text, pattern=_NUMBER).fill_null(False)
+    codes[(codes == 0) & ~matched.to_numpy(zero_copy_only=False)] = UNKNOWN
+    numbers = pc.if_else(matched, text, pa.scalar(None, pa.string())).cast(pa.float64())
+    return np.array(numbers.fill_null(0.0).to_numpy(zero_copy_only=False)), codes
+
+
+def _trimmed(column: Any) -> tuple[Any, Codes]:
+    """Text in lower case without the space around it, truth values as digits, and where it is absent."""
+    text = pc.utf8_lower(pc.utf8_trim_whitespace(column.cast(pa.string())))
+    text = pc.if_else(pc.equal(text, "true"), "1", pc.if_else(pc.equal(text, "false"), "0", text))
+    absent = pc.is_in(text, value_set=pa.array(["", "nan", None], type=pa.string()))
+    return text, np.where(absent.to_numpy(zero_copy_only=False), MISSING, 0).astype(np.int32)
+
+
+def is_null(column: Any) -> NDArray[np.bool_]:
+    """Which values are absent."""
+    return cast("NDArray[np.bool_]", column.is_null().to_numpy(zero_copy_only=False))
+
+
+def is_text(kind: Any) -> bool:
+    """Whether an Arrow type is text."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
