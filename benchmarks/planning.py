@@ -13,7 +13,18 @@ import numpy as np
 from benchmarks.show import print_rows
 
 SIZES = (10, 20, 50, 100, 200)
-COLUMNS = ["d", "marginals", "total (s)", "max (s)", "gap", "rounds", "CVXPY max (s)", "ratio", "peak MB"]
+COLUMNS = [
+    "d",
+    "marginals",
+    "total (s)",
+    "max (s)",
+    "gap",
+    "rounds",
+    "CVXPY max (s)",
+    "ratio",
+    "CVXPY above ours",
+    "peak MB",
+]
 
 
 def ours(d: int) -> dict[str, Any]:
@@ -83,11 +94,11 @@ def rows(limit: float = 60.0) -> list[list[str]]:
     for d in SIZES:
         mine = _apart("ours", d)
         cvx = "–"
-        ratio = "–"
+        ratio = excess = "–"
         if last < limit:
             last, value = _apart("cvxpy_seconds", d)
             cvx, ratio = f"{last:.2f}", f"{last / mine['max']:.0f}×"
-            assert abs(value / mine["value"] - 1) < 1e-2, (value, mine["value"])
+            excess = f"{value / mine['value'] - 1:+.1e}"
         found.append(
             [
                 str(d),
@@ -98,6 +109,7 @@ def rows(limit: float = 60.0) -> list[list[str]]:
                 f"{mine['rounds']}",
                 cvx,
                 ratio,
+                excess,
                 f"{mine['peak']:.0f}",
             ]
         )

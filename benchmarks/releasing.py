@@ -60,24 +60,28 @@ def run(d: int) -> dict[str, Any]:
 
     with tempfile.TemporaryDirectory() as folder:
         ledger = rs.Ledger(f"{folder}/synth.ledger", rs.ZCDP(rho=0.5))
-        release = rs.measure(plan, data, ledger=ledger, progress=progress)
+        release = rs.measure(
+            plan, data, ledger=ledger, progress=progress, notice=lambda _: progress("counted", 0, None)
+        )
     source = release.measurements
-    start = time.perf_counter()
-    cells = tables = 0
-    for _, part, estimates in release.all_estimates():
-        cells += estimates.size
-        tables += part.stop - part.start
-    reconstructed = time.perf_counter() - start
     target = np.zeros_like(source)  # touched, so that page faults are not on the clock
-    start = time.perf_counter()
-    target[:] = source
-    copied = time.perf_counter() - start
+    reconstructed = copied = np.inf
+    for _ in range(3):  # the best of three, for both
+        cells = tables = 0
+        start = time.perf_counter()
+        for _, part, estimates in release.all_estimates():
+            cells += estimates.size
+            tables += part.stop - part.start
+        reconstructed = min(reconstructed, time.perf_counter() - start)
+        start = time.perf_counter()
+        target[:] = source
+        copied = min(copied, time.perf_counter() - start)
     return {
         "tables": tables,
         "cells": cells,
         "plan": planned - clock["start"],
-        "count": clock["counting"] - planned,
-        "noise": clock["adding noise"] - clock["counting"],
+        "count": clock["counted"] - planned,
+        "noise": clock["adding noise"] - clock["counted"],
         "reconstruct": reconstructed,
         "copy": copied,
         "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3,

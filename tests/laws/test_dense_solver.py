@@ -180,6 +180,18 @@ def test_stress_set(name, tolerance, solver):
 
 
 @pytest.mark.parametrize("solver", [least_privacy, least_total])
+def test_low_rank_with_rows_over_ten_decades(solver):
+    """A random example that once left the row space: two directions, hardly any weight on most cells."""
+    W = np.array(
+        [[-1.0, 0, 0, -1, 1, 4], [-1, -1, 0, -1, 1, 3], [0, 1, 0, 0, 0, 1], [-1, 0, 0, -1, 1, 4], [0, 1, 0, 0, 0, 1]]
+    )
+    W = W * np.array([7.4877e-06, 4.90698e-03, 5.56389e04, 3.68066, 4.20851e-03])[:, None]
+    targets = np.array([0.13698804, 1.01023761, 0.56045258, 2.03168631, 5.34446024])
+    for tolerance in (1e-3, 1e-6, 1e-8):
+        assert_valid(W, targets, solver(W, targets, tolerance), tolerance, solver is least_total)
+
+
+@pytest.mark.parametrize("solver", [least_privacy, least_total])
 def test_methods_agree(solver):
     W = random_ranges(24, 2)
     c = np.random.default_rng(0).uniform(1, 10, len(W))

@@ -10,12 +10,13 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.linalg.lattice import Lattice
+from residua.linalg.lattice import Lattice, row_keys
 
 T = TypeVar("T", bound=np.generic)
 
@@ -101,11 +102,12 @@ def layout_of(lattice: Lattice, sizes: NDArray[np.int64], chosen: NDArray[np.boo
 def _by_shape(shapes: NDArray[np.int64]) -> Iterator[tuple[tuple[int, ...], NDArray[np.int64]]]:
     if not len(shapes):
         return
-    distinct, inverse = np.unique(shapes, axis=0, return_inverse=True)
-    order = np.argsort(inverse.ravel(), kind="stable")
-    bounds = np.searchsorted(inverse.ravel()[order], np.arange(len(distinct) + 1))
-    for row, a, b in zip(distinct, bounds[:-1], bounds[1:], strict=True):
-        yield tuple(int(n) for n in row), order[a:b]
+    values, ranks = np.unique(shapes, return_inverse=True)
+    keys = row_keys(ranks.reshape(shapes.shape).astype(np.int32), len(values) or 1)
+    order = np.argsort(keys, kind="stable")
+    starts = np.flatnonzero(np.diff(keys[order], prepend=keys[order[0]] - 1))
+    for a, b in pairwise([*starts.tolist(), len(order)]):
+        yield tuple(int(n) for n in shapes[order[a]]), order[a:b]
 
 
 def batches(count: int, each: int, budget: int) -> Sequence[slice]:

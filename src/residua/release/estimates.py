@@ -40,6 +40,8 @@ class Estimator:
     @cached_property
     def layout(self) -> Layout:
         """All sets of the family, measured or not."""
+        if len(self.blocks.measured) == len(self.blocks.lattice):
+            return self.blocks.layout
         return layout_of(self.blocks.lattice, self.blocks.sizes)
 
     @cached_property

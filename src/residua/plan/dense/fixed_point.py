@@ -73,8 +73,9 @@ def fit(problem: Problem, tolerance: float, limit: int, patience: int | None = N
     """
     queries = problem.queries
     m, d = queries.shape
-    responder, found, exponent = Responder(queries, problem.rank), Found(), _Exponent(1.9)
+    responder, found, exponent = Responder(queries, problem.rank, exact=False), Found(), _Exponent(1.9)
     p, y = np.full(m, 1.0 / m), np.full(d, 1.0 / d)
+    best = (p, y)
     floor = 1e-3 * tolerance / (m + d)  # weight that can only cost the bound a thousandth of the tolerance
     history: list[float] = []
     for found.iterations in range(1, limit + 1):
@@ -82,8 +83,7 @@ def fit(problem: Problem, tolerance: float, limit: int, patience: int | None = N
         x, v = response.costs, response.variances(queries)
         primal = float(x.max() * v.max())
         if primal < found.primal:
-            found.primal = primal
-            found.strategy, found.recovery = response.strategy, response.recovery
+            found.primal, best = primal, (p, y)
         dual = response.value**2 / (float(p.sum()) * float(y.sum()))
         found.bound(dual, p, y)
         history.append(found.gap)
@@ -92,6 +92,8 @@ def fit(problem: Problem, tolerance: float, limit: int, patience: int | None = N
         a = exponent.update(found.gap, dual)
         y = _grow(y, x, a, floor)
         p = _grow(p, v, a, floor)
+    response = Responder(queries, problem.rank).respond(*best)
+    found.strategy, found.recovery = response.strategy, response.recovery
     return found
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from scipy import linalg
 from residua.plan.dense.queries import MatrixQueries, Queries, squares, triangle
 
 Floats = NDArray[np.float64]
+_SMALL_ROW = 1e-10  # square of a row of U below which it is computed by itself
 _SQUARABLE = 1e-11  # below this ratio of eigenvalues of the Gram matrix, its square roots are rounding error
 
 
@@ -71,13 +73,15 @@ class Responder:
     Args:
         queries: the workload, (m, d).
         rank: its rank, to which every decomposition is cut.
+        exact: False saves that detour where r is not far below d; U may then leave the row space by rounding error,
+            which is harmless on the way but not in an answer.
     """
 
-    def __init__(self, queries: Queries, rank: int) -> None:
+    def __init__(self, queries: Queries, rank: int, exact: bool = True) -> None:
         self.rank = rank
         self.squared = True  # whether the Gram matrix still has digits enough; once lost, lost for good
         self.inner, self.rows = queries, None
-        if isinstance(queries, MatrixQueries) and queries.factors is not None:
+        if isinstance(queries, MatrixQueries) and queries.factors and (exact or rank < 0.7 * queries.shape[1]):
             self.inner, self.rows = MatrixQueries(queries.factors[0]), queries.factors[1]
 
     def respond(self, query_weights: Floats, cell_weights: Floats) -> Response:
@@ -87,22 +91,33 @@ class Responder:
 
     def decompose(self, y: Floats, gram: Floats | None, root: Callable[[], Floats]) -> Response:
         """From `gram` while it has digits enough, else from its root."""
-        if self.rows is None:
-            Q, turn = None, np.sqrt(y)
-        else:
-            Q, R = linalg.qr((self.rows * np.sqrt(y)).T, mode="economic", overwrite_a=True, check_finite=False)
-            turn = R.T
+        QR, turn = None, np.sqrt(y)
+        if self.rows is not None:
+            QR = linalg.qr((self.rows * turn).T, mode="economic", overwrite_a=True, check_finite=False)
+            turn = QR[1].T
         if self.squared and gram is not None:
-            inner = gram * turn * turn[:, None] if Q is None else turn.T @ gram @ turn
+            inner = gram * turn * turn[:, None] if QR is None else turn.T @ gram @ turn
             energies, V = linalg.eigh(inner, overwrite_a=True, check_finite=False, driver="evd")
             energies, V = energies[-self.rank :], V[:, -self.rank :]
             self.squared = bool(energies[0] >= _SQUARABLE * energies[-1])
             if self.squared:
-                return Response(y, V if Q is None else Q @ V, np.sqrt(energies))
-        A = root() * turn if Q is None else root() @ turn
+                return Response(y, self._lifted(y, QR, V), np.sqrt(energies))
+        A = root() * turn if QR is None else root() @ turn
         _, s, Vt = linalg.svd(A, full_matrices=False, overwrite_a=True, check_finite=False)
         V = np.ascontiguousarray(Vt[: self.rank].T)
-        return Response(y, V if Q is None else Q @ V, np.maximum(s[: self.rank], s[0] * 1e-15))
+        return Response(y, self._lifted(y, QR, V), np.maximum(s[: self.rank], s[0] * 1e-15))
+
+    def _lifted(self, y: Floats, QR: Any, V: Floats) -> Floats:
+        """U = Q V; rows too small to be right in Q are computed as `diag(√y) Bᵀ R⁻¹ V`, where they keep their digits."""
+        if QR is None or self.rows is None:
+            return V
+        Q, R = QR
+        U = np.asarray(Q @ V, dtype=np.float64)
+        small = np.flatnonzero((U**2).sum(axis=1) < _SMALL_ROW)
+        if len(small):
+            turned = linalg.solve_triangular(R, V, check_finite=False)
+            U[small] = np.sqrt(y[small, None]) * (self.rows[:, small].T @ turned)
+        return U
 
 
 class FixedResponder:

@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 _FINE = 1e-4  # below this tolerance Newton steps win
 _LARGE = 6000  # most weights whose Newton system is still written out
 _TALL = 1000  # the same when there are far more queries than cells
-_ROUNDS, _PATIENCE, _STEPS = 300, 20, 100
+_ROUNDS, _PATIENCE, _STEPS = 150, 20, 100
 _FINEST = 1e-9
 _ROUNDING = 1e-12
 _MARGIN = 0.999  # solvers aim a little lower, for the check may differ in the last digits
@@ -144,7 +144,7 @@ def _run_fit(problem: Problem, tolerance: float, method: str) -> Found:
             return found
         return _better(found, _run_fit(problem, tolerance, "interior point"), tolerance)
     if method == "fixed point":
-        return fixed_point.fit(problem, tolerance, 100 * _ROUNDS)
+        return fixed_point.fit(problem, tolerance, 200 * _ROUNDS)
     if method not in ("auto", "interior point", "matrix-free interior point"):
         raise PlanError(f"there is no method {method!r}; give 'auto', 'fixed point' or 'interior point'.")
     tall = m > 8 * d and m + d > _TALL
@@ -157,7 +157,7 @@ def _run_total(problem: Problem, tolerance: float, method: str) -> Found:
         return interior.total(problem, tolerance, _STEPS)
     if method not in ("auto", "fixed point"):
         raise PlanError(f"there is no method {method!r}; give 'auto', 'fixed point' or 'interior point'.")
-    rounds = _ROUNDS if method == "auto" else 100 * _ROUNDS
+    rounds = _ROUNDS if method == "auto" else 200 * _ROUNDS
     found = fixed_point.total(problem, tolerance, rounds, _PATIENCE if method == "auto" else None)
     if found.gap <= tolerance or method == "fixed point":
         return found
