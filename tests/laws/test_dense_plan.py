@@ -297,3 +297,25 @@ def test_marginals_planned_densely_are_the_residual_plan():
     residual = rs.plan(marginal, rs.GDP(mu=1.0))
     dense = rs.plan(explicit_of_marginals(marginal), rs.GDP(mu=1.0), tolerance=1e-6)
     assert np.allclose(dense.variances(marginal), residual.variances(marginal), rtol=1e-3)
+
+
+def test_ranges_are_recognised_and_planned_the_same():
+    from residua.plan.dense.intervals import as_intervals
+    from residua.plan.dense.solve import least_privacy, least_total
+
+    n = 12
+    matrix = np.array([[float(a <= i <= b) for i in range(n)] for a in range(n) for b in range(a, n)] * 2)
+    matrix[5] *= 3.0
+    ranges = as_intervals(matrix)
+    p = np.random.default_rng(3).random(len(matrix))
+    G = ranges.gram(np.ones(len(matrix)))
+    assert np.allclose(ranges.gram(p), matrix.T @ (p[:, None] * matrix))
+    assert np.allclose(ranges.diagonal(G), np.einsum("ij,jk,ik->i", matrix, G, matrix))
+    assert np.allclose(ranges.block(3, 9), matrix[3:9])
+    assert as_intervals(np.array([[1.0, 0.0, 1.0]])) is None
+    assert as_intervals(np.array([[1.0, 2.0]])) is None
+    domain = rs.Domain({"x": rs.Integers(0, n - 1)})
+    workload = rs.explicit(domain, matrix)
+    assert rs.plan(workload, targets=2.0).pcost == pytest.approx(least_privacy(matrix, 2.0, 1e-5).achieved, rel=2e-3)
+    total = rs.plan(workload, rs.GDP(mu=1.0)).variances(workload).sum()
+    assert total == pytest.approx(least_total(matrix, 1.0, 1e-5).achieved, rel=2e-3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from residua.workload import Explicit
 Floats = NDArray[np.float64]
 DENSE_TOLERANCE = 1e-3
 _MOST_ENTRIES = 2**28
+_TALL = 8  # times as many queries as cells
 _SLACK = 1.0 - 2.0**-40
 
 
@@ -42,12 +44,14 @@ def plan_explicit(
     if isinstance(objective, TotalVariance):
         if refined:
             raise PlanError("refined orders the privacy of plans that meet targets; use it with targets.")
-        solution = least_total(workload.matrix, workload.weights, tolerance)
+        solution = _solved(least_total, workload, workload.weights, tolerance)
         at_cost_one = solution.achieved
     elif isinstance(objective, MaxVariance):
         targets = explicit_targets(workload, objective)
-        solve = refine if refined else least_privacy
-        solution = solve(workload.matrix, targets, tolerance)
+        if refined:
+            solution = refine(workload.matrix, targets, tolerance)
+        else:
+            solution = _solved(least_privacy, workload, targets, tolerance)
         at_cost_one = solution.achieved  # the largest ratio to its target, at privacy cost 1
     else:
         raise PlanError(
@@ -61,6 +65,22 @@ def plan_explicit(
         made = _meeting(made, objective, loss)
         made = made.replaced(guarantee=guarantee_like(ZCDP(1.0), made.unit_pcost))
     return made
+
+
+def _solved(solve: Any, workload: Explicit, values: Floats, tolerance: float) -> Any:
+    """Solves a workload, as ranges where it is tall and made of them: then it is never multiplied out."""
+    from residua.plan.dense.intervals import as_intervals
+    from residua.plan.dense.problem import prepare
+
+    rows, cells = workload.matrix.shape
+    if rows > _TALL * cells:
+        problem = prepare(workload.matrix, np.ones(rows))
+        merged = _merged(workload, problem.columns)[problem.rows]
+        ranges = as_intervals(merged) if problem.rank == merged.shape[1] else None
+        if ranges is not None:
+            solution = solve(ranges, values[problem.rows], tolerance)
+            return replace(solution, columns=problem.columns)
+    return solve(workload.matrix, values, tolerance)
 
 
 def independent_explicit(workload: Explicit, guarantee: Guarantee, unit: Unit) -> DensePlan:

@@ -20,7 +20,8 @@ from residua.plan.dense.problem import to_matrix
 from residua.plan.dense.queries import MatrixQueries, Queries, ScaledQueries, row_blocks, triangle
 
 Floats = NDArray[np.float64]
-_UNSUPPORTED = 1e-7  # share of a query's norm outside the row space of the strategy that is still rounding
+_UNSUPPORTED = 1e-7  # share of a query's norm outside the row space of the strategy that is still rounding, or
+_BIAS = 1e-9  # share of its largest coefficient: where cells differ in cost by many decades, only this is visible
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,10 +95,11 @@ def strategy_variances(queries: Queries, strategy: Floats) -> Floats:
     for start, stop in row_blocks(queries):
         rows = queries.block(start, stop)
         inside = rows[:, asked] / norms[asked]
-        size = np.linalg.norm(inside, axis=1)
         coordinates = inside @ Q
-        outside = np.linalg.norm(inside - coordinates @ Q.T, axis=1)
-        if rows[:, ~asked].any() or (outside > _UNSUPPORTED * size).any():
+        outside = inside - coordinates @ Q.T
+        costly = np.linalg.norm(outside, axis=1) > _UNSUPPORTED * np.linalg.norm(inside, axis=1)
+        visible = np.abs(outside * norms[asked]).max(axis=1) > _BIAS * np.abs(rows).max(axis=1)
+        if rows[:, ~asked].any() or (costly & visible).any():
             raise PlanError("a query is not in the row space of the strategy and cannot be answered without bias.")
         answers = linalg.solve_triangular(R, coordinates.T, check_finite=False)
         variances[start:stop] = (answers**2).sum(axis=0)

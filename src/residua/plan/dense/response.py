@@ -108,7 +108,7 @@ class Responder:
         return Response(y, self._lifted(y, QR, V), np.maximum(s[: self.rank], s[0] * 1e-15))
 
     def _lifted(self, y: Floats, QR: Any, V: Floats) -> Floats:
-        """U = Q V; rows too small to be right in Q are computed as `diag(√y) Bᵀ R⁻¹ V`, where they keep their digits."""
+        """U = Q V; rows too small to be right in Q are computed as `diag(√y) Bᵀ R⁻¹ V`, which keeps their digits."""
         if QR is None or self.rows is None:
             return V
         Q, R = QR
