@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from residua.errors import PlanError
-from residua.plan.dense_plan import DensePlan
+from residua.plan.dense_plan import DensePlan, first_cells
 from residua.plan.integer_strategy import direct_integers
 from residua.privacy import Guarantee, ReplaceOne, Unit
 from residua.workload import Explicit
@@ -39,11 +39,8 @@ def plan_biased(workload: Explicit, guarantee: Guarantee, bias: float, unit: Uni
     if not found.strategy.any():
         raise PlanError(f"bias={bias!r} is so large that nothing needs to be measured; lower it.")
     columns = prepare(workload.matrix, np.ones(workload.queries)).columns
-    asked = np.flatnonzero(columns >= 0)
-    first = np.zeros(columns.max() + 1, dtype=np.int64)
-    first[columns[asked][::-1]] = asked[::-1]
     pcost = float(guarantee.pcost_allowed()) * _SLACK / float(unit.scaled(1))
-    strategy, scale, step = direct_integers(found.strategy[:, first], pcost)
+    strategy, scale, step = direct_integers(found.strategy[:, first_cells(columns)], pcost)
     answered = (found.recovery * step) @ strategy  # what the integers answer exactly: F + E, rounding included
     nearby = np.where(columns >= 0, answered[:, np.maximum(columns, 0)], 0.0)
     error = nearby - workload.matrix.toarray()

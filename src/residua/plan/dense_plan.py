@@ -270,8 +270,7 @@ class DensePlan(Plan):
             return
         wide = workload.over(self.attributes)
         asked = self.columns >= 0
-        first = np.zeros(self.strategy.shape[1], dtype=np.int64)
-        first[self.columns[asked][::-1]] = np.flatnonzero(asked)[::-1]
+        first = first_cells(self.columns)
         Vt = self.factors[2]
         step = max(1, _BATCH // max(wide.shape[1], 1))
         for start in range(0, workload.queries, step):
@@ -283,3 +282,11 @@ class DensePlan(Plan):
             outside = np.linalg.norm(merged - inside @ Vt, axis=1)
             size = np.linalg.norm(merged, axis=1)
             yield rows, inside, (outside <= RANK_TOLERANCE * size) & (np.abs(apart).max(axis=1, initial=0.0) == 0)
+
+
+def first_cells(columns: Integers) -> Integers:
+    """For each column, the first of the cells it stands for, (columns,)."""
+    asked = np.flatnonzero(columns >= 0)
+    first = np.zeros(int(columns.max(initial=-1)) + 1, dtype=np.int64)
+    first[columns[asked][::-1]] = asked[::-1]
+    return first

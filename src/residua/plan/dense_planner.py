@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from residua.errors import PlanError
 from residua.plan.algebra import guarantee_like
-from residua.plan.dense_plan import DensePlan
+from residua.plan.dense_plan import DensePlan, first_cells
 from residua.plan.integer_strategy import integer_strategy
 from residua.plan.objectives import MaxVariance, Objective, TotalVariance, described
 from residua.privacy import ZCDP, Guarantee, ReplaceOne, Unit
@@ -157,10 +157,7 @@ def _dense(
 
 def _merged(workload: Explicit, columns: NDArray[np.int64]) -> Floats:
     """The workload on the distinct cells, (queries, distinct)."""
-    asked = np.flatnonzero(columns >= 0)
-    first = np.zeros(columns.max() + 1, dtype=np.int64)
-    first[columns[asked][::-1]] = asked[::-1]
-    return np.asarray(workload.matrix.tocsc()[:, first].toarray())
+    return np.asarray(workload.matrix.tocsc()[:, first_cells(columns)].toarray())
 
 
 def _unit_ratio(unit: Unit, solution: Any) -> float:

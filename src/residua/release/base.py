@@ -13,7 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from residua.domain import Domain, Label
 from residua.errors import PlanError
-from residua.plan.base import Plan
+from residua.plan.blocks import ResidualBlocks
+from residua.plan.dense_blocks import DenseBlocks
+from residua.plan.dense_plan import DensePlan
+from residua.plan.residual import ResidualPlan
 from residua.release.intervals import width
 from residua.release.table import Answers, Table
 from residua.workload import Explicit, Marginals
@@ -38,14 +41,21 @@ class Release(ABC):
     Guarantee: estimates are unbiased, with exactly the variances and covariances that `release.plan` states.
     """
 
-    planned: Plan
+    planned: ResidualPlan | DensePlan
+    blocks: ResidualBlocks | DenseBlocks
     measurements: NDArray[np.int64]
     receipt: Mapping[str, Any]
 
+    def __post_init__(self) -> None:
+        if self.measurements.dtype != np.int64 or self.measurements.shape != (self.blocks.cells,):
+            raise PlanError("the measurements do not fit the plan; they belong to another one.")
+        if self.measurements.flags.writeable:
+            self.measurements.setflags(write=False)
+
     @property
-    @abstractmethod
     def domain(self) -> Domain:
         """What the table may hold."""
+        return self.planned.domain
 
     @property
     @abstractmethod
@@ -127,9 +137,12 @@ class Release(ABC):
             coefficients = np.multiply.outer(coefficients, _mask(self.domain, name, wanted))
         return self.combination({tuple(where): coefficients}, confidence=confidence)
 
-    @abstractmethod
     def save(self, path: str | Path) -> None:
         """Writes the release as a folder, whole or not at all; the folder must not exist."""
+        from residua.release.folder import reserve
+
+        with reserve(Path(path), self.planned, self.blocks) as place:
+            place.commit(self)
 
     @staticmethod
     def load(path: str | Path) -> Release:

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from residua.domain import Domain
-from residua.errors import PlanError
 from residua.plan.dense_blocks import DenseBlocks
 from residua.plan.dense_plan import DensePlan
 from residua.release.base import Release
@@ -36,17 +33,6 @@ class DenseRelease(Release):
     blocks: DenseBlocks
     measurements: NDArray[np.int64]
     receipt: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if self.measurements.dtype != np.int64 or self.measurements.shape != (self.blocks.cells,):
-            raise PlanError("the measurements do not fit the plan; they belong to another one.")
-        if self.measurements.flags.writeable:
-            self.measurements.setflags(write=False)
-
-    @property
-    def domain(self) -> Domain:
-        """What the table may hold."""
-        return self.planned.domain
 
     @property
     def plan(self) -> DensePlan:
@@ -84,13 +70,6 @@ class DenseRelease(Release):
         positions = self.domain.positions(names)
         shape = [int(self.domain.sizes[i]) for i in sorted(positions)]
         return np.array(found.reshape(shape).transpose(np.argsort(np.argsort(positions))), order="C")
-
-    def save(self, path: str | Path) -> None:
-        """Writes the release as a folder, whole or not at all; the folder must not exist."""
-        from residua.release.folder import reserve
-
-        with reserve(Path(path), self.planned, self.blocks) as place:
-            place.commit(self)
 
     def __repr__(self) -> str:
         return f"Release({self.asked_cells:,.0f} queries, {self.planned.guarantee!r}, {self.planned.unit})"

@@ -6,14 +6,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from residua.domain import Domain
-from residua.errors import PlanError
 from residua.linalg.layout import Group
 from residua.plan.blocks import ResidualBlocks
 from residua.plan.residual import ResidualPlan
@@ -39,17 +36,6 @@ class ResidualRelease(Release):
     blocks: ResidualBlocks
     measurements: NDArray[np.int64]
     receipt: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if self.measurements.dtype != np.int64 or self.measurements.shape != (self.blocks.cells,):
-            raise PlanError("the measurements do not fit the plan; they belong to another one.")
-        if self.measurements.flags.writeable:
-            self.measurements.setflags(write=False)
-
-    @property
-    def domain(self) -> Domain:
-        """What the table may hold."""
-        return self.planned.domain
 
     @cached_property
     def plan(self) -> ResidualPlan:
@@ -95,13 +81,6 @@ class ResidualRelease(Release):
     def all_estimates(self) -> Iterator[tuple[Group, slice, Floats]]:
         """Every marginal of the closure in batches of equal shape, streamed; see `Estimator.all_marginals`."""
         return self._estimator.all_marginals()
-
-    def save(self, path: str | Path) -> None:
-        """Writes the release as a folder, whole or not at all; the folder must not exist."""
-        from residua.release.folder import reserve
-
-        with reserve(Path(path), self.planned, self.blocks) as place:
-            place.commit(self)
 
     def __repr__(self) -> str:
         return f"Release({len(self.sets):,} tables, {self.planned.guarantee!r}, {self.planned.unit})"
