@@ -130,7 +130,7 @@ def test_no_domain(folder: Path) -> None:
 
 
 RELEASES: dict[str, tuple[str, str, tuple[str, ...]]] = {
-    "huge budget": ("rho = 0.5", "rho = 1e300", ("beyond what can be computed", "no privacy")),
+    "huge budget": ("rho = 0.5", "rho = 1e25", ("noise is far below one count", "no privacy")),
     "no source": ('[source]\npath = "people.csv"', "", ("[source] needs path", "database and query")),
     "path and query": ('"people.csv"', '"people.csv"\nquery = "t"', ("[source] needs path",)),
     "missing file": ("people.csv", "persons.csv", ("there is no file", "persons.csv", "check the path")),
