@@ -42,7 +42,7 @@ def scores(plan, x, added):
             block = int(np.flatnonzero(blocks.measured == number)[0])
             copies = np.repeat(table[None], RELEASES, axis=0)
             grids, scales = np.full(RELEASES, blocks.grids[block]), np.full(RELEASES, blocks.scales[block])
-            door.add_noise_to(copies, grids, scales, None)
+            door.add_noise_to(copies, grids, scales)
             centre(moved[None])
             direction = moved.ravel() * float(blocks.grids[block]) / blocks.scales[block] ** 2
             score += copies.reshape(RELEASES, -1) @ direction

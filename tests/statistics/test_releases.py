@@ -49,7 +49,7 @@ def _estimates(blocks, tables):
                 block = int(np.flatnonzero(blocks.measured == number)[0])
                 copies = np.repeat(table[None], RELEASES, axis=0)
                 grids = np.full(RELEASES, blocks.grids[block])
-                add_noise_to(copies, grids, np.full(RELEASES, blocks.scales[block]), None)
+                add_noise_to(copies, grids, np.full(RELEASES, blocks.scales[block]))
                 facets = [starts[tuple(np.delete(members, j))] for j in range(size)]
                 facets = np.stack(facets, axis=1) if size else np.empty((RELEASES, 0), dtype=np.int64)
                 out = np.empty(copies.shape)

@@ -25,7 +25,7 @@ from residua.source import Source, source_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from residua.source.counting import Counted
+    from residua.source.counting import Tallies
 
 read = read_spec
 
@@ -54,7 +54,7 @@ def run_release(spec: Spec, folder: Path) -> Release:
             ledger = open_ledger(spec, plan, cost)
             with progress_bar() as show:
                 release = measure(
-                    plan, data, ledger=ledger, purpose=f"release {folder.name}", progress=show, notice=_notice
+                    plan, data, ledger=ledger, purpose=f"released as {folder.name}", progress=show, notice=_notice
                 )
             _commit(place, release)
     except KeyboardInterrupt:
@@ -117,8 +117,12 @@ def _under(folder: Path, path: str) -> str:
     return str(Path(glob.escape(str(folder)), path))  # the pattern is in the path only, not in the folder's name
 
 
-def _notice(counted: Counted) -> None:
-    """For the curator's terminal only: these are true counts and stay out of the release."""
+def _notice(counted: Tallies) -> None:
+    """For the curator's terminal only: these are true counts and stay out of the release and out of logs."""
+    if not err.is_terminal:
+        if any(counted.dropped.values()) or any(counted.other.values()):
+            err.print("some records were left out or counted as other; run in a terminal to see how many")
+        return
     for what, tally in (("left out for", counted.dropped), ("counted as other in", counted.other)):
         for name, records in tally.items():
             if records:

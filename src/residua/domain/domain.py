@@ -98,6 +98,11 @@ class Domain:
         return sizes
 
     @cached_property
+    def drops(self) -> bool:
+        """Whether some value leaves a record out of every table: then changing a record may remove it."""
+        return any("drop" in (a.unknown, a.missing) for a in self.attributes.values())
+
+    @cached_property
     def _positions(self) -> dict[str, int]:
         return {name: i for i, name in enumerate(self.names)}
 

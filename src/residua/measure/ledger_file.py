@@ -35,7 +35,7 @@ def create_file(path: Path, line: bytes) -> bool:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".ledger.")
         try:
             _write(handle, line + b"\n", 0)
-            os.fchmod(handle, 0o644)
+            os.fchmod(handle, 0o600)  # it holds a digest of the data: for the curator only
             os.fsync(handle)
         finally:
             os.close(handle)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -11,22 +12,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.domain import Domain
-from residua.errors import LedgerError, PlanError, SourceError
+from residua.errors import LedgerError, PlanError, ResiduaError, SourceError
 from residua.linalg.lattice import closure
 from residua.linalg.layout import Layout, layout_of
 from residua.measure.ledger import Entry, Ledger
 from residua.measure.noisy import dense_measurements, residual_measurements
-from residua.noise import Entropy
 from residua.plan.base import Plan
 from residua.plan.blocks import ResidualBlocks, compile_blocks
-from residua.plan.dense_blocks import DenseBlocks, compile_dense, dense_cost
+from residua.plan.dense_blocks import DenseBlocks, compile_dense, dense_cost, most_dense_records
 from residua.plan.dense_plan import DensePlan
 from residua.plan.residual import ResidualPlan
-from residua.plan.verify import verified_cost
+from residua.plan.verify import most_records, verified_cost
 from residua.privacy.exact import round_up
 from residua.release import DenseRelease, Release, ResidualRelease
 from residua.source import Source, source_of
-from residua.source.counting import Counted, count
+from residua.source.counting import Tallies, count
 
 Integers = NDArray[np.int64]
 Progress = Callable[[str, int, int | None], None]
@@ -40,8 +40,7 @@ def measure(
     ledger: Ledger | str | Path | Callable[[], Ledger],
     purpose: str = "release",
     progress: Progress | None = None,
-    notice: Callable[[Counted], None] | None = None,
-    _entropy: Entropy | None = None,
+    notice: Callable[[Tallies], None] | None = None,
 ) -> Release:
     """Measures a plan on data, once.
 
@@ -86,17 +85,11 @@ def measure(
     account = None if callable(ledger) else _account(ledger, plan)
     blocks, cost = priced(plan)
     data = source_of(source)
-    fingerprint = _checked(data, plan.domain, progress)
+    fingerprint = _checked(data, plan.domain, _most_records(blocks), progress)
     account = account or _account(ledger, plan)
     entry = account.debit(cost, purpose=purpose, dataset=fingerprint)
-    try:
-        measurements = _measured(blocks, _counter(data, plan.domain, fingerprint, progress, notice), progress, _entropy)
-    except SourceError as problem:
-        raise SourceError(f"{problem} The debit stands: debit {entry.sequence} of the ledger; plan again.") from None
-    except MemoryError:
-        raise PlanError(
-            f"there is not enough memory to measure this plan; debit {entry.sequence} stands: ask for smaller tables."
-        ) from None
+    counter = _counter(data, plan.domain, fingerprint, progress, notice)
+    measurements = _measured_or_told(blocks, counter, progress, entry)
     receipt = _receipt(entry, cost)
     if isinstance(plan, DensePlan) and isinstance(blocks, DenseBlocks):
         return DenseRelease(plan, blocks, measurements, receipt)
@@ -118,13 +111,36 @@ def priced(plan: ResidualPlan | DensePlan) -> tuple[Blocks, Fraction]:
     return blocks, verified_cost(blocks, plan.guarantee, plan.unit)
 
 
-def _measured(
-    blocks: Blocks, counter: Callable[[Layout], Integers], progress: Progress | None, entropy: Entropy | None
+def _measured_or_told(
+    blocks: Blocks, counter: Callable[[Layout], Integers], progress: Progress | None, entry: Entry
 ) -> Integers:
+    """Measures; what goes wrong after the debit says that the debit stands, and keeps no true count alive."""
+    stands = f"Debit {entry.sequence} of the ledger stands"
+    failure: ResiduaError
+    try:
+        return _measured(blocks, counter, progress)
+    except SourceError as problem:
+        traceback.clear_frames(problem.__traceback__)
+        failure = SourceError(f"{problem} {stands}; plan again.")
+    except MemoryError as problem:
+        traceback.clear_frames(problem.__traceback__)
+        failure = PlanError(f"there is not enough memory to measure this plan; {stands}: ask for smaller tables.")
+    except BaseException as problem:
+        traceback.clear_frames(problem.__traceback__)  # an error report that shows local variables must not show counts
+        problem.add_note(f"{stands}: this went wrong while measuring.")
+        raise
+    raise failure  # outside the handlers, so that it carries no context
+
+
+def _measured(blocks: Blocks, counter: Callable[[Layout], Integers], progress: Progress | None) -> Integers:
     step = _step("adding noise", progress)
     if isinstance(blocks, DenseBlocks):
-        return dense_measurements(blocks, counter, step, entropy)
-    return residual_measurements(blocks, counter, step, entropy)
+        return dense_measurements(blocks, counter, step)
+    return residual_measurements(blocks, counter, step)
+
+
+def _most_records(blocks: Blocks) -> int:
+    return most_dense_records(blocks) if isinstance(blocks, DenseBlocks) else most_records(blocks)
 
 
 def _counter(
@@ -132,7 +148,7 @@ def _counter(
     domain: Domain,
     fingerprint: str,
     progress: Progress | None,
-    notice: Callable[[Counted], None] | None,
+    notice: Callable[[Tallies], None] | None,
 ) -> Callable[[Layout], Integers]:
     """Counts tables from the data, refusing data that is not what was checked."""
 
@@ -145,7 +161,7 @@ def _counter(
         if not same:
             raise SourceError("the data changed after it was checked.")
         if notice:
-            notice(counted)
+            notice(counted.tallies)
         return counted.tables
 
     return counter
@@ -153,17 +169,20 @@ def _counter(
 
 def _account(ledger: Ledger | str | Path | Callable[[], Ledger], plan: Plan) -> Ledger:
     account = ledger if isinstance(ledger, Ledger) else ledger() if callable(ledger) else Ledger(ledger)
+    if not isinstance(account, Ledger):
+        raise LedgerError(f"ledger gave {account!r}, which is not a ledger; make one with rs.Ledger.")
     if account.unit != plan.unit:
         raise LedgerError(f"the ledger protects {account.unit}, the plan {plan.unit}; plan with unit={account.unit!r}.")
     return account
 
 
-def _checked(data: Source, domain: Domain, progress: Progress | None) -> str:
+def _checked(data: Source, domain: Domain, most: int, progress: Progress | None) -> str:
     """Reads the data once to see that it fits the domain, before anything is spent; returns its fingerprint."""
     fingerprint = data.fingerprint()
-    nothing = closure([], len(domain))
-    no_tables = layout_of(nothing, domain.sizes, np.zeros(len(nothing), dtype=bool))
-    count(data, domain, no_tables, _step("checking", progress))
+    total = layout_of(closure([], len(domain)), domain.sizes)  # one table of one cell: how many records there are
+    counted = count(data, domain, total, _step("checking", progress))
+    if int(counted.tables[0]) > most:
+        raise SourceError("there are more records than 64-bit measurements can hold; split the data.")
     return fingerprint
 
 

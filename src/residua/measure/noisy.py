@@ -9,11 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.errors import SourceError
+from residua.errors import SourceError, VerificationError
 from residua.linalg.layout import Group, Layout, batches
 from residua.linalg.tables import centre
 from residua.measure.margins import margins, maximal_layout
-from residua.noise import Entropy, rounded_normal
+from residua.noise import rounded_normal
 from residua.plan.blocks import ResidualBlocks
 from residua.plan.dense_blocks import DenseBlocks, most_dense_records
 from residua.plan.verify import most_records
@@ -24,9 +24,7 @@ Step = Callable[[int, int | None], None]
 _BATCH_CELLS = 1_000_000
 
 
-def residual_measurements(
-    blocks: ResidualBlocks, count: Count, progress: Step | None, entropy: Entropy | None
-) -> Integers:
+def residual_measurements(blocks: ResidualBlocks, count: Count, progress: Step | None) -> Integers:
     """`t · Ĉ_S m_S + round(s z)` for every measured set, in the order of the blocks' layout, (cells,)."""
     layout = maximal_layout(blocks.lattice, blocks.sizes, blocks.measured)
     counts = count(layout)
@@ -34,22 +32,22 @@ def residual_measurements(
     _require_room(int(counts[first.start : first.start + first.cells].sum()), most_records(blocks))
     tables = margins(layout, counts, blocks.layout)
     del counts
-    add_noise(blocks, tables, progress, entropy)
+    add_noise(blocks, tables, progress)
     return tables
 
 
-def dense_measurements(blocks: DenseBlocks, count: Count, progress: Step | None, entropy: Entropy | None) -> Integers:
+def dense_measurements(blocks: DenseBlocks, count: Count, progress: Step | None) -> Integers:
     """`B x + round(s z)`, (rows,)."""
     x = blocks.merged(count(blocks.counted))
     _require_room(int(x.sum()), most_dense_records(blocks))
     measurements = blocks.strategy @ x
-    measurements += rounded_normal(blocks.scale, measurements.shape, _entropy=entropy)
+    measurements += rounded_normal(blocks.scale, measurements.shape)
     if progress:
         progress(len(measurements), len(measurements))
     return np.asarray(measurements)
 
 
-def add_noise(blocks: ResidualBlocks, tables: Integers, progress: Step | None, entropy: Entropy | None = None) -> None:
+def add_noise(blocks: ResidualBlocks, tables: Integers, progress: Step | None) -> None:
     """`m ← t · Ĉ m + round(s z)` for every measured table, in place, in batches."""
     grids = np.zeros(len(blocks.lattice), dtype=np.int64)
     scales = np.zeros(len(blocks.lattice))
@@ -57,7 +55,7 @@ def add_noise(blocks: ResidualBlocks, tables: Integers, progress: Step | None, e
 
     def noised(group: Group, part: slice) -> int:
         numbers = group.numbers[part]
-        add_noise_to(group.view(tables)[part], grids[numbers], scales[numbers], entropy)
+        add_noise_to(group.view(tables)[part], grids[numbers], scales[numbers])
         return group.cells * len(numbers)
 
     parts = [
@@ -65,19 +63,23 @@ def add_noise(blocks: ResidualBlocks, tables: Integers, progress: Step | None, e
     ]
     done = 0
     # Drawing noise leaves the interpreter free most of the time, so threads help; each draw has its own entropy.
-    with ThreadPoolExecutor(max_workers=os.cpu_count() if len(parts) > 1 and entropy is None else 1) as pool:
+    with ThreadPoolExecutor(max_workers=os.cpu_count() if len(parts) > 1 else 1) as pool:
         for cells in pool.map(noised, *zip(*parts, strict=True)):
             done += cells
             if progress:
                 progress(done, len(tables))
 
 
-def add_noise_to(tables: Integers, grids: Integers, scales: NDArray[np.float64], entropy: Entropy | None) -> None:
+def add_noise_to(tables: Integers, grids: Integers, scales: NDArray[np.float64]) -> None:
     """The same for tables of one shape, (tables, n_1, …, n_k), each with its grid factor and noise scale."""
     centre(tables)
-    cells = tables.reshape(len(tables), -1)  # a view: the tables adjoin
+    cells = tables.reshape(len(tables), -1)
+    if not np.shares_memory(cells, tables):  # noise added to a copy would be no noise
+        raise VerificationError(
+            "the tables do not adjoin in memory; this is a defect of residua, nothing was released."
+        )
     cells *= grids[:, None]
-    cells += rounded_normal(scales, cells.shape, _entropy=entropy)
+    cells += rounded_normal(scales, cells.shape)
 
 
 def _require_room(records: int, most: int) -> None:

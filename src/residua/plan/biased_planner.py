@@ -53,7 +53,7 @@ def plan_biased(workload: Explicit, guarantee: Guarantee, bias: float, unit: Uni
         guarantee=guarantee,
         unit=unit,
         workload=Explicit(workload.domain, workload.attributes, csr_array(nearby), workload.labels, workload.weights),
-        objective=f"TotalVariance with bias {bias:g}",
+        objective=f"TotalVariance with bias {bias:g} (at most {np.abs(error).max():.3g} for one query)",
         gap=found.gap,
         bias=float(np.linalg.norm(error, axis=0).max() / math.sqrt(workload.queries)),
     )

@@ -37,6 +37,7 @@ class ResidualBlocks:
         measured: numbers of the sets that are measured, (blocks,), increasing.
         grids: the integer factor t of each, (blocks,).
         scales: the noise scale s of each, (blocks,); a float is an exact rational.
+        drops: whether changing a record may remove it from every table (a policy `drop`).
     """
 
     lattice: Lattice
@@ -44,6 +45,7 @@ class ResidualBlocks:
     measured: NDArray[np.int64]
     grids: NDArray[np.int64]
     scales: Floats
+    drops: bool = False
 
     def __post_init__(self) -> None:
         for array in (self.measured, self.grids, self.scales):
@@ -95,4 +97,4 @@ def compile_blocks(plan: ResidualPlan) -> ResidualBlocks:
         raise VerificationError(
             f"the noise on {names!r} is too large to sample exactly; raise the budget or leave the marginal out."
         )
-    return ResidualBlocks(plan.lattice, plan.domain.sizes, measured, grids.astype(np.int64), scales)
+    return ResidualBlocks(plan.lattice, plan.domain.sizes, measured, grids.astype(np.int64), scales, plan.domain.drops)

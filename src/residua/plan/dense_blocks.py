@@ -31,6 +31,7 @@ class DenseBlocks:
         columns: the column of each of their cells, −1 for none, (cells,).
         strategy: B, whole numbers, (rows, columns).
         scale: s; a float is an exact rational.
+        drops: whether changing a record may remove it from every table (a policy `drop`).
     """
 
     sizes: Integers
@@ -38,6 +39,7 @@ class DenseBlocks:
     columns: Integers
     strategy: Integers
     scale: float
+    drops: bool = False
 
     @property
     def cells(self) -> int:
@@ -60,7 +62,7 @@ class DenseBlocks:
 
 def compile_dense(plan: DensePlan) -> DenseBlocks:
     """The integer measurements of a dense plan: its own strategy."""
-    return DenseBlocks(plan.domain.sizes, plan.attributes, plan.columns, plan.strategy, plan.scale)
+    return DenseBlocks(plan.domain.sizes, plan.attributes, plan.columns, plan.strategy, plan.scale, plan.domain.drops)
 
 
 def dense_cost(blocks: DenseBlocks, guarantee: Guarantee | None, unit: Unit) -> Fraction:
@@ -71,12 +73,7 @@ def dense_cost(blocks: DenseBlocks, guarantee: Guarantee | None, unit: Unit) -> 
     Raises:
         VerificationError: dearer than promised, not integer, noise outside the samplers' range, or overflow.
     """
-    _check_form(blocks)
-    numerator, denominator = blocks.scale.as_integer_ratio()
-    square = Fraction(denominator * denominator, numerator * numerator)
-    norms = _column_norms(blocks.strategy)
-    replaced = _replacement(blocks, norms) * square if isinstance(unit, ReplaceOne) else None
-    cost = _rounded_up(unit.scaled(max(norms) * square, replaced))
+    cost = block_cost(blocks, unit)
     if guarantee is None or cost > guarantee.pcost_allowed():
         raise VerificationError(
             f"what would be measured costs {float(cost):.6g}, more than {guarantee!r} allows; the plan was altered, "
@@ -85,9 +82,19 @@ def dense_cost(blocks: DenseBlocks, guarantee: Guarantee | None, unit: Unit) -> 
     return cost
 
 
+def block_cost(blocks: DenseBlocks, unit: Unit) -> Fraction:
+    """The same price, whatever was promised."""
+    _check_form(blocks)
+    numerator, denominator = blocks.scale.as_integer_ratio()
+    square = Fraction(denominator * denominator, numerator * numerator)
+    norms = _column_norms(blocks.strategy)
+    replaced = _replacement(blocks, norms) * square if isinstance(unit, ReplaceOne) else None
+    return _rounded_up(unit.scaled(max(norms) * square, replaced))
+
+
 def most_dense_records(blocks: DenseBlocks) -> int:
     """How many records may be counted before a measurement could leave 64 bits."""
-    return (_WORD - 2**50) // max(int(np.abs(blocks.strategy).max()), 1)
+    return (_WORD - 2**50) // max(int(blocks.strategy.max()), -int(blocks.strategy.min()), 1)
 
 
 def _check_form(blocks: DenseBlocks) -> None:
@@ -108,6 +115,11 @@ def _check_form(blocks: DenseBlocks) -> None:
         raise VerificationError("a strategy's entries are so large that measurements could overflow; plan again.")
 
 
+def replacement_norm(blocks: DenseBlocks) -> Fraction:
+    """`max_ij ‖B_i − B_j‖²` in whole numbers, never less than the truth: what the noise scale must be set by."""
+    return _replacement(blocks, _column_norms(blocks.strategy))
+
+
 def _column_norms(B: Integers) -> list[int]:
     """`Σ_k B_kj²` exactly: entries are split into halves whose products stay in 64 bits."""
     high, low = B >> 20, B & (2**20 - 1)  # B = high·2^20 + low, |high| < 2^14 for entries below 2^34
@@ -125,7 +137,8 @@ def _replacement(blocks: DenseBlocks, norms: list[int]) -> Fraction:
     largest = float((diagonal[:, None] + diagonal[None, :] - 2 * gram).max())
     # Each entry of the product of k terms is off by at most k·2^-52·‖B_i‖‖B_j‖; four of them enter.
     slack = 4 * (len(B) + 4) * 2.0**-52 * float(max(norms))
-    unasked = max(norms) if (blocks.columns < 0).any() else 0
+    # A record changed to a cell nobody asks about, or to a value that is left out, is a record removed.
+    unasked = max(norms) if (blocks.columns < 0).any() or blocks.drops else 0
     return max(Fraction(largest) + Fraction(slack), Fraction(unasked))
 
 

@@ -43,8 +43,8 @@ class DensePlan(Plan):
         workload: the queries that were asked.
         objective: what the plan was optimised for, in words.
         gap: proven bound on how far from optimal the plan is, relative; infinite when nothing is proven.
-        bias: the most an answer to the workload may be off by systematically, a record (root mean square over the
-            queries); 0 unless an approximate plan was asked for.
+        bias: what answers may be off by systematically, a record, as a root mean square over the queries; 0 unless an
+            approximate plan was asked for.
     """
 
     domain: Domain
@@ -103,7 +103,8 @@ class DensePlan(Plan):
         gram = self.gamma
         diagonal = np.diag(gram)
         pairs = diagonal[:, None] + diagonal[None, :] - 2 * gram
-        unasked = float(diagonal.max()) if (self.columns < 0).any() else 0.0
+        # A record changed to a cell nobody asks about, or to a value that is left out, is a record removed.
+        unasked = float(diagonal.max()) if (self.columns < 0).any() or self.domain.drops else 0.0
         return max(float(pairs.max()), unasked)
 
     @cached_property

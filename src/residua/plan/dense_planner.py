@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from residua.errors import PlanError
 from residua.plan.algebra import guarantee_like
+from residua.plan.dense_blocks import block_cost, compile_dense, replacement_norm
 from residua.plan.dense_plan import DensePlan, first_cells
 from residua.plan.integer_strategy import integer_strategy
 from residua.plan.objectives import MaxVariance, Objective, TotalVariance, described
@@ -57,13 +58,15 @@ def plan_explicit(
         raise PlanError(
             f"{type(objective).__name__} is for marginals; explicit queries take TotalVariance or MaxVariance."
         )
-    per_record = _unit_ratio(unit, solution)
+    per_record = _unit_ratio(unit, solution, workload.domain.drops)
     allowed = None if guarantee is None else float(guarantee.pcost_allowed()) * _SLACK
     pcost = at_cost_one / loss if allowed is None else allowed / per_record
     made = _dense(workload, solution, pcost, unit, objective, guarantee)
-    if guarantee is None:
+    if guarantee is not None:
+        made = _within(made, guarantee)
+    else:
         made = _meeting(made, objective, loss)
-        made = made.replaced(guarantee=guarantee_like(ZCDP(1.0), made.unit_pcost))
+        made = made.replaced(guarantee=guarantee_like(ZCDP(1.0), float(block_cost(compile_dense(made), unit))))
     return made
 
 
@@ -96,7 +99,7 @@ def dense_of_strategy(
     workload: Explicit, strategy: Floats, columns: Any, guarantee: Guarantee, unit: Unit, name: str
 ) -> DensePlan:
     """A plan that measures a given strategy, (rows, distinct cells), at a budget: a baseline; nothing is proven."""
-    pcost = float(guarantee.pcost_allowed()) * _SLACK / _replace_ratio(unit, strategy, columns)
+    pcost = float(guarantee.pcost_allowed()) * _SLACK / _replace_ratio(unit, strategy, columns, workload.domain.drops)
     matrix, scale = integer_strategy(strategy, _merged(workload, columns), pcost)
     return DensePlan(workload.domain, workload.attributes, columns, matrix, scale, guarantee, unit, workload, name)
 
@@ -160,21 +163,29 @@ def _merged(workload: Explicit, columns: NDArray[np.int64]) -> Floats:
     return np.asarray(workload.matrix.tocsc()[:, first_cells(columns)].toarray())
 
 
-def _unit_ratio(unit: Unit, solution: Any) -> float:
+def _unit_ratio(unit: Unit, solution: Any, drops: bool) -> float:
     """What a plan of privacy cost 1 costs the unit of protection."""
-    return _replace_ratio(unit, solution.strategy, solution.columns)
+    return _replace_ratio(unit, solution.strategy, solution.columns, drops)
 
 
-def _replace_ratio(unit: Unit, strategy: Floats, columns: NDArray[np.int64]) -> float:
+def _replace_ratio(unit: Unit, strategy: Floats, columns: NDArray[np.int64], drops: bool) -> float:
     if not isinstance(unit, ReplaceOne):
         return float(unit.scaled(1))
     gram = strategy.T @ strategy
     diagonal = np.diag(gram)
     worst = float((diagonal[:, None] + diagonal[None, :] - 2 * gram).max())
-    worst = max(worst, float(diagonal.max())) if (columns < 0).any() else worst
+    worst = max(worst, float(diagonal.max())) if (columns < 0).any() or drops else worst
     if worst <= 0:
         raise PlanError("replacing a record changes none of these answers; they can be published without noise.")
-    return worst / float(diagonal.max()) * (1.0 + 1e-9)  # the strategy is yet to be rounded
+    return worst / float(diagonal.max())
+
+
+def _within(plan: DensePlan, guarantee: Guarantee) -> DensePlan:
+    """The plan with the noise scale its rounded integers need under a budget for replacements."""
+    if not isinstance(plan.unit, ReplaceOne):
+        return plan
+    norm = replacement_norm(compile_dense(plan))
+    return plan.replaced(scale=math.sqrt(norm / guarantee.pcost_allowed()) * (1.0 + 2.0**-48))
 
 
 def _meeting(plan: DensePlan, objective: Objective, loss: float) -> DensePlan:

@@ -92,7 +92,9 @@ class ResidualPlan(Plan):
     @cached_property
     def replacement(self) -> tuple[float, bool]:
         """The cost of replacing one record by another, and whether it is exact (else a safe bound)."""
-        return replacement_cost(self.lattice, self.domain.sizes, self.precisions)
+        cost, exact = replacement_cost(self.lattice, self.domain.sizes, self.precisions)
+        # A record changed to a value that is left out is a record removed.
+        return (max(cost, self.pcost) if self.domain.drops else cost), exact
 
     # ---- accuracy
 

@@ -120,6 +120,8 @@ def _unit_cost(unit: Unit, game: MarginalGame, solution: Solution) -> tuple[floa
         return float(unit.scaled(1)), solution.gap
     lattice, sizes = game.coefficients.lattice, game.coefficients.sizes
     cost, _ = replacement_cost(lattice, sizes, np.where(game.coefficients.cost > 0, 1.0 / solution.noise, 0.0))
+    if game.workload.domain.drops:  # changing a record may then remove it, which costs 1
+        cost = max(cost, 1.0)
     if cost <= 0:
         raise PlanError("replacing a record changes none of these tables; they can be published without noise.")
     least = replacement_value(lattice, sizes, game.coefficients.importance(game.spread(solution.weights)))

@@ -40,8 +40,11 @@ def verified_cost(blocks: ResidualBlocks, guarantee: Guarantee | None, unit: Uni
     members = [rows[number] for number in blocks.measured.tolist()]
     precisions = _precisions(blocks, members, sizes)
     point = sum(_shrunk(precision, row, sizes) for precision, row in zip(precisions, members, strict=True))
+    pcost = Fraction(point, _POINT)
     replaced = _replacement(precisions, members, sizes) if isinstance(unit, ReplaceOne) else None
-    cost = unit.scaled(Fraction(point, _POINT), replaced)
+    if replaced is not None and blocks.drops:  # a record changed to a value that is left out is a record removed
+        replaced = max(replaced, pcost)
+    cost = unit.scaled(pcost, replaced)
     if guarantee is None:
         raise VerificationError("the plan promises no guarantee; plan again.")
     if cost > guarantee.pcost_allowed():

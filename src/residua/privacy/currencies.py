@@ -29,7 +29,7 @@ class Currencies:
     Raises:
         PrivacyError: when pcost or a delta is anything else.
 
-    Reference: DESIGN.md §1; Balle and Wang (2018), Theorem 8.
+    Reference: Balle and Wang (2018), Theorem 8.
 
     Example:
         >>> print(describe(1))
@@ -67,9 +67,9 @@ class Currencies:
         return {"pcost": round_up(self.pcost), "rho": self.rho, "mu": self.mu, "approx_dp": curve}
 
     def __str__(self) -> str:
-        parts = [f"pcost {_printed(round_up(self.pcost))}, rho {_printed(self.rho)}, mu {_printed(self.mu)}"]
+        parts = [f"pcost {printed(round_up(self.pcost))}, rho {printed(self.rho)}, mu {printed(self.mu)}"]
         pairs = zip(self.deltas, self.epsilons, strict=True)
-        curve = [f"{_printed(epsilon)} at delta {delta:g}" for delta, epsilon in pairs]
+        curve = [f"{printed(epsilon)} at delta {delta:g}" for delta, epsilon in pairs]
         return ", ".join(parts + (["epsilon " + ", ".join(curve)] if curve else []))
 
 
@@ -87,6 +87,6 @@ def _exact(pcost: Pcost) -> Fraction:
     return nonnegative("pcost", pcost, "give the largest diagonal entry of a privacy cost matrix")
 
 
-def _printed(number: float) -> str:
+def printed(number: float) -> str:
     """Five digits, rounded up as the figure itself is: 4.88655 is not printed as 4.8865."""
     return f"{float(_PRINTED.create_decimal(Decimal(repr(number)))):.5g}"

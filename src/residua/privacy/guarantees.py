@@ -1,7 +1,7 @@
 """The four guarantees a budget or a claim can be stated in, one type each, and what each allows to be spent.
 
 The common measure is `pcost`, the largest diagonal entry of the privacy cost matrix of a linear Gaussian
-mechanism (DESIGN.md §1). `pcost_allowed` goes from a budget to it and rounds down; `of_pcost` goes from it to
+mechanism. `pcost_allowed` goes from a budget to it and rounds down; `of_pcost` goes from it to
 a claim and rounds up. So no claim is better than the truth, and what is spent never exceeds what was allowed.
 """
 
@@ -197,7 +197,7 @@ class PureDP:
         """Raises PrivacyError: Gaussian noise is unbounded in privacy loss, whatever its scale."""
         raise PrivacyError(
             f"{self!r} cannot be met by Gaussian noise at any scale; "
-            "ask for ZCDP, GDP or ApproxDP, or for a Laplace plan."
+            "add a delta, ApproxDP(epsilon=…, delta=1e-9), or ask for ZCDP or GDP."
         )
 
 

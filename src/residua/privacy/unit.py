@@ -38,7 +38,7 @@ class AddRemove:
     Raises:
         PrivacyError: when records is anything else.
 
-    Reference: DESIGN.md §1.
+    Reference: docs/privacy.md.
 
     Example:
         >>> AddRemove().scaled(1)
@@ -77,7 +77,7 @@ class ReplaceOne:
     Guarantee: never below the true cost, if neither `pcost` nor `replace_pcost` is. It covers one record per
     person: with several, replacing a person may also change how many records there are.
 
-    Reference: DESIGN.md §1.
+    Reference: docs/privacy.md.
 
     Example:
         >>> ReplaceOne().scaled(1)

@@ -38,7 +38,9 @@ class Estimate:
 class Release(ABC):
     """What was measured, once. Holds no true count; all answers are post-processing and agree with each other.
 
-    Guarantee: estimates are unbiased, with exactly the variances and covariances that `release.plan` states.
+    Guarantee: estimates are unbiased, with exactly the variances and covariances that `release.plan` states. Where a
+    plan was asked for with a bias, they are unbiased for the nearby queries `release.plan.workload`, and no intervals
+    are given.
     """
 
     planned: ResidualPlan | DensePlan
@@ -98,7 +100,7 @@ class Release(ABC):
             PlanError: the release cannot answer this marginal.
         """
         estimates = self.estimates(attributes)
-        reach = width(confidence, self._together(simultaneous, estimates.size))
+        reach = self._width(confidence, self._together(simultaneous, estimates.size))
         return Table(self.domain, tuple(attributes), estimates, self._stddev(attributes), reach)
 
     def answers(
@@ -114,14 +116,14 @@ class Release(ABC):
             PlanError: a query cannot be answered from what was measured.
         """
         estimates, variances = self._answered(workload)
-        reach = width(confidence, self._together(simultaneous, len(estimates)))
+        reach = self._width(confidence, self._together(simultaneous, len(estimates)))
         return Answers(tuple(workload.query_labels()), estimates, np.sqrt(variances), reach)
 
     def combination(self, combination: Mapping[Sequence[str], ArrayLike], *, confidence: float = 0.95) -> Estimate:
         """A linear combination of cells with its exact standard deviation: attribute set → coefficients."""
         value, variance = self._combined(combination)
         stddev = float(np.sqrt(variance))
-        reach = width(confidence) * stddev
+        reach = self._width(confidence) * stddev
         return Estimate(value, stddev, value - reach, value + reach)
 
     def count(
@@ -154,6 +156,11 @@ class Release(ABC):
         from residua.release.folder import load_release
 
         return load_release(Path(path))
+
+    def _width(self, confidence: float, together: float = 1.0) -> float:
+        """How far intervals reach; NaN for a biased plan, whose intervals would not hold the truth."""
+        reach = width(confidence, together)
+        return float("nan") if self.planned.bias else reach
 
     def _together(self, simultaneous: Simultaneous | None, cells: int) -> float:
         """How many intervals must hold at once."""

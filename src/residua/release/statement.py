@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from residua.privacy import describe
+from residua.privacy.currencies import printed
 
 if TYPE_CHECKING:
     from residua.release.base import Release
@@ -15,7 +16,13 @@ def privacy_statement(release: Release) -> str:
     """What was measured, whom the noise protects and how well, as Markdown."""
     plan = release.planned
     costs = describe(release.receipt.get("pcost", plan.unit_pcost))
-    bias = [f"Answers may be off systematically by up to {plan.bias:.6g} a record.", ""] if plan.bias else []
+    bias = []
+    if plan.bias:
+        bias = [
+            f"Answers are biased: on n records they may be off systematically by n times {plan.bias:.6g}, as a",
+            "root mean square over the queries (single queries by more). No intervals are given.",
+            "",
+        ]
     lines = [
         "# Privacy statement",
         "",
@@ -23,10 +30,10 @@ def privacy_statement(release: Release) -> str:
         "",
         "The same cost in every currency (each figure rounded up):",
         "",
-        f"- rho = {costs.rho:.6g} (zero-concentrated differential privacy)",
-        f"- mu = {costs.mu:.6g} (Gaussian differential privacy)",
+        f"- rho = {printed(costs.rho)} (zero-concentrated differential privacy)",
+        f"- mu = {printed(costs.mu)} (Gaussian differential privacy)",
         *(
-            f"- epsilon = {epsilon:.6g} at delta = {delta:g} (approximate differential privacy)"
+            f"- epsilon = {printed(epsilon)} at delta = {delta:g} (approximate differential privacy)"
             for epsilon, delta in zip(costs.epsilons, costs.deltas, strict=True)
         ),
         "",
@@ -38,7 +45,7 @@ def privacy_statement(release: Release) -> str:
         "measurements: they agree with each other, and publishing more of them costs nothing.",
         "",
         f"Planned for: {plan.objective}"
-        + (f", proven within {plan.gap:.2g} of the best possible." if math.isfinite(plan.gap) else "."),
+        + (f", stated to be within {plan.gap:.2g} of the best possible." if 0 < plan.gap < math.inf else "."),
         "",
         *bias,
         "Values outside the declared domain and missing values followed the policies in `codebook.toml`.",

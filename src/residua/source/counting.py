@@ -25,6 +25,22 @@ _CODE_BYTES = 1 << 26
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class Tallies:
+    """How many records followed a policy, for the curator's terminal only; what is printed of it holds no number.
+
+    Args:
+        dropped: for each attribute, the records that its policy `drop` left out.
+        other: for each attribute, the counted records that are in its cell of other values.
+    """
+
+    dropped: Mapping[str, int]
+    other: Mapping[str, int]
+
+    def __repr__(self) -> str:
+        return "Tallies(confidential)"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Counted:
     """True counts. They stay inside the measuring step; what is printed of this object holds none.
 
@@ -38,6 +54,11 @@ class Counted:
     tables: NDArray[np.int64]
     dropped: Mapping[str, int]
     other: Mapping[str, int]
+
+    @property
+    def tallies(self) -> Tallies:
+        """What the policies did, without the tables."""
+        return Tallies(self.dropped, self.other)
 
     def __repr__(self) -> str:
         return "Counted(confidential)"

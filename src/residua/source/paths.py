@@ -26,12 +26,12 @@ def expand(paths: Paths) -> tuple[Path, ...]:
         if not isinstance(path, str | Path):
             raise SourceError(f"paths holds {path!r}, which is no path; pass text or pathlib paths.")
         files += _expand_one(str(path))
-    seen: set[Path] = set()
+    seen: set[tuple[int, int]] = set()
     for file in files:
-        real = file.resolve()
-        if real in seen:
+        status = file.stat()  # the same file under another name, link or not
+        if (status.st_dev, status.st_ino) in seen:
             raise SourceError(f"paths name {str(file)!r} twice, which would count it twice; name it once.")
-        seen.add(real)
+        seen.add((status.st_dev, status.st_ino))
     return tuple(files)
 
 

@@ -4,7 +4,7 @@
 `v_j = max v`, so solutions are fixed points. In log-weights the joint Hessian of f has its spectrum in [0, 1], that of
 the cells alone in [0, ½]; hence the step is stable for a < 2 (both moving) and a < 4 (cells only).
 
-Reference: DESIGN.md §3; the plain step (a = 1) for the total is Denisov et al. 2022.
+Reference: the plain step (a = 1) for the total is Denisov et al. 2022.
 """
 
 from __future__ import annotations
