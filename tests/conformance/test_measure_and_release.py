@@ -394,3 +394,46 @@ def test_a_release_folder_can_be_moved(make, tmp_path):
     rs.Release.load(tmp_path / "elsewhere").table(["sex"])
     body = json.loads((tmp_path / "elsewhere" / "release.json").read_text())
     assert body["format"] == "residua release"
+
+
+def test_a_biased_release_gives_no_intervals(tmp_path):
+    domain = rs.Domain({"x": rs.Integers(0, 7)})
+    workload = rs.explicit(domain, np.tril(np.ones((8, 8))))
+    plan = rs.plan(workload, rs.ZCDP(0.005), bias=0.3)
+    data = pa.table({"x": np.arange(800) % 8})
+    release = rs.measure(plan, data, ledger=rs.Ledger(tmp_path / "l", rs.ZCDP(0.005)))
+    answers = release.answers(plan.workload)
+    assert np.isnan(answers.columns["lower"]).all()
+    release.save(tmp_path / "out")
+    statement = (tmp_path / "out" / "PRIVACY.md").read_text()
+    assert "root mean square over the queries" in statement
+
+
+def test_the_statement_never_claims_more_than_is_true(make, tmp_path):
+    make().save(tmp_path / "out")
+    statement = (tmp_path / "out" / "PRIVACY.md").read_text()
+    assert "epsilon = 4.8866 at delta = 1e-06" in statement  # 4.88655… rounded up
+
+
+def test_what_goes_wrong_after_the_debit_says_so_and_keeps_no_count(domain, records, tmp_path):
+    ledger = rs.Ledger(tmp_path / "l", rs.ZCDP(1.0))
+    plan = rs.plan(rs.marginals(domain, ways=[1]), rs.ZCDP(0.4))
+
+    def progress(step, done, total):
+        if step == "adding noise":
+            raise RuntimeError("the terminal is gone")
+
+    with pytest.raises(RuntimeError, match="gone") as caught:
+        rs.measure(plan, records, ledger=ledger, progress=progress)
+    assert "Debit 1 of the ledger stands" in caught.value.__notes__[0]
+    frame = caught.value.__traceback__
+    while frame is not None:
+        if frame.tb_frame.f_code.co_name in ("residual_measurements", "add_noise", "counter"):
+            assert not frame.tb_frame.f_locals
+        frame = frame.tb_next
+    with pytest.raises(LedgerError, match="not a ledger"):
+        rs.measure(plan, records, ledger=lambda: None)
+    huge = pa.table({"sex": ["F"], "age": [1], "region": ["n"], "one": ["only"], "n": [2**50]})
+    with pytest.raises(SourceError, match="more records"):
+        rs.measure(plan, rs.Source.frame(huge, weight="n"), ledger=rs.Ledger(tmp_path / "m", rs.ZCDP(1.0)))
+    assert rs.Ledger(tmp_path / "m").spent == 0

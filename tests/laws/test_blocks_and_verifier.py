@@ -140,3 +140,42 @@ def test_most_records_leaves_room_in_64_bits(plan):
     records = most_records(blocks)
     for matrix, s in dense_blocks(blocks, plan.domain):
         assert int(abs(matrix).max()) * records + 64 * s < 2**63
+
+
+@pytest.mark.parametrize("policy", [{"unknown": "drop"}, {"missing": "drop"}])
+def test_replacing_a_record_may_remove_it_where_a_policy_drops(policy):
+    """A record changed to a value that is left out is a record removed: the worst pair has an all-zero column."""
+    domain = rs.Domain({"a": rs.Categories(["x", "y"], **policy), "b": ["u", "v", "w"]})
+    workload = rs.marginals(domain, [()], weight=1e6) + rs.marginals(domain, ways=1)
+    plan = rs.plan(workload, rs.ZCDP(0.5), unit=rs.ReplaceOne())
+    blocks = compile_blocks(plan)
+    gamma = exact_gamma(blocks, domain)
+    gamma = np.block([[gamma, np.zeros((6, 1), dtype=object)], [np.zeros((1, 7), dtype=object)]])
+    worst = max(gamma[i, i] + gamma[j, j] - 2 * gamma[i, j] for i, j in product(range(7), range(7)))
+    cost = verified_cost(blocks, plan.guarantee, plan.unit)
+    assert worst <= cost <= 1
+    assert plan.unit_pcost == pytest.approx(float(worst))
+    kept = rs.Domain({"a": ["x", "y"], "b": ["u", "v", "w"]})
+    free = rs.plan(
+        rs.marginals(kept, [()], weight=1e6) + rs.marginals(kept, ways=1), rs.ZCDP(0.5), unit=rs.ReplaceOne()
+    )
+    assert free.pcost > 10 * plan.pcost  # without the policy the total never changes, and is nearly free
+
+
+@pytest.mark.parametrize("drops", [False, True])
+def test_dense_plans_for_replacements_pass_their_own_verifier(drops):
+    from residua.plan.dense_blocks import compile_dense, dense_cost
+
+    policy = {"unknown": "drop"} if drops else {}
+    domain = rs.Domain({"x": rs.Categories(list("abcd"), **policy)})
+    random = np.random.default_rng(5)
+    for _ in range(40):
+        workload = rs.explicit(domain, np.vstack([random.integers(-2, 3, (3, 4)), [[1, 1, 1, 1]]]))
+        for kwargs in ({"guarantee": rs.ZCDP(0.5)}, {"targets": [1e4, 1e4, 1e4, 1.0]}):
+            plan = rs.plan(workload, **kwargs, unit=rs.ReplaceOne())
+            cost = dense_cost(compile_dense(plan), plan.guarantee, plan.unit)
+            wide = plan.strategy[:, np.maximum(plan.columns, 0)] * (plan.columns >= 0)
+            columns = [*wide.T, *([np.zeros(len(wide), dtype=int)] if drops else [])]
+            square = Fraction(plan.scale) ** 2
+            worst = max(sum(int(v) ** 2 for v in a - b) / square for a, b in product(columns, columns))
+            assert worst <= cost <= plan.guarantee.pcost_allowed()

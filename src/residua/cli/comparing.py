@@ -22,7 +22,7 @@ def print_comparison(spec: Spec, *, as_json: bool) -> None:
         ("largest variance / target", "right"),
         ("root mean square error", "right"),
         ("rho to meet all targets", "right"),
-        ("", "right"),
+        ("× the least", "right"),
     )
     for one in found:
         times = f"{one.pcost_for_targets / best:,.2f}×"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from itertools import count
 from pathlib import Path
 
@@ -32,15 +33,15 @@ def run_demo(folder: Path | None) -> None:
         out.print()
         print_table(release.table(attributes))
     age = release.count({"age": range(18, 66), "sex": "Female"})
-    out.print(
-        f"\nWomen aged 18 to 65: {age.estimate:,.0f} ± {age.stddev:,.0f} (95 %: {age.lower:,.0f} to {age.upper:,.0f})"
-    )
+    interval = f"{age.lower:,.0f} to {age.upper:,.0f}"
+    out.print(f"\nWomen aged 18 to 65: {age.estimate:,.0f} (standard deviation {age.stddev:,.0f}; 95 %: {interval})")
+    command = "residua" if shutil.which("residua") else str(Path(sys.argv[0]))
     out.print("\nWhere to look next:")
     for line in (
-        f"residua table {target}/release age sex          any table of up to 2 attributes, with error bars",
-        f"residua table {target}/release race --csv       the same as CSV",
-        f"residua ledger {target}/adult.ledger            what was spent, and what is left",
-        f"residua plan {target}/adult.toml                what was known before any data was read",
+        f"{command} table {target}/release age sex          any table of up to 2 attributes, with error bars",
+        f"{command} table {target}/release race --csv       the same as CSV",
+        f"{command} ledger {target}/adult.ledger            what was spent, and what is left",
+        f"{command} plan {target}/adult.toml                what was known before any data was read",
         f"{target}/adult.toml                             the specification: change it and release again",
         f"{target}/release/PRIVACY.md                     the privacy statement",
     ):

@@ -37,7 +37,7 @@ ways = [1, 2]            # every column's own table, and all pairs
 # sets = [[{first}]]     # single tables; weight = 2.0 makes them matter twice as much
 # stddev = 10            # a target for each cell, instead of [privacy]: residua finds the least privacy needed
 
-# Each column in one of these ways:
+# Each column you want in one of these ways; delete the others:
 #   values = ["no", "yes"]                  the categories (text, or all whole numbers)
 #   low = 0, high = 120                     every whole number between (two lines)
 #   edges = [0, 18, 65, inf]                bins, closed on the left; labels = ["child", "adult", "old"]
@@ -63,7 +63,8 @@ def write_draft(data: Path, path: Path) -> None:
     head = _HEAD.format(
         spec=path.name, path=_quoted(shown), ledger=_quoted(f"{data.stem}.ledger"), first=_quoted(names[0])
     )
-    tables = "".join(f"\n[domain.{_quoted(name)}]\nvalues = []  # to be declared\n" for name in names)
+    todo = "values = []  # declare what it may hold, or delete these two lines"
+    tables = "".join(f"\n[domain.{_quoted(name)}]\n{todo}\n" for name in names)
     write_atomically(path, (head + tables).encode())
     out.print(f"Drafted {path} with {len(names)} columns.")
     out.print("Declare what each may hold, from public knowledge and never from the data, then run:")

@@ -62,7 +62,8 @@ def run_release(spec: Spec, folder: Path) -> Release:
         raise
     out.print(f"Wrote {folder}: {release.summary}")
     print_privacy(plan)
-    out.print(f"Ledger      {spec.ledger_path} debited; see: residua ledger {spec.ledger_path}")
+    made = "made and debited" if callable(ledger) else "debited"
+    out.print(f"Ledger      {spec.ledger_path} {made}; see: residua ledger {spec.ledger_path}")
     return release
 
 

@@ -47,7 +47,9 @@ def dense_of_body(body: dict[str, Any]) -> DensePlan:
         gap=math.inf if body["gap"] is None else float(body["gap"]),
         bias=float(body["bias"]),
     )
-    if plan.guarantee is not None and plan.unit_pcost > float(plan.guarantee.pcost_allowed()) * (1 + 1e-9):
+    if not (plan.gap >= 0 and plan.bias >= 0 and plan.scale > 0):
+        raise ValueError("its gap, bias or noise scale means nothing")
+    if plan.guarantee is None or plan.unit_pcost > float(plan.guarantee.pcost_allowed()) * (1 + 1e-9):
         raise ValueError("its guarantee is smaller than what it costs")
     return plan
 

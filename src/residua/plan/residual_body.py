@@ -65,6 +65,8 @@ def residual_of_body(body: dict[str, Any]) -> ResidualPlan:
         objective=body["objective"],
         gap=math.inf if body["gap"] is None else float(body["gap"]),
     )
+    if not made.gap >= 0:
+        raise ValueError("its gap means nothing")
     # An ulp or so may be lost between a cost, its guarantee, and the cost that one allows.
     allowed = 0.0 if made.guarantee is None else float(made.guarantee.pcost_allowed()) * (1 + 1e-9)
     if made.unit_pcost > allowed:

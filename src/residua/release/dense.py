@@ -65,9 +65,9 @@ class DenseRelease(Release):
         Raises:
             PlanError: the release cannot answer this marginal.
         """
-        names = tuple(attributes)
-        found, _ = self._answered(self.planned.asked(names))
-        positions = self.domain.positions(names)
+        positions = self.domain.positions(attributes)
+        self.planned.variance(tuple(attributes))  # says which table, if it cannot be answered
+        found, _ = self._answered(self.planned.asked(tuple(attributes)))
         shape = [int(self.domain.sizes[i]) for i in sorted(positions)]
         return np.array(found.reshape(shape).transpose(np.argsort(np.argsort(positions))), order="C")
 

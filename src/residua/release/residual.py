@@ -72,9 +72,8 @@ class ResidualRelease(Release):
         Raises:
             PlanError: the release cannot answer this marginal.
         """
-        names = tuple(attributes)
-        self.plan.variance(names)
-        positions = self.domain.positions(names)
+        positions = self.domain.positions(attributes)
+        self.plan.variance(tuple(attributes))
         order = np.argsort(np.argsort(positions))
         return np.array(self._estimator.marginal(tuple(sorted(positions))).transpose(order), order="C")
 

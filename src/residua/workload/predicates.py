@@ -86,9 +86,10 @@ def _mentioned(engine: Any, domain: Domain, text: str) -> tuple[int, ...]:
     found = set()
     for names in _references(parsed):
         if len(names) != 1 or names[0].lower() not in lower:
-            domain_names = ", ".join(domain.names[:8])
+            there = ", ".join(domain.names[:8])
             raise WorkloadError(
-                f"query {text!r} names the unknown attribute {'.'.join(names)!r}; there are {domain_names}."
+                f"query {text!r} names the unknown attribute {'.'.join(names)!r}; there are {there} "
+                "(a name that is not a plain word is written in double quotes)."
             )
         found.add(lower[names[0].lower()])
     return tuple(sorted(found))
@@ -133,13 +134,18 @@ def _evaluated(engine: Any, domain: Domain, attributes: tuple[int, ...], texts: 
                 raise WorkloadError(
                     f"query {text!r} is {kind.lower()}, not a condition or a number; compare it with something."
                 )
-            result = engine.execute(f'SELECT CAST(({text}\n) AS DOUBLE) AS value FROM cells ORDER BY "residua cell"')
-            values = result.fetchnumpy()["value"]
+            every = f'SELECT CAST(({text}\n) AS DOUBLE) AS value FROM cells ORDER BY "residua cell"'
+            values, again = (engine.execute(every).fetchnumpy()["value"] for _ in range(2))
         except duckdb.Error as problem:
-            raise WorkloadError(f"query {text!r}: {str(problem).splitlines()[0]}.") from None
+            words = str(problem).splitlines()[0].rstrip(".")
+            raise WorkloadError(f"query {text!r}: {words}. A bin is compared by its label, as text.") from None
         if len(values) != len(numbers):
             raise WorkloadError(f'query {text!r} sums over cells; write what counts in one cell, such as "age >= 18".')
         row[:] = np.ma.filled(values, 0.0)[:cells]
+        if not np.array_equal(row, np.ma.filled(again, 0.0)[:cells], equal_nan=True):
+            raise WorkloadError(f"query {text!r} is another number every time; leave out what is random.")
+        if not row.any():
+            raise WorkloadError(f"query {text!r} is zero on every cell; check the spelling of its labels.")
     if not np.isfinite(found).all():
         wrong = texts[int(np.flatnonzero(~np.isfinite(found).all(axis=1))[0])]
         raise WorkloadError(f"query {wrong!r} is not a finite number on some cells; correct it.")
