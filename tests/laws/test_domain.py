@@ -33,7 +33,9 @@ def attributes(draw):
     return rs.Anonymous(draw(st.integers(1, 1000)), **policy)
 
 
-names = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), min_size=1, max_size=6).filter(str.strip)
+names = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), min_size=1, max_size=6).filter(
+    lambda name: name.strip() and name not in ("estimate", "stddev", "lower", "upper")
+)
 random_domains = st.dictionaries(names, attributes(), min_size=1, max_size=4).map(rs.Domain)
 
 

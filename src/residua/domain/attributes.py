@@ -8,6 +8,7 @@ outside them (`unknown`) and to an absent one (`missing`): `"error"` stops befor
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,7 +24,7 @@ _MOST_VALUES = 2**31 - 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attribute:
+class Attribute(ABC):
     """A column's declared values, with a policy for values outside them and for absent ones."""
 
     kind: ClassVar[str]
@@ -40,22 +41,23 @@ class Attribute:
         if self.size > _MOST_VALUES:
             raise DomainError(f"an attribute of {self.size:,} values is too large; declare bins instead.")
 
+    @abstractmethod
     def _validate(self) -> None:
-        raise NotImplementedError
+        """Refuses what is not a declaration; may put fields into their final form."""
 
     @property
+    @abstractmethod
     def declared(self) -> int:
         """How many values are declared, the cell of other values not included."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def declared_labels(self) -> Sequence[Label]:
         """A label for every declared value, in the order of their codes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def settings(self) -> dict[str, object]:
         """The declaration as plain values, for files."""
-        raise NotImplementedError
 
     @property
     def has_other(self) -> bool:
