@@ -131,7 +131,7 @@ def sound(folder: Path, name: str) -> str:
     """
     ledger = folder / "people.ledger"
     entries = rs.Ledger(ledger).entries if ledger.exists() else ()  # readable, or not made yet
-    debited = any(entry.purpose == f"release {name}" for entry in entries)
+    debited = any(entry.purpose == f"released as {name}" for entry in entries)
     left = list(folder.glob(f".{name}.partial-*"))
     for partial in left:
         measurements = partial / "measurements.npy"

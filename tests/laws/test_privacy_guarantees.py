@@ -64,7 +64,9 @@ def test_guarantees_are_frozen_values(guarantee: Guarantee) -> None:
 
 
 def test_pure_dp_allows_no_gaussian_mechanism() -> None:
-    with pytest.raises(PrivacyError, match=r"^PureDP\(epsilon=1.0\) cannot be met .*; ask for .* Laplace plan\.$"):
+    with pytest.raises(
+        PrivacyError, match=r"^PureDP\(epsilon=1.0\) cannot be met .*; add a delta.*or ask for ZCDP or GDP\.$"
+    ):
         PureDP(1.0).pcost_allowed()
 
 
