@@ -48,8 +48,9 @@ def measure(
     against the domain, so that a value outside it stops here; the ledger is debited; the records are counted; exact
     noise is added; the counts are forgotten.
 
-    Guarantee: the release satisfies the plan's guarantee for its unit, and the ledger was debited before any record
-    was counted. The release holds no true count.
+    Guarantee: the release satisfies the plan's guarantee for its unit, and the ledger was debited before any table was
+    counted (the check before it counts the records, to see that 64 bits suffice, and forgets them). The release holds
+    no true count.
 
     Args:
         plan: what to measure.
