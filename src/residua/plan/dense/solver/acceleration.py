@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 _MEMORY = 5
-_DEPENDENT = 1e-8  # differences that agree to this share add rounding error only
+_DEPENDENT = 1e-12  # ridge on the cosines between differences: those that agree so far add rounding error only
+_LEAST = 1e-200  # square of a difference that counts as none
 _UP, _DOWN = 1.0, -4.0  # farthest an accelerated step may move a log-weight
 
 
@@ -56,11 +57,11 @@ class Acceleration:
         plain = exponent * residual
         if not self.points:
             return plain
-        root = np.sqrt(weights)
         moved, changed = np.array(self.points), np.array(self.residuals)
-        seen = changed * root
-        norms = np.sqrt((seen**2).sum(axis=1))
-        norms[norms == 0.0] = 1.0
-        share, *_ = np.linalg.lstsq((seen / norms[:, None]).T, residual * root, rcond=_DEPENDENT)
-        share = share / norms
-        return np.asarray(np.clip(plain - share @ moved - exponent * (share @ changed), _DOWN, _UP))
+        seen = changed * weights
+        gram = seen @ changed.T
+        scale = 1.0 / np.sqrt(np.maximum(np.diagonal(gram), _LEAST))
+        gram = gram * scale * scale[:, None]
+        gram[np.diag_indices(len(gram))] += _DEPENDENT
+        share = scale * np.linalg.solve(gram, scale * (seen @ residual))
+        return np.asarray(np.clip(plain - share @ (moved + exponent * changed), _DOWN, _UP))
