@@ -1,8 +1,8 @@
 """Optimal mechanisms for any linear queries: rounds, gap and time in SVDs of the same workload; beside them SM-II.
 
 All times are CPU seconds of this process; run with OPENBLAS_NUM_THREADS=1 for figures that mean the same everywhere.
-`--quick` leaves out d = 1024, and SM-II; `--limit S` gives SM-II S seconds for each workload (120 by default), and a run
-stopped by it is compared as far as it got.
+`--quick` leaves out d = 1024, and SM-II; `--limit S` gives SM-II S seconds for each workload (120 by default), and a
+run stopped by it is compared as far as it got.
 """
 
 from __future__ import annotations

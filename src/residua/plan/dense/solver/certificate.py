@@ -70,7 +70,7 @@ def certify(workload: Any, strategy: Floats, certificate: Certificate) -> tuple[
 
 
 def examine(workload: Any, strategy: Floats, certificate: Certificate) -> tuple[float, float, Floats]:
-    """What `certify` finds: the lower bound, the largest cost of a cell, and the variance of each scaled query, (m,)."""
+    """What `certify` finds: the lower bound, the largest cost of a cell, the variance of each scaled query, (m,)."""
     p, y = certificate.query_weights, certificate.cell_weights
     if not (
         np.isfinite(p).all() and np.isfinite(y).all() and (p >= 0).all() and (y >= 0).all() and p.any() and y.any()
