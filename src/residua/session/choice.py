@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from residua.errors import PlanError, SessionError
+from residua.errors import PlanError
 from residua.plan.algebra import common
 from residua.plan.base import Plan
+from residua.plan.kinds import kind_of
 from residua.release import Answers, Release
 from residua.session.compatible import RADIUS, Compatible, compatible_answers
 from residua.session.recommend import By, Recommendation, recommended
@@ -189,7 +190,7 @@ def named(candidate: str | Plan, candidates: Mapping[str, Plan]) -> str:
 
 def same_plan(first: Plan, second: Plan) -> bool:
     """Whether two plans measure the same, as a plan read from a file and its original do."""
-    return type(first) is type(second) and first.domain == second.domain and body_of(first) == body_of(second)
+    return type(first) is type(second) and first.domain == second.domain and kind_of(first).to_body(first) == kind_of(second).to_body(second)
 
 
 def _workload_of(plan: Plan, name: str) -> Workload:

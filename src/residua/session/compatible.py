@@ -17,7 +17,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from residua.domain import Domain
 from residua.errors import PlanError
 from residua.plan.base import Plan
 from residua.plan.dense.plan import DensePlan
@@ -120,31 +119,31 @@ def _measured_attributes(plan: Plan) -> tuple[int, ...]:
 
 def _coordinates(known: Release, attributes: tuple[int, ...]) -> tuple[Floats, Floats]:
     """Uncorrelated known coordinates over their standard deviations: (rows, cells) and estimates, (rows,)."""
-    plan, domain = known.plan, known.domain
-    if isinstance(plan, DensePlan):
-        asked = _within(domain, plan, plan.factors[2])
-    else:
-        assert isinstance(plan, ResidualPlan)
-        asked = _residuals(domain, plan, attributes)
+    plan = known.plan
+    if isinstance(plan, ResidualPlan):
+        return _residuals(known, plan, attributes)
+    assert isinstance(plan, DensePlan)
+    basis = plan.factors[2]  # orthonormal, and uncorrelated under the best estimates
+    wide = np.where(plan.columns >= 0, basis[:, np.maximum(plan.columns, 0)], 0.0)
+    asked = explicit(known.domain, wide, attributes=plan.names)
     found = known.answers(asked).columns
-    stddevs = found["stddev"]
-    return asked.over(attributes).toarray() / stddevs[:, None], found["estimate"] / stddevs
+    return asked.over(attributes).toarray() / found["stddev"][:, None], found["estimate"] / found["stddev"]
 
 
-def _within(domain: Domain, plan: DensePlan, rows: Floats) -> Explicit:
-    wide = np.where(plan.columns >= 0, rows[:, np.maximum(plan.columns, 0)], 0.0)
-    return explicit(domain, wide, attributes=plan.names)
-
-
-def _residuals(domain: Domain, plan: ResidualPlan, attributes: tuple[int, ...]) -> Explicit:
-    """An orthonormal basis of every measured residual space, as queries."""
+def _residuals(known: Release, plan: ResidualPlan, attributes: tuple[int, ...]) -> tuple[Floats, Floats]:
+    """The same from an orthonormal basis of every measured residual space: its noise has precision τ_S."""
     from scipy.linalg import helmert
 
-    rows = []
+    rows, values = [], []
     for number in np.flatnonzero(plan.precisions > 0):
-        members, block = plan.lattice.members(int(number)), np.ones((1, 1))
+        members, root = plan.lattice.members(int(number)), math.sqrt(plan.precisions[number])
+        bases = {i: helmert(int(plan.domain.sizes[i])) for i in members}
+        block = np.ones((1, 1))
         for i in attributes:
-            n = int(domain.sizes[i])
-            block = np.kron(block, helmert(n) if i in members else np.ones((1, n)))
-        rows.append(block)
-    return explicit(domain, np.vstack(rows), attributes=[domain.names[i] for i in attributes])
+            block = np.kron(block, bases[i] if i in members else np.ones((1, int(plan.domain.sizes[i]))))
+        table = known.estimates([plan.domain.names[i] for i in members])
+        for axis, i in enumerate(members):
+            table = np.moveaxis(np.tensordot(bases[i], table, axes=(1, axis)), 0, axis)
+        rows.append(root * block)
+        values.append(root * table.ravel())
+    return np.vstack(rows), np.concatenate(values)

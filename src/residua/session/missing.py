@@ -15,13 +15,14 @@ from operator import add
 
 import numpy as np
 
-from residua.measure.measure import priced
 from residua.plan.algebra import top_up
 from residua.plan.base import Blocks, Plan
 from residua.plan.composition import composed_cost
 from residua.plan.dense.plan import DensePlan
+from residua.plan.kinds import priced
 from residua.plan.residual.plan import ResidualPlan
 from residua.privacy import Unit
+from residua.workload import renumber
 
 NEGLIGIBLE = 2.0**-30  # of a residual's wanted precision: less is not missing
 _CLOSE = Fraction(1, 2**16)
@@ -30,10 +31,11 @@ _QUIETER = (0.0, 2.0**-46, 2.0**-40, 2.0**-34, 2.0**-28, 2.0**-22, 2.0**-17)
 
 @dataclass(frozen=True, eq=False)
 class Held:
-    """Something measured, or about to be: the plan and what it came down to."""
+    """Something measured, or about to be: the plan, what it came down to, and what that costs alone."""
 
     plan: Plan
     blocks: Blocks
+    alone: Fraction
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +74,7 @@ def missing(wanted: Plan, held: Sequence[Held], unit: Unit) -> Missing | None:
     for share in _QUIETER:
         plan = quieter(rest, share)
         blocks, alone = priced(plan)
-        together = composed_cost([*(part.blocks for part in held), blocks], unit)
+        together = composed_cost([*((part.blocks, part.alone) for part in held), (blocks, alone)], unit)
         if together <= whole:
             return Missing(plan, blocks, alone, whole, True)
         first = first or Missing(plan, blocks, alone, together, together > whole * (1 + _CLOSE))
@@ -95,8 +97,9 @@ def _rest(wanted: Plan, have: Plan) -> Plan | None:
     rest = top_up(wanted, given=have)
     if isinstance(rest, ResidualPlan):
         assert isinstance(wanted, ResidualPlan)
-        limits = NEGLIGIBLE * wanted.precisions_on(rest.lattice)
-        precisions = np.where(rest.precisions > limits, rest.precisions, 0.0)
+        numbers = renumber(rest.lattice, wanted.lattice)
+        wished = np.where(numbers >= 0, wanted.precisions[numbers], 0.0)
+        precisions = np.where(rest.precisions > NEGLIGIBLE * wished, rest.precisions, 0.0)
         rest = rest.replaced(precisions=precisions)
         return rest if precisions.any() else None
     return rest if rest.pcost > NEGLIGIBLE * wanted.pcost else None

@@ -2,7 +2,7 @@
 
 session.json          kind, version, who it belongs to: a dataset, a ledger, a budget
 parts/0001            what was measured, a release folder each, whole or absent
-choices/0001          the candidates of a choice: names.json and one plan a candidate; finished.json once one was chosen
+choices/0001          the candidates of a choice: names.json and one plan a candidate; end.json once it is closed
 lock                  held by whoever is measuring
 
 What was spent is in the ledger, not here: each debit of a session names the session and the part it pays for. A debit
@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from residua.errors import FileError, SessionError
+from residua.errors import FileError, ResiduaError, SessionError
 from residua.files import read_document, sync_folder, write_document
 from residua.plan.base import Plan
 from residua.plan.bodies import guarantee_of_body, guarantee_to_body
@@ -31,7 +31,7 @@ from residua.privacy import Guarantee
 from residua.release.base import Release
 
 KIND, VERSION = "residua session", 1
-_NAMES, _FINISHED = "residua session choice", "residua session finish"
+_NAMES, _END = "residua session choice", "residua session end"
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,11 @@ class Identity:
 
 @dataclass(frozen=True, eq=False)
 class Stored:
-    """A choice as the folder holds it: the candidates in order, and which was finished, if any."""
+    """A choice as the folder holds it: the candidates in order, and how it ended, if it did."""
 
     number: int
     candidates: Mapping[str, Plan]
-    finished: str | None
+    end: str | None
 
 
 @dataclass
@@ -99,25 +99,41 @@ class Folder:
             raise FileError(f"cannot write to the session {str(self.path)!r}: {problem}; nothing was spent.") from None
         return number
 
-    def end_choice(self, number: int, name: str) -> None:
-        """Notes which candidate was finished."""
-        write_document(self._choice_file(number, "finished.json"), _FINISHED, VERSION, {"finished": name})
+    def end_choice(self, number: int, end: str) -> None:
+        """Notes how a choice ended, in words that follow "it"."""
+        write_document(self._choice_file(number, "end.json"), _END, VERSION, {"end": end})
 
     def _choice(self, number: int) -> Stored:
         names = read_document(self._choice_file(number, "names.json"), _NAMES, VERSION)["names"]
         plans = {name: Plan.load(self._choice_file(number, f"{i:02d}.json")) for i, name in enumerate(names)}
-        finish = self._choice_file(number, "finished.json")
-        finished = read_document(finish, _FINISHED, VERSION)["finished"] if finish.exists() else None
-        return Stored(number, plans, finished)
+        ended = self._choice_file(number, "end.json")
+        end = read_document(ended, _END, VERSION)["end"] if ended.exists() else None
+        return Stored(number, plans, end)
 
     def _choice_file(self, number: int, name: str) -> Path:
         return self.path / "choices" / f"{number:04d}" / name
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Holds the session against every other process and thread, or refuses."""
+        """Holds the session against every other process and thread, or refuses; clears up after a crash."""
         with _lock(self.path):
+            self._clear_up()
             yield
+
+    def _clear_up(self) -> None:
+        """Names a part that was whole when its process died, and removes what was not."""
+        for partial in (self.path / "parts").glob(".*.partial-*"):
+            final = partial.with_name(partial.name[1:5])
+            try:
+                Release.load(partial)  # refuses what is not whole
+            except ResiduaError:
+                shutil.rmtree(partial, ignore_errors=True)
+            else:
+                if not final.exists():
+                    partial.rename(final)
+                    sync_folder(final.parent)
+        for partial in (self.path / "choices").glob(".*.partial-*"):
+            shutil.rmtree(partial, ignore_errors=True)
 
 
 def open_folder(path: Path, fingerprint: str, ledger: str, budget: Guarantee | None) -> Folder:
