@@ -10,7 +10,6 @@ Each column of `t · Ĉ_S` has squared norm `t² Π_{i∈S} n_i (n_i − 1)`, wh
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -35,7 +34,17 @@ def verified_cost(blocks: ResidualBlocks, guarantee: Guarantee | None, unit: Uni
         VerificationError: dearer than promised, not integer, noise outside the exact samplers' range, or numbers
             that could overflow 64 bits.
     """
-    cost = joint_cost([blocks], unit)
+    _check_form(blocks)
+    sizes = [int(n) for n in blocks.sizes]
+    rows = list(blocks.lattice)
+    members = [rows[number] for number in blocks.measured.tolist()]
+    precisions = _precisions(blocks, members, sizes)
+    point = sum(_shrunk(precision, row, sizes) for precision, row in zip(precisions, members, strict=True))
+    pcost = Fraction(point, _POINT)
+    replaced = _replacement(precisions, members, sizes) if isinstance(unit, ReplaceOne) else None
+    if replaced is not None and blocks.drops:  # a record changed to a value that is left out is a record removed
+        replaced = max(replaced, pcost)
+    cost = unit.scaled(pcost, replaced)
     if guarantee is None:
         raise VerificationError("the plan promises no guarantee; plan again.")
     if cost > guarantee.pcost_allowed():
@@ -44,28 +53,6 @@ def verified_cost(blocks: ResidualBlocks, guarantee: Guarantee | None, unit: Uni
             "plan again. Nothing was spent."
         )
     return cost
-
-
-def joint_cost(measured: Sequence[ResidualBlocks], unit: Unit) -> Fraction:
-    """The privacy cost of measuring all these blocks, over one domain: precisions add up set by set.
-
-    Guarantee: never less than the truth, and never more than the sum of what each costs alone.
-    """
-    sizes = [int(n) for n in measured[0].sizes]
-    total: dict[tuple[int, ...], int] = {}
-    for blocks in measured:
-        _check_form(blocks)
-        if blocks.sizes.tolist() != sizes:
-            raise VerificationError("the blocks are over different domains; they have no cost together.")
-        rows = list(blocks.lattice)
-        members = [rows[number] for number in blocks.measured.tolist()]
-        for row, precision in zip(members, _precisions(blocks, members, sizes), strict=True):
-            total[row] = total.get(row, 0) + precision
-    pcost = Fraction(sum(_shrunk(precision, row, sizes) for row, precision in total.items()), _POINT)
-    replaced = _replacement(list(total.values()), list(total), sizes) if isinstance(unit, ReplaceOne) else None
-    if replaced is not None and any(blocks.drops for blocks in measured):
-        replaced = max(replaced, pcost)  # a record changed to a value that is left out is a record removed
-    return unit.scaled(pcost, replaced)
 
 
 def most_records(blocks: ResidualBlocks) -> int:
