@@ -18,7 +18,7 @@ from fractions import Fraction
 from residua.errors import LedgerError, LedgerMovedError, SessionError
 from residua.measure.ledger import Entry, Ledger
 from residua.measure.ledger_amounts import shortage
-from residua.plan.base import Blocks
+from residua.plan.base import Plan
 from residua.release.base import Release
 from residua.session.state import Folder
 
@@ -49,9 +49,9 @@ class Standing:
         return sum((Fraction(entry.detail["alone"]) for entry in absent), Fraction(0))
 
     @property
-    def blocks(self) -> tuple[Blocks, ...]:
-        """What was measured, as priced."""
-        return tuple(part.blocks for part in self.parts.values())
+    def plans(self) -> list[Plan]:
+        """What was measured."""
+        return [part.planned for part in self.parts.values()]
 
     @property
     def next_part(self) -> int:

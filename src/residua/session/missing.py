@@ -13,29 +13,15 @@ from fractions import Fraction
 from functools import reduce
 from operator import add
 
-import numpy as np
-
 from residua.plan.algebra import top_up
 from residua.plan.base import Blocks, Plan
 from residua.plan.composition import composed_cost
 from residua.plan.dense.plan import DensePlan
 from residua.plan.kinds import priced
 from residua.plan.residual.plan import ResidualPlan
-from residua.privacy import Unit
-from residua.workload import renumber
 
-NEGLIGIBLE = 2.0**-30  # of a residual's wanted precision: less is not missing
 _CLOSE = Fraction(1, 2**16)
 _QUIETER = (0.0, 2.0**-46, 2.0**-40, 2.0**-34, 2.0**-28, 2.0**-22, 2.0**-17)
-
-
-@dataclass(frozen=True, eq=False)
-class Held:
-    """Something measured, or about to be: the plan, what it came down to, and what that costs alone."""
-
-    plan: Plan
-    blocks: Blocks
-    alone: Fraction
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +43,12 @@ class Missing:
     settled: bool
 
 
-def missing(wanted: Plan, held: Sequence[Held], unit: Unit) -> Missing | None:
+def missing(wanted: Plan, held: Sequence[Plan]) -> Missing | None:
     """What is to be measured so that all together is as accurate as the wanted plan; None if nothing is.
+
+    Args:
+        wanted: the plan.
+        held: what was measured already.
 
     Raises:
         PlanError: plans that cannot be combined.
@@ -67,14 +57,14 @@ def missing(wanted: Plan, held: Sequence[Held], unit: Unit) -> Missing | None:
     blocks, whole = priced(wanted)
     if not held:
         return Missing(wanted, blocks, whole, whole, True)
-    rest = _rest(wanted, reduce(add, (part.plan for part in held)))
-    if rest is None:
+    rest = top_up(wanted, given=reduce(add, held))
+    if not rest.pcost:
         return None
     first: Missing | None = None
     for share in _QUIETER:
         plan = quieter(rest, share)
         blocks, alone = priced(plan)
-        together = composed_cost([*((part.blocks, part.alone) for part in held), (blocks, alone)], unit)
+        together = composed_cost([*held, plan])
         if together <= whole:
             return Missing(plan, blocks, alone, whole, True)
         first = first or Missing(plan, blocks, alone, together, together > whole * (1 + _CLOSE))
@@ -91,15 +81,3 @@ def quieter(plan: Plan, share: float) -> Plan:
         return plan.replaced(scale=plan.scale * (1.0 + share))
     assert isinstance(plan, ResidualPlan)
     return plan.replaced(precisions=plan.precisions * (1.0 - share))
-
-
-def _rest(wanted: Plan, have: Plan) -> Plan | None:
-    rest = top_up(wanted, given=have)
-    if isinstance(rest, ResidualPlan):
-        assert isinstance(wanted, ResidualPlan)
-        numbers = renumber(rest.lattice, wanted.lattice)
-        wished = np.where(numbers >= 0, wanted.precisions[numbers], 0.0)
-        precisions = np.where(rest.precisions > NEGLIGIBLE * wished, rest.precisions, 0.0)
-        rest = rest.replaced(precisions=precisions)
-        return rest if precisions.any() else None
-    return rest if rest.pcost > NEGLIGIBLE * wanted.pcost else None

@@ -19,7 +19,7 @@ from residua.release import Release, reserve
 from residua.release.pooled import PooledRelease
 from residua.session.accounts import Bill, Standing, paid, require_budget, standing
 from residua.session.choice import Choice
-from residua.session.missing import Held, Missing, missing, quieter
+from residua.session.missing import Missing, missing, quieter
 from residua.session.signal import Workload
 from residua.session.state import Folder, Stored, open_folder
 from residua.source import source_of
@@ -159,7 +159,7 @@ class Session:
     def price(self, plan: Plan) -> Fraction:
         """What `release(plan)` would debit now, a pcost, exactly. Reads no data."""
         at = self._standing()
-        found = missing(self._checked(plan), _held(at), self._ledger.unit)
+        found = missing(self._checked(plan), at.plans)
         return Fraction(0) if found is None else _bill(found, at).increment(at)
 
     def release(self, plan: Plan, *, purpose: str = "release") -> Release:
@@ -174,7 +174,7 @@ class Session:
         """
         with self._folder.locked():
             at = self._standing()
-            found = missing(self._checked(plan), _held(at), self._ledger.unit)
+            found = missing(self._checked(plan), at.plans)
             if found is not None:
                 at = self._measured(found, at, purpose, "the plan")
             return self._pooled(at, plan.workload)
@@ -217,7 +217,7 @@ class Session:
         with self._folder.locked():
             plan = self._open(number).candidates[name]
             at = self._standing()
-            found = missing(plan, _held(at), self._ledger.unit)
+            found = missing(plan, at.plans)
             if found is not None:
                 at = self._measured(found, at, f"finished {name}", f"the candidate {name!r}")
             self._folder.end_choice(number, f"finished {name!r}")
@@ -269,14 +269,14 @@ class Session:
 
     def _look(self, named: Mapping[str, Plan], at: Standing) -> Missing | None:
         """The look to take, None if it is known; every candidate can be finished after it, at its own price."""
-        shared, unit, held = common(list(named.values())), self._ledger.unit, _held(at)
+        shared = common(list(named.values()))
         if shared.pcost == 0:
             raise PlanError("the candidates have nothing in common, so that there is nothing to look at; release one.")
         look = None
         for share in _QUIETER_LOOKS:
-            look = missing(quieter(shared, share), held, unit)
-            after = held if look is None else [*held, Held(look.plan, look.blocks, look.alone)]
-            finishes = {name: missing(plan, after, unit) for name, plan in named.items()}
+            look = missing(quieter(shared, share), at.plans)
+            after = at.plans if look is None else [*at.plans, look.plan]
+            finishes = {name: missing(plan, after) for name, plan in named.items()}
             if all(found is None or found.settled for found in finishes.values()):
                 break
         for name, found in finishes.items():
@@ -286,7 +286,7 @@ class Session:
 
     def _looked(self, stored: Stored, at: Standing) -> bool:
         shared = quieter(common(list(stored.candidates.values())), _QUIETER_LOOKS[-1] * 2)
-        return missing(shared, _held(at), self._ledger.unit) is None
+        return missing(shared, at.plans) is None
 
     def _measured(self, found: Missing, at: Standing, purpose: str, what: str) -> Standing:
         """Pays for a measurement, makes it, and keeps it."""
@@ -308,11 +308,6 @@ class Session:
 
     def _pooled(self, at: Standing, workload: Workload | None) -> Release:
         return PooledRelease(tuple(at.parts.values()), workload)
-
-
-def _held(at: Standing) -> list[Held]:
-    alone = {number: Fraction(entry.detail["alone"]) for number, entry in at.debits.items()}
-    return [Held(part.planned, part.blocks, alone[number]) for number, part in at.parts.items()]
 
 
 def _bill(found: Missing, at: Standing) -> Bill:
