@@ -22,7 +22,10 @@ CELLS = np.arange(12).reshape(2, 3, 2) * 30 + 50
 
 def table(cells: np.ndarray = CELLS) -> pa.Table:
     at = np.repeat(np.arange(12), cells.ravel())
-    names = [np.array(DOMAIN[name].labels)[code] for name, code in zip(DOMAIN.names, np.unravel_index(at, (2, 3, 2)))]
+    names = [
+        np.array(DOMAIN[name].labels)[code]
+        for name, code in zip(DOMAIN.names, np.unravel_index(at, (2, 3, 2)), strict=True)
+    ]
     return pa.table(dict(zip(DOMAIN.names, names, strict=True)))
 
 
@@ -32,12 +35,13 @@ TWO = rs.independent(rs.marginals(DOMAIN, ways=2), rs.ZCDP(0.5))
 THREE = rs.independent(rs.marginals(DOMAIN, ways=3), rs.ZCDP(0.5))
 YOUNG = rs.plan(rs.queries(DOMAIN, {"young": "age = 'young'"}), rs.ZCDP(0.5))
 OLD = rs.plan(rs.queries(DOMAIN, {"old": "age = 'old'"}), rs.ZCDP(0.5))
+BUDGET = rs.ZCDP(0.5)
 Open = Callable[..., rs.Session]
 
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Open:
-    def session(budget: rs.ZCDP | None = rs.ZCDP(0.5), data: pa.Table = DATA, **options: object) -> rs.Session:
+    def session(budget: rs.ZCDP | None = BUDGET, data: pa.Table = DATA, **options: object) -> rs.Session:
         return rs.Session(data, budget, ledger=tmp_path / "a.ledger", **options)
 
     return session
@@ -84,7 +88,7 @@ def test_the_look_answers_what_the_candidates_share_and_bounds_the_signal(opened
     found = choice.estimates()
     assert found.columns["query"][:2] == ["sex=F", "sex=M"]
     assert found.columns["stddev"] == pytest.approx(np.sqrt(shared.variances(ONE.workload)), rel=1e-9)
-    assert (found.columns["upper"] - found.columns["lower"] == pytest.approx(2 * 1.959964 * found.columns["stddev"]))
+    assert found.columns["upper"] - found.columns["lower"] == pytest.approx(2 * 1.959964 * found.columns["stddev"])
     for name, plan in (("one", ONE), ("three", THREE)):
         signal = choice.signal(name)
         stddevs = np.sqrt(plan.variances(ONE.workload))
@@ -92,7 +96,11 @@ def test_the_look_answers_what_the_candidates_share_and_bounds_the_signal(opened
         assert signal.upper == pytest.approx((signal.estimates + 3 * found.columns["stddev"]) / stddevs)
         assert len(signal) == ONE.workload.queries
     truth = CELLS.sum(axis=(1, 2))[0]
-    assert choice.signal("one", reach=6.0).columns["lower"][0] < truth < choice.signal("one", reach=6.0).columns["upper"][0]
+    assert (
+        choice.signal("one", reach=6.0).columns["lower"][0]
+        < truth
+        < choice.signal("one", reach=6.0).columns["upper"][0]
+    )
 
 
 def test_the_recommendation_follows_the_stated_rule(opened: Open) -> None:
@@ -176,7 +184,7 @@ def test_disjoint_cells_are_free_but_recorded_before_the_data_is_read(opened: Op
     assert session.price(OLD) == 0
     release = session.release(OLD)
     assert session.ledger.spent == spent
-    [first, second] = session.ledger.entries
+    [_, second] = session.ledger.entries
     assert (second.cost, second.detail["part"]) == (0, 2)
     assert Fraction(second.detail["alone"]) == priced(OLD)[1]
     assert release.count({"age": "old"}).stddev == pytest.approx(1.0, rel=1e-6)
@@ -282,7 +290,7 @@ def test_a_session_made_whole_from_a_part_that_lacked_only_its_name(opened: Open
 def test_a_candidate_dearer_than_the_budget_is_refused_before_anything_is_spent(opened: Open) -> None:
     session = opened()
     dear = rs.independent(rs.marginals(DOMAIN, ways=2), rs.ZCDP(0.6))
-    with pytest.raises(LedgerError, match="the candidate 'plan 2' is dearer than the budget: rho 0.5 left"):
+    with pytest.raises(LedgerError, match=r"the candidate 'plan 2' is dearer than the budget: rho 0\.5 left"):
         session.choose([ONE, dear])
     with pytest.raises(LedgerError, match="dearer than the budget"):
         session.release(dear)

@@ -116,9 +116,7 @@ def print_choice(
         print_json({"candidates": columns, "rho_to_finish": left, "recommendation": rule and _told(rule)})
         return
     first = next(iter(signals.values()))
-    table = plain_table(
-        ("query", "left"), ("estimate", "right"), *((f"SNR under {name}", "right") for name in signals)
-    )
+    table = plain_table(("query", "left"), ("estimate", "right"), *((f"SNR under {name}", "right") for name in signals))
     for i in range(min(len(first), ROWS_SHOWN)):
         ratios = (f"{s.lower[i]:,.1f} to {s.upper[i]:,.1f}" for s in signals.values())
         table.add_row(first.labels[i], f"{first.estimates[i]:,.1f}", *ratios)

@@ -222,6 +222,7 @@ def _objective(settings: Mapping[str, Any], has_targets: bool) -> Objective | No
 
 
 def known_keys(where: str, settings: Any, known: set[str]) -> None:
+    """Refuses a key that means nothing, and says which was probably meant."""
     if not isinstance(settings, Mapping):
         raise SpecError(f"{where} is not a table of keys and values; write it as one.")
     for key in settings:

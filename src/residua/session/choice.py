@@ -190,7 +190,11 @@ def named(candidate: str | Plan, candidates: Mapping[str, Plan]) -> str:
 
 def same_plan(first: Plan, second: Plan) -> bool:
     """Whether two plans measure the same, as a plan read from a file and its original do."""
-    return type(first) is type(second) and first.domain == second.domain and kind_of(first).to_body(first) == kind_of(second).to_body(second)
+    return (
+        type(first) is type(second)
+        and first.domain == second.domain
+        and kind_of(first).to_body(first) == kind_of(second).to_body(second)
+    )
 
 
 def _workload_of(plan: Plan, name: str) -> Workload:

@@ -88,21 +88,19 @@ def compatible_answers(
 def _programmes(K: Floats, k: Floats, objectives: Floats, radius: float) -> Floats:
     """For each objective, `min objective · x` over the compatible datasets, (samples, cells)."""
     from scipy.optimize import linprog
-    from scipy.sparse import block_array, csr_array, eye_array
+    from scipy.sparse import block_array, csr_array, eye_array, vstack
 
     rows, cells = K.shape
     identity, sums = eye_array(rows), csr_array(np.r_[np.zeros(cells), np.ones(rows)].reshape(1, -1))
     misfit = block_array([[csr_array(K), -identity], [csr_array(-K), -identity]], format="csr")
     bounds, right = np.r_[np.zeros(cells), np.ones(rows)], np.r_[k, -k]
-    least = linprog(bounds, A_ub=misfit, b_ub=right, method="highs")
+    least = linprog(bounds, A_ub=misfit, b_ub=right, method="highs")  # type: ignore[call-overload]
     if least.status:
         raise PlanError("no dataset fits what is known numerically; sample with a larger radius.")
-    from scipy.sparse import vstack
-
     whole, limit = csr_array(vstack([misfit, sums])), np.r_[right, float(least.fun) + radius]
     points = []
     for objective in objectives:
-        found = linprog(np.r_[objective, np.zeros(rows)], A_ub=whole, b_ub=limit, method="highs")
+        found = linprog(np.r_[objective, np.zeros(rows)], A_ub=whole, b_ub=limit, method="highs")  # type: ignore[call-overload]
         if found.status:
             raise PlanError("what is known does not bound these queries: anything is compatible with it.")
         points.append(found.x[:cells])
@@ -138,9 +136,10 @@ def _residuals(known: Release, plan: ResidualPlan, attributes: tuple[int, ...]) 
     for number in np.flatnonzero(plan.precisions > 0):
         members, root = plan.lattice.members(int(number)), math.sqrt(plan.precisions[number])
         bases = {i: helmert(int(plan.domain.sizes[i])) for i in members}
-        block = np.ones((1, 1))
+        block: Floats = np.ones((1, 1))
         for i in attributes:
-            block = np.kron(block, bases[i] if i in members else np.ones((1, int(plan.domain.sizes[i]))))
+            factor = bases[i] if i in members else np.ones((1, int(plan.domain.sizes[i])))
+            block = np.asarray(np.kron(block, factor), dtype=np.float64)
         table = known.estimates([plan.domain.names[i] for i in members])
         for axis, i in enumerate(members):
             table = np.moveaxis(np.tensordot(bases[i], table, axes=(1, axis)), 0, axis)

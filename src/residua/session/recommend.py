@@ -60,7 +60,9 @@ def recommended(signals: Sequence[Signal], *, share: float, snr: float, by: By, 
         if later[0] in good:
             return Recommendation("step", None, f"{later[0]!r} still serves the queries of {first!r}: {asked}", shares)
     elif good:
-        return Recommendation("finish", good[-1], f"{good[-1]!r} still serves the queries of {first!r}: {asked}", shares)
+        return Recommendation(
+            "finish", good[-1], f"{good[-1]!r} still serves the queries of {first!r}: {asked}", shares
+        )
     if shares[first]["upper"] < share:
         return Recommendation("stop", None, f"not even {first!r} can give {asked}", shares)
     return Recommendation("finish", first, f"no later candidate gives {asked}", shares)

@@ -21,7 +21,7 @@ from residua.session.accounts import Bill, Standing, paid, require_budget, stand
 from residua.session.choice import Choice
 from residua.session.missing import Missing, missing, quieter
 from residua.session.signal import Workload
-from residua.session.state import Folder, Stored, open_folder
+from residua.session.state import Stored, open_folder
 from residua.source import source_of
 from residua.source.counting import Tallies
 

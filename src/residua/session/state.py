@@ -151,7 +151,11 @@ def open_folder(path: Path, fingerprint: str, ledger: str, budget: Guarantee | N
     """
     document = path / "session.json"
     try:
-        if path.exists() and not document.exists() and set(os.listdir(path)) - {"parts", "choices", "lock"}:
+        if (
+            path.exists()
+            and not document.exists()
+            and {entry.name for entry in path.iterdir()} - {"parts", "choices", "lock"}
+        ):
             raise FileError(f"state={str(path)!r} exists and is not a session; name another folder.")
         path.mkdir(exist_ok=True)
         (path / "parts").mkdir(exist_ok=True)
@@ -221,7 +225,7 @@ def _lock(path: Path) -> Iterator[None]:
 
 
 def _numbers(folder: Path) -> list[int]:
-    return sorted(int(name) for name in os.listdir(folder) if name.isdigit())
+    return sorted(int(entry.name) for entry in folder.iterdir() if entry.name.isdigit())
 
 
 def _salted(salt: str, fingerprint: str) -> str:
