@@ -76,7 +76,8 @@ def compose(first: Plan, second: Plan) -> DensePlan:
     """The plan that runs both and pools what they measure."""
     together = compared([first, second])
     both = standardise(np.vstack(together.rows))
-    return realised(first, together.cells, both.rows / together.weights, "both plans together")
+    spaces = [rows / together.weights for rows in together.rows]
+    return realised(first, together.cells, both.rows / together.weights, "both plans together", spaces=spaces)
 
 
 def answers(plan: Plan, other: Plan) -> bool:
@@ -156,6 +157,11 @@ def _below(made: DensePlan, like: Plan, candidates: Sequence[Standard], together
     rows = np.asarray(same.lifted(made.strategy / made.scale, 1), dtype=np.float64) * together.weights
     most = max(loewner.gain(one, rows) for one in candidates)
     return noisier(made, like, max(most * (1.0 + _ROOM), 1.0))
+
+
+def noise_at_least(singular: Floats, space: Floats, rows: Floats) -> float:
+    """The factor, at least 1, by which noise must grow for these rows to claim no more than a mechanism knows."""
+    return max(float(np.sqrt(loewner.gain(Standard(singular, space), rows))), 1.0)
 
 
 def _nearly(plan: Standard, given: Floats) -> bool:

@@ -33,7 +33,7 @@ def residual_rows(plan: ResidualPlan) -> tuple[Grouping, Floats]:
             f"the plan for marginals measures {cells:,} cells; it can be combined with other kinds of plans over at "
             f"most {MOST_COLUMNS:,}. Combine it with plans for marginals, or plan over fewer attributes."
         )
-    parts = [np.vstack([np.ones((1, n)), _contrasts(n)]) for n in sizes]
+    parts = [np.vstack([np.ones((1, n)), contrasts(n)]) for n in sizes]
 
     def block(row: tuple[int, ...], tau: float) -> Floats:
         found = np.full((1, 1), math.sqrt(tau))
@@ -45,7 +45,7 @@ def residual_rows(plan: ResidualPlan) -> tuple[Grouping, Floats]:
     return Grouping(attributes, np.arange(cells)), np.vstack([np.zeros((0, cells)), *blocks])
 
 
-def _contrasts(n: int) -> Floats:
+def contrasts(n: int) -> Floats:
     """Orthonormal rows that sum to 0 (Helmert's), (n − 1, n)."""
     rows = np.tril(np.ones((n, n)), -1)[1:]
     k = np.arange(1, n)

@@ -7,6 +7,8 @@ stays in the space exactly, however its coefficients are rounded.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
@@ -40,6 +42,16 @@ def integer_rows(space: Floats) -> Integers | None:
         if found is not None and _inside(found, space):
             return found.astype(np.int64)
     return None
+
+
+def joint_integer_rows(spaces: Sequence[Floats]) -> Integers | None:
+    """Independent integer rows that span several spaces together, if each of them is recognised."""
+    found = [integer_rows(space) for space in spaces]
+    if not found or any(rows is None for rows in found):
+        return None
+    stacked = np.vstack([rows for rows in found if rows is not None])
+    rank = int(np.linalg.matrix_rank(stacked.astype(np.float64)))
+    return np.asarray(stacked[np.sort(linalg.qr(stacked.T.astype(np.float64), mode="r", pivoting=True)[1][:rank])])
 
 
 def _leftmost(space: Floats) -> Integers:

@@ -94,24 +94,27 @@ def _made(
     workload: Marginals | None = None,
 ) -> ResidualPlan:
     lattice, precisions = _trimmed(like, lattice, precisions)
-    if workload is not None and not workload.lattice.same_sets(lattice):
-        wider = workload.lattice.union(lattice)
-        numbers = renumber(lattice, wider)
-        spread = np.zeros(len(wider))
-        spread[numbers] = precisions
-        lattice, precisions = wider, spread
-        workload = Marginals(
-            workload.domain, wider, renumber(workload.lattice, wider)[workload.numbers], workload.weights
-        )
     made = like.replaced(
         lattice=lattice,
         precisions=precisions,
-        workload=workload,
+        workload=None,
         objective=objective,
         gap=np.inf,
         guarantee=None,
     )
-    return made.replaced(guarantee=guarantee_like(like.guarantee, made.unit_pcost))
+    return asking(made.replaced(guarantee=guarantee_like(like.guarantee, made.unit_pcost)), workload)
+
+
+def asking(plan: ResidualPlan, workload: Marginals | None) -> ResidualPlan:
+    """The same plan, asked for these marginals; its family grows to hold them."""
+    if workload is None or workload.lattice.same_sets(plan.lattice):
+        return plan.replaced(workload=workload)
+    wider = workload.lattice.union(plan.lattice)
+    precisions = np.zeros(len(wider))
+    precisions[renumber(plan.lattice, wider)] = plan.precisions
+    numbers = renumber(workload.lattice, wider)[workload.numbers]
+    asked = Marginals(workload.domain, wider, numbers, workload.weights)
+    return plan.replaced(lattice=wider, precisions=precisions, workload=asked)
 
 
 def _trimmed(like: ResidualPlan, lattice: Lattice, precisions: Floats) -> tuple[Lattice, Floats]:
