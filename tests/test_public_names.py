@@ -21,6 +21,7 @@ PUBLIC = {
     "Release",
     "ReplaceOne",
     "ResiduaError",
+    "Session",
     "Source",
     "Stakeholders",
     "Table",

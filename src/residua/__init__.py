@@ -26,6 +26,7 @@ from residua.plan import (
 )
 from residua.privacy import GDP, ZCDP, AddRemove, ApproxDP, PureDP, ReplaceOne
 from residua.release import Release, Table
+from residua.session import Session
 from residua.source import Source
 from residua.workload import explicit, marginals, queries
 
@@ -51,6 +52,7 @@ __all__ = [
     "Release",
     "ReplaceOne",
     "ResiduaError",
+    "Session",
     "Source",
     "Stakeholders",
     "Table",

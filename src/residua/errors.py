@@ -8,6 +8,8 @@
     ├── SourceError      (ValueError) data that cannot be read as the domain declares
     ├── VerificationError (ValueError) what would be measured is not what was promised; nothing was spent
     ├── LedgerError      (RuntimeError) the ledger refuses: exhausted, tampered with, or of another dataset
+    │   └── LedgerMovedError          another debit came between computing a cost and debiting it
+    ├── SessionError     (RuntimeError) a session that cannot go on: of another dataset, in use, or already finished
     ├── FileError        (OSError)    a file of ours that is missing, damaged, or of another version
     └── SpecError        (ValueError) a specification file with a mistake in it
 
@@ -47,8 +49,16 @@ class LedgerError(ResiduaError, RuntimeError):
     """The ledger refuses: exhausted, tampered with, or of another dataset."""
 
 
+class LedgerMovedError(LedgerError):
+    """Another debit came between computing a cost and debiting it; nothing was spent."""
+
+
 class FileError(ResiduaError, OSError):
     """A file of ours that is missing, damaged, or of another version."""
+
+
+class SessionError(ResiduaError, RuntimeError):
+    """A session that cannot go on: of another dataset or ledger, in use elsewhere, or already finished."""
 
 
 class SpecError(ResiduaError, ValueError):

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from residua.errors import FileError, LedgerError, PrivacyError, ResiduaError
+from residua.errors import FileError, LedgerError, LedgerMovedError, PrivacyError, ResiduaError
 from residua.measure.ledger import Entry, Ledger
 from residua.privacy import GDP, ZCDP, AddRemove, ApproxDP, Guarantee, PureDP, ReplaceOne, Unit
 
@@ -355,3 +355,31 @@ def test_a_ledger_that_vanished_is_not_created_anew_by_a_debit(ledger: Ledger) -
 def test_every_refusal_is_a_residua_error() -> None:
     assert issubclass(LedgerError, ResiduaError)
     assert issubclass(FileError, ResiduaError)
+
+
+def test_a_cost_of_nothing_is_kept_only_with_a_detail(ledger: Ledger) -> None:
+    with pytest.raises(LedgerError, match="unless detail says what it is"):
+        pay(ledger, 0)
+    with pytest.raises(LedgerError, match="unless detail says what it is"):
+        ledger.debit(Fraction(0), purpose="tables", dataset=DATA, detail={})
+    entry = ledger.debit(Fraction(0), purpose="disjoint cells", dataset=DATA, detail={"part": 2})
+    assert (entry.cost, ledger.spent, ledger.entries) == (0, 0, (entry,))
+    assert Ledger(ledger.path).entries[0].detail == {"part": 2}
+    with pytest.raises(LedgerError, match="above 0, not -1"):
+        ledger.debit(Fraction(-1), purpose="tables", dataset=DATA, detail={"part": 3})
+    with pytest.raises(LedgerError, match="another dataset"):  # it binds the ledger like any other debit
+        ledger.debit(Fraction(0), purpose="tables", dataset="sha256:other", detail={"part": 3})
+
+
+def test_an_exhausted_ledger_still_records_what_costs_nothing(ledger: Ledger) -> None:
+    pay(ledger, ledger.remaining)
+    ledger.debit(0, purpose="disjoint cells", dataset=DATA, detail={"part": 2})
+    assert len(ledger.entries) == 2
+
+
+def test_a_debit_after_a_head_that_moved_says_so(ledger: Ledger) -> None:
+    head = ledger.head
+    pay(ledger, Fraction(1, 4))
+    with pytest.raises(LedgerMovedError, match="moved on since the cost was computed"):
+        ledger.debit(Fraction(1, 4), purpose="tables", dataset=DATA, after=head)
+    assert ledger.spent == Fraction(1, 4)

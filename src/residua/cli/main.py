@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from residua.cli.session_commands import app as session
 from residua.errors import GapWarning, ResiduaError
 
 app = typer.Typer(
@@ -18,6 +19,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(session, name="session")
 
 SpecPath = Annotated[Path, typer.Argument(metavar="SPEC.toml", help="The specification file.")]
 ReleasePath = Annotated[Path, typer.Argument(metavar="DIR", help="A release folder.")]

@@ -7,6 +7,7 @@
 [privacy]         rho | mu | epsilon and delta; records = 1 per person, or replace = true
 [objective]       minimise = "total" | "max" | "p-norm" with p; tolerance
 [ledger]          path = "adult.ledger"; rho | mu | epsilon and delta: the whole budget of the dataset
+[plan.NAME]       candidates of a session (session_spec.py); [session] state = "folder"
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ _SECTIONS = {
     "privacy": {"rho", "mu", "epsilon", "delta", "records", "replace"},
     "objective": {"minimise", "p", "tolerance"},
     "ledger": {"path", "rho", "mu", "epsilon", "delta"},
+    "session": {"state"},
 }
 _WORKLOAD = {"ways", "sets", "max_cells", "queries", "weight", "variance", "stddev"}
 
@@ -67,8 +69,18 @@ def read_spec(path: Path) -> Spec:
     Raises:
         SpecError: the file is missing, is not TOML, or says something that means nothing.
     """
+    content = read_content(path)
+    if "plan" in content and "workload" not in content:
+        raise SpecError(
+            f"{path.name} has named plans and no [[workload]] of its own; use residua session, or write a [[workload]]."
+        )
+    return spec_of(content, path)
+
+
+def read_content(path: Path) -> dict[str, Any]:
+    """The tables of a specification file, unchecked."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as problem:
         raise SpecError(
             f"cannot read the specification {str(path)!r}: {problem.strerror}; check the path, or draft one with "
@@ -76,20 +88,26 @@ def read_spec(path: Path) -> Spec:
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
         raise SpecError(f"{str(path)!r} is not TOML: {problem}; correct it there.") from None
+
+
+def spec_of(content: Mapping[str, Any], path: Path, where: str = "") -> Spec:
+    """The specification that some tables make, read from a file; `where` says which part of it is meant."""
     try:
         return _spec(content, path.absolute().parent)
-    except SpecError:
+    except SpecError as problem:
+        if where:
+            raise SpecError(f"{where}: {problem}") from None
         raise
     except ResiduaError as problem:
-        raise SpecError(f"{path.name}: {problem}") from None
+        raise SpecError(f"{where or path.name}: {problem}") from None
 
 
 def _spec(content: Mapping[str, Any], folder: Path) -> Spec:
-    _known_keys("the specification", content, {*_SECTIONS, "domain", "workload"})
+    known_keys("the specification", content, {*_SECTIONS, "domain", "workload", "plan"})
     for section, known in _SECTIONS.items():
         if not isinstance(content.get(section, {}), Mapping):
             raise SpecError(f"{section} is not a table; write [{section}] and its keys below.")
-        _known_keys(f"[{section}]", content.get(section, {}), known)
+        known_keys(f"[{section}]", content.get(section, {}), known)
     if "domain" not in content:
         raise SpecError("there is no domain; declare each attribute in a [domain.NAME] table.")
     domain = domain_of_settings(content["domain"])
@@ -122,7 +140,7 @@ def _workload(domain: Domain, terms: Any) -> tuple[Marginals | Explicit, np.ndar
     parts: list[Marginals | Explicit] = []
     targets: list[float | None] = []
     for term in terms:
-        _known_keys("[[workload]]", term, _WORKLOAD)
+        known_keys("[[workload]]", term, _WORKLOAD)
         parts.append(_term(domain, term))
         targets.append(_target(term))
     workload = reduce(add, parts)
@@ -203,7 +221,8 @@ def _objective(settings: Mapping[str, Any], has_targets: bool) -> Objective | No
     raise SpecError(f'[objective] minimise = {name!r} is not "total", "max" or "p-norm"; use one of them.')
 
 
-def _known_keys(where: str, settings: Any, known: set[str]) -> None:
+def known_keys(where: str, settings: Any, known: set[str]) -> None:
+    """Refuses a key that means nothing, and says which was probably meant."""
     if not isinstance(settings, Mapping):
         raise SpecError(f"{where} is not a table of keys and values; write it as one.")
     for key in settings:

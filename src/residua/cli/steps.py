@@ -52,7 +52,7 @@ def run_release(spec: Spec, folder: Path) -> Release:
             ledger = open_ledger(spec, plan, cost)
             with progress_bar() as show:
                 release = measure(
-                    plan, data, ledger=ledger, purpose=f"released as {folder.name}", progress=show, notice=_notice
+                    plan, data, ledger=ledger, purpose=f"released as {folder.name}", progress=show, notice=notice
                 )
             _commit(place, release)
     except KeyboardInterrupt:
@@ -116,7 +116,7 @@ def _under(folder: Path, path: str) -> str:
     return str(Path(glob.escape(str(folder)), path))  # the pattern is in the path only, not in the folder's name
 
 
-def _notice(counted: Tallies) -> None:
+def notice(counted: Tallies) -> None:
     """For the curator's terminal only: these are true counts and stay out of the release and out of logs."""
     if not err.is_terminal:
         if any(counted.dropped.values()) or any(counted.other.values()):

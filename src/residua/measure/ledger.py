@@ -10,7 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from residua.errors import LedgerError
+from residua.errors import LedgerError, LedgerMovedError
 from residua.measure.ledger_amounts import allowance, exact_cost, shortage
 from residua.measure.ledger_file import append, create_file, locked, read_file
 from residua.measure.ledger_lines import Contents, Entry, entry_line, entry_of, header_line, read_contents
@@ -160,7 +160,8 @@ class Ledger:
         says that the debit may stand; interrupted from outside (Ctrl-C), it may stand too.
 
         Args:
-            cost: pcost for the ledger's unit, above 0, exact (no float).
+            cost: pcost for the ledger's unit, above 0, exact (no float); 0 only with a detail, for a measurement
+                that adds nothing to what the dearest cell has paid already.
             purpose: what the money is for, in words that may be public.
             dataset: fingerprint of the data to be read.
             detail: JSON values to keep with the entry.
@@ -168,16 +169,17 @@ class Ledger:
 
         Raises:
             LedgerError: when the budget, the dataset or the disk does not allow it, or the ledger was changed.
+            LedgerMovedError: when `after` is no longer the head.
             FileError: when the ledger cannot be opened for writing.
         """
-        amount = exact_cost(cost)
+        amount = exact_cost(cost, zero=bool(detail))
         if not isinstance(purpose, str) or not purpose.strip():
             raise LedgerError(f"purpose must be a text, not {purpose!r}; say what the budget is spent on.")
         seen = self._seen
         with locked(self._path, write=True) as handle:
             contents = self._verified(read_file(handle, self._path), seen)
             if after is not None and after != contents.head:
-                raise LedgerError(
+                raise LedgerMovedError(
                     f"the ledger {self._name} moved on since the cost was computed; "
                     "nothing was spent: compute it again."
                 )

@@ -27,13 +27,20 @@ def allowance(budget: object) -> Fraction:
     return budget.pcost_allowed()
 
 
-def exact_cost(cost: object) -> Fraction:
-    """A cost as a Fraction, or LedgerError when it is a float, not above 0, or too long to write down."""
+def exact_cost(cost: object, *, zero: bool = False) -> Fraction:
+    """A cost as a Fraction, or LedgerError when it is a float, not above 0, or too long to write down.
+
+    Args:
+        cost: a whole number or a fraction.
+        zero: whether 0 is allowed: what is measured adds nothing to the dearest cell, but is on record.
+    """
     if not isinstance(cost, Rational) or isinstance(cost, bool):
         raise LedgerError(f"cost must be an exact number, a Fraction, not {cost!r}; give it as verified.")
     exact = Fraction(int(cost.numerator), int(cost.denominator))
-    if exact <= 0:
-        raise LedgerError(f"cost must be above 0, not {exact}; what costs nothing needs no debit.")
+    if exact < 0 or (exact == 0 and not zero):
+        raise LedgerError(
+            f"cost must be above 0, not {exact}; what costs nothing needs no debit, unless detail says what it is."
+        )
     if max(exact.numerator.bit_length(), exact.denominator.bit_length()) > _BITS:
         raise LedgerError(f"cost must have at most {_BITS} bits above and below the line; round it up first.")
     return exact

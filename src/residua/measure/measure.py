@@ -77,13 +77,40 @@ def measure(
         >>> abs(release.count({"sex": "M"}).estimate - 1000) < 20
         True
     """
-    most_records = kind_of(plan).most_records
     account = None if callable(ledger) else _account(ledger, plan)
     blocks, cost = priced(plan)
-    data = source_of(source)
-    fingerprint = _checked(data, plan.domain, most_records(blocks), progress)
-    account = account or _account(ledger, plan)
-    entry = account.debit(cost, purpose=purpose, dataset=fingerprint)
+
+    def pay(fingerprint: str) -> Entry:
+        return (account or _account(ledger, plan)).debit(cost, purpose=purpose, dataset=fingerprint)
+
+    return carry_out(plan, blocks, cost, source_of(source), pay, progress=progress, notice=notice)
+
+
+def carry_out(
+    plan: Plan,
+    blocks: Blocks,
+    cost: Fraction,
+    data: Source,
+    pay: Callable[[str], Entry],
+    *,
+    progress: Progress | None = None,
+    notice: Callable[[Tallies], None] | None = None,
+) -> Release:
+    """Check, pay, count, add noise, forget: what `measure` does once it knows the price, and a session too.
+
+    Args:
+        plan: what to measure.
+        blocks: what that comes down to, as priced.
+        cost: what the blocks cost alone, by the verifier; the release states it.
+        data: where the records are.
+        pay: called with the data's fingerprint once the data is known to fit; debits the ledger, or raises.
+        progress: called with the step, how much is done, and of how much if known.
+        notice: called once, with how many records followed a policy.
+    """
+    fingerprint = _checked(data, plan.domain, kind_of(plan).most_records(blocks), progress)
+    entry = pay(fingerprint)
+    if not isinstance(entry, Entry):
+        raise LedgerError("no debit was made; nothing was measured.")
     counter = _counter(data, plan.domain, fingerprint, progress, notice)
     measurements = _measured_or_told(blocks, counter, progress, entry)
     return release_of(plan, blocks, measurements, _receipt(entry, cost))

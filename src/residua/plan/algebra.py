@@ -1,54 +1,57 @@
-"""The algebra of residual plans: exact, elementwise on precisions.
+"""The algebra of plans: what they share, what is left of one, what is missing, and which answers which.
 
-    run both            τ₁ + τ₂             `p + q`
-    can p answer q?     τ_q ≤ τ_p           `p.answers(q)`
-    what they share     min τ               `common([p, q, …])`
-    what is left        τ_p − τ_q           `residual(p, given=q)`
-    what is missing     max(0, τ_p − τ_q)   `top_up(p, given=q)`
+                        privacy cost matrices       residual plans
+    run both            Γ₁ + Γ₂                     τ₁ + τ₂             `p + q`
+    can p answer q?     Γ_q ⪯ Γ_p                   τ_q ≤ τ_p           `p.answers(q)`
+    what they share     a maximal lower bound       min τ               `common([p, q, …])`
+    what is left        Γ_p − Γ_q                   τ_p − τ_q           `residual(p, given=q)`
+    what is missing     least Δ, Γ_q + Δ ⪰ Γ_p      max(0, τ_p − τ_q)   `top_up(p, given=q)`
 
-Reference: common-mechanism, Theorems 3.5 and 5.4 and Eq. 1; on residual plans all matrices commute, so that the
-maximal common mechanism is unique and needs no solver.
+Plans for marginals have closed forms for any number of attributes (`residual/algebra.py`); plans for any queries, and
+mixtures of both on small domains, go through matrices over cells (`dense/algebra.py`).
+
+Reference: common-mechanism, Theorems 3.5 and 5.4 and Eq. 1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import reduce
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from residua.errors import PlanError
-from residua.linalg.lattice import Lattice, closure
+from residua.plan.base import Plan
+from residua.plan.currency import guarantee_like
+from residua.plan.dense import algebra as dense
+from residua.plan.dense.plan import DensePlan
+from residua.plan.residual import algebra as closed
 from residua.plan.residual.plan import ResidualPlan
-from residua.plan.residual.response import ResidualCoefficients
-from residua.privacy import GDP, ZCDP, ApproxDP, Guarantee
-from residua.workload import Marginals, renumber
+
+__all__ = ["answers", "common", "compose", "derivation", "equivalent", "guarantee_like", "residual", "top_up"]
 
 Floats = NDArray[np.float64]
+Progress = Callable[[int, float], None]
 
 
-def compose(first: ResidualPlan, second: ResidualPlan) -> ResidualPlan:
-    """The plan that runs both and pools what they measure."""
-    lattice, (a, b) = _aligned([first, second])
-    workload = first.workload + second.workload if first.workload and second.workload else None
-    return _made(first, lattice, a + b, "both plans together", workload)
-
-
-def answers(plan: ResidualPlan, other: ResidualPlan) -> bool:
-    """Whether what `other` releases can be computed from what `plan` releases."""
-    _, (have, wanted) = _aligned([plan, other])
-    return bool((wanted <= have).all())
-
-
-def common(plans: Sequence[ResidualPlan]) -> ResidualPlan:
+def common(plans: Sequence[Plan], *, progress: Progress | None = None) -> ResidualPlan | DensePlan:
     """The most that all these plans release, whichever of them is chosen: run it first, and nothing is wasted.
 
-    Guarantee: every one of the plans answers the common plan, and any plan that all of them answer is answered
-    by it.
+    For plans for marginals it is unique. For others there may be several maximal ones; this one has the least total
+    variance over an orthonormal basis of what the candidates all answer.
+
+    Guarantee: every one of the plans answers the common plan. For two plans, or plans for marginals, no plan that all
+    of them answer answers it as well (up to rounding to integers); for more, its total variance is certified to be
+    within `gap` of the least.
+
+    Args:
+        plans: the candidates, over one domain and with one unit of protection.
+        progress: called with the round and its gap, where rounds are needed.
 
     Raises:
-        PlanError: no plans, or plans over different domains or units.
+        PlanError: no plans, plans over different domains or units, plans with no Gaussian noise, or too many cells.
+
+    Reference: common-mechanism, Theorem 5.4 and Eq. 1.
 
     Example:
         >>> import residua as rs
@@ -58,105 +61,78 @@ def common(plans: Sequence[ResidualPlan]) -> ResidualPlan:
         >>> round(rs.common([one, two]).pcost, 4)  # half the budget can be spent before choosing
         0.505
     """
-    if isinstance(plans, ResidualPlan):
+    if isinstance(plans, Plan):
         raise PlanError("plans is one plan; give a list of plans, such as [p, q].")
-    if not plans:
+    listed = list(plans)
+    if not listed:
         raise PlanError("plans is empty; give at least one plan.")
-    lattice, precisions = _aligned(list(plans))
-    return _made(plans[0], lattice, reduce(np.minimum, precisions), "common to all candidates")
+    marginal = _closed(listed)
+    return dense.common(listed, progress) if marginal is None else closed.common(marginal)
 
 
-def residual(plan: ResidualPlan, *, given: ResidualPlan) -> ResidualPlan:
-    """What is left of a plan once `given` is known: measuring both amounts to the plan, exactly.
+def residual(plan: Plan, *, given: Plan) -> ResidualPlan | DensePlan:
+    """What is left of a plan once `given` is known: measuring both amounts to the plan.
+
+    Guarantee: together they cost no more than the plan, in whole numbers.
 
     Raises:
-        PlanError: the plan does not answer `given`, so that some of it would be wasted.
+        PlanError: the plan does not answer `given`, so that some of it would be wasted; or as for `common`.
+
+    Reference: common-mechanism, Lemma 3.11 and Algorithm 3.
     """
-    lattice, (wanted, have) = _aligned([plan, given])
-    if not (have <= wanted).all():
-        raise PlanError("given is not answered by the plan; use common([…]) first, or top_up for what is missing.")
-    return _made(plan, lattice, wanted - have, "what is left", plan.workload)
+    marginal = _closed([plan, given])
+    return dense.residual(plan, given) if marginal is None else closed.residual(*marginal)
 
 
-def top_up(plan: ResidualPlan, *, given: ResidualPlan) -> ResidualPlan:
-    """The least to measure so that, pooled with `given`, everything is at least as accurate as the plan says."""
-    lattice, (wanted, have) = _aligned([plan, given])
-    return _made(plan, lattice, np.maximum(wanted - have, 0.0), "what is missing", plan.workload)
+def top_up(plan: Plan, *, given: Plan) -> ResidualPlan | DensePlan:
+    """The least to measure so that, pooled with `given`, everything is at least as accurate as the plan says.
+
+    Raises:
+        PlanError: as for `common`.
+    """
+    marginal = _closed([plan, given])
+    return dense.top_up(plan, given) if marginal is None else closed.top_up(*marginal)
 
 
-def guarantee_like(example: Guarantee | None, pcost: float) -> Guarantee | None:
-    """What a cost guarantees, in the currency of another guarantee; nothing to guarantee for a cost of 0."""
-    if pcost == 0:
-        return None
-    pcost *= 1.0 + 2.0**-40  # what is measured costs a rounding more than the sum of floats says
-    if isinstance(example, GDP):
-        return GDP.of_pcost(pcost)
-    if isinstance(example, ApproxDP):
-        return ApproxDP.of_pcost(pcost, delta=example.delta)
-    return ZCDP.of_pcost(pcost)
+def compose(first: Plan, second: Plan) -> ResidualPlan | DensePlan:
+    """The plan that runs both and pools what they measure."""
+    marginal = _closed([first, second])
+    return dense.compose(first, second) if marginal is None else closed.compose(*marginal)
 
 
-def _aligned(plans: Sequence[ResidualPlan]) -> tuple[Lattice, list[Floats]]:
-    """One family that holds the sets of all plans, and each plan's precisions on it."""
+def answers(plan: Plan, other: Plan) -> bool:
+    """Whether what `other` releases can be computed from what `plan` releases."""
+    marginal = _closed([plan, other])
+    return dense.answers(plan, other) if marginal is None else closed.answers(*marginal)
+
+
+def equivalent(plan: Plan, other: Plan) -> bool:
+    """Whether each of two plans answers the other: the same information at the same cost."""
+    return answers(plan, other) and answers(other, plan)
+
+
+def derivation(plan: Plan, other: Plan) -> tuple[Floats, Floats]:
+    """How `other` is computed from `plan`: the matrices A and C of common-mechanism, Lemma 3.2."""
+    _closed([plan, other])
+    return dense.derivation(plan, other)
+
+
+def _closed(plans: Sequence[Plan]) -> list[ResidualPlan] | None:
+    """The plans, checked, if closed forms hold for all of them."""
     first = plans[0]
     for plan in plans:
-        if not isinstance(plan, ResidualPlan):
+        if not isinstance(plan, Plan):
             raise PlanError(f"{plan!r} is not a plan; make one with rs.plan.")
+        if not isinstance(plan, ResidualPlan | DensePlan):
+            raise PlanError(
+                f"{plan!r} cannot be combined with other plans: only plans for marginals and for queries with "
+                "Gaussian noise can. Plan with ZCDP, GDP or ApproxDP."
+            )
         if plan.domain != first.domain:
             raise PlanError("the plans are over different domains; plan over one domain.")
         if plan.unit != first.unit:
             raise PlanError("the plans protect different units; plan with one unit.")
-    lattice = reduce(Lattice.union, (plan.lattice for plan in plans))
-    return lattice, [_on(lattice, plan) for plan in plans]
-
-
-def _on(lattice: Lattice, plan: ResidualPlan) -> Floats:
-    if plan.lattice.same_sets(lattice):
-        return plan.precisions
-    precisions = np.zeros(len(lattice))
-    precisions[renumber(plan.lattice, lattice)] = plan.precisions
-    return precisions
-
-
-def _made(
-    like: ResidualPlan,
-    lattice: Lattice,
-    precisions: Floats,
-    objective: str,
-    workload: Marginals | None = None,
-) -> ResidualPlan:
-    lattice, precisions = _trimmed(like, lattice, precisions)
-    if workload is not None and not workload.lattice.same_sets(lattice):
-        wider = workload.lattice.union(lattice)
-        numbers = renumber(lattice, wider)
-        spread = np.zeros(len(wider))
-        spread[numbers] = precisions
-        lattice, precisions = wider, spread
-        workload = Marginals(
-            workload.domain, wider, renumber(workload.lattice, wider)[workload.numbers], workload.weights
-        )
-    made = like.replaced(
-        lattice=lattice,
-        precisions=precisions,
-        workload=workload,
-        objective=objective,
-        gap=np.inf,
-        guarantee=None,
-    )
-    return made.replaced(guarantee=guarantee_like(like.guarantee, made.unit_pcost))
-
-
-def _trimmed(like: ResidualPlan, lattice: Lattice, precisions: Floats) -> tuple[Lattice, Floats]:
-    """Without the sets that are neither measured nor answered, nor have a superset that is."""
-    coefficients = like.coefficients if lattice is like.lattice else ResidualCoefficients(lattice, like.domain.sizes)
-    # A set with a one-valued attribute is never measured, but it is answered when the rest of it is.
-    with np.errstate(divide="ignore"):
-        kept = (precisions > 0) | np.isfinite(coefficients.cell_variances(1.0 / precisions))
-    if kept.all():
-        return lattice, precisions
-    rows: list[NDArray[np.int32]] = []
-    for k, level in enumerate(lattice.levels):
-        block = slice(lattice.offsets[k], lattice.offsets[k + 1])
-        rows.append(level[kept[block]])
-    trimmed = closure(rows, lattice.attributes)
-    return trimmed, precisions[renumber(trimmed, lattice)]
+        if plan.bias:
+            raise PlanError("a plan with a bias answers other queries than were asked; combine plans without one.")
+    residuals = [plan for plan in plans if isinstance(plan, ResidualPlan)]
+    return residuals if len(residuals) == len(plans) else None

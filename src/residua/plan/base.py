@@ -51,6 +51,29 @@ class Plan(ABC):
     def save(self, path: str | Path) -> None:
         """Writes the plan to a JSON file that `Plan.load` reads."""
 
+    def answers(self, other: Plan) -> bool:
+        """Whether whatever `other` would release can be computed from this plan's release: `Γ_other ⪯ Γ`.
+
+        Raises:
+            PlanError: plans over different domains or units, or plans that cannot be compared.
+
+        Reference: common-mechanism, Theorem 3.5.
+        """
+        from residua.plan.algebra import answers
+
+        return answers(self, other)
+
+    def equivalent(self, other: Plan) -> bool:
+        """Whether each of the two plans answers the other: `Γ_other = Γ`."""
+        from residua.plan.algebra import equivalent
+
+        return equivalent(self, other)
+
+    def __add__(self, other: Plan) -> Plan:
+        from residua.plan.algebra import compose
+
+        return compose(self, other)
+
     @staticmethod
     def load(path: str | Path) -> Plan:
         """Reads a saved plan, refusing a file that was changed.

@@ -36,7 +36,8 @@ class ReleaseKind:
 
 
 def _residual_blocks(plan: ResidualPlan, arrays: Arrays) -> ResidualBlocks:
-    return ResidualBlocks(plan.lattice, plan.domain.sizes, arrays["measured"], arrays["grids"], arrays["scales"])
+    measured, grids, scales = arrays["measured"], arrays["grids"], arrays["scales"]
+    return ResidualBlocks(plan.lattice, plan.domain.sizes, measured, grids, scales, plan.domain.drops)
 
 
 def _dense_blocks(plan: DensePlan, arrays: Arrays) -> Blocks:

@@ -93,7 +93,7 @@ def block_cost(blocks: DenseBlocks, unit: Unit) -> Fraction:
     _check_form(blocks)
     numerator, denominator = blocks.scale.as_integer_ratio()
     square = Fraction(denominator * denominator, numerator * numerator)
-    norms = _column_norms(blocks.strategy)
+    norms = column_norms(blocks.strategy)
     replaced = _replacement(blocks, norms) * square if isinstance(unit, ReplaceOne) else None
     return _rounded_up(unit.scaled(max(norms) * square, replaced))
 
@@ -123,10 +123,10 @@ def _check_form(blocks: DenseBlocks) -> None:
 
 def replacement_norm(blocks: DenseBlocks) -> Fraction:
     """`max_ij ‖B_i − B_j‖²` in whole numbers, never less than the truth: what the noise scale must be set by."""
-    return _replacement(blocks, _column_norms(blocks.strategy))
+    return _replacement(blocks, column_norms(blocks.strategy))
 
 
-def _column_norms(B: Integers) -> list[int]:
+def column_norms(B: Integers) -> list[int]:
     """`Σ_k B_kj²` exactly: entries are split into halves whose products stay in 64 bits."""
     high, low = B >> 20, B & (2**20 - 1)  # B = high·2^20 + low, |high| < 2^14 for entries below 2^34
     if np.abs(high).max(initial=0) >= 2**20 or len(B) >= 2**21:

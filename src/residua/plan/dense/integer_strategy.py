@@ -22,7 +22,7 @@ Integers = NDArray[np.int64]
 LARGEST_ENTRY = 2.0**30
 LARGEST_SCALE = 2.0**40
 _MOST_DENOMINATOR = 2**20
-_FILLING = 1e-4  # of the strategy's largest column norm, for directions outside a row space that is not integer
+FILLING = 1e-4  # of the strategy's largest column norm, for directions outside a row space that is not integer
 
 
 def integer_strategy(strategy: Floats, workload: Floats, pcost: float) -> tuple[Integers, float]:
@@ -38,12 +38,25 @@ def integer_strategy(strategy: Floats, workload: Floats, pcost: float) -> tuple[
         return direct_integers(strategy, pcost)[:2]
     basis = _integer_basis(workload, rank)
     if basis is None:
-        norm = math.sqrt(float((strategy**2).sum(axis=0).max()))
-        filling = linalg.null_space(strategy).T * (norm * _FILLING)
-        return direct_integers(np.vstack([strategy, filling]), pcost)[:2]
+        return filled_integers(strategy, pcost)
+    return basis_integers(strategy, basis, pcost)
+
+
+def basis_integers(strategy: Floats, basis: Integers, pcost: float) -> tuple[Integers, float]:
+    """The strategy as `M E` with integer rows E whose space holds it, M rounded: it stays in that space exactly."""
     M = linalg.lstsq(basis.T.astype(np.float64), strategy.T)[0].T
     B = _product(np.rint(M * 2.0 ** _bits(strategy, pcost)), basis)
     return B, _scale(B, pcost)
+
+
+def filled_integers(strategy: Floats, pcost: float) -> tuple[Integers, float]:
+    """The strategy rounded entry by entry, with a little measured in every direction that it leaves out.
+
+    Rounding tilts its space by some 1e-9, so that no query would lie in it exactly; now every query is answerable.
+    """
+    norm = math.sqrt(float((strategy**2).sum(axis=0).max()))
+    filling = linalg.null_space(strategy).T * (norm * FILLING)
+    return direct_integers(np.vstack([strategy, filling]), pcost)[:2]
 
 
 def direct_integers(strategy: Floats, pcost: float) -> tuple[Integers, float, float]:

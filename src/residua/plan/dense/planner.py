@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.errors import PlanError
-from residua.plan.algebra import guarantee_like
+from residua.plan.currency import guarantee_like
 from residua.plan.dense.blocks import block_cost, compile_dense, replacement_norm
 from residua.plan.dense.integer_strategy import integer_strategy
-from residua.plan.dense.plan import DensePlan, first_cells
+from residua.plan.dense.plan import DensePlan
+from residua.plan.dense.space import first_cells
 from residua.plan.objectives import MaxVariance, Objective, TotalVariance, described
 from residua.privacy import ZCDP, Guarantee, ReplaceOne, Unit
 from residua.workload import Explicit

@@ -167,19 +167,6 @@ class ResidualPlan(Plan):
         """Variance of a linear combination of cells: attribute set → coefficients, an array over its cells."""
         return cov.of_combination(self, combination)
 
-    # ---- algebra
-
-    def answers(self, other: ResidualPlan) -> bool:
-        """Whether whatever `other` would release can be computed from this plan's release (τ_other ≤ τ)."""
-        from residua.plan.algebra import answers
-
-        return answers(self, other)
-
-    def __add__(self, other: ResidualPlan) -> ResidualPlan:
-        from residua.plan.algebra import compose
-
-        return compose(self, other)
-
     # ---- files
 
     def save(self, path: str | Path) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.errors import GapWarning, PlanError
-from residua.plan.algebra import guarantee_like
+from residua.plan.currency import guarantee_like
 from residua.plan.objectives import Effort, Objective, described
 from residua.plan.residual.plan import ResidualPlan
 from residua.plan.residual.replacement import replacement_cost, replacement_value

@@ -10,6 +10,7 @@ Each column of `t · Ĉ_S` has squared norm `t² Π_{i∈S} n_i (n_i − 1)`, wh
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -34,17 +35,7 @@ def verified_cost(blocks: ResidualBlocks, guarantee: Guarantee | None, unit: Uni
         VerificationError: dearer than promised, not integer, noise outside the exact samplers' range, or numbers
             that could overflow 64 bits.
     """
-    _check_form(blocks)
-    sizes = [int(n) for n in blocks.sizes]
-    rows = list(blocks.lattice)
-    members = [rows[number] for number in blocks.measured.tolist()]
-    precisions = _precisions(blocks, members, sizes)
-    point = sum(_shrunk(precision, row, sizes) for precision, row in zip(precisions, members, strict=True))
-    pcost = Fraction(point, _POINT)
-    replaced = _replacement(precisions, members, sizes) if isinstance(unit, ReplaceOne) else None
-    if replaced is not None and blocks.drops:  # a record changed to a value that is left out is a record removed
-        replaced = max(replaced, pcost)
-    cost = unit.scaled(pcost, replaced)
+    cost = together_cost([blocks], unit)
     if guarantee is None:
         raise VerificationError("the plan promises no guarantee; plan again.")
     if cost > guarantee.pcost_allowed():
@@ -53,6 +44,26 @@ def verified_cost(blocks: ResidualBlocks, guarantee: Guarantee | None, unit: Uni
             "plan again. Nothing was spent."
         )
     return cost
+
+
+def together_cost(several: Sequence[ResidualBlocks], unit: Unit) -> Fraction:
+    """What measuring all these blocks of one domain costs this unit of protection, whatever was promised."""
+    precisions: list[int] = []
+    members: list[tuple[int, ...]] = []
+    for blocks in several:
+        _check_form(blocks)
+        rows = list(blocks.lattice)
+        own = [rows[number] for number in blocks.measured.tolist()]
+        precisions += _precisions(blocks, own, blocks.sizes.tolist())
+        members += own
+    sizes = several[0].sizes.tolist()
+    point = sum(_shrunk(precision, row, sizes) for precision, row in zip(precisions, members, strict=True))
+    pcost = Fraction(point, _POINT)
+    replaced = _replacement(precisions, members, sizes) if isinstance(unit, ReplaceOne) else None
+    # A record changed to a value that is left out is a record removed.
+    if replaced is not None and any(blocks.drops for blocks in several):
+        replaced = max(replaced, pcost)
+    return unit.scaled(pcost, replaced)
 
 
 def most_records(blocks: ResidualBlocks) -> int:

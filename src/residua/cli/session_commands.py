@@ -1,0 +1,92 @@
+"""The commands `residua session …`: one function a command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(help="Look before you choose, and top up what was released.", no_args_is_help=True)
+
+SpecPath = Annotated[Path, typer.Argument(metavar="SPEC.toml", help="A specification with named plans.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+Out = Annotated[Path, typer.Option(help="The release folder to write; it must not exist.")]
+Share = Annotated[float | None, typer.Option(help="Recommend: which share of the queries must be good enough.")]
+Snr = Annotated[float | None, typer.Option(help="Recommend: the least signal-to-noise ratio that is good enough.")]
+By = Annotated[str, typer.Option(help="Recommend by the 'estimate', or its 'lower' or 'upper' bound.")]
+
+
+@app.command("open")
+def open_(spec: SpecPath) -> None:
+    """Make the session and its ledger, or check that they are there. Spends nothing."""
+    from residua.cli.session_spec import read_session_spec
+    from residua.cli.sessions import opened, print_status
+
+    with opened(read_session_spec(spec), create=True) as session:
+        print_status(session)
+
+
+@app.command()
+def look(
+    spec: SpecPath,
+    names: Annotated[list[str] | None, typer.Argument(help="The candidates, in order; all plans if left out.")] = None,
+    share: Share = None,
+    snr: Snr = None,
+    by: By = "estimate",
+    json: AsJson = False,
+) -> None:
+    """Measure what the candidates have in common, and show what each would make of it."""
+    from residua.cli.session_spec import read_session_spec
+    from residua.cli.sessions import opened, plans_of, print_choice, take_look
+
+    read = read_session_spec(spec)
+    plans = plans_of(read, names or [])
+    with opened(read) as session:
+        choice = take_look(session, plans)
+        print_choice(session, choice, share=share, snr=snr, by=by, as_json=json)  # type: ignore[arg-type]
+
+
+@app.command()
+def step(spec: SpecPath, share: Share = None, snr: Snr = None, by: By = "estimate", json: AsJson = False) -> None:
+    """Drop the first candidate of the open choice and look further."""
+    from residua.cli.session_spec import read_session_spec
+    from residua.cli.sessions import open_choice, opened, print_choice
+
+    with opened(read_session_spec(spec)) as session:
+        choice = open_choice(session).step()
+        print_choice(session, choice, share=share, snr=snr, by=by, as_json=json)  # type: ignore[arg-type]
+
+
+@app.command()
+def finish(spec: SpecPath, name: Annotated[str, typer.Argument(help="The candidate.")], out: Out) -> None:
+    """Pay what is left of a candidate of the open choice and write the release."""
+    from residua.cli.session_spec import read_session_spec
+    from residua.cli.sessions import open_choice, opened, require_free, write_release
+
+    require_free(out)
+    with opened(read_session_spec(spec)) as session:
+        write_release(session, open_choice(session).finish(name), out)
+
+
+@app.command()
+def release(spec: SpecPath, name: Annotated[str, typer.Argument(help="The plan.")], out: Out) -> None:
+    """Measure what is missing of a plan, and write the release. What is answered already costs nothing."""
+    from residua.cli.session_spec import read_session_spec
+    from residua.cli.sessions import opened, plans_of, require_free, write_release
+
+    require_free(out)
+    read = read_session_spec(spec)
+    [plan] = plans_of(read, [name]).values()
+    with opened(read) as session:
+        write_release(session, session.release(plan, purpose=f"release {name}"), out)
+
+
+@app.command()
+def status(spec: SpecPath, json: AsJson = False) -> None:
+    """Show what the session has measured and spent, and what is being chosen."""
+    from residua.cli.session_spec import read_session_spec
+    from residua.cli.sessions import opened, print_status
+
+    with opened(read_session_spec(spec)) as session:
+        print_status(session, as_json=json)

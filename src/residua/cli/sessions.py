@@ -1,0 +1,158 @@
+"""What `residua session` does: opens a session on a specification, looks, steps, finishes, releases, tells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from residua.cli.session_spec import NamedPlan, SessionSpec
+from residua.cli.show import ROWS_SHOWN, err, out, plain_table, print_json, progress_bar
+from residua.cli.steps import make_plan, notice, open_source
+from residua.errors import FileError, SessionError, SpecError
+from residua.measure import Ledger
+from residua.plan import independent
+from residua.plan.base import Plan
+from residua.release import Release
+from residua.session import Choice, Session
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from residua.session.recommend import By, Recommendation
+
+
+@contextmanager
+def opened(spec: SessionSpec, *, create: bool = False) -> Iterator[Session]:
+    """The session of a specification; made only if asked to."""
+    first = spec.any
+    if not create and not (spec.state / "session.json").exists():
+        raise SessionError(f"there is no session {str(spec.state)!r} yet; begin with: residua session open SPEC.toml")
+    budget = spec.budget
+    if not first.ledger_path.exists():
+        budget = budget or first.guarantee
+        if budget is None:
+            raise SpecError("say what the session may spend: [ledger] rho = 1.0, for example.")
+        if not first.ledger_path.parent.is_dir():
+            raise SpecError(f"the folder of [ledger] path, {str(first.ledger_path.parent)!r}, does not exist; make it.")
+    ledger = Ledger(first.ledger_path, budget, unit=first.unit)
+    with progress_bar() as show:
+        yield Session(open_source(first), ledger=ledger, state=spec.state, progress=show, notice=notice)
+
+
+def plans_of(spec: SessionSpec, names: Sequence[str]) -> dict[str, Plan]:
+    """The named plans, all if none is named, in the order of the file or of the names."""
+    for name in names:
+        if name not in spec.plans:
+            raise SpecError(f"there is no plan {name!r}; there are {', '.join(map(repr, spec.plans))}.")
+    return {name: _planned(spec.plans[name]) for name in (names or spec.plans)}
+
+
+def _planned(named: NamedPlan) -> Plan:
+    spec = named.spec
+    if named.independent and spec.guarantee is not None:
+        return independent(spec.workload, spec.guarantee, unit=spec.unit)
+    return make_plan(spec)
+
+
+def print_status(session: Session, *, as_json: bool = False) -> None:
+    """What was measured, what was spent and is left, and what is being chosen."""
+    status, ledger = session.status, session.ledger
+    if as_json:
+        print_json(
+            {
+                "state": str(session.path),
+                "ledger": str(ledger.path),
+                "parts": {str(n): summary for n, summary in status.parts.items()},
+                "lost": list(status.lost),
+                "spent": {"pcost": float(status.spent), "rho": float(status.spent / 2)},
+                "remaining": {"pcost": float(status.remaining), "rho": float(status.remaining / 2)},
+                "choices": [
+                    {"number": n, "candidates": list(names), "end": end} for n, (names, end) in status.choices.items()
+                ],
+            }
+        )
+        return
+    out.print(f"Session {session.path}, ledger {ledger.path}, for {ledger.unit}")
+    for number, summary in status.parts.items():
+        out.print(f"Part {number}   {summary}")
+    for number in status.lost:
+        out.print(f"Part {number}   was paid for and lost; the debit stands")
+    for number, (names, end) in status.choices.items():
+        out.print(f"Choice {number} between {', '.join(names)}: {end}")
+    out.print(f"Spent  rho {float(status.spent / 2):.6g}")
+    out.print(f"Left   rho {float(status.remaining / 2):.6g}")
+
+
+def take_look(session: Session, candidates: Mapping[str, Plan]) -> Choice:
+    """The look at some candidates; the one taken already if they are those of the open choice."""
+    choice = session.choice
+    if choice is not None and list(choice.candidates) == list(candidates):
+        out.print("This look was taken already; it costs nothing to see it again.")
+        return choice
+    return session.choose(candidates)
+
+
+def open_choice(session: Session) -> Choice:
+    """The choice that is open."""
+    choice = session.choice
+    if choice is None:
+        raise SessionError("no choice is open; take a look first: residua session look SPEC.toml")
+    return choice
+
+
+def print_choice(
+    session: Session, choice: Choice, *, share: float | None, snr: float | None, by: By, as_json: bool = False
+) -> None:
+    """Estimates so far, signal-to-noise bounds under every candidate, and what the rule recommends."""
+    if (share is None) != (snr is None):
+        raise SpecError("--share and --snr belong together; give both, such as --share 0.5 --snr 20.")
+    signals = {name: choice.signal(name) for name in choice.candidates}
+    rule = None if share is None or snr is None else choice.recommend(share=share, snr=snr, by=by)
+    left = {name: float(session.price(plan) / 2) for name, plan in choice.candidates.items()}
+    if as_json:
+        columns = {n: {key: _plain(value) for key, value in s.columns.items()} for n, s in signals.items()}
+        print_json({"candidates": columns, "rho_to_finish": left, "recommendation": rule and _told(rule)})
+        return
+    first = next(iter(signals.values()))
+    table = plain_table(("query", "left"), ("estimate", "right"), *((f"SNR under {name}", "right") for name in signals))
+    for i in range(min(len(first), ROWS_SHOWN)):
+        ratios = (f"{s.lower[i]:,.1f} to {s.upper[i]:,.1f}" for s in signals.values())
+        table.add_row(first.labels[i], f"{first.estimates[i]:,.1f}", *ratios)
+    out.print(table)
+    if len(first) > ROWS_SHOWN:
+        out.print(f"… {len(first) - ROWS_SHOWN:,} more queries (--json shows them)")
+    for name, rho in left.items():
+        out.print(f"To finish {name}: rho {rho:.6g}")
+    if rule is not None:
+        what = {"finish": f"finish {rule.candidate}", "step": "step on", "stop": "stop here"}[rule.action]
+        out.print(f"Recommended: {what}; {rule.reason}.")
+
+
+def require_free(folder: Path) -> None:
+    """Refuses, before anything is spent, a folder that exists."""
+    if folder.exists():
+        raise FileError(f"out={str(folder)!r} exists already; choose another folder, a release is never overwritten.")
+    if not folder.absolute().parent.is_dir():
+        raise FileError(f"out: the folder {str(folder.absolute().parent)!r} does not exist; make it first.")
+
+
+def write_release(session: Session, release: Release, folder: Path) -> None:
+    """Writes a pooled release; if that fails, asking for it again costs nothing."""
+    try:
+        release.save(folder)
+    except FileError:
+        err.print("residua: the measurements are safe in the session; releasing the plan again costs nothing.")
+        raise
+    out.print(f"Wrote {folder}: {release.summary}")
+    status = session.status
+    out.print(f"Spent by the session: rho {float(status.spent / 2):.6g}; left: rho {float(status.remaining / 2):.6g}")
+
+
+def _plain(values: Any) -> list[Any]:
+    return [float(v) if not isinstance(v, str) else v for v in values]
+
+
+def _told(rule: Recommendation) -> dict[str, Any]:
+    return {"action": rule.action, "candidate": rule.candidate, "reason": rule.reason, "shares": rule.shares}

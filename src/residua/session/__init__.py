@@ -1,0 +1,7 @@
+"""Sessions: look before you choose, and top up what was released."""
+
+from residua.session.choice import Choice
+from residua.session.recommend import Recommendation
+from residua.session.session import Session
+
+__all__ = ["Choice", "Recommendation", "Session"]

@@ -1,0 +1,136 @@
+"""What a session has spent and for what: its own debits in the ledger beside the parts in its folder.
+
+A session does not add up scalars: it keeps every part's exact measurements and pays, for a new one, only the increment
+of what all of them cost together, `max diag (Γ_1 + … + Γ_k)`, in fractions. Other debits of the same ledger add to
+that as scalars, which is never too little.
+
+A debit without its part (the process died in between) counts with what its part costs alone: no less than what it adds.
+
+Reference: DESIGN §6; Feldman and Zrnic (2021) for the per-cell filter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from residua.errors import LedgerError, LedgerMovedError, SessionError
+from residua.measure.ledger import Entry, Ledger
+from residua.measure.ledger_amounts import shortage
+from residua.plan.base import Plan
+from residua.release.base import Release
+from residua.session.state import Folder
+
+
+@dataclass(frozen=True, eq=False)
+class Standing:
+    """Where a session stands at one head of its ledger.
+
+    Args:
+        head: the ledger's head.
+        debits: the session's own debits, by the number of the part they paid for.
+        parts: what was measured, by number.
+    """
+
+    head: str
+    debits: Mapping[int, Entry]
+    parts: Mapping[int, Release]
+
+    @property
+    def spent(self) -> Fraction:
+        """What the session has debited, exactly."""
+        return sum((entry.cost for entry in self.debits.values()), Fraction(0))
+
+    @property
+    def lost(self) -> Fraction:
+        """What the debits whose part is absent cost alone."""
+        absent = (entry for number, entry in self.debits.items() if number not in self.parts)
+        return sum((Fraction(entry.detail["alone"]) for entry in absent), Fraction(0))
+
+    @property
+    def plans(self) -> list[Plan]:
+        """What was measured."""
+        return [part.planned for part in self.parts.values()]
+
+    @property
+    def next_part(self) -> int:
+        """The number of the part that comes next."""
+        return max((*self.debits, *self.parts), default=0) + 1
+
+
+def standing(folder: Folder, ledger: Ledger) -> Standing:
+    """Reads the session's debits and parts, which must belong together.
+
+    Raises:
+        SessionError: a part has no debit in this ledger: it was rolled back, or is not the session's.
+    """
+    head = ledger.head  # before the entries: a debit that comes in between is noticed by `after`
+    own = [entry for entry in ledger.entries if entry.detail.get("session") == folder.identity.key]
+    debits = {int(entry.detail["part"]): entry for entry in own}
+    if len(debits) < len(own):
+        raise SessionError(f"the ledger {str(ledger.path)!r} has two debits for one part of the session; {_RESTORE}.")
+    parts = folder.parts()
+    for number, part in parts.items():
+        if number not in debits or part.receipt.get("digest") != debits[number].digest:
+            raise SessionError(
+                f"part {number} of the session {str(folder.path)!r} has no debit in {str(ledger.path)!r}; {_RESTORE}."
+            )
+    return Standing(head, debits, parts)
+
+
+_RESTORE = "the ledger was rolled back or is another's: restore it, and release nothing until then"
+
+
+@dataclass(frozen=True, eq=False)
+class Bill:
+    """What one more measurement costs: alone, and all of the session's measurements together with it.
+
+    Args:
+        part: the number the measurement will have.
+        alone: what it costs alone.
+        together: what it costs together with every part that is there.
+    """
+
+    part: int
+    alone: Fraction
+    together: Fraction
+
+    def increment(self, at: Standing) -> Fraction:
+        """What to debit so that the session has paid for everything it measures, never below 0."""
+        return max(at.lost + self.together - at.spent, Fraction(0))
+
+
+def require_budget(ledger: Ledger, allowed: Fraction | None, at: Standing, bill: Bill, what: str) -> None:
+    """Refuses, before anything is spent, what the ledger or the session's own budget does not allow."""
+    cost = bill.increment(at)
+    left = ledger.remaining if allowed is None else min(ledger.remaining, allowed - at.spent)
+    if cost > left:
+        raise LedgerError(
+            f"{what} is dearer than the budget: {shortage(ledger.budget, max(left, Fraction(0)), cost)}; nothing was "
+            "spent: plan for what is left."
+        )
+
+
+def paid(
+    folder: Folder, ledger: Ledger, bill: Bill, *, purpose: str, allowed: Fraction | None, what: str
+) -> Callable[[str], Entry]:
+    """A function that debits the bill for data with a given fingerprint; the door calls it before it counts."""
+
+    def pay(fingerprint: str) -> Entry:
+        if not folder.identity.belongs_to(fingerprint):
+            raise SessionError("the data is not the session's dataset, or changed; nothing was spent.")
+        while True:
+            at = standing(folder, ledger)
+            if at.next_part != bill.part:
+                raise SessionError("another copy of the session is in use; nothing was spent: use the latest copy.")
+            require_budget(ledger, allowed, at, bill, what)
+            detail = {"session": folder.identity.key, "part": bill.part, "alone": str(bill.alone)}
+            try:
+                return ledger.debit(
+                    bill.increment(at), purpose=purpose, dataset=fingerprint, detail=detail, after=at.head
+                )
+            except LedgerMovedError:  # another debit came first; what we owe does not depend on others' debits
+                continue
+
+    return pay

@@ -1,0 +1,83 @@
+"""What is still to be measured so that, pooled with what was measured before, a plan's accuracy is reached.
+
+The measurement is chosen so that everything together costs what the plan alone would have cost, to the last bit, where
+what was measured before lies within the plan: rounding to integers is against us on both sides, so that the noise is
+raised by a few parts in 10^14 until the exact sum fits, and the plan's own exact price is debited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import reduce
+from operator import add
+
+from residua.plan.algebra import top_up
+from residua.plan.base import Blocks, Plan
+from residua.plan.composition import composed_cost
+from residua.plan.dense.plan import DensePlan
+from residua.plan.kinds import priced
+from residua.plan.residual.plan import ResidualPlan
+
+_CLOSE = Fraction(1, 2**16)
+_QUIETER = (0.0, 2.0**-46, 2.0**-40, 2.0**-34, 2.0**-28, 2.0**-22, 2.0**-17)
+
+
+@dataclass(frozen=True, eq=False)
+class Missing:
+    """A measurement that is still to be made.
+
+    Args:
+        plan: what to measure.
+        blocks: what that comes down to.
+        alone: what it costs alone, exactly.
+        together: what it costs together with what is held, exactly.
+        settled: whether that is what the wanted plan costs, or clearly more because other things are held too.
+    """
+
+    plan: Plan
+    blocks: Blocks
+    alone: Fraction
+    together: Fraction
+    settled: bool
+
+
+def missing(wanted: Plan, held: Sequence[Plan]) -> Missing | None:
+    """What is to be measured so that all together is as accurate as the wanted plan; None if nothing is.
+
+    Args:
+        wanted: the plan.
+        held: what was measured already.
+
+    Raises:
+        PlanError: plans that cannot be combined.
+        VerificationError: the plan is not what it promises.
+    """
+    blocks, whole = priced(wanted)
+    if not held:
+        return Missing(wanted, blocks, whole, whole, True)
+    rest = top_up(wanted, given=reduce(add, held))
+    if not rest.pcost:
+        return None
+    first: Missing | None = None
+    for share in _QUIETER:
+        plan = quieter(rest, share)
+        blocks, alone = priced(plan)
+        together = composed_cost([*held, plan])
+        if together <= whole:
+            return Missing(plan, blocks, alone, whole, True)
+        first = first or Missing(plan, blocks, alone, together, together > whole * (1 + _CLOSE))
+        if first.settled:
+            break
+    return first
+
+
+def quieter(plan: Plan, share: float) -> Plan:
+    """The same plan with its precision lowered by a small share."""
+    if not share:
+        return plan
+    if isinstance(plan, DensePlan):
+        return plan.replaced(scale=plan.scale * (1.0 + share))
+    assert isinstance(plan, ResidualPlan)
+    return plan.replaced(precisions=plan.precisions * (1.0 - share))

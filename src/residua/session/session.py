@@ -1,0 +1,314 @@
+"""A session: look at the data adaptively without wasting budget, and top releases up for the difference only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from residua.errors import PlanError, SessionError
+from residua.measure import Ledger
+from residua.measure.measure import Progress, carry_out
+from residua.plan.algebra import common
+from residua.plan.base import Plan
+from residua.plan.kinds import kind_of
+from residua.privacy import Guarantee, Unit
+from residua.release import Release, reserve
+from residua.release.pooled import PooledRelease
+from residua.session.accounts import Bill, Standing, paid, require_budget, standing
+from residua.session.choice import Choice
+from residua.session.missing import Missing, missing, quieter
+from residua.session.signal import Workload
+from residua.session.state import Stored, open_folder
+from residua.source import source_of
+from residua.source.counting import Tallies
+
+_QUIETER_LOOKS = (0.0, 2.0**-30, 2.0**-24, 2.0**-18)
+
+
+@dataclass(frozen=True)
+class Status:
+    """Where a session stands, without any data: what was paid for, what was lost, and what is being chosen.
+
+    Args:
+        parts: what was measured, a sentence each, by number.
+        lost: the numbers of parts that were paid for and lost in a crash.
+        spent: what the session has debited, a pcost.
+        remaining: what may still be spent, a pcost.
+        choices: the candidates of each choice, and what became of it: "open", "closed", or the candidate finished.
+    """
+
+    parts: Mapping[int, str]
+    lost: tuple[int, ...]
+    spent: Fraction
+    remaining: Fraction
+    choices: Mapping[int, tuple[tuple[str, ...], str]]
+
+
+class Session:
+    """Adaptive use of one dataset: choices that waste nothing, and releases that pay only for what is missing.
+
+    Everything measured in a session is kept, and every answer is the best linear unbiased estimate from all of it.
+    The ledger is debited the increment of what everything together costs, `max diag (Γ_1 + … + Γ_k)`, in fractions:
+    asking again for something answered costs nothing, and what is measured in cells that have budget left is free.
+
+    Guarantee: each cost is fixed before its measurement runs, is on disk before the data is counted, and the sum of
+    all Γ never exceeds what was debited on any cell; so all that a session releases, however adaptively chosen, is
+    within the ledger's budget. Killed at any moment, a session goes on from its folder: what was measured is there or
+    was lost, and what was debited stays spent.
+
+    Args:
+        source: the data, as for `rs.measure`.
+        budget: what may be spent in all; needed to create a ledger, and a limit of the session's own within a larger
+            ledger that is given as such.
+        ledger: the dataset's ledger, or its path.
+        state: the session's folder, created or opened again; beside the ledger, named after it, if left out.
+        unit: whom the budget protects, for a ledger that is to be created.
+        progress: called with the step, how much is done, and of how much if known.
+        notice: called with how many records followed a policy, for the curator's eyes only.
+
+    Raises:
+        SessionError: the folder belongs to another dataset, ledger or budget, or is in use.
+        LedgerError, FileError, SourceError: as for a ledger and for data.
+
+    Reference: common-mechanism; DESIGN §6. Adaptivity: Smith and Thakurta (2022); Whitehouse et al. (2023); Feldman
+        and Zrnic (2021) for the per-cell form.
+
+    Example:
+        >>> import residua as rs, pyarrow as pa, tempfile
+        >>> domain = rs.Domain({"sex": ["F", "M"], "answer": ["no", "yes", "unsure"]})
+        >>> one = rs.independent(rs.marginals(domain, ways=1), rs.ZCDP(0.5))
+        >>> two = rs.independent(rs.marginals(domain, ways=2), rs.ZCDP(0.5))
+        >>> data = pa.table({"sex": ["F", "M", "M"] * 500, "answer": ["no", "yes", "no"] * 500})
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> session = rs.Session(data, rs.ZCDP(0.5), ledger=f"{folder.name}/survey.ledger")
+        >>> choice = session.choose({"one": one, "two": two})
+        >>> choice.recommend(share=0.9, snr=20).candidate
+        'one'
+        >>> release = choice.finish("one")
+        >>> abs(release.count({"sex": "M"}).estimate - 1000) < 20
+        True
+        >>> folder.cleanup()
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        budget: Guarantee | None = None,
+        *,
+        ledger: Ledger | str | Path,
+        state: str | Path | None = None,
+        unit: Unit | None = None,
+        progress: Progress | None = None,
+        notice: Callable[[Tallies], None] | None = None,
+    ) -> None:
+        self._data = source_of(source)
+        fingerprint = self._data.fingerprint()
+        if not isinstance(ledger, Ledger):
+            ledger = Ledger(ledger, budget, unit=unit, dataset=fingerprint)
+        elif unit is not None and unit != ledger.unit:
+            raise SessionError(f"the ledger protects against {ledger.unit}, not {unit}; leave unit out.")
+        self._ledger, self._progress, self._notice = ledger, progress, notice
+        path = Path(state) if state is not None else ledger.path.with_name(f"{ledger.path.name}.session")
+        self._folder = open_folder(path.absolute(), fingerprint, ledger.head, budget)
+        if not ledger.contains(self._folder.identity.ledger):
+            raise SessionError(
+                f"the session {str(path)!r} belongs to another ledger than {str(ledger.path)!r}, or that was rolled "
+                "back; nothing was spent: give its own."
+            )
+        limit = self._folder.identity.budget
+        self._allowed = None if limit is None else limit.pcost_allowed()
+        self._standing()  # refuses a ledger that lacks a debit of the session
+
+    @property
+    def ledger(self) -> Ledger:
+        """The dataset's ledger."""
+        return self._ledger
+
+    @property
+    def path(self) -> Path:
+        """The session's folder."""
+        return self._folder.path
+
+    @property
+    def status(self) -> Status:
+        """Where the session stands."""
+        at = self._standing()
+        ends = {n: (tuple(c.candidates), c.end or "open") for n, c in self._folder.choices().items()}
+        parts = {number: part.summary for number, part in at.parts.items()}
+        lost = tuple(number for number in at.debits if number not in at.parts)
+        return Status(parts, lost, at.spent, self._left(at), ends)
+
+    @property
+    def known(self) -> Release | None:
+        """Everything released so far, pooled; None if nothing was."""
+        at = self._standing()
+        return self._pooled(at, None) if at.parts else None
+
+    @property
+    def choice(self) -> Choice | None:
+        """The latest choice whose look is taken and that is not closed, as after a restart; None if there is none."""
+        at = self._standing()
+        for number, stored in sorted(self._folder.choices().items(), reverse=True):
+            if stored.end is None and at.parts and self._looked(stored, at):
+                return Choice(self, number, stored.candidates, self._pooled(at, None))
+        return None
+
+    def price(self, plan: Plan) -> Fraction:
+        """What `release(plan)` would debit now, a pcost, exactly. Reads no data."""
+        at = self._standing()
+        found = missing(self._checked(plan), at.plans)
+        return Fraction(0) if found is None else _bill(found, at).increment(at)
+
+    def release(self, plan: Plan, *, purpose: str = "release") -> Release:
+        """Measures what is missing of a plan and answers it from everything the session has measured.
+
+        Guarantee: every query of the plan is at least as accurate as the plan says, and no linear unbiased estimate
+        from what was measured is more accurate. What is answered already is not debited and not measured.
+
+        Raises:
+            PlanError: a plan of another domain or unit.
+            LedgerError: the budget does not allow it. Nothing is spent.
+        """
+        with self._folder.locked():
+            at = self._standing()
+            found = missing(self._checked(plan), at.plans)
+            if found is not None:
+                at = self._measured(found, at, purpose, "the plan")
+            return self._pooled(at, plan.workload)
+
+    def choose(self, candidates: Sequence[Plan] | Mapping[str, Plan], *, purpose: str = "look") -> Choice:
+        """Measures what the candidates have in common, so that any of them can be finished without waste.
+
+        Args:
+            candidates: at least two plans over one domain, in order: the first is the primary analysis, later ones
+                offer more; with names, or "plan 1", "plan 2", ….
+            purpose: what the ledger notes.
+
+        Raises:
+            PlanError: fewer than two candidates, over different domains or units, or with nothing in common.
+            LedgerError: a candidate is dearer than the budget. Nothing is spent.
+        """
+        named = self._candidates(candidates)
+        with self._folder.locked():
+            at = self._standing()
+            look = self._look(named, at)
+            number = self._folder.begin_choice(named)
+            if look is not None:
+                at = self._measured(look, at, purpose, "the look")
+            return Choice(self, number, named, self._pooled(at, None))
+
+    def look_further(self, number: int, rest: Mapping[str, Plan]) -> Choice:
+        """For `Choice.step`: looks at what the rest of a choice's candidates have in common."""
+        with self._folder.locked():
+            self._open(number)
+            at = self._standing()
+            look = self._look(rest, at)
+            following = self._folder.begin_choice(rest)
+            if look is not None:
+                at = self._measured(look, at, f"step to {', '.join(rest)}", "the step")
+            self._folder.end_choice(number, f"went on as choice {following}")
+            return Choice(self, following, rest, self._pooled(at, None))
+
+    def finish_choice(self, number: int, name: str) -> Release:
+        """For `Choice.finish`: measures what is left of a candidate."""
+        with self._folder.locked():
+            plan = self._open(number).candidates[name]
+            at = self._standing()
+            found = missing(plan, at.plans)
+            if found is not None:
+                at = self._measured(found, at, f"finished {name}", f"the candidate {name!r}")
+            self._folder.end_choice(number, f"finished {name!r}")
+            return self._pooled(at, plan.workload)
+
+    def stop_choice(self, number: int) -> None:
+        """For `Choice.stop`: closes a choice."""
+        with self._folder.locked():
+            self._open(number)
+            self._folder.end_choice(number, "stopped after the look")
+
+    def __repr__(self) -> str:
+        return f"Session({str(self._folder.path)!r}, {self._ledger!r})"
+
+    # ---- plumbing
+
+    def _standing(self) -> Standing:
+        return standing(self._folder, self._ledger)
+
+    def _left(self, at: Standing) -> Fraction:
+        left = self._ledger.remaining
+        return left if self._allowed is None else max(min(left, self._allowed - at.spent), Fraction(0))
+
+    def _open(self, number: int) -> Stored:
+        stored = self._folder.choices()[number]
+        if stored.end is not None:
+            raise SessionError(f"this choice is closed: it {stored.end}. Nothing was spent; begin another with choose.")
+        return stored
+
+    def _checked(self, plan: Plan) -> Plan:
+        kind_of(plan)
+        if plan.unit != self._ledger.unit:
+            raise PlanError(f"the plan protects {plan.unit}, the ledger {self._ledger.unit}; plan for that unit.")
+        if plan.bias:
+            raise PlanError("a biased plan cannot be pooled with others; plan without bias.")
+        return plan
+
+    def _candidates(self, candidates: Sequence[Plan] | Mapping[str, Plan]) -> dict[str, Plan]:
+        if isinstance(candidates, Plan) or not isinstance(candidates, Sequence | Mapping) or len(candidates) < 2:
+            raise PlanError("candidates must be at least two plans; to measure one, use session.release.")
+        if not isinstance(candidates, Mapping):
+            candidates = {f"plan {i}": plan for i, plan in enumerate(candidates, 1)}
+        named = {str(name): self._checked(plan) for name, plan in candidates.items()}
+        first = next(iter(named.values()))
+        for name, plan in named.items():
+            if plan.domain != first.domain:
+                raise PlanError(f"the candidate {name!r} is over another domain; plan all candidates over one domain.")
+        return named
+
+    def _look(self, named: Mapping[str, Plan], at: Standing) -> Missing | None:
+        """The look to take, None if it is known; every candidate can be finished after it, at its own price."""
+        shared = common(list(named.values()))
+        if shared.pcost == 0:
+            raise PlanError("the candidates have nothing in common, so that there is nothing to look at; release one.")
+        look = None
+        for share in _QUIETER_LOOKS:
+            look = missing(quieter(shared, share), at.plans)
+            after = at.plans if look is None else [*at.plans, look.plan]
+            finishes = {name: missing(plan, after) for name, plan in named.items()}
+            if all(found is None or found.settled for found in finishes.values()):
+                break
+        for name, found in finishes.items():
+            if found is not None:
+                require_budget(self._ledger, self._allowed, at, _bill(found, at), f"the candidate {name!r}")
+        return look
+
+    def _looked(self, stored: Stored, at: Standing) -> bool:
+        shared = quieter(common(list(stored.candidates.values())), _QUIETER_LOOKS[-1] * 2)
+        return missing(shared, at.plans) is None
+
+    def _measured(self, found: Missing, at: Standing, purpose: str, what: str) -> Standing:
+        """Pays for a measurement, makes it, and keeps it."""
+        bill = _bill(found, at)
+        require_budget(self._ledger, self._allowed, at, bill, what)
+        pay = paid(self._folder, self._ledger, bill, purpose=purpose, allowed=self._allowed, what=what)
+        with reserve(self._folder.place(bill.part), found.plan, found.blocks) as room:
+            release = carry_out(
+                found.plan,
+                found.blocks,
+                found.alone,
+                self._data,
+                pay,
+                progress=self._progress,
+                notice=self._notice,
+            )
+            room.commit(release)
+        return self._standing()
+
+    def _pooled(self, at: Standing, workload: Workload | None) -> Release:
+        return PooledRelease(tuple(at.parts.values()), workload)
+
+
+def _bill(found: Missing, at: Standing) -> Bill:
+    return Bill(at.next_part, found.alone, found.together)

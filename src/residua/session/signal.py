@@ -1,0 +1,150 @@
+"""Signal to noise before the choice: what each candidate would make of the queries that can be estimated already.
+
+With `L, U = estimate ∓ reach · stddev` from what is known, and `σ_i` the standard deviation query i would have under a
+candidate, its signal-to-noise ratio lies between `L/σ_i` and `U/σ_i`, as often as the truth lies between L and U.
+
+Reference: common-mechanism, §6.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from residua.errors import PlanError
+from residua.plan.base import Plan
+from residua.plan.dense.plan import DensePlan
+from residua.plan.residual.plan import ResidualPlan
+from residua.release.base import Release
+from residua.workload import Explicit, Marginals
+
+if TYPE_CHECKING:
+    import pyarrow
+
+Floats = NDArray[np.float64]
+Workload = Explicit | Marginals
+REACH = 3.0  # standard deviations either side, as in the paper
+_SHOWN = 10
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Signal:
+    """What a candidate would make of some queries: estimates so far, and bounds on the signal-to-noise ratio.
+
+    Args:
+        candidate: its name.
+        labels: a label for every query.
+        estimates: what is known of them, (queries,).
+        bounds: how far that may be off either way, (queries,).
+        stddevs: the standard deviation each would have under the candidate, infinite if it cannot answer, (queries,).
+    """
+
+    candidate: str
+    labels: tuple[str, ...]
+    estimates: Floats
+    bounds: Floats
+    stddevs: Floats
+
+    @cached_property
+    def lower(self) -> Floats:
+        """A lower bound on each signal-to-noise ratio, (queries,)."""
+        return np.asarray((self.estimates - self.bounds) / self.stddevs)
+
+    @cached_property
+    def upper(self) -> Floats:
+        """An upper bound on each signal-to-noise ratio, (queries,)."""
+        return np.asarray((self.estimates + self.bounds) / self.stddevs)
+
+    @cached_property
+    def estimate(self) -> Floats:
+        """The signal-to-noise ratio as estimated, (queries,)."""
+        return np.asarray(self.estimates / self.stddevs)
+
+    def shares(self, snr: float) -> dict[str, float]:
+        """Which share of the queries has at least this signal-to-noise ratio, by lower bound, estimate, upper bound."""
+        found = {"lower": self.lower, "estimate": self.estimate, "upper": self.upper}
+        return {name: float((ratios >= snr).mean()) for name, ratios in found.items()}
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The columns by name."""
+        return {
+            "query": list(self.labels),
+            "estimate": self.estimates,
+            "lower": self.estimates - self.bounds,
+            "upper": self.estimates + self.bounds,
+            "stddev": self.stddevs,
+            "snr_lower": self.lower,
+            "snr_upper": self.upper,
+        }
+
+    def to_arrow(self) -> pyarrow.Table:
+        """The table as a pyarrow Table."""
+        import pyarrow
+
+        return pyarrow.table(self.columns)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __repr__(self) -> str:
+        names = list(self.columns)
+        rows = [names] + [
+            [f"{c[i]:.1f}" if isinstance(c, np.ndarray) else str(c[i]) for c in self.columns.values()]
+            for i in range(min(len(self), _SHOWN))
+        ]
+        widths = [max(len(row[j]) for row in rows) for j in range(len(names))]
+        lines = ["  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in rows]
+        rest = [f"… {len(self) - _SHOWN:,} more rows"] if len(self) > _SHOWN else []
+        return "\n".join([f"under {self.candidate}:", *lines, *rest])
+
+
+def signal_of(name: str, candidate: Plan, known: Release, workload: Workload, reach: float) -> Signal:
+    """Bounds on the signal-to-noise ratio of these queries, all answerable from what is known, under a candidate."""
+    found = known.answers(workload).columns
+    stddevs = np.sqrt(variances_of(candidate, workload))
+    return Signal(name, tuple(found["query"]), found["estimate"], reach * found["stddev"], stddevs)
+
+
+def answerable(known: Plan, workload: Workload) -> Workload | None:
+    """The part of a workload that is answerable from what is known, None if nothing is."""
+    if isinstance(workload, Marginals):
+        good = np.isfinite(_of_marginals(known, workload))
+        if not good.any():
+            return None
+        return Marginals(workload.domain, workload.lattice, workload.numbers[good], workload.weights[good])
+    good = np.isfinite(variances_of(known, workload))
+    if not good.any():
+        return None
+    labels = tuple(label for label, kept in zip(workload.labels, good, strict=True) if kept)
+    return Explicit(workload.domain, workload.attributes, workload.matrix[good], labels, workload.weights[good])
+
+
+def variances_of(plan: Plan, workload: Workload) -> Floats:
+    """The variance of every query under a plan, infinite where it cannot answer, (queries,)."""
+    if isinstance(plan, DensePlan):
+        return plan.variances(workload)
+    assert isinstance(plan, ResidualPlan)
+    if isinstance(workload, Marginals):
+        return plan.variances(workload)
+    rows = (workload.matrix[[i]].toarray().reshape(workload.shape) for i in range(workload.queries))
+    return np.array([_of_combination(plan, workload.names, row) for row in rows])
+
+
+def _of_combination(plan: ResidualPlan, names: tuple[str, ...], row: Floats) -> float:
+    try:
+        return float(plan.combination_variance({names: row}))
+    except PlanError:
+        return float("inf")
+
+
+def _of_marginals(plan: Plan, workload: Marginals) -> Floats:
+    """The largest variance in each marginal, (marginals,)."""
+    if isinstance(plan, ResidualPlan):
+        return plan.marginal_variances(workload)
+    starts = np.cumsum([0, *workload.cells.astype(np.int64)])[:-1]
+    return np.asarray(np.maximum.reduceat(variances_of(plan, workload), starts))

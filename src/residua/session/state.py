@@ -1,0 +1,232 @@
+"""A session on disk: a folder that says whose it is, holds every part that was measured, and the candidates of choices.
+
+session.json          kind, version, who it belongs to: a dataset, a ledger, a budget
+parts/0001            what was measured, a release folder each, whole or absent
+choices/0001          the candidates of a choice: names.json and one plan a candidate; end.json once it is closed
+lock                  held by whoever is measuring
+
+What was spent is in the ledger, not here: each debit of a session names the session and the part it pays for. A debit
+whose part is absent was lost in a crash; it stays spent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import os
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from residua.errors import FileError, ResiduaError, SessionError
+from residua.files import read_document, sync_folder, write_document
+from residua.plan.base import Plan
+from residua.plan.bodies import guarantee_of_body, guarantee_to_body
+from residua.privacy import Guarantee
+from residua.release.base import Release
+
+KIND, VERSION = "residua session", 1
+_NAMES, _END = "residua session choice", "residua session end"
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Whose session this is."""
+
+    key: str
+    salt: str
+    dataset: str
+    ledger: str
+    budget: Guarantee | None
+
+    def belongs_to(self, fingerprint: str) -> bool:
+        """Whether this is the session of the dataset with this fingerprint."""
+        return _salted(self.salt, fingerprint) == self.dataset
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """A choice as the folder holds it: the candidates in order, and how it ended, if it did."""
+
+    number: int
+    candidates: Mapping[str, Plan]
+    end: str | None
+
+
+@dataclass
+class Folder:
+    """The folder of a session, which exists and belongs to it."""
+
+    path: Path
+    identity: Identity
+    _parts: dict[int, Release] = field(default_factory=dict, repr=False)
+
+    def parts(self) -> dict[int, Release]:
+        """What was measured so far, by number; what was read once is not read again."""
+        for number in _numbers(self.path / "parts"):
+            if number not in self._parts:
+                self._parts[number] = Release.load(self.place(number))
+        return dict(sorted(self._parts.items()))
+
+    def place(self, number: int) -> Path:
+        """Where a part is, or will be."""
+        return self.path / "parts" / f"{number:04d}"
+
+    def choices(self) -> dict[int, Stored]:
+        """The choices that were begun, by number."""
+        return {number: self._choice(number) for number in _numbers(self.path / "choices")}
+
+    def begin_choice(self, candidates: Mapping[str, Plan]) -> int:
+        """Keeps the candidates of a choice, all or none; returns its number."""
+        number = max(_numbers(self.path / "choices"), default=0) + 1
+        final = self.path / "choices" / f"{number:04d}"
+        partial = final.with_name(f".{final.name}.partial-{secrets.token_hex(4)}")
+        try:
+            partial.mkdir()
+            for i, plan in enumerate(candidates.values()):
+                plan.save(partial / f"{i:02d}.json")
+            write_document(partial / "names.json", _NAMES, VERSION, {"names": list(candidates)})
+            sync_folder(partial)
+            partial.rename(final)
+            sync_folder(final.parent)
+        except OSError as problem:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise FileError(f"cannot write to the session {str(self.path)!r}: {problem}; nothing was spent.") from None
+        return number
+
+    def end_choice(self, number: int, end: str) -> None:
+        """Notes how a choice ended, in words that follow "it"."""
+        write_document(self._choice_file(number, "end.json"), _END, VERSION, {"end": end})
+
+    def _choice(self, number: int) -> Stored:
+        names = read_document(self._choice_file(number, "names.json"), _NAMES, VERSION)["names"]
+        plans = {name: Plan.load(self._choice_file(number, f"{i:02d}.json")) for i, name in enumerate(names)}
+        ended = self._choice_file(number, "end.json")
+        end = read_document(ended, _END, VERSION)["end"] if ended.exists() else None
+        return Stored(number, plans, end)
+
+    def _choice_file(self, number: int, name: str) -> Path:
+        return self.path / "choices" / f"{number:04d}" / name
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Holds the session against every other process and thread, or refuses; clears up after a crash."""
+        with _lock(self.path):
+            self._clear_up()
+            yield
+
+    def _clear_up(self) -> None:
+        """Names a part that was whole when its process died, and removes what was not."""
+        for partial in (self.path / "parts").glob(".*.partial-*"):
+            final = partial.with_name(partial.name[1:5])
+            try:
+                Release.load(partial)  # refuses what is not whole
+            except ResiduaError:
+                shutil.rmtree(partial, ignore_errors=True)
+            else:
+                if not final.exists():
+                    partial.rename(final)
+                    sync_folder(final.parent)
+        for partial in (self.path / "choices").glob(".*.partial-*"):
+            shutil.rmtree(partial, ignore_errors=True)
+
+
+def open_folder(path: Path, fingerprint: str, ledger: str, budget: Guarantee | None) -> Folder:
+    """Makes the folder of a session, or opens the one that is there.
+
+    Args:
+        path: the folder.
+        fingerprint: of the dataset, which must be the session's own.
+        ledger: the head of the ledger, kept by a new session.
+        budget: what the session may spend; a session keeps the one it was made with.
+
+    Raises:
+        SessionError: the session belongs to another dataset, has another budget, or is in use.
+        FileError: the folder cannot be made, or holds something else.
+    """
+    document = path / "session.json"
+    try:
+        if (
+            path.exists()
+            and not document.exists()
+            and {entry.name for entry in path.iterdir()} - {"parts", "choices", "lock"}
+        ):
+            raise FileError(f"state={str(path)!r} exists and is not a session; name another folder.")
+        path.mkdir(exist_ok=True)
+        (path / "parts").mkdir(exist_ok=True)
+        (path / "choices").mkdir(exist_ok=True)
+    except FileError:
+        raise
+    except OSError as problem:
+        raise FileError(
+            f"state: cannot make the session folder {str(path)!r}: {problem.strerror}; name a folder whose parent "
+            "exists and can be written to."
+        ) from None
+    if not document.exists():
+        with _lock(path):
+            if not document.exists():  # another process may have been first
+                _write_identity(document, fingerprint, ledger, budget)
+    identity = _read_identity(document)
+    if not identity.belongs_to(fingerprint):
+        raise SessionError(
+            f"the session {str(path)!r} belongs to another dataset; nothing was spent: give its own data, or another "
+            "folder as state."
+        )
+    if budget is not None and budget != identity.budget:
+        raise SessionError(
+            f"the session {str(path)!r} has the budget {identity.budget!r}, not {budget!r}; give that one, or none."
+        )
+    return Folder(path, identity)
+
+
+def _write_identity(document: Path, fingerprint: str, ledger: str, budget: Guarantee | None) -> None:
+    salt = secrets.token_hex(16)
+    body = {
+        "key": secrets.token_hex(16),
+        "salt": salt,
+        "dataset": _salted(salt, fingerprint),
+        "ledger": ledger,
+        "budget": guarantee_to_body(budget),
+    }
+    write_document(document, KIND, VERSION, body)
+
+
+def _read_identity(document: Path) -> Identity:
+    body: dict[str, Any] = read_document(document, KIND, VERSION)
+    try:
+        budget = guarantee_of_body(body["budget"])
+        return Identity(body["key"], body["salt"], body["dataset"], body["ledger"], budget)
+    except (KeyError, TypeError, ValueError) as problem:
+        raise FileError(f"{str(document)!r} does not describe a session ({problem}); restore it from a copy.") from None
+
+
+@contextlib.contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    handle = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as problem:
+            if problem.errno not in (errno.EAGAIN, errno.EACCES):
+                raise
+            raise SessionError(
+                f"the session {str(path)!r} is in use by another process or thread; wait until it has finished."
+            ) from None
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_UN)
+        os.close(handle)
+
+
+def _numbers(folder: Path) -> list[int]:
+    return sorted(int(entry.name) for entry in folder.iterdir() if entry.name.isdigit())
+
+
+def _salted(salt: str, fingerprint: str) -> str:
+    return hashlib.sha256(f"{salt}:{fingerprint}".encode("utf-8", "surrogatepass")).hexdigest()

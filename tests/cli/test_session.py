@@ -1,0 +1,155 @@
+"""`residua session` from the command line: open, look, step, finish, release, status, and what it refuses."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import residua as rs
+from tests.cli.command import inside
+
+DATA = "sex,age\n" + "".join(f"{sex},{age}\n" for sex, age in [("F", 0), ("M", 1), ("F", 2), ("M", 3), ("M", 3)] * 400)
+SPEC = """
+[source]
+path = "people.csv"
+[privacy]
+rho = 0.5
+[ledger]
+path = "people.ledger"
+rho = 1.0
+[domain.sex]
+values = ["F", "M"]
+[domain.age]
+low = 0
+high = 3
+
+[[plan.total.workload]]
+ways = [0]
+[[plan.coarse.workload]]
+ways = [1]
+[[plan.fine.workload]]
+ways = [2]
+[plan.fine]
+independent = true
+[plan.young.privacy]
+rho = 0.1
+[[plan.young.workload]]
+queries = { young = "age <= 1" }
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "people.csv").write_text(DATA)
+    (tmp_path / "spec.toml").write_text(SPEC)
+    return tmp_path
+
+
+def run(folder: Path, *words: str, code: int = 0) -> str:
+    done = inside("session", words[0], "spec.toml", *words[1:], cwd=folder)
+    assert done.code == code, done.err
+    return done.out if code == 0 else done.err
+
+
+def rho(folder: Path) -> float:
+    return float(rs.Ledger(folder / "people.ledger").spent / 2)
+
+
+def test_open_look_finish_and_status(folder: Path) -> None:
+    assert "Left   rho 1" in run(folder, "open")
+    assert rho(folder) == 0
+    looked = run(folder, "look", "coarse", "fine", "--share", "0.5", "--snr", "20")
+    assert "sex=F" in looked
+    assert "SNR under fine" in looked
+    assert "Recommended: finish fine" in looked
+    first = rho(folder)
+    assert 0 < first < 0.5
+    again = json.loads(run(folder, "look", "coarse", "fine", "--json").split("\n", 1)[1])
+    assert rho(folder) == first  # seen again for nothing
+    assert again["rho_to_finish"]["fine"] == pytest.approx(0.5 - first, rel=1e-6)
+    assert "Choice 1 between coarse, fine: open" in run(folder, "status")
+    assert "Wrote out" in run(folder, "finish", "fine", "--out", "out")
+    assert rho(folder) == pytest.approx(0.5, rel=1e-9)
+    status = json.loads(run(folder, "status", "--json"))
+    assert status["choices"][0]["end"] == "finished 'fine'"
+    assert list(status["parts"]) == ["1", "2"]
+    shown = inside("table", "out", "sex", "age", cwd=folder)
+    assert shown.code == 0
+    assert len(shown.out.splitlines()) == 9
+    release = rs.Release.load(folder / "out")
+    truth = {("F", 0): 400, ("M", 1): 400, ("F", 2): 400, ("M", 3): 800}
+    for (sex, age), records in truth.items():
+        found = release.count({"sex": sex, "age": age})
+        assert abs(found.estimate - records) < 8 * found.stddev
+    assert "no choice is open" in run(folder, "finish", "fine", "--out", "out2", code=2)
+
+
+def test_a_chain_is_walked_with_step(folder: Path) -> None:
+    run(folder, "open")
+    assert "Recommended: step on" in run(folder, "look", "total", "coarse", "fine", "--share", "0.5", "--snr", "20")
+    first = rho(folder)
+    assert "SNR under coarse" in run(folder, "step")
+    assert rho(folder) > first
+    run(folder, "finish", "coarse", "--out", "out")
+    assert rho(folder) == pytest.approx(0.5, rel=1e-6)
+    assert "Choice 1 between total, coarse, fine: went on as choice 2" in run(folder, "status")
+
+
+def test_release_tops_up_and_costs_nothing_the_second_time(folder: Path) -> None:
+    run(folder, "open")
+    run(folder, "release", "coarse", "--out", "one")
+    spent = rho(folder)
+    run(folder, "release", "coarse", "--out", "two")
+    assert rho(folder) == spent
+    first, second = (rs.Release.load(folder / name) for name in ("one", "two"))
+    assert first.estimates(("sex",)) == pytest.approx(second.estimates(("sex",)))
+    run(folder, "release", "young", "--out", "three")
+    assert rs.Release.load(folder / "three").count({"age": [0, 1]}).stddev > 0
+
+
+def test_mistakes_are_one_sentence_and_cost_nothing(folder: Path) -> None:
+    assert "there is no session" in run(folder, "look", code=2)
+    run(folder, "open")
+    assert "there is no plan 'medium'" in run(folder, "look", "medium", "fine", code=2)
+    assert "--share and --snr belong together" in run(folder, "look", "coarse", "fine", "--share", "0.5", code=2)
+    (folder / "taken").mkdir()
+    assert "exists already" in run(folder, "release", "fine", "--out", "taken", code=2)
+    assert "no choice is open" in run(folder, "step", code=2)
+    spent = rho(folder)
+    (folder / "people.csv").write_text(DATA + "F,0\n")
+    assert "another dataset" in run(folder, "release", "coarse", "--out", "out", code=2)
+    assert rho(folder) == spent
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("independent = true", "independent = 1", "independent = 1 is not true or false"),
+        ("[plan.young.privacy]\nrho = 0.1", "[plan.young.privacy]\nrecords = 2", "unknown key 'records'"),
+        ('young = "age <= 1"', 'young = "agee <= 1"', "[plan.young]"),
+        ("[plan.fine]\n", "[plan.fine]\nweight = 2\n", "unknown key 'weight'"),
+        ("[source]", "[session]\nstate = 3\n[source]", "state = 3 is not a path"),
+    ],
+)
+def test_a_mistake_in_the_specification_is_named(folder: Path, old: str, new: str, told: str) -> None:
+    (folder / "spec.toml").write_text(SPEC.replace(old, new))
+    assert told in run(folder, "open", code=2)
+
+
+def test_other_commands_ask_for_a_workload(folder: Path) -> None:
+    done = inside("plan", "spec.toml", cwd=folder)
+    assert done.code == 2
+    assert "named plans and no [[workload]]" in done.err
+    with_own = SPEC + "\n[[workload]]\nways = [1]\n"
+    (folder / "spec.toml").write_text(with_own)
+    assert inside("plan", "spec.toml", cwd=folder).code == 0
+    bare = SPEC[: SPEC.index("[[plan.total")]
+    (folder / "spec.toml").write_text(bare)
+    assert "has no named plans" in run(folder, "open", code=2)
+
+
+def test_a_plan_dearer_than_the_budget_is_refused_before_the_look(folder: Path) -> None:
+    (folder / "spec.toml").write_text(SPEC.replace("rho = 1.0", "rho = 0.3"))
+    run(folder, "open")
+    assert "dearer than the budget" in run(folder, "look", "coarse", "fine", code=2)
+    assert rho(folder) == 0

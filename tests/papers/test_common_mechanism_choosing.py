@@ -1,0 +1,96 @@
+"""The age-by-gender application (common-mechanism, §7.5): four bucketisations, the chain of looks, and Table 7."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import residua as rs
+from benchmarks.choosing import FINE, NAMES, PUBLISHED, SHARE, SNR, Rule, by_population, candidates, estimated, looks
+from benchmarks.choosing import saved, workload
+from benchmarks.tracts import BUCKETS, in_buckets, tracts
+from residua.plan.kinds import priced
+
+RHO = 1 / 8
+PLANS = candidates(RHO)
+
+
+def test_the_buckets_are_the_papers_and_each_refines_the_one_before():
+    assert [len(BUCKETS[name]) for name in NAMES] == [1, 4, 9, 23]
+    for coarse, fine in zip(NAMES, NAMES[1:], strict=False):
+        assert set(BUCKETS[coarse]) < set(BUCKETS[fine])
+
+
+def test_the_three_common_mechanisms_are_nested_as_claimed():
+    chain = looks(PLANS)
+    assert chain[1].answers(chain[0])
+    assert chain[2].answers(chain[1])
+    assert not chain[0].answers(chain[1])
+    for k, look in enumerate(chain):
+        assert all(plan.answers(look) for plan in list(PLANS.values())[k:])
+    # Each look gives its buckets as accurately as the finest candidate would: so many buckets, so many variances.
+    noise = 1 / (2 * RHO)
+    fine_buckets = ([23], [4, 8, 5, 6], [1, 3, 4, 2, 2, 2, 3, 3, 3])
+    for name, look, counts in zip(NAMES, chain, fine_buckets, strict=False):
+        assert look.variances(workload(name)) == pytest.approx(noise * np.array(counts * 2), rel=1e-6)
+    assert [look.pcost / (2 * RHO) for look in chain] == pytest.approx([1 / 23, 1 / 4, 1], rel=1e-6)
+    assert saved(chain, RHO) == pytest.approx([1 / 23, 1 / 4, 1], rel=1e-3)
+    assert saved(chain, RHO, youngest=False)[2] == pytest.approx(1 / 2, rel=1e-3)
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2])
+def test_the_chain_is_walked_through_the_real_door_at_the_price_of_the_choice(tmp_path, steps):
+    rng = np.random.default_rng(7)
+    people = in_buckets(tracts(1, rng), FINE).reshape(46)
+    codes = np.arange(46)
+    rows = {"gender": np.array(["Female", "Male"])[codes // 23], "age": np.array([str(a) for a in FINE])[codes % 23]}
+    data = rs.Source.frame(pa.table({**rows, "n": people}), weight="n")
+    session = rs.Session(data, rs.ZCDP(RHO), ledger=tmp_path / "a.ledger")
+    choice, chain = session.choose(PLANS), looks(PLANS)
+    for k in range(steps):
+        # The look so far has cost the common mechanism, to the rounding of its integers; it never costs more.
+        assert float(session.ledger.spent) == pytest.approx(chain[k].pcost, rel=1e-6)
+        choice = choice.step()
+    chosen = next(iter(choice.candidates))
+    release = choice.finish(chosen)
+    assert session.ledger.spent == priced(PLANS[chosen])[1]
+    answers = release.answers(PLANS[chosen].workload).columns
+    assert answers["stddev"] ** 2 == pytest.approx(PLANS[chosen].variances(PLANS[chosen].workload), rel=1e-6)
+    truth = PLANS[chosen].workload.matrix @ people
+    assert (abs(answers["estimate"] - truth) < 6 * answers["stddev"]).all()
+
+
+def test_the_choices_on_synthetic_tracts_are_like_those_of_table_7():
+    rng = np.random.default_rng(2023)
+    people = in_buckets(tracts(6_000, rng), FINE).reshape(-1, 46)
+    totals = people.sum(axis=1).astype(float)
+    for rho, (shares, accuracy, _) in PUBLISHED.items():
+        plans = candidates(rho)
+        rule = Rule(plans)
+        truth = rule.choice([people @ workload(name).matrix.toarray().T for name in NAMES[:3]])
+        chosen = rule.choice(estimated(people, looks(plans), rng))
+        found = [100 * (truth == k).mean() for k in range(4)]
+        assert found == pytest.approx(shares, abs=8)  # tracts are synthetic
+        assert 100 * (chosen == truth).mean() == pytest.approx(accuracy, abs=1.5)
+        # The looks know more than any population count, even an exact one with thresholds learned from the truth.
+        if rho < 1 / 8:
+            assert (chosen == truth).mean() > (by_population(totals, truth, totals) == truth).mean()
+
+
+def test_a_session_recommends_by_the_same_rule(tmp_path):
+    rng = np.random.default_rng(11)
+    people = in_buckets(tracts(1, rng), FINE).reshape(46)
+    codes = np.arange(46)
+    rows = {"gender": np.array(["Female", "Male"])[codes // 23], "age": np.array([str(a) for a in FINE])[codes % 23]}
+    data = rs.Source.frame(pa.table({**rows, "n": people}), weight="n")
+    session = rs.Session(data, rs.ZCDP(RHO), ledger=tmp_path / "a.ledger")
+    choice = session.choose(PLANS)
+    for k in range(3):
+        estimates = choice.release.answers(workload(NAMES[k])).columns["estimate"]
+        good = (estimates / np.sqrt(PLANS[NAMES[k + 1]].variances(workload(NAMES[k]))) >= SNR).mean() >= SHARE
+        found = choice.recommend(share=SHARE, snr=SNR)
+        if not good:
+            assert found.action in ("finish", "stop")
+            return
+        assert (found.action, found.candidate) == (("step", None) if k < 2 else ("finish", "Age23"))
+        if k < 2:
+            choice = choice.step()

@@ -1,0 +1,124 @@
+"""Looking first and finishing later is the same as measuring at once: 50,000 runs of each, same mean and covariance.
+
+The runs use the measuring step's own noise on copies of the counts, and the pooled release's own estimates: these are
+linear in the measurements, so that their matrix is read off a release with one measurement after another set to a
+million and the rest to 0. A hundred more runs go through the whole door: ledger, folders and all.
+
+Every comparison allows for its own sampling error; each test's false-alarm rate is below one in a million.
+"""
+
+import math
+from statistics import NormalDist
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import residua as rs
+from residua.measure.margins import margins, maximal_layout
+from residua.measure.noisy import add_noise_to
+from residua.noise import rounded_normal
+from residua.plan.dense.blocks import DenseBlocks
+from residua.plan.kinds import priced
+from residua.release.kinds import release_of
+from residua.release.pooled import PooledRelease
+from residua.session.missing import missing
+from residua.workload import Marginals, explicit_of_marginals
+
+RUNS = 50_000
+ALARM = 1e-6
+DOMAIN = rs.Domain.of_sizes({"a": 2, "b": 3})
+TRUTH = np.arange(6).reshape(2, 3) * 40 + 25
+CELLS = rs.marginals(DOMAIN, ways=2)
+GDP = rs.GDP(1.0)
+RESIDUAL = [rs.independent(rs.marginals(DOMAIN, ways=1), GDP), rs.independent(CELLS, GDP)]
+PREFIX = rs.explicit(DOMAIN, np.tril(np.ones((6, 6))))
+DENSE = [rs.plan(PREFIX, GDP), rs.independent(rs.explicit(DOMAIN, np.eye(6)), GDP)]
+
+
+def errors_allowed(comparisons: int) -> float:
+    """Standard errors that none of so many normal statistics exceeds, but for one run in a million."""
+    return -NormalDist().inv_cdf(ALARM / comparisons / 2)
+
+
+def draws(blocks) -> np.ndarray:
+    """What 50,000 runs measure, (runs, measurements)."""
+    if isinstance(blocks, DenseBlocks):
+        exact = blocks.strategy @ blocks.merged(TRUTH.ravel()[: len(blocks.columns)])
+        return exact + rounded_normal(blocks.scale, (RUNS, len(exact)))
+    counted = maximal_layout(blocks.lattice, blocks.sizes, blocks.measured)
+    at = [tuple(int(i) for i in row) for group in counted for row in group.members]
+    sums = [TRUTH.sum(axis=tuple({0, 1} - set(row))).ravel() for row in at]
+    tables = margins(counted, np.concatenate(sums).astype(np.int64), blocks.layout)
+    found = np.empty((RUNS, blocks.cells), dtype=np.int64)
+    for group in blocks.layout:
+        for number, one in zip(group.numbers, group.view(tables), strict=True):
+            block = int(np.flatnonzero(blocks.measured == number)[0])
+            copies = np.repeat(one[None], RUNS, axis=0)
+            add_noise_to(copies, np.full(RUNS, blocks.grids[block]), np.full(RUNS, blocks.scales[block]))
+            start = blocks.layout.starts[number]
+            found[:, start : start + one.size] = copies.reshape(RUNS, -1)
+    return found
+
+
+def estimates(parts, workload) -> np.ndarray:
+    """What 50,000 pooled releases of these (plan, blocks) estimate, (runs, queries)."""
+    unit, found = 10**6, 0.0
+    for which, (_, blocks) in enumerate(parts):
+        columns = []
+        for k in range(blocks.cells):
+            measured = [np.zeros(b.cells, dtype=np.int64) for _, b in parts]
+            measured[which][k] = unit
+            releases = [release_of(p, b, m, {}) for (p, b), m in zip(parts, measured, strict=True)]
+            columns.append(PooledRelease(tuple(releases)).answers(workload).columns["estimate"] / unit)
+        found = found + draws(blocks) @ np.array(columns)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("candidates", "chosen", "workload"),
+    [
+        (RESIDUAL, 0, RESIDUAL[0].workload),
+        (RESIDUAL, 1, CELLS),
+        (DENSE, 0, PREFIX),
+        (DENSE, 1, DENSE[1].workload),
+        ([RESIDUAL[0], DENSE[1]], 1, DENSE[1].workload),
+    ],
+    ids=["residual coarse", "residual fine", "dense prefixes", "dense cells", "mixed"],
+)
+def test_look_then_finish_has_the_mean_and_covariance_of_the_plan_alone(candidates, chosen, workload):
+    plan = candidates[chosen]
+    look = rs.common(candidates)
+    rest = missing(plan, [look])
+    assert rest is not None
+    assert rest.together == priced(plan)[1]
+    adaptive = estimates([(look, priced(look)[0]), (rest.plan, rest.blocks)], workload)
+    direct = estimates([(plan, priced(plan)[0])], workload)
+    asked = explicit_of_marginals(workload) if isinstance(workload, Marginals) else workload
+    truth = asked.matrix @ TRUTH.ravel()
+    stated = PooledRelease((release_of(plan, priced(plan)[0], np.zeros(priced(plan)[0].cells, np.int64), {}),))
+    variances = stated.answers(workload).columns["stddev"] ** 2
+    k = len(truth)
+    for found in (adaptive, direct):
+        z = (found.mean(axis=0) - truth) / np.sqrt(variances / RUNS)
+        assert abs(z).max() < errors_allowed(4 * k * k)
+    first, second = (np.cov(found.T) for found in (adaptive, direct))
+    error = np.sqrt((np.outer(variances, variances) + second**2) / RUNS)
+    assert (abs(np.diag(first) - variances) / np.diag(error)).max() < 1.2 * errors_allowed(4 * k * k)
+    assert (abs(first - second) / error).max() < 1.2 * math.sqrt(2) * errors_allowed(4 * k * k)
+
+
+def test_a_hundred_sessions_through_the_whole_door(tmp_path):
+    at = np.repeat(np.arange(6), TRUTH.ravel())
+    data = pa.table({"a": at // 3, "b": at % 3})
+    one, two = RESIDUAL
+    z = []
+    for i in range(100):
+        session = rs.Session(data, GDP, ledger=tmp_path / f"{i}.ledger")
+        release = session.choose([one, two]).finish(two)
+        assert session.ledger.spent == priced(two)[1]
+        z.append(((release.estimates(("a", "b")) - TRUTH) / math.sqrt(two.variance(("a", "b")))).ravel())
+    z = np.array(z)
+    assert abs(z.mean(axis=0) * math.sqrt(100)).max() < errors_allowed(12)
+    cube = ((z**2).mean(axis=0)) ** (1 / 3)  # chi-square with 100 degrees of freedom, Wilson–Hilferty
+    assert (abs(cube - (1 - 2 / (9 * 100))) / math.sqrt(2 / (9 * 100))).max() < errors_allowed(12)
