@@ -1,0 +1,1 @@
+"""Answers that could be true: non-negative, consistent tables nearest to a release."""
