@@ -83,18 +83,8 @@ class Layout:
         return iter(self.groups)
 
 
-def layout_of(
-    lattice: Lattice,
-    sizes: NDArray[np.int64],
-    chosen: NDArray[np.bool_] | None = None,
-    alike: NDArray[np.int64] | None = None,
-) -> Layout:
-    """Lays out the chosen sets of a lattice (all by default), by size, then by shape, then by number.
-
-    With `alike`, a number for every attribute, tables stand together when their attributes have the same numbers in
-    turn (which must mean the same sizes), not merely the same sizes.
-    """
-    kinds = sizes if alike is None else alike
+def layout_of(lattice: Lattice, sizes: NDArray[np.int64], chosen: NDArray[np.bool_] | None = None) -> Layout:
+    """Lays out the chosen sets of a lattice (all by default), by size, then by shape, then by number."""
     groups: list[Group] = []
     start = 0
     for k, level in enumerate(lattice.levels):
@@ -102,24 +92,22 @@ def layout_of(
         if chosen is not None:
             kept = chosen[numbers]
             numbers, level = numbers[kept], level[kept]
-        for places in _by_kind(kinds[level]):
-            shape = tuple(int(n) for n in sizes[level[places[0]]])
+        for shape, places in _by_shape(sizes[level]):
             group = Group(numbers[places], level[places], shape, start)
             groups.append(group)
             start = group.stop
     return Layout(lattice, sizes, tuple(groups))
 
 
-def _by_kind(kinds: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-    """The places of equal rows, in the order of the rows."""
-    if not len(kinds):
+def _by_shape(shapes: NDArray[np.int64]) -> Iterator[tuple[tuple[int, ...], NDArray[np.int64]]]:
+    if not len(shapes):
         return
-    values, ranks = np.unique(kinds, return_inverse=True)
-    keys = row_keys(ranks.reshape(kinds.shape).astype(np.int32), len(values) or 1)
+    values, ranks = np.unique(shapes, return_inverse=True)
+    keys = row_keys(ranks.reshape(shapes.shape).astype(np.int32), len(values) or 1)
     order = np.argsort(keys, kind="stable")
     starts = np.flatnonzero(np.diff(keys[order], prepend=keys[order[0]] - 1))
     for a, b in pairwise([*starts.tolist(), len(order)]):
-        yield order[a:b]
+        yield tuple(int(n) for n in shapes[order[a]]), order[a:b]
 
 
 def batches(count: int, each: int, budget: int) -> Sequence[slice]:
