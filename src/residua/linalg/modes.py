@@ -45,7 +45,7 @@ def integer_product(left: Integers, right: Integers) -> Integers:
     x_bits, m_bits = _bits(left), _bits(right)
     room = _EXACT_BITS - left.shape[-1].bit_length()  # a sum of n products needs log2 n bits more than each
     if x_bits + m_bits <= room:
-        return np.matmul(left.astype(np.float64), right.astype(np.float64)).astype(np.int64)
+        return np.asarray(np.matmul(left.astype(np.float64), right.astype(np.float64)).astype(np.int64))
     step = max(room // 2, 1)
     m_step = min(max(m_bits, 1), step)
     x_step = room - m_step
