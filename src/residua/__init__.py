@@ -27,7 +27,7 @@ from residua.plan import (
 from residua.privacy import GDP, ZCDP, AddRemove, ApproxDP, PureDP, ReplaceOne
 from residua.release import Release, Table
 from residua.source import Source
-from residua.workload import explicit, marginals, queries
+from residua.workload import explicit, hierarchy, marginals, prefixes, product, queries, ranges
 
 __version__ = "0.1.0"
 
@@ -60,11 +60,15 @@ __all__ = [
     "compare",
     "explicit",
     "factorisation_norm",
+    "hierarchy",
     "independent",
     "marginals",
     "measure",
     "plan",
+    "prefixes",
+    "product",
     "queries",
+    "ranges",
     "residual",
     "top_up",
 ]

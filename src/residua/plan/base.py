@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from residua.domain import Domain
 from residua.privacy import Guarantee, Unit
-from residua.workload import Explicit, Marginals
+from residua.workload import Explicit, Marginals, Products
 
 
 class Blocks(ABC):
@@ -35,7 +35,7 @@ class Plan(ABC):
     objective: str
     gap: float
     bias: float = 0.0
-    workload: Marginals | Explicit | None
+    workload: Marginals | Products | Explicit | None
 
     @property
     @abstractmethod
