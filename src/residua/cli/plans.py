@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from residua.cli.products import print_terms, term_facts
 from residua.cli.show import ROWS_SHOWN, out, plain_table
 from residua.plan.base import Plan
 from residua.plan.bodies import guarantee_to_body, unit_to_body
 from residua.plan.dense.plan import DensePlan
+from residua.plan.product.plan import ProductPlan
 from residua.plan.residual.plan import ResidualPlan
 from residua.privacy import describe
 
@@ -38,6 +40,8 @@ def print_plan(plan: Plan, *, everything: bool = False) -> None:
         _print_queries(plan, everything)
     elif isinstance(plan, ResidualPlan):
         _print_marginals(plan, everything)
+    elif isinstance(plan, ProductPlan):
+        print_terms(plan, everything)
     print_privacy(plan)
 
 
@@ -59,6 +63,8 @@ def _listed(plan: Plan) -> dict[str, Any]:
             plan.workload.labels, plan.variances(plan.workload).tolist(), plan.workload.weights.tolist(), strict=True
         )
         return {"queries": [{"query": q, "variance": v, "stddev": math.sqrt(v), "weight": w} for q, v, w in queries]}
+    if isinstance(plan, ProductPlan):
+        return {"terms": term_facts(plan)}
     assert isinstance(plan, ResidualPlan)
     assert plan.workload is not None
     workload = plan.workload

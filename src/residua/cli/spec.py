@@ -3,8 +3,8 @@
 [source]          path = "adult.csv" (CSV, Parquet, a glob or a list), or database and query; weight = "n"
 [domain.NAME]     values = […] | low, high | edges, labels | intervals | size; unknown, missing; levels
 [[workload]]      ways = [1, 2] | sets = [["age", "sex"]] | max_cells = 5000 | queries = ["age >= 18"], or a table of
-                  label = SQL | prefixes = "age", ranges = "age" (listed = [[18, 64]]) or hierarchy = "county", by = ["sex"]
-                  | product = { age = "prefixes", sex = "identity" }, with ways or sets if you like;
+                  label = SQL | prefixes = "age", ranges = "age" (listed = [[18, 64]]) or hierarchy = "county", with
+                  by = ["sex"] | product = { age = "prefixes", sex = "identity" }, with ways or sets if you like;
                   weight; variance or stddev as target
 [privacy]         rho | mu | epsilon and delta; records = 1 per person, or replace = true
 [objective]       minimise = "total" | "max" | "p-norm" with p; tolerance
@@ -30,7 +30,18 @@ from residua.errors import PrivacyError, ResiduaError, SpecError
 from residua.plan import MaxVariance, PNormVariance, TotalVariance
 from residua.plan.objectives import Objective
 from residua.privacy import GDP, ZCDP, AddRemove, ApproxDP, Guarantee, PureDP, ReplaceOne, Unit
-from residua.workload import Explicit, Marginals, Products, as_products, hierarchy, marginals, prefixes, product, queries, ranges
+from residua.workload import (
+    Explicit,
+    Marginals,
+    Products,
+    as_products,
+    hierarchy,
+    marginals,
+    prefixes,
+    product,
+    queries,
+    ranges,
+)
 
 _SECTIONS = {
     "source": {"path", "database", "query", "weight"},
@@ -39,7 +50,11 @@ _SECTIONS = {
     "ledger": {"path", "rho", "mu", "epsilon", "delta"},
 }
 _MARGINALS = {"ways", "sets", "max_cells"}
-_ALONG: dict[str, Callable[..., Products | Marginals]] = {"prefixes": prefixes, "ranges": ranges, "hierarchy": hierarchy}
+_ALONG: dict[str, Callable[..., Products | Marginals]] = {
+    "prefixes": prefixes,
+    "ranges": ranges,
+    "hierarchy": hierarchy,
+}
 _WORKLOAD = {*_MARGINALS, *_ALONG, "queries", "product", "by", "listed", "weight", "variance", "stddev"}
 
 

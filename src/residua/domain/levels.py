@@ -20,6 +20,7 @@ from residua.errors import DomainError
 
 OTHER = "(other)"
 _MOST_VALUES = 2**20
+_KINDS = ("identity", "prefixes", "ranges", "hierarchy")  # what else may be asked of an attribute, by name
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,8 @@ def levels_of(declared: object, cells: Cells, has_other: bool) -> tuple[Level, .
     for name, groups in declared.items():
         if not isinstance(name, str) or not name.strip():
             raise DomainError(f"level name {name!r} is not a name; use non-empty text.")
+        if name in _KINDS:
+            raise DomainError(f"level name {name!r} is a kind of query; rename the level.")
         labels, codes = _grouped(name, groups, cells, levels[-1] if levels else None)
         if has_other:
             if OTHER in labels:

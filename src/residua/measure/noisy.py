@@ -127,9 +127,7 @@ def _on_lattice(blocks: ResidualBlocks | ProductBlocks) -> tuple[Integers, NDArr
     return grids, scales
 
 
-def _in_threads(
-    work: Callable[..., int], parts: Sequence[tuple[Any, ...]], total: int, progress: Step | None
-) -> None:
+def _in_threads(work: Callable[..., int], parts: Sequence[tuple[Any, ...]], total: int, progress: Step | None) -> None:
     """Does every part of the work; each says how many cells it did."""
     done = 0
     # Drawing noise leaves the interpreter free most of the time, so threads help; each draw has its own entropy.

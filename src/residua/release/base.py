@@ -15,8 +15,8 @@ from residua.domain import Domain, Label
 from residua.errors import PlanError
 from residua.plan.base import Blocks, Plan
 from residua.release.intervals import width
-from residua.release.table import Answers, Table
 from residua.release.queried import Part, parts_of, single, term_of, whole_part
+from residua.release.table import Answers, Table
 from residua.workload import Asked, Explicit, Marginals, Products, as_products
 
 Floats = NDArray[np.float64]

@@ -1,7 +1,7 @@
 """From integer measurements of a product plan back to marginals: unbiased on all it measures, all tables consistent.
 
-`m̂_A = Σ_{S⊆A} (⊗_{i∈S} F_i ⊗_{i∈A∖S} v_i) y_S / t_S`, facet by facet: the table of `⊗F_i y_A / t_A`, then along each axis
-`x ← x + (margin − Σ x) v_i` in turn. With identities this is the reconstruction of residual plans (v = 1/n).
+`m̂_A = Σ_{S⊆A} (⊗_{i∈S} F_i ⊗_{i∈A∖S} v_i) y_S / t_S`, facet by facet: the table of `⊗F_i y_A / t_A`, then along
+each axis `x ← x + (margin − Σ x) v_i` in turn. With identities this is the reconstruction of residual plans (v = 1/n).
 """
 
 from __future__ import annotations

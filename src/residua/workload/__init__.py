@@ -5,6 +5,7 @@ from residua.workload.explicit import Explicit, explicit, explicit_of_marginals
 from residua.workload.marginals import Marginals, marginals, renumber
 from residua.workload.predicates import queries
 from residua.workload.products import (
+    Asked,
     Family,
     Products,
     as_explicit,
@@ -17,6 +18,7 @@ from residua.workload.products import (
 )
 
 __all__ = [
+    "Asked",
     "AttributeQueries",
     "Explicit",
     "Family",

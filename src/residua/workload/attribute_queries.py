@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from residua.domain import Attribute, Label
+from residua.domain import Attribute, Label, Level
 from residua.errors import WorkloadError
 
 Floats = NDArray[np.float64]
@@ -270,6 +270,41 @@ class Hierarchy(AttributeQueries):
 
 
 @dataclass(frozen=True, eq=False)
+class LevelRows(AttributeQueries):
+    """The groups of one level of a hierarchy. Its kind is the level's name.
+
+    Args:
+        size: how many values there are.
+        level: the level.
+    """
+
+    level: Level
+
+    @property
+    def kind(self) -> str:
+        """The level's name: what it is asked by."""
+        return self.level.name
+
+    @property
+    def rows(self) -> int:
+        """One row a group."""
+        return len(self.level)
+
+    @property
+    def key(self) -> Hashable:
+        """The level."""
+        return ("level", self.size, self.level)
+
+    def matrix(self) -> Floats:
+        """Indicators of the groups."""
+        return self.level.matrix()
+
+    def labels(self, attribute: Attribute) -> Iterator[str]:
+        """`.state=CA`, …"""
+        return (f".{self.level.name}={label}" for label in self.level.labels)
+
+
+@dataclass(frozen=True, eq=False)
 class MatrixRows(AttributeQueries):
     """Any rows a user gives.
 
@@ -314,7 +349,9 @@ def attribute_queries(name: str, attribute: Attribute, asked: str | ArrayLike | 
     """
     if isinstance(asked, AttributeQueries):
         if asked.size != attribute.size:
-            raise WorkloadError(f"the rows asked of {name!r} have {asked.size} columns; it has {attribute.size} values.")
+            raise WorkloadError(
+                f"the rows asked of {name!r} have {asked.size} columns; it has {attribute.size} values."
+            )
         return asked
     if not isinstance(asked, str):
         return _matrix(name, attribute, asked)
@@ -325,7 +362,12 @@ def attribute_queries(name: str, attribute: Attribute, asked: str | ArrayLike | 
         return Prefixes(attribute.size, other) if asked == "prefixes" else Ranges(attribute.size, other)
     if asked == "hierarchy":
         return _hierarchy(name, attribute)
-    raise WorkloadError(f"{name!r} is asked for {asked!r}; use {', '.join(map(repr, KINDS))}, or a matrix.")
+    for level in attribute.hierarchy:
+        if asked == level.name:
+            return LevelRows(attribute.size, level)
+    raise WorkloadError(
+        f"{name!r} is asked for {asked!r}; use {', '.join(map(repr, KINDS))}, one of its levels, or a matrix."
+    )
 
 
 def listed_ranges(name: str, attribute: Attribute, listed: Sequence[tuple[Label, Label]]) -> MatrixRows:
@@ -342,7 +384,9 @@ def listed_ranges(name: str, attribute: Attribute, listed: Sequence[tuple[Label,
         rows.append((np.arange(len(labels)) >= a) & (np.arange(len(labels)) <= b))
         names.append(f"={labels[a]}..{labels[b]}")
     if not rows:
-        raise WorkloadError(f"no ranges of {name!r} are listed; list at least one, such as ({labels[0]}, {labels[ordered - 1]}).")
+        raise WorkloadError(
+            f"no ranges of {name!r} are listed; list at least one, such as ({labels[0]}, {labels[ordered - 1]})."
+        )
     return MatrixRows(len(labels), np.array(rows, dtype=np.float64), tuple(names))
 
 
@@ -354,7 +398,9 @@ def range_ends(name: str, attribute: Attribute, ends: object) -> tuple[int, int]
     """
     labels = attribute.labels[: len(attribute.labels) - attribute.has_other]
     if not isinstance(ends, tuple | list) or len(ends) != 2:
-        raise WorkloadError(f"{ends!r} is not a range of {name!r}; give its first and its last value, ({labels[0]}, {labels[-1]}).")
+        raise WorkloadError(
+            f"{ends!r} is not a range of {name!r}; give its first and its last value, ({labels[0]}, {labels[-1]})."
+        )
     for end in ends:
         if isinstance(end, bool) or end not in labels:
             raise WorkloadError(

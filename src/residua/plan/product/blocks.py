@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from residua.errors import VerificationError
 from residua.linalg.lattice import Lattice
-from residua.linalg.layout import Layout, layout_of
+from residua.linalg.layout import Group, Layout, layout_of
 from residua.plan.base import Blocks
 from residua.plan.product.plan import ProductPlan
 from residua.plan.product.strategy import Strategy, column_norms
@@ -78,6 +78,19 @@ class ProductBlocks(Blocks):
     def counted(self) -> Layout:
         """Where each marginal behind a measured table, of shape (n_i), lies in a buffer of counts."""
         return layout_of(self.lattice, self.sizes, self._chosen)
+
+    @cached_property
+    def _kinds(self) -> NDArray[np.int64]:
+        """A number for each attribute, the same where the strategy is the same, (attributes,)."""
+        known = {strategy: number for number, strategy in enumerate(dict.fromkeys(self.strategies))}
+        return np.array([known[strategy] for strategy in self.strategies], dtype=np.int64)
+
+    def alike(self, group: Group) -> list[NDArray[np.int64]]:
+        """The places of a group's tables that have the same strategies along the same axes, list by list."""
+        rows = self._kinds[group.members]
+        inverse = np.unique(rows, axis=0, return_inverse=True)[1].ravel() if rows.shape[1] else np.zeros(len(rows), int)
+        order = np.argsort(inverse, kind="stable")
+        return np.split(order, np.flatnonzero(np.diff(inverse[order])) + 1)
 
     @property
     def cells(self) -> int:
