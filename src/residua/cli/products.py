@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from residua.cli.show import ROWS_SHOWN, out, plain_table
 from residua.plan.product.plan import ProductPlan
-from residua.workload import AttributeQueries, Identity, Products
+from residua.release.queried import term_title
+from residua.workload import Products
 
 _MOST_LISTED = 2**24  # queries: beyond, the largest variance of a term is not sought
 
@@ -22,7 +22,7 @@ def term_facts(plan: ProductPlan) -> list[dict[str, Any]]:
     rows = zip(workload.terms(), workload.cells.tolist(), means, largest, workload.weights.tolist(), strict=True)
     return [
         {
-            "term": term_name(workload, term),
+            "term": term_title(workload.domain, term),
             "attributes": {workload.domain.names[i]: asked.kind for i, asked in term},
             "queries": int(queries),
             "rms_stddev": math.sqrt(mean),
@@ -51,13 +51,6 @@ def print_terms(plan: ProductPlan, everything: bool) -> None:
     blocks = int((plan.precisions > 0).sum())
     what = f"{len(facts):,} terms, {workload.queries:,} queries, {blocks:,} measured blocks"
     out.print(f"\n{what}; root mean square {rms:,.3f}")
-
-
-def term_name(workload: Products, term: Sequence[tuple[int, AttributeQueries]]) -> str:
-    """A term in words, such as `age: prefixes × sex`."""
-    names = workload.domain.names
-    parts = [names[i] if isinstance(asked, Identity) else f"{names[i]}: {asked.kind}" for i, asked in term]
-    return " × ".join(parts) or "(total)"
 
 
 def _asked(plan: ProductPlan) -> Products:

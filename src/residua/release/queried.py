@@ -6,7 +6,7 @@ same estimates, so that levels add up.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product as crossed
 
@@ -70,7 +70,7 @@ def parts_of(domain: Domain, term: Term) -> Iterator[Part]:
     """The tables that a term makes: one, or one for each level of its hierarchies."""
     axes = [[(domain.names[i], *row) for row in _axis_parts(asked, domain[domain.names[i]])] for i, asked in term]
     for chosen in crossed(*axes):
-        title = " × ".join(f"{name}: {what}" if what else name for name, what, _, _ in chosen) or "(total)"
+        title = titled((name, what) for name, what, _, _ in chosen)
         yield Part(title, tuple(rows for _, _, rows, _ in chosen), tuple(labels for *_, labels in chosen))
 
 
@@ -81,12 +81,17 @@ def whole_part(domain: Domain, term: Sequence[tuple[int, AttributeQueries]]) -> 
         parts = _axis_parts(asked, domain[domain.names[i]])
         several = len(parts) > 1
         labels.append(tuple(f"{what}={x}" if several and what else x for what, _, xs in parts for x in xs))
-    title = " × ".join(_named(domain.names[i], asked) for i, asked in term) or "(total)"
-    return Part(title, tuple(slice(None) for _ in term), tuple(labels))
+    return Part(term_title(domain, term), tuple(slice(None) for _ in term), tuple(labels))
 
 
-def _named(name: str, asked: AttributeQueries) -> str:
-    return name if isinstance(asked, Identity) else f"{name}: {asked.kind}"
+def term_title(domain: Domain, term: Sequence[tuple[int, AttributeQueries]]) -> str:
+    """A term in words, such as `age: prefixes × sex`."""
+    return titled((domain.names[i], "" if isinstance(asked, Identity) else asked.kind) for i, asked in term)
+
+
+def titled(axes: Iterable[tuple[str, str]]) -> str:
+    """A table in words, from its attributes and what is asked of each; nothing for its values."""
+    return " × ".join(f"{name}: {what}" if what else name for name, what in axes) or "(total)"
 
 
 def applied(term: Term, marginal: Floats) -> Floats:

@@ -136,7 +136,7 @@ class Table(Rows):
         shape = self.estimates.shape
         columns = {}
         for axis, name in enumerate(self.attributes):
-            labels = np.array(self.domain[name].labels if self.labels is None else self.labels[axis], dtype=object)
+            labels = _of_one_type(self.domain[name].labels if self.labels is None else self.labels[axis])
             along = [-1 if a == axis else 1 for a in range(len(shape))]
             codes = np.broadcast_to(np.arange(shape[axis]).reshape(along), shape)
             columns[name] = labels[codes.ravel()].tolist()
@@ -165,6 +165,12 @@ class Answers(Rows):
 
     def _numbers(self) -> tuple[Floats, Floats]:
         return self.estimates, self.stddevs
+
+
+def _of_one_type(labels: Sequence[Label]) -> NDArray[np.object_]:
+    """Labels for a column, which has one type: numbers beside text, such as `(other)`, become text."""
+    mixed = len({type(label) for label in labels}) > 1
+    return np.array([str(label) for label in labels] if mixed else labels, dtype=object)
 
 
 def _extra(name: str) -> Any:
