@@ -14,12 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from residua.errors import PlanError
 from residua.linalg.lattice import Lattice, closure
+from residua.plan.base import Plan
+from residua.plan.product import algebra as products
 from residua.plan.residual.plan import ResidualPlan
 from residua.plan.residual.response import ResidualCoefficients
 from residua.privacy import GDP, ZCDP, ApproxDP, Guarantee
@@ -28,20 +31,24 @@ from residua.workload import Marginals, renumber
 Floats = NDArray[np.float64]
 
 
-def compose(first: ResidualPlan, second: ResidualPlan) -> ResidualPlan:
+def compose(first: Any, second: Any) -> Any:
     """The plan that runs both and pools what they measure."""
+    if products.concerns([first, second]):
+        return products.compose(first, second)
     lattice, (a, b) = _aligned([first, second])
     workload = first.workload + second.workload if first.workload and second.workload else None
     return _made(first, lattice, a + b, "both plans together", workload)
 
 
-def answers(plan: ResidualPlan, other: ResidualPlan) -> bool:
+def answers(plan: Any, other: Any) -> bool:
     """Whether what `other` releases can be computed from what `plan` releases."""
+    if products.concerns([plan, other]):
+        return products.answers(plan, other)
     _, (have, wanted) = _aligned([plan, other])
     return bool((wanted <= have).all())
 
 
-def common(plans: Sequence[ResidualPlan]) -> ResidualPlan:
+def common(plans: Sequence[Any]) -> Any:
     """The most that all these plans release, whichever of them is chosen: run it first, and nothing is wasted.
 
     Guarantee: every one of the plans answers the common plan, and any plan that all of them answer is answered
@@ -58,28 +65,34 @@ def common(plans: Sequence[ResidualPlan]) -> ResidualPlan:
         >>> round(rs.common([one, two]).pcost, 4)  # half the budget can be spent before choosing
         0.505
     """
-    if isinstance(plans, ResidualPlan):
+    if isinstance(plans, Plan):
         raise PlanError("plans is one plan; give a list of plans, such as [p, q].")
     if not plans:
         raise PlanError("plans is empty; give at least one plan.")
+    if products.concerns(plans):
+        return products.common(plans)
     lattice, precisions = _aligned(list(plans))
     return _made(plans[0], lattice, reduce(np.minimum, precisions), "common to all candidates")
 
 
-def residual(plan: ResidualPlan, *, given: ResidualPlan) -> ResidualPlan:
+def residual(plan: Any, *, given: Any) -> Any:
     """What is left of a plan once `given` is known: measuring both amounts to the plan, exactly.
 
     Raises:
         PlanError: the plan does not answer `given`, so that some of it would be wasted.
     """
+    if products.concerns([plan, given]):
+        return products.residual(plan, given)
     lattice, (wanted, have) = _aligned([plan, given])
     if not (have <= wanted).all():
         raise PlanError("given is not answered by the plan; use common([…]) first, or top_up for what is missing.")
     return _made(plan, lattice, wanted - have, "what is left", plan.workload)
 
 
-def top_up(plan: ResidualPlan, *, given: ResidualPlan) -> ResidualPlan:
+def top_up(plan: Any, *, given: Any) -> Any:
     """The least to measure so that, pooled with `given`, everything is at least as accurate as the plan says."""
+    if products.concerns([plan, given]):
+        return products.top_up(plan, given)
     lattice, (wanted, have) = _aligned([plan, given])
     return _made(plan, lattice, np.maximum(wanted - have, 0.0), "what is missing", plan.workload)
 

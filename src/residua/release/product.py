@@ -97,13 +97,11 @@ class ProductRelease(Release):
         return value, variance
 
     def _answered(self, workload: Explicit | Marginals | Products) -> tuple[Floats, Floats]:
-        if isinstance(workload, Explicit):
-            rows = (workload.matrix[[i]].toarray().reshape(workload.shape) for i in range(workload.queries))
-            found = [self._combined({workload.names: row}) for row in rows]
-            return np.array([value for value, _ in found]), np.array([variance for _, variance in found])
-        asked = as_products(workload)
-        variances = self.plan.variances(asked)
+        variances = self.plan.variances(workload)
         if not np.isfinite(variances).all():
             raise PlanError("the release does not answer all these queries; plan for a workload that asks for them.")
+        if isinstance(workload, Explicit):
+            return np.asarray(workload.matrix @ self.estimator.marginal(workload.attributes).ravel()), variances
+        asked = as_products(workload)
         parts = [applied(term, self.estimator.marginal(tuple(i for i, _ in term))).ravel() for term in asked.terms()]
         return np.concatenate(parts), variances

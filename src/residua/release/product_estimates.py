@@ -62,7 +62,7 @@ class ProductEstimator:
         """
         blocks = self.blocks
         number = int(blocks.lattice.find(np.array(subset, dtype=np.int32).reshape(1, -1))[0])
-        start = int(blocks.layout.starts[number])
+        start = int(blocks.layout.starts[number]) if number >= 0 else -1
         if start < 0:
             return np.zeros([int(blocks.sizes[i]) for i in subset])
         shape = [int(blocks.rows[i]) for i in subset]

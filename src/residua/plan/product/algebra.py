@@ -25,6 +25,7 @@ from residua.workload import Family, Marginals, Products, as_products, renumber
 
 Floats = NDArray[np.float64]
 Kin = ProductPlan | ResidualPlan
+_ORDER_TOLERANCE = 2.0**-30  # relative; precisions closer than this are one: a measurement's own rounding is 1e-13
 
 
 def compose(first: Kin, second: Kin) -> ProductPlan:
@@ -41,7 +42,7 @@ def compose(first: Kin, second: Kin) -> ProductPlan:
 def answers(plan: Kin, other: Kin) -> bool:
     """Whether what `other` releases can be computed from what `plan` releases."""
     _, (have, wanted) = _aligned([plan, other])
-    return bool((wanted <= have).all())
+    return bool((wanted <= have * (1.0 + _ORDER_TOLERANCE)).all())
 
 
 def common(plans: Sequence[Kin]) -> ProductPlan:
@@ -57,15 +58,36 @@ def residual(plan: Kin, given: Kin) -> ProductPlan:
         PlanError: the plan does not answer `given`, so that some of it would be wasted.
     """
     like, (wanted, have) = _aligned([plan, given])
-    if not (have <= wanted).all():
+    if not (have <= wanted * (1.0 + _ORDER_TOLERANCE)).all():
         raise PlanError("given is not answered by the plan; use common([…]) first, or top_up for what is missing.")
-    return _made(like, wanted - have, "what is left", like.workload)
+    return _made(like, _left(wanted, have), "what is left", like.workload)
 
 
 def top_up(plan: Kin, given: Kin) -> ProductPlan:
     """The least to measure so that, pooled with `given`, everything is at least as accurate as the plan says."""
     like, (wanted, have) = _aligned([plan, given])
-    return _made(like, np.maximum(wanted - have, 0.0), "what is missing", like.workload)
+    return _made(like, _left(wanted, have), "what is missing", like.workload)
+
+
+def concerns(plans: Sequence[object]) -> bool:
+    """Whether these are plans of products, perhaps with plans of marginals among them: what this file is for."""
+    listed = [isinstance(plan, ProductPlan) for plan in plans]
+    kin = all(isinstance(plan, ProductPlan | ResidualPlan) for plan in plans)
+    if any(listed) and not kin:
+        raise PlanError(
+            "a plan of products cannot be combined with a plan of any queries; plan both from one kind of workload."
+        )
+    return any(listed)
+
+
+def _left(wanted: Floats, have: Floats) -> Floats:
+    """`max(0, τ_wanted − τ_have)`, less than _ORDER_TOLERANCE being nothing.
+
+    Noise scales are rounded up when plans are compiled; giving up 2^-44 of the precision makes sure that what is left
+    and what was known never cost more together than the plan itself.
+    """
+    left = wanted * (1.0 - 2.0**-44) - have
+    return np.where(left > _ORDER_TOLERANCE * wanted, left, 0.0)
 
 
 def _aligned(plans: Sequence[Kin]) -> tuple[ProductPlan, list[Floats]]:

@@ -41,9 +41,7 @@ class Solver:
             self.known[key] = best_strategy(V, float(np.exp(key[1])) * scale, merged)
         return self.known[key]
 
-    def best(
-        self, V: Floats, Va: Floats, Vb: Floats, merged: NDArray[np.int64] | None
-    ) -> tuple[float, RealStrategy]:
+    def best(self, V: Floats, Va: Floats, Vb: Floats, merged: NDArray[np.int64] | None) -> tuple[float, RealStrategy]:
         """The strategy on the frontier of V with the least `vᵀVa v + tr(Vb K)`, and that sum."""
         losses = [_loss(self.at(V, tilt, merged), Va, Vb) for tilt in TILTS]
         fine = np.linspace(np.log(TILTS[0]), np.log(TILTS[-1]), _GRID)
@@ -56,7 +54,9 @@ def _loss(strategy: RealStrategy, Va: Floats, Vb: Floats) -> float:
     return float(strategy.spread @ Va @ strategy.spread + np.einsum("ij,ij->", Vb, strategy.inverse))
 
 
-def tilted(workload: Products, weights: Floats, solver: Solver, start: list[RealStrategy | None]) -> list[RealStrategy | None]:
+def tilted(
+    workload: Products, weights: Floats, solver: Solver, start: list[RealStrategy | None]
+) -> list[RealStrategy | None]:
     """A real strategy for each attribute (None: the plain residual), for these weights on terms.
 
     Args:
@@ -117,7 +117,9 @@ def _kinds(workload: Products, i: int) -> list[AttributeQueries]:
 def game_of(workload: Products, strategies: list[RealStrategy | None]) -> ProductGame:
     """The game with these real strategies."""
     sizes = workload.domain.sizes
-    costs = np.array([1.0 - 1.0 / n if s is None else float(len(s.rows) > 0) for n, s in zip(sizes, strategies, strict=True)])
+    costs = np.array(
+        [1.0 - 1.0 / n if s is None else float(len(s.rows) > 0) for n, s in zip(sizes, strategies, strict=True)]
+    )
     shape = (len(workload.families), len(strategies))
     shares, dilutions = np.empty(shape), np.empty(shape)
     for f, family in enumerate(workload.families):

@@ -178,7 +178,8 @@ class ResidualPlan(Plan):
     def __add__(self, other: ResidualPlan) -> ResidualPlan:
         from residua.plan.algebra import compose
 
-        return compose(self, other)
+        made: ResidualPlan = compose(self, other)
+        return made
 
     # ---- files
 
