@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from residua.plan.objectives import Effort, TotalVariance
 from residua.plan.product.attribute import block_value
 from residua.plan.product.response import ProductGame
 from residua.workload import Products
@@ -62,38 +63,25 @@ def gap_of_any(plan: ProductPlan) -> float:
     workload = plan.workload
     if workload is None or plan.objective != "TotalVariance" or plan.unit_pcost != plan.pcost:
         return np.inf
-    bound = any_bound(workload, workload.weights * workload.cells, [best_cells(plan, i) for i in range(len(plan.strategies))])
+    if workload.lattice.products(workload.domain.sizes - 1.0).sum() > MOST_DIMENSIONS:
+        return np.inf
+    from residua.plan.product.tilting import designed
+
+    strategies = designed(workload, TotalVariance(), Effort()).strategies
+    cells = [np.full(int(n), 1.0 / n) if s is None else s.cells for n, s in zip(workload.domain.sizes, strategies, strict=True)]
+    bound = any_bound(workload, workload.weights * workload.cells, cells)
     achieved = float((workload.weights * workload.cells) @ plan.term_variances(workload)) * plan.pcost
-    return max(achieved / bound - 1.0, 0.0) if bound > 0 else np.inf
-
-
-def best_cells(plan: ProductPlan, i: int) -> Floats:
-    """Weights on the values of an attribute: what its strategy's optimality would be proven by, at least roughly.
-
-    At an optimum `X⁻¹ V X⁻¹` is diagonal, the diagonal being the weights.
-    """
-    strategy = plan.strategies[i]
-    n = strategy.size
-    if strategy.identity:
-        return np.full(n, 1.0 / n)
-    workload = plan.workload
-    assert workload is not None
-    V = sum(f.queries[i].gram() / f.queries[i].gram().trace() for f in workload.families if i in f.used)
-    q = np.diagonal(strategy.inverse @ np.asarray(V) @ strategy.inverse)
-    q = np.maximum(q, q.max() * 1e-12)
-    return np.asarray(q / q.sum())
+    return max(achieved / bound - 1.0, 0.0)
 
 
 def any_bound(workload: Products, weights: Floats, cells: list[Floats]) -> float:
-    """A lower bound on the weighted sum of mean variances of any plan at privacy cost 1; 0 where it is too large.
+    """A lower bound on the weighted sum of mean variances of any plan at privacy cost 1.
 
     `Q^½ 𝕍 Q^½ = Σ_A λ_A ⊗_{i∈A} (Q_i^½ V_i Q_i^½) ⊗_{i∉A} e_i e_iᵀ` with `e_i = √q_i`. In an orthonormal basis of each
     attribute that begins with e_i, it lives on the blocks of the lattice alone.
     """
-    lattice, sizes = workload.lattice, workload.domain.sizes
-    dimensions = lattice.products(sizes - 1.0)
-    if dimensions.sum() > MOST_DIMENSIONS:
-        return 0.0
+    lattice = workload.lattice
+    dimensions = lattice.products(workload.domain.sizes - 1.0)
     bases = [_basis(np.sqrt(q)) * np.sqrt(q)[:, None] for q in cells]  # Q^½ U, first column Q^½ e
     starts = np.concatenate([[0], np.cumsum(dimensions)]).astype(int)
     M = np.zeros((starts[-1], starts[-1]))
