@@ -94,14 +94,14 @@ class Strategy:
     @cached_property
     def spread(self) -> Floats:
         """v: how the total is spread over the values, (n,)."""
-        return np.full(self.size, 1.0 / self.size) if self.rows is None else self._solved[:, 0].copy()
+        return np.full(self.size, 1.0 / self.size) if self.rows is None else self._inverse[:, 0].copy()
 
     @cached_property
     def recovery(self) -> Floats:
         """F: what turns measurements into values, beside the total's spread, (n, r)."""
         if self.rows is None:
             return np.asarray((np.eye(self.size) - 1.0 / self.size) / self.size)
-        return self._solved[:, 1:].copy()
+        return self._inverse[:, 1:] / self.unit
 
     @cached_property
     def inverse(self) -> Floats:
@@ -113,7 +113,7 @@ class Strategy:
         """How much of each row lies outside what is measured, relative to its length, (rows,)."""
         if self.rows is None or self.count == self.size - 1:
             return np.zeros(len(rows))
-        rest = rows - (rows @ self._solved) @ self._stack
+        rest = rows - (rows @ self._inverse) @ self._stack
         return np.asarray(np.linalg.norm(rest, axis=1) / np.maximum(np.linalg.norm(rows, axis=1), 1e-300))
 
     def apply(self, tables: Integers, axis: int) -> Integers:
@@ -130,9 +130,8 @@ class Strategy:
         return np.vstack([np.ones((1, self.size)), self.matrix / self.unit])
 
     @cached_property
-    def _solved(self) -> Floats:
-        scaled = np.linalg.pinv(self._stack)
-        return np.hstack([scaled[:, :1], scaled[:, 1:] / self.unit])
+    def _inverse(self) -> Floats:
+        return np.linalg.pinv(self._stack)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Strategy) and (
