@@ -49,8 +49,8 @@ def print_privacy(plan: Plan) -> None:
     """What a plan guarantees, in every currency, and how far from optimal it can be."""
     out.print(f"Guarantee   {plan.guarantee!r}, for {plan.unit}")
     out.print(f"            {describe(plan.unit_pcost)}")
-    proven = f"proven within {plan.gap:.2g} of the best possible" if math.isfinite(plan.gap) else "not compared"
-    proven = "proven the best possible" if plan.gap == 0 else proven
+    proven = f"proven within {plan.gap:.2g} of {plan.rival}" if math.isfinite(plan.gap) else "not compared"
+    proven = f"proven {plan.rival}" if plan.gap == 0 else proven
     out.print(f"Objective   {plan.objective}: {proven}")
     if plan.bias:
         out.print(f"Bias        answers may be off systematically by up to {plan.bias:.4g} a record (root mean square)")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
@@ -29,6 +29,7 @@ class Blocks(ABC):
 class Plan(ABC):
     """Noise decided before any data is seen. Made by `rs.plan`; `Plan.load` reads any kind of saved plan."""
 
+    rival: ClassVar[str] = "the best possible"  # what `gap` compares the plan with
     domain: Domain
     guarantee: Guarantee | None
     unit: Unit

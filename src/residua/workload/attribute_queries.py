@@ -281,7 +281,7 @@ class LevelRows(AttributeQueries):
     level: Level
 
     @property
-    def kind(self) -> str:
+    def kind(self) -> str:  # type: ignore[override]  # a constant of the other classes
         """The level's name: what it is asked by."""
         return self.level.name
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -50,6 +50,7 @@ class ProductPlan(Plan):
             block of this plan's split (its spread vectors) by itself. `gap_any` is against all plans whatever.
     """
 
+    rival: ClassVar[str] = "the best plan that measures block by block"
     domain: Domain
     lattice: Lattice
     precisions: Floats
