@@ -28,7 +28,7 @@ from residua.privacy import GDP, ZCDP, AddRemove, ApproxDP, PureDP, ReplaceOne
 from residua.release import Release, Table
 from residua.session import Session
 from residua.source import Source
-from residua.workload import explicit, marginals, queries
+from residua.workload import explicit, hierarchy, marginals, prefixes, product, queries, ranges
 
 __version__ = "0.1.0"
 
@@ -62,11 +62,15 @@ __all__ = [
     "compare",
     "explicit",
     "factorisation_norm",
+    "hierarchy",
     "independent",
     "marginals",
     "measure",
     "plan",
+    "prefixes",
+    "product",
     "queries",
+    "ranges",
     "residual",
     "top_up",
 ]

@@ -6,12 +6,15 @@ from residua.cli.show import out, plain_table, print_json
 from residua.cli.spec import Spec
 from residua.plan.compare import compare
 from residua.privacy import ZCDP
+from residua.workload import Products, as_explicit
 
 
 def print_comparison(spec: Spec, *, as_json: bool) -> None:
     """Baselines, least total variance and fitness for use at the specification's budget (rho = 0.5 without one)."""
     budget = spec.guarantee or ZCDP(0.5)
-    found = compare(spec.workload, budget, spec.targets, unit=spec.unit)
+    asked = spec.workload
+    workload = as_explicit(asked) if isinstance(asked, Products) else asked
+    found = compare(workload, budget, spec.targets, unit=spec.unit)
     if as_json:
         figures = ("name", "max_ratio", "rmse", "pcost_for_targets")
         print_json([{key: getattr(one, key) for key in figures} for one in found])

@@ -83,7 +83,10 @@ def release(
 @app.command()
 def table(
     folder: ReleasePath,
-    attributes: Annotated[list[str] | None, typer.Argument(help="The table's attributes; none for the total.")] = None,
+    attributes: Annotated[
+        list[str] | None,
+        typer.Argument(help="The table's attributes, or age=prefixes, age=ranges, county=LEVEL; none for the total."),
+    ] = None,
     confidence: Annotated[float, typer.Option(help="How often an interval holds the truth.")] = 0.95,
     simultaneous: Annotated[
         str | None, typer.Option(help="'table' or 'release': intervals that all hold together.")
@@ -93,13 +96,31 @@ def table(
 ) -> None:
     """Show one table of a release with error bars."""
     from residua.cli.show import print_table
+    from residua.cli.tables import split_queries
     from residua.release import Release
 
-    made = Release.load(folder).table(attributes or [], confidence=confidence, simultaneous=simultaneous)  # type: ignore[arg-type]
+    release = Release.load(folder)
+    names, queries = split_queries(release.domain, attributes or [])
+    made = release.table(names, queries=queries, confidence=confidence, simultaneous=simultaneous)  # type: ignore[arg-type]
     if csv:
         typer.echo(made.to_csv(), nl=False)
     else:
         print_table(made, rows=None if everything else 40)
+
+
+@app.command()
+def tables(
+    folder: ReleasePath,
+    out: Annotated[
+        Path | None, typer.Option(help="Also write each as CSV into this folder; it must not exist.")
+    ] = None,
+    confidence: Annotated[float, typer.Option(help="How often an interval holds the truth.")] = 0.95,
+) -> None:
+    """List every table that was asked of a release (of a hierarchy one a level), or write them all as CSV."""
+    from residua.cli.tables import write_tables
+    from residua.release import Release
+
+    write_tables(Release.load(folder), out, confidence)
 
 
 @app.command()

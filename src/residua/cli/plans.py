@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from residua.cli.products import print_terms, term_facts
 from residua.cli.show import ROWS_SHOWN, out, plain_table
 from residua.plan.base import Plan
 from residua.plan.bodies import guarantee_to_body, unit_to_body
 from residua.plan.dense.plan import DensePlan
+from residua.plan.product.plan import ProductPlan
 from residua.plan.residual.plan import ResidualPlan
 from residua.privacy import describe
 
@@ -38,6 +40,8 @@ def print_plan(plan: Plan, *, everything: bool = False) -> None:
         _print_queries(plan, everything)
     elif isinstance(plan, ResidualPlan):
         _print_marginals(plan, everything)
+    elif isinstance(plan, ProductPlan):
+        print_terms(plan, everything)
     print_privacy(plan)
 
 
@@ -45,8 +49,8 @@ def print_privacy(plan: Plan) -> None:
     """What a plan guarantees, in every currency, and how far from optimal it can be."""
     out.print(f"Guarantee   {plan.guarantee!r}, for {plan.unit}")
     out.print(f"            {describe(plan.unit_pcost)}")
-    proven = f"proven within {plan.gap:.2g} of the best possible" if math.isfinite(plan.gap) else "not compared"
-    proven = "proven the best possible" if plan.gap == 0 else proven
+    proven = f"proven within {plan.gap:.2g} of {plan.rival}" if math.isfinite(plan.gap) else "not compared"
+    proven = f"proven {plan.rival}" if plan.gap == 0 else proven
     out.print(f"Objective   {plan.objective}: {proven}")
     if plan.bias:
         out.print(f"Bias        answers may be off systematically by up to {plan.bias:.4g} a record (root mean square)")
@@ -59,6 +63,8 @@ def _listed(plan: Plan) -> dict[str, Any]:
             plan.workload.labels, plan.variances(plan.workload).tolist(), plan.workload.weights.tolist(), strict=True
         )
         return {"queries": [{"query": q, "variance": v, "stddev": math.sqrt(v), "weight": w} for q, v, w in queries]}
+    if isinstance(plan, ProductPlan):
+        return {"terms": term_facts(plan)}
     assert isinstance(plan, ResidualPlan)
     assert plan.workload is not None
     workload = plan.workload

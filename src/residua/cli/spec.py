@@ -1,9 +1,11 @@
 """A specification: one TOML file that says source, domain, workload, privacy or targets, and objective.
 
 [source]          path = "adult.csv" (CSV, Parquet, a glob or a list), or database and query; weight = "n"
-[domain.NAME]     values = […] | low, high | edges, labels | intervals | size; unknown, missing
+[domain.NAME]     values = […] | low, high | edges, labels | intervals | size; unknown, missing; levels
 [[workload]]      ways = [1, 2] | sets = [["age", "sex"]] | max_cells = 5000 | queries = ["age >= 18"], or a table of
-                  label = SQL; weight; variance or stddev as target
+                  label = SQL | prefixes = "age", ranges = "age" (listed = [[18, 64]]) or hierarchy = "county", with
+                  by = ["sex"] | product = { age = "prefixes", sex = "identity" }, with ways or sets if you like;
+                  weight; variance or stddev as target
 [privacy]         rho | mu | epsilon and delta; records = 1 per person, or replace = true
 [objective]       minimise = "total" | "max" | "p-norm" with p; tolerance
 [ledger]          path = "adult.ledger"; rho | mu | epsilon and delta: the whole budget of the dataset
@@ -29,7 +31,18 @@ from residua.errors import PrivacyError, ResiduaError, SpecError
 from residua.plan import MaxVariance, PNormVariance, TotalVariance
 from residua.plan.objectives import Objective
 from residua.privacy import GDP, ZCDP, AddRemove, ApproxDP, Guarantee, PureDP, ReplaceOne, Unit
-from residua.workload import Explicit, Marginals, marginals, queries
+from residua.workload import (
+    Explicit,
+    Marginals,
+    Products,
+    as_products,
+    hierarchy,
+    marginals,
+    prefixes,
+    product,
+    queries,
+    ranges,
+)
 
 _SECTIONS = {
     "source": {"path", "database", "query", "weight"},
@@ -38,7 +51,13 @@ _SECTIONS = {
     "ledger": {"path", "rho", "mu", "epsilon", "delta"},
     "session": {"state"},
 }
-_WORKLOAD = {"ways", "sets", "max_cells", "queries", "weight", "variance", "stddev"}
+_MARGINALS = {"ways", "sets", "max_cells"}
+_ALONG: dict[str, Callable[..., Products | Marginals]] = {
+    "prefixes": prefixes,
+    "ranges": ranges,
+    "hierarchy": hierarchy,
+}
+_WORKLOAD = {*_MARGINALS, *_ALONG, "queries", "product", "by", "listed", "weight", "variance", "stddev"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +66,7 @@ class Spec:
 
     folder: Path
     domain: Domain
-    workload: Marginals | Explicit
+    workload: Marginals | Explicit | Products
     guarantee: Guarantee | None
     targets: np.ndarray[Any, np.dtype[np.float64]] | None
     unit: Unit
@@ -134,10 +153,12 @@ def _spec(content: Mapping[str, Any], folder: Path) -> Spec:
     )
 
 
-def _workload(domain: Domain, terms: Any) -> tuple[Marginals | Explicit, np.ndarray[Any, np.dtype[np.float64]] | None]:
+def _workload(
+    domain: Domain, terms: Any
+) -> tuple[Marginals | Explicit | Products, np.ndarray[Any, np.dtype[np.float64]] | None]:
     if not isinstance(terms, list) or not terms:
         raise SpecError('there is no workload; write [[workload]] with ways = [1, 2] or sets = [["age"], …].')
-    parts: list[Marginals | Explicit] = []
+    parts: list[Marginals | Explicit | Products] = []
     targets: list[float | None] = []
     for term in terms:
         known_keys("[[workload]]", term, _WORKLOAD)
@@ -150,17 +171,46 @@ def _workload(domain: Domain, terms: Any) -> tuple[Marginals | Explicit, np.ndar
         raise SpecError("some [[workload]] entries have a target and some have none; give each a variance or stddev.")
     if workload.queries < sum(part.queries for part in parts):
         raise SpecError("a marginal is asked for in two [[workload]] entries with targets; ask for it in one.")
-    cells = [np.full(part.queries, target) for part, target in zip(parts, targets, strict=True)]
-    return workload, np.concatenate(cells)
+    return workload, _targets(workload, parts, [target for target in targets if target is not None])
 
 
-def _term(domain: Domain, term: Mapping[str, Any]) -> Marginals | Explicit:
+def _targets(
+    workload: Marginals | Explicit | Products, parts: list[Marginals | Explicit | Products], targets: list[float]
+) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """The target of every query of the workload, in its order."""
+    if not isinstance(workload, Products):
+        return np.concatenate([np.full(part.queries, c) for part, c in zip(parts, targets, strict=True)])
+    # Terms that ask alike stand together in a products workload, in whatever order they were written.
+    found = {
+        term: target
+        for part, target in zip(parts, targets, strict=True)
+        if not isinstance(part, Explicit)
+        for term in as_products(part).terms()
+    }
+    return np.repeat([found[term] for term in workload.terms()], workload.cells.astype(np.int64))
+
+
+def _term(domain: Domain, term: Mapping[str, Any]) -> Marginals | Explicit | Products:
+    weight = term.get("weight", 1.0)
+    what = [key for key in ("queries", "product", *_ALONG) if key in term]
+    if len(what) > 1:
+        raise SpecError(f"[[workload]] has {what[0]} beside {what[1]}; write two [[workload]] entries.")
+    allowed = {"queries": set(), "product": {"ways", "sets"}, "ranges": {"by", "listed"}}.get(
+        what[0] if what else "", {"by"} if what else _MARGINALS
+    )
+    stray = sorted(set(term) & ({*_MARGINALS, "by", "listed"} - allowed))
+    if stray and not what:
+        raise SpecError(f"[[workload]] has {stray[0]}, but neither prefixes, ranges nor hierarchy; say which.")
+    if stray:
+        raise SpecError(f"[[workload]] has {what[0]} beside {stray[-1]}; write two [[workload]] entries.")
     if "queries" in term:
-        if {"ways", "sets", "max_cells"} & set(term):
-            raise SpecError("[[workload]] has queries beside ways, sets or max_cells; write two [[workload]] entries.")
-        return queries(domain, term["queries"], weight=term.get("weight", 1.0))
-    asked = {key: term[key] for key in ("ways", "max_cells", "weight") if key in term}
-    return marginals(domain, term.get("sets"), **asked)
+        return queries(domain, term["queries"], weight=weight)
+    asked = {key: term[key] for key in allowed if key in term}
+    if "product" in term:
+        return product(domain, term["product"], weight=weight, **asked)
+    if what:
+        return _ALONG[what[0]](domain, term[what[0]], weight=weight, **asked)
+    return marginals(domain, weight=weight, **asked)
 
 
 def _target(term: Mapping[str, Any]) -> float | None:

@@ -1,7 +1,8 @@
 """What the table may hold: attributes, and the domain they make."""
 
-from residua.domain.attributes import OTHER, Anonymous, Attribute, Bins, Categories, Integers, Label, Policy
+from residua.domain.attributes import Anonymous, Attribute, Bins, Categories, Integers, Label, Policy
 from residua.domain.domain import Domain
+from residua.domain.levels import OTHER, Level
 from residua.domain.toml import domain_of_settings, settings_of_domain
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "Domain",
     "Integers",
     "Label",
+    "Level",
     "Policy",
     "domain_of_settings",
     "settings_of_domain",

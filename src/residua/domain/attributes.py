@@ -9,27 +9,31 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
+from residua.domain.levels import OTHER, Cells, Level, levels_of, settings_of_levels
 from residua.errors import DomainError
 
 Policy = Literal["error", "other", "drop"]
 Label = str | int
-OTHER = "(other)"
 _MOST_VALUES = 2**31 - 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Attribute(ABC):
-    """A column's declared values, with a policy for values outside them and for absent ones."""
+    """A column's declared values, with a policy for values outside them and for absent ones.
+
+    `levels` may declare a hierarchy, from the finest level to the coarsest; see `residua.domain.levels`.
+    """
 
     kind: ClassVar[str]
     unknown: Policy = "error"
     missing: Policy = "error"
+    levels: Mapping[str, Any] | tuple[Level, ...] = field(default=(), hash=False, repr=False)
 
     def __post_init__(self) -> None:
         for argument, value in (("unknown", self.unknown), ("missing", self.missing)):
@@ -40,6 +44,7 @@ class Attribute(ABC):
             raise DomainError(f"an attribute ({self.kind}) without values holds nothing; declare at least one value.")
         if self.size > _MOST_VALUES:
             raise DomainError(f"an attribute of {self.size:,} values is too large; declare bins instead.")
+        object.__setattr__(self, "levels", levels_of(self.levels, self._cells, self.has_other) if self.levels else ())
 
     @abstractmethod
     def _validate(self) -> None:
@@ -57,7 +62,34 @@ class Attribute(ABC):
 
     @abstractmethod
     def settings(self) -> dict[str, object]:
-        """The declaration as plain values, for files."""
+        """The declaration as plain values, for files, without policies and levels."""
+
+    @property
+    def _cells(self) -> Cells:
+        """What levels group: labels, and where cells lie if they are numbers."""
+        return Cells(self.declared_labels)
+
+    @property
+    def hierarchy(self) -> tuple[Level, ...]:
+        """The declared levels, finest first, the values themselves not among them."""
+        assert isinstance(self.levels, tuple)
+        return self.levels
+
+    def level(self, name: str) -> Level:
+        """The level of this name.
+
+        Raises:
+            DomainError: there is none.
+        """
+        for level in self.hierarchy:
+            if level.name == name:
+                return level
+        there = ", ".join(repr(level.name) for level in self.hierarchy) or "none"
+        raise DomainError(f"there is no level {name!r} (declared: {there}); declare levels={{…}} on the attribute.")
+
+    def level_settings(self) -> dict[str, object]:
+        """The levels as plain values, for files."""
+        return settings_of_levels(self.hierarchy, self._cells)
 
     @property
     def has_other(self) -> bool:
@@ -83,13 +115,17 @@ class Categories(Attribute):
         values: the categories in the order of the published table.
         unknown: policy for a value not listed.
         missing: policy for an absent value.
+        levels: level → group → members, finest level first, for a hierarchy.
 
     Raises:
-        DomainError: no values, a value listed twice, or text and numbers mixed.
+        DomainError: no values, a value listed twice, text and numbers mixed, or levels that do not nest.
 
     Example:
         >>> Categories(["Female", "Male"], missing="other").labels
         ('Female', 'Male', '(other)')
+        >>> county = Categories(["Kern", "Napa", "Erie"], levels={"state": {"CA": ["Kern", "Napa"], "NY": ["Erie"]}})
+        >>> county.level("state").codes
+        (0, 0, 1)
     """
 
     kind: ClassVar[str] = "categories"
@@ -138,6 +174,8 @@ class Integers(Attribute):
     Example:
         >>> Integers(17, 90).size
         74
+        >>> Integers(17, 90, levels={"band": [17, 25, 65, 90]}).level("band").labels
+        ('17 to 24', '25 to 64', '65 to 90')
     """
 
     kind: ClassVar[str] = "integers"
@@ -162,6 +200,10 @@ class Integers(Attribute):
     def declared_labels(self) -> Sequence[Label]:
         """The whole numbers themselves."""
         return range(self.low, self.high + 1)
+
+    @property
+    def _cells(self) -> Cells:
+        return Cells(self.declared_labels, range(self.low, self.high + 1), self.high, whole=True)
 
     def settings(self) -> dict[str, object]:
         """The declaration as plain values, for files."""
@@ -219,6 +261,7 @@ class Bins(Attribute):
         *,
         unknown: Policy = "error",
         missing: Policy = "error",
+        levels: Mapping[str, Any] | tuple[Level, ...] = (),
     ) -> Bins:
         """Bins from (lower, upper) pairs, which must touch and not overlap."""
         if isinstance(intervals, str) or not isinstance(intervals, Sequence):
@@ -237,7 +280,7 @@ class Bins(Attribute):
         edges = (*(pair[0] for pair in pairs), *(pair[1] for pair in pairs[-1:]))
         if isinstance(labels, str) or not isinstance(labels, Sequence):
             raise DomainError(f"labels={labels!r} is not a list; give one label for each bin.")
-        return cls(edges, tuple(labels), unknown=unknown, missing=missing)
+        return cls(edges, tuple(labels), unknown=unknown, missing=missing, levels=levels)
 
     @property
     def declared(self) -> int:
@@ -248,6 +291,10 @@ class Bins(Attribute):
     def declared_labels(self) -> Sequence[Label]:
         """The bins' labels."""
         return self.bin_labels
+
+    @property
+    def _cells(self) -> Cells:
+        return Cells(self.bin_labels, self.edges[:-1], self.edges[-1])
 
     def settings(self) -> dict[str, object]:
         """The declaration as plain values, for files."""
@@ -281,6 +328,10 @@ class Anonymous(Attribute):
     def declared_labels(self) -> Sequence[Label]:
         """The codes themselves."""
         return range(self.values)
+
+    @property
+    def _cells(self) -> Cells:
+        return Cells(self.declared_labels, range(self.values), self.values - 1, whole=True)
 
     def settings(self) -> dict[str, object]:
         """The declaration as plain values, for files."""

@@ -25,7 +25,7 @@ _READERS: dict[frozenset[str], Callable[..., Attribute]] = {
     ),
     frozenset({"size"}): lambda size, **policy: Anonymous(size, **policy),
 }
-_KINDS = "values = […], low and high, edges = […] (with labels), intervals = [[…]], or size"
+_KINDS = "values = […], low and high, edges = […] (with labels), intervals = [[…]], or size (and levels)"
 
 
 def domain_of_settings(settings: Mapping[str, Any]) -> Domain:
@@ -40,7 +40,8 @@ def settings_of_domain(domain: Domain) -> dict[str, dict[str, object]]:
     settings: dict[str, dict[str, object]] = {}
     for name, attribute in domain.attributes.items():
         policy = {key: value for key in ("unknown", "missing") if (value := getattr(attribute, key)) != "error"}
-        settings[name] = {**attribute.settings(), **policy}
+        levels = {"levels": attribute.level_settings()} if attribute.hierarchy else {}
+        settings[name] = {**attribute.settings(), **policy, **levels}
     return settings
 
 
@@ -66,7 +67,7 @@ def _attribute_of_settings(name: str, declared: object) -> Attribute | list[str]
     if not isinstance(declared, Mapping):
         raise DomainError(f"attribute {name!r} is declared as {declared!r}; use a table with {_KINDS}.")
     settings = dict(declared)
-    policy = {key: settings.pop(key) for key in ("unknown", "missing") if key in settings}
+    policy = {key: settings.pop(key) for key in ("unknown", "missing", "levels") if key in settings}
     reader = _READERS.get(frozenset(settings))
     if reader is None:
         raise DomainError(f"attribute {name!r} has the keys {sorted(settings)}; use {_KINDS}.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 
 from residua.errors import SourceError, VerificationError
 from residua.linalg.layout import Group, Layout, batches
+from residua.linalg.modes import integer_kronecker
 from residua.linalg.tables import centre
 from residua.measure.margins import margins, maximal_layout
 from residua.noise import rounded_normal
 from residua.plan.base import Blocks
 from residua.plan.dense.blocks import DenseBlocks, most_dense_records
+from residua.plan.product.blocks import ProductBlocks, most_product_records
 from residua.plan.residual.blocks import ResidualBlocks
 from residua.plan.residual.verify import most_records
 
@@ -33,14 +35,42 @@ def noisy(blocks: Blocks, count: Count, progress: Step | None) -> Integers:
 
 def residual_measurements(blocks: ResidualBlocks, count: Count, progress: Step | None) -> Integers:
     """`t · Ĉ_S m_S + round(s z)` for every measured set, in the order of the blocks' layout, (cells,)."""
-    layout = maximal_layout(blocks.lattice, blocks.sizes, blocks.measured)
-    counts = count(layout)
-    first = layout.groups[0]
-    _require_room(int(counts[first.start : first.start + first.cells].sum()), most_records(blocks))
-    tables = margins(layout, counts, blocks.layout)
-    del counts
+    tables = _counted(blocks, count, blocks.layout, most_records(blocks))
     add_noise(blocks, tables, progress)
     return tables
+
+
+def product_measurements(blocks: ProductBlocks, count: Count, progress: Step | None) -> Integers:
+    """`t · (⊗_{i∈S} R_i) m_S + round(s z)` for every measured set, in the order of the blocks' layout, (cells,)."""
+    tables = _counted(blocks, count, blocks.counted, most_product_records(blocks))
+    grids, scales = _on_lattice(blocks)
+    measured = np.empty(blocks.cells, dtype=np.int64)
+    starts = blocks.counted.starts
+
+    def noised(group: Group, places: Integers) -> int:
+        numbers, members = group.numbers[places], group.members[places[0]]
+        shape = [int(blocks.sizes[i]) for i in members]
+        cells = np.arange(int(np.prod(shape)))
+        m = tables[starts[numbers, None] + cells].reshape(len(places), *shape)
+        strategies = [blocks.strategies[i] for i in members]
+        y = integer_kronecker([None if one.identity else one.matrix for one in strategies], m)
+        group.view(measured)[places] = noisy_integers(y, grids[numbers], scales[numbers])
+        return group.cells * len(places)
+
+    parts = [
+        (group, alike[part])
+        for group in blocks.layout
+        for alike in blocks.alike(group)
+        for part in batches(len(alike), group.cells, _BATCH_CELLS)
+    ]
+    _in_threads(noised, parts, blocks.cells, progress)
+    return measured
+
+
+def noisy_integers(integers: Integers, grids: Integers, scales: NDArray[np.float64]) -> Integers:
+    """`t x + round(s z)` for integers of any shape, (tables, …), each table with its grid factor and noise scale."""
+    cells = integers.reshape(len(integers), -1) * grids[:, None]
+    return (cells + rounded_normal(scales, cells.shape)).reshape(integers.shape)
 
 
 def dense_measurements(blocks: DenseBlocks, count: Count, progress: Step | None) -> Integers:
@@ -56,9 +86,7 @@ def dense_measurements(blocks: DenseBlocks, count: Count, progress: Step | None)
 
 def add_noise(blocks: ResidualBlocks, tables: Integers, progress: Step | None) -> None:
     """`m ← t · Ĉ m + round(s z)` for every measured table, in place, in batches."""
-    grids = np.zeros(len(blocks.lattice), dtype=np.int64)
-    scales = np.zeros(len(blocks.lattice))
-    grids[blocks.measured], scales[blocks.measured] = blocks.grids, blocks.scales
+    grids, scales = _on_lattice(blocks)
 
     def noised(group: Group, part: slice) -> int:
         numbers = group.numbers[part]
@@ -68,13 +96,7 @@ def add_noise(blocks: ResidualBlocks, tables: Integers, progress: Step | None) -
     parts = [
         (group, part) for group in blocks.layout for part in batches(len(group.numbers), group.cells, _BATCH_CELLS)
     ]
-    done = 0
-    # Drawing noise leaves the interpreter free most of the time, so threads help; each draw has its own entropy.
-    with ThreadPoolExecutor(max_workers=os.cpu_count() if len(parts) > 1 else 1) as pool:
-        for cells in pool.map(noised, *zip(*parts, strict=True)):
-            done += cells
-            if progress:
-                progress(done, len(tables))
+    _in_threads(noised, parts, len(tables), progress)
 
 
 def add_noise_to(tables: Integers, grids: Integers, scales: NDArray[np.float64]) -> None:
@@ -89,6 +111,33 @@ def add_noise_to(tables: Integers, grids: Integers, scales: NDArray[np.float64])
     cells += rounded_normal(scales, cells.shape)
 
 
+def _counted(blocks: ResidualBlocks | ProductBlocks, count: Count, wanted: Layout, most: int) -> Integers:
+    """The true tables of a layout: the maximal ones counted from the data, the others summed from them."""
+    layout = maximal_layout(blocks.lattice, blocks.sizes, blocks.measured)
+    counts = count(layout)
+    first = layout.groups[0]
+    _require_room(int(counts[first.start : first.start + first.cells].sum()), most)
+    return margins(layout, counts, wanted)
+
+
+def _on_lattice(blocks: ResidualBlocks | ProductBlocks) -> tuple[Integers, NDArray[np.float64]]:
+    """Grid factor and noise scale of every set of the family, 0 where nothing is measured."""
+    grids, scales = np.zeros(len(blocks.lattice), dtype=np.int64), np.zeros(len(blocks.lattice))
+    grids[blocks.measured], scales[blocks.measured] = blocks.grids, blocks.scales
+    return grids, scales
+
+
+def _in_threads(work: Callable[..., int], parts: Sequence[tuple[Any, ...]], total: int, progress: Step | None) -> None:
+    """Does every part of the work; each says how many cells it did."""
+    done = 0
+    # Drawing noise leaves the interpreter free most of the time, so threads help; each draw has its own entropy.
+    with ThreadPoolExecutor(max_workers=os.cpu_count() if len(parts) > 1 else 1) as pool:
+        for cells in pool.map(work, *zip(*parts, strict=True)):
+            done += cells
+            if progress:
+                progress(done, total)
+
+
 def _require_room(records: int, most: int) -> None:
     if records > most:
         raise SourceError("there are more records than 64-bit measurements can hold; split the data.")
@@ -97,4 +146,5 @@ def _require_room(records: int, most: int) -> None:
 _MEASURED_BY: dict[type[Blocks], Callable[[Any, Count, Step | None], Integers]] = {
     ResidualBlocks: residual_measurements,
     DenseBlocks: dense_measurements,
+    ProductBlocks: product_measurements,
 }

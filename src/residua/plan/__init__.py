@@ -7,6 +7,7 @@ from residua.plan.dense.plan import DensePlan
 from residua.plan.factorisation import factorisation_norm
 from residua.plan.objectives import ConvexLoss, MaxVariance, PNormVariance, Stakeholders, TotalVariance
 from residua.plan.planner import independent, plan
+from residua.plan.product.plan import ProductPlan
 from residua.plan.residual.plan import ResidualPlan
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "MaxVariance",
     "PNormVariance",
     "Plan",
+    "ProductPlan",
     "ResidualPlan",
     "Stakeholders",
     "TotalVariance",

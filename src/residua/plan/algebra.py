@@ -16,6 +16,7 @@ Reference: common-mechanism, Theorems 3.5 and 5.4 and Eq. 1.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import ModuleType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,8 @@ from residua.plan.base import Plan
 from residua.plan.currency import guarantee_like
 from residua.plan.dense import algebra as dense
 from residua.plan.dense.plan import DensePlan
+from residua.plan.product import algebra as products
+from residua.plan.product.plan import ProductPlan
 from residua.plan.residual import algebra as closed
 from residua.plan.residual.plan import ResidualPlan
 
@@ -34,7 +37,7 @@ Floats = NDArray[np.float64]
 Progress = Callable[[int, float], None]
 
 
-def common(plans: Sequence[Plan], *, progress: Progress | None = None) -> ResidualPlan | DensePlan:
+def common(plans: Sequence[Plan], *, progress: Progress | None = None) -> Plan:
     """The most that all these plans release, whichever of them is chosen: run it first, and nothing is wasted.
 
     For plans for marginals it is unique. For others there may be several maximal ones; this one has the least total
@@ -66,11 +69,10 @@ def common(plans: Sequence[Plan], *, progress: Progress | None = None) -> Residu
     listed = list(plans)
     if not listed:
         raise PlanError("plans is empty; give at least one plan.")
-    marginal = _closed(listed)
-    return dense.common(listed, progress) if marginal is None else closed.common(marginal)
+    return _algebra(listed).common(listed, progress)
 
 
-def residual(plan: Plan, *, given: Plan) -> ResidualPlan | DensePlan:
+def residual(plan: Plan, *, given: Plan) -> Plan:
     """What is left of a plan once `given` is known: measuring both amounts to the plan.
 
     Guarantee: together they cost no more than the plan, in whole numbers.
@@ -80,30 +82,26 @@ def residual(plan: Plan, *, given: Plan) -> ResidualPlan | DensePlan:
 
     Reference: common-mechanism, Lemma 3.11 and Algorithm 3.
     """
-    marginal = _closed([plan, given])
-    return dense.residual(plan, given) if marginal is None else closed.residual(*marginal)
+    return _algebra([plan, given]).residual(plan, given)
 
 
-def top_up(plan: Plan, *, given: Plan) -> ResidualPlan | DensePlan:
+def top_up(plan: Plan, *, given: Plan) -> Plan:
     """The least to measure so that, pooled with `given`, everything is at least as accurate as the plan says.
 
     Raises:
         PlanError: as for `common`.
     """
-    marginal = _closed([plan, given])
-    return dense.top_up(plan, given) if marginal is None else closed.top_up(*marginal)
+    return _algebra([plan, given]).top_up(plan, given)
 
 
-def compose(first: Plan, second: Plan) -> ResidualPlan | DensePlan:
+def compose(first: Plan, second: Plan) -> Plan:
     """The plan that runs both and pools what they measure."""
-    marginal = _closed([first, second])
-    return dense.compose(first, second) if marginal is None else closed.compose(*marginal)
+    return _algebra([first, second]).compose(first, second)
 
 
 def answers(plan: Plan, other: Plan) -> bool:
     """Whether what `other` releases can be computed from what `plan` releases."""
-    marginal = _closed([plan, other])
-    return dense.answers(plan, other) if marginal is None else closed.answers(*marginal)
+    return _algebra([plan, other]).answers(plan, other)
 
 
 def equivalent(plan: Plan, other: Plan) -> bool:
@@ -113,20 +111,20 @@ def equivalent(plan: Plan, other: Plan) -> bool:
 
 def derivation(plan: Plan, other: Plan) -> tuple[Floats, Floats]:
     """How `other` is computed from `plan`: the matrices A and C of common-mechanism, Lemma 3.2."""
-    _closed([plan, other])
+    _algebra([plan, other])
     return dense.derivation(plan, other)
 
 
-def _closed(plans: Sequence[Plan]) -> list[ResidualPlan] | None:
-    """The plans, checked, if closed forms hold for all of them."""
+def _algebra(plans: Sequence[Plan]) -> ModuleType:
+    """The algebra that all these plans, checked, belong to: closed forms where they hold."""
     first = plans[0]
     for plan in plans:
         if not isinstance(plan, Plan):
             raise PlanError(f"{plan!r} is not a plan; make one with rs.plan.")
-        if not isinstance(plan, ResidualPlan | DensePlan):
+        if not isinstance(plan, ResidualPlan | ProductPlan | DensePlan):
             raise PlanError(
-                f"{plan!r} cannot be combined with other plans: only plans for marginals and for queries with "
-                "Gaussian noise can. Plan with ZCDP, GDP or ApproxDP."
+                f"{plan!r} cannot be combined with other plans: only plans with Gaussian noise can. Plan with ZCDP, "
+                "GDP or ApproxDP."
             )
         if plan.domain != first.domain:
             raise PlanError("the plans are over different domains; plan over one domain.")
@@ -134,5 +132,6 @@ def _closed(plans: Sequence[Plan]) -> list[ResidualPlan] | None:
             raise PlanError("the plans protect different units; plan with one unit.")
         if plan.bias:
             raise PlanError("a plan with a bias answers other queries than were asked; combine plans without one.")
-    residuals = [plan for plan in plans if isinstance(plan, ResidualPlan)]
-    return residuals if len(residuals) == len(plans) else None
+    if all(isinstance(plan, ResidualPlan) for plan in plans):
+        return closed
+    return products if products.concerns(plans) else dense

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
 from residua.domain import Domain
 from residua.privacy import Guarantee, Unit
-from residua.workload import Explicit, Marginals
+from residua.workload import Explicit, Marginals, Products
 
 
 class Blocks(ABC):
@@ -29,13 +29,14 @@ class Blocks(ABC):
 class Plan(ABC):
     """Noise decided before any data is seen. Made by `rs.plan`; `Plan.load` reads any kind of saved plan."""
 
+    rival: ClassVar[str] = "the best possible"  # what `gap` compares the plan with
     domain: Domain
     guarantee: Guarantee | None
     unit: Unit
     objective: str
     gap: float
     bias: float = 0.0
-    workload: Marginals | Explicit | None
+    workload: Marginals | Products | Explicit | None
 
     @property
     @abstractmethod

@@ -12,6 +12,9 @@ from residua.plan.base import Blocks, Plan
 from residua.plan.dense.blocks import compile_dense, dense_cost, most_dense_records
 from residua.plan.dense.body import dense_of_body, dense_to_body
 from residua.plan.dense.plan import DensePlan
+from residua.plan.product.blocks import compile_product, most_product_records, product_cost
+from residua.plan.product.body import product_of_body, product_to_body
+from residua.plan.product.plan import ProductPlan
 from residua.plan.residual.blocks import compile_blocks
 from residua.plan.residual.body import residual_of_body, residual_to_body
 from residua.plan.residual.plan import ResidualPlan
@@ -45,6 +48,15 @@ class Kind:
 KINDS = (
     Kind("residual", ResidualPlan, compile_blocks, verified_cost, most_records, residual_to_body, residual_of_body),
     Kind("dense", DensePlan, compile_dense, dense_cost, most_dense_records, dense_to_body, dense_of_body),
+    Kind(
+        "product",
+        ProductPlan,
+        compile_product,
+        product_cost,
+        most_product_records,
+        product_to_body,
+        product_of_body,
+    ),
 )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from residua.errors import DomainError, PlanError
 from residua.plan.bundle import Gradient, Loss, least_loss
 from residua.plan.saddle import Progress, Response, Solution, least_maximum, least_norm, least_sum
-from residua.workload import Marginals
+from residua.workload import Marginals, Products
 
 Floats = NDArray[np.float64]
+Workload = Marginals | Products
 Targets = float | Mapping[Sequence[str], float] | Sequence[float] | Floats
 
 
@@ -41,11 +42,11 @@ class Objective(Protocol):
         """Whether twice the variances mean twice the loss."""
         ...
 
-    def loss(self, workload: Marginals, variances: Floats) -> float:
+    def loss(self, workload: Workload, variances: Floats) -> float:
         """The loss of these cell variances, one a marginal."""
         ...
 
-    def solve(self, workload: Marginals, response: Response, effort: Effort) -> Solution:
+    def solve(self, workload: Workload, response: Response, effort: Effort) -> Solution:
         """The best noise at privacy cost 1."""
         ...
 
@@ -56,11 +57,11 @@ class TotalVariance:
 
     homogeneous = True
 
-    def loss(self, workload: Marginals, variances: Floats) -> float:
+    def loss(self, workload: Workload, variances: Floats) -> float:
         """`Σ_A weight_A · cells_A · v_A`."""
         return float((workload.weights * workload.cells) @ variances)
 
-    def solve(self, workload: Marginals, response: Response, effort: Effort) -> Solution:
+    def solve(self, workload: Workload, response: Response, effort: Effort) -> Solution:
         """One best response."""
         return least_sum(response, workload.weights * workload.cells)
 
@@ -72,20 +73,27 @@ class MaxVariance:
     Args:
         targets: one variance for all marginals, a mapping from attribute sets to variances, or an array with one
             target for each query of the workload (equal within a marginal). Weights are not used then.
+        over: `"queries"`, the largest single variance, or `"terms"`, the largest mean variance of a term's queries; the
+            same for marginals, whose cells are all alike.
     """
 
     targets: Targets | None = None
+    over: Literal["queries", "terms"] = "queries"
     homogeneous = True
 
-    def scales(self, workload: Marginals) -> Floats:
+    def __post_init__(self) -> None:
+        if self.over not in ("queries", "terms"):
+            raise PlanError(f"over={self.over!r} is neither 'queries' nor 'terms'.")
+
+    def scales(self, workload: Workload) -> Floats:
         """What each marginal's variance is divided by, (marginals,)."""
         return 1.0 / workload.weights if self.targets is None else targets_of(workload, self.targets)
 
-    def loss(self, workload: Marginals, variances: Floats) -> float:
+    def loss(self, workload: Workload, variances: Floats) -> float:
         """`max_A v_A / c_A`."""
         return float((variances / self.scales(workload)).max())
 
-    def solve(self, workload: Marginals, response: Response, effort: Effort) -> Solution:
+    def solve(self, workload: Workload, response: Response, effort: Effort) -> Solution:
         """Multiplicative weights on the marginals."""
         scales = self.scales(workload)
         return least_maximum(
@@ -107,13 +115,13 @@ class PNormVariance:
         if isinstance(self.p, bool) or not isinstance(self.p, int | float) or not 1 <= self.p < math.inf:
             raise PlanError(f"p={self.p!r} is not the order of a norm; use a number from 1, or MaxVariance().")
 
-    def loss(self, workload: Marginals, variances: Floats) -> float:
+    def loss(self, workload: Workload, variances: Floats) -> float:
         """The norm itself."""
         largest = float(variances.max())
         total = float((workload.weights * workload.cells) @ (variances / largest) ** self.p)
         return float(largest * total ** (1.0 / self.p))
 
-    def solve(self, workload: Marginals, response: Response, effort: Effort) -> Solution:
+    def solve(self, workload: Workload, response: Response, effort: Effort) -> Solution:
         """A damped fixed point on nature's weights."""
         masses = workload.weights * workload.cells
         return least_norm(response, self.p, masses, effort.tolerance, effort.limit, effort.progress)
@@ -137,7 +145,7 @@ class Stakeholders:
             raise PlanError("workloads is empty; give at least one stakeholder's workload.")
         object.__setattr__(self, "workloads", tuple(self.workloads))
 
-    def shares(self, workload: Marginals) -> _Shares:
+    def shares(self, workload: Workload) -> _Shares:
         """Each stakeholder's weights on the planned marginals."""
         place = {names: i for i, names in enumerate(workload.sets)}
         matrix = np.zeros((len(self.workloads), len(workload)))
@@ -150,11 +158,11 @@ class Stakeholders:
                 row[place[names]] += mass
         return _Shares(matrix)
 
-    def loss(self, workload: Marginals, variances: Floats) -> float:
+    def loss(self, workload: Workload, variances: Floats) -> float:
         """`max_j Σ_A weight_jA · cells_A · v_A`."""
         return float(self.shares(workload).forward(variances).max())
 
-    def solve(self, workload: Marginals, response: Response, effort: Effort) -> Solution:
+    def solve(self, workload: Workload, response: Response, effort: Effort) -> Solution:
         """Multiplicative weights on the stakeholders."""
         shares = self.shares(workload)
         return least_maximum(response, shares, len(self.workloads), effort.tolerance, effort.limit, effort.progress)
@@ -179,11 +187,11 @@ class ConvexLoss:
     gradient: Gradient
     homogeneous = False
 
-    def loss(self, workload: Marginals, variances: Floats) -> float:
+    def loss(self, workload: Workload, variances: Floats) -> float:
         """The user's loss."""
         return float(self.value(variances))
 
-    def solve(self, workload: Marginals, response: Response, effort: Effort) -> Solution:
+    def solve(self, workload: Workload, response: Response, effort: Effort) -> Solution:
         """Cutting planes."""
         start = workload.weights * workload.cells
         return least_loss(response, self.value, self.gradient, start, effort.tolerance, effort.limit, effort.progress)
@@ -192,10 +200,11 @@ class ConvexLoss:
 def described(objective: Objective) -> str:
     """An objective in words."""
     name = type(objective).__name__
+    name += " over terms" if isinstance(objective, MaxVariance) and objective.over == "terms" else ""
     return f"{name} with targets" if isinstance(objective, MaxVariance) and objective.targets is not None else name
 
 
-def targets_of(workload: Marginals, targets: Targets) -> Floats:
+def targets_of(workload: Workload, targets: Targets) -> Floats:
     """Target variances, one a marginal in the workload's order, from any of the ways to state them."""
     if isinstance(targets, Mapping):
         scales = _mapped(workload, targets)
@@ -209,8 +218,10 @@ def targets_of(workload: Marginals, targets: Targets) -> Floats:
     return scales
 
 
-def _mapped(workload: Marginals, targets: Mapping[Sequence[str], float]) -> Floats:
-    place = {frozenset(names): i for i, names in enumerate(workload.sets)}
+def _mapped(workload: Workload, targets: Mapping[Sequence[str], float]) -> Floats:
+    place: dict[frozenset[str], list[int]] = {}
+    for i, names in enumerate(workload.sets):  # a set may be asked in several ways: one target for all of them
+        place.setdefault(frozenset(names), []).append(i)
     scales = np.full(len(workload), np.inf)
     given = np.zeros(len(workload), dtype=bool)
     for names, target in targets.items():
@@ -218,12 +229,12 @@ def _mapped(workload: Marginals, targets: Mapping[Sequence[str], float]) -> Floa
             workload.domain.positions(names)
         except DomainError as problem:
             raise PlanError(f"targets: {problem}") from None
-        at = place.get(frozenset(names))
-        if at is None:
+        at = place.get(frozenset(names), [])
+        if not at:
             raise PlanError(
                 f"targets names {tuple(names)!r}, which the workload does not ask for; add it or remove it."
             )
-        if given[at]:
+        if given[at].any():
             raise PlanError(f"targets names {tuple(names)!r} twice; name each set once.")
         try:
             scales[at], given[at] = target, True
@@ -235,7 +246,7 @@ def _mapped(workload: Marginals, targets: Mapping[Sequence[str], float]) -> Floa
     return scales
 
 
-def _listed(workload: Marginals, targets: Sequence[float] | Floats) -> Floats:
+def _listed(workload: Workload, targets: Sequence[float] | Floats) -> Floats:
     try:
         values = np.asarray(targets, dtype=np.float64)
     except (TypeError, ValueError):

@@ -9,11 +9,12 @@ from residua.errors import PlanError
 from residua.plan.base import Plan
 from residua.plan.dense.plan import DensePlan
 from residua.plan.objectives import Effort, MaxVariance, Objective, Targets, TotalVariance
+from residua.plan.product.plan import ProductPlan
 from residua.plan.residual.plan import ResidualPlan
 from residua.plan.residual.planner import MARGINAL_TOLERANCE, independent_marginals, plan_marginals
 from residua.plan.saddle import Progress
 from residua.privacy import AddRemove, Guarantee, Unit
-from residua.workload import Explicit, Marginals
+from residua.workload import Explicit, Marginals, Products
 
 _RECORD = AddRemove()
 _LEAST_COST = 1e-30
@@ -38,6 +39,23 @@ def plan(
 
 @overload
 def plan(
+    workload: Products,
+    guarantee: Guarantee | None = None,
+    *,
+    minimise: Objective | None = None,
+    targets: Targets | None = None,
+    at_most: float | None = None,
+    unit: Unit = ...,
+    tolerance: float | None = None,
+    limit: int = ...,
+    refined: bool = ...,
+    bias: float = ...,
+    progress: Progress | None = None,
+) -> ProductPlan: ...
+
+
+@overload
+def plan(
     workload: Explicit,
     guarantee: Guarantee | None = None,
     *,
@@ -54,7 +72,7 @@ def plan(
 
 
 def plan(
-    workload: Marginals | Explicit,
+    workload: Marginals | Products | Explicit,
     guarantee: Guarantee | None = None,
     *,
     minimise: Objective | None = None,
@@ -107,19 +125,23 @@ def plan(
         >>> least.guarantee
         ZCDP(rho=0.0448...)
     """
-    if not isinstance(workload, Marginals | Explicit):
+    if not isinstance(workload, Marginals | Products | Explicit):
         raise PlanError(f"workload={workload!r} is not a workload; make one with rs.marginals or rs.queries.")
     objective = _objective(minimise, targets)
     loss = _accuracy(guarantee, targets, at_most)
     _check_unit(unit)
     effort = Effort(_tolerance(MARGINAL_TOLERANCE if tolerance is None else tolerance), _limit(limit), progress)
     allowed = None if guarantee is None else _allowed(guarantee)
-    if isinstance(workload, Marginals):
+    if isinstance(workload, Marginals | Products):
         if refined:
             raise PlanError("refined is for explicit queries; the plan of a marginal workload is unique already.")
         if bias:
-            raise PlanError("bias is for explicit queries; marginals are answered without bias.")
-        return plan_marginals(workload, guarantee, allowed, objective, loss, unit, effort)
+            raise PlanError("bias is for explicit queries; marginals and products are answered without bias.")
+        if isinstance(workload, Marginals):
+            return plan_marginals(workload, guarantee, allowed, objective, loss, unit, effort)
+        from residua.plan.product.planner import plan_products
+
+        return plan_products(workload, guarantee, allowed, objective, loss, unit, effort)
     from residua.plan.dense.planner import DENSE_TOLERANCE, plan_explicit
 
     if bias:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -15,8 +15,9 @@ from residua.domain import Domain, Label
 from residua.errors import PlanError
 from residua.plan.base import Blocks, Plan
 from residua.release.intervals import width
+from residua.release.queried import Part, parts_of, single, term_of, whole_part
 from residua.release.table import Answers, Table
-from residua.workload import Explicit, Marginals
+from residua.workload import Asked, Explicit, Marginals, Products, as_products
 
 Floats = NDArray[np.float64]
 Simultaneous = Literal["table", "release"]
@@ -79,30 +80,88 @@ class Release(ABC):
         """Estimate and variance of a linear combination of cells."""
 
     @abstractmethod
-    def _answered(self, workload: Explicit | Marginals) -> tuple[Floats, Floats]:
+    def _answered(self, workload: Explicit | Marginals | Products) -> tuple[Floats, Floats]:
         """Estimates and variances of every query of a workload."""
 
     def table(
-        self, attributes: Sequence[str], *, confidence: float = 0.95, simultaneous: Simultaneous | None = None
+        self,
+        attributes: Sequence[str],
+        *,
+        queries: Mapping[str, Asked] | None = None,
+        confidence: float = 0.95,
+        simultaneous: Simultaneous | None = None,
     ) -> Table:
-        """The marginal on these attributes with error bars.
+        """The marginal on these attributes, or a table of prefixes, ranges or levels of them, with error bars.
 
         Args:
             attributes: which attributes, in the order of the columns; `[]` for the total.
+            queries: attribute → `"prefixes"`, `"ranges"`, `"hierarchy"`, the name of one of its levels, or a matrix;
+                the other attributes by their values.
             confidence: how often an interval holds the truth.
             simultaneous: `"table"` for intervals that all hold together with that confidence over this table,
                 `"release"` over all numbers that were asked for.
 
         Raises:
-            PlanError: the release cannot answer this marginal.
+            PlanError: the release cannot answer this table.
         """
+        if queries:
+            return self._queried(tuple(attributes), queries, confidence, simultaneous)
         estimates = self.estimates(attributes)
         reach = self._width(confidence, self._together(simultaneous, estimates.size))
         return Table(self.domain, tuple(attributes), estimates, self._stddev(attributes), reach)
 
+    def tables(self, *, confidence: float = 0.95, simultaneous: Simultaneous | None = None) -> Iterator[Table]:
+        """Every table that was asked for: one a term, and of a hierarchy one a level, each with its title.
+
+        Levels add up: all are read off the same estimates.
+
+        Raises:
+            PlanError: nothing was asked, or queries that make no tables (see `answers`).
+        """
+        workload = self.planned.workload
+        if not isinstance(workload, Marginals | Products):
+            raise PlanError("this release was not asked for tables; use answers(workload) for single queries.")
+        asked = as_products(workload)
+        for term in asked.terms():
+            attributes = tuple(self.domain.names[i] for i, _ in term)
+            shape = tuple(rows.rows for _, rows in term)
+            estimates, variances = (found.reshape(shape) for found in self._answered(single(asked, term)))
+            for part in parts_of(self.domain, term):
+                yield self._part(attributes, part, estimates, variances, confidence, simultaneous)
+
+    def _part(
+        self,
+        attributes: tuple[str, ...],
+        part: Part,
+        estimates: Floats,
+        variances: Floats,
+        confidence: float,
+        simultaneous: Simultaneous | None,
+    ) -> Table:
+        """A table of some rows of a term."""
+        found = np.array(estimates[part.rows], order="C")
+        reach = self._width(confidence, self._together(simultaneous, found.size))
+        stddev = np.sqrt(variances[part.rows])
+        return Table(self.domain, attributes, found, stddev, reach, part.labels, part.title)
+
+    def _queried(
+        self,
+        attributes: tuple[str, ...],
+        queries: Mapping[str, Asked],
+        confidence: float,
+        simultaneous: Simultaneous | None,
+    ) -> Table:
+        workload = term_of(self.domain, attributes, queries)
+        term = next(workload.terms())
+        order = np.argsort(np.argsort(self.domain.positions(attributes)))
+        shape = [asked.rows for _, asked in term]
+        estimates, variances = (found.reshape(shape).transpose(order) for found in self._answered(workload))
+        whole = whole_part(self.domain, [term[i] for i in order])
+        return self._part(attributes, whole, estimates, variances, confidence, simultaneous)
+
     def answers(
         self,
-        workload: Explicit | Marginals,
+        workload: Explicit | Marginals | Products,
         *,
         confidence: float = 0.95,
         simultaneous: Simultaneous | None = None,

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from residua.plan.dense.blocks import DenseBlocks
 from residua.plan.dense.plan import DensePlan
 from residua.release.base import Release
-from residua.workload import Explicit, Marginals
+from residua.workload import Explicit, Marginals, Products, explicit_of_products
 
 Floats = NDArray[np.float64]
 
@@ -81,7 +81,9 @@ class DenseRelease(Release):
         values, variances = self._answered(self.planned.combined(combination))
         return float(values[0]), float(variances[0])
 
-    def _answered(self, workload: Explicit | Marginals) -> tuple[Floats, Floats]:
+    def _answered(self, workload: Explicit | Marginals | Products) -> tuple[Floats, Floats]:
+        if isinstance(workload, Products):
+            workload = explicit_of_products(workload)
         s = self.planned.factors[1]
         inside = self.planned.coordinates(workload)
         return inside @ self._coordinates, ((inside / s) ** 2).sum(axis=1) * self.planned.noise_variance

@@ -13,10 +13,13 @@ from residua.plan.base import Blocks, Plan
 from residua.plan.dense.blocks import compile_dense
 from residua.plan.dense.plan import DensePlan
 from residua.plan.kinds import kind_of
+from residua.plan.product.blocks import ProductBlocks
+from residua.plan.product.plan import ProductPlan
 from residua.plan.residual.blocks import ResidualBlocks
 from residua.plan.residual.plan import ResidualPlan
 from residua.release.base import Release
 from residua.release.dense import DenseRelease
+from residua.release.product import ProductRelease
 from residua.release.residual import ResidualRelease
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -40,6 +43,11 @@ def _residual_blocks(plan: ResidualPlan, arrays: Arrays) -> ResidualBlocks:
     return ResidualBlocks(plan.lattice, plan.domain.sizes, measured, grids, scales, plan.domain.drops)
 
 
+def _product_blocks(plan: ProductPlan, arrays: Arrays) -> ProductBlocks:
+    measured, grids, scales = arrays["measured"], arrays["grids"], arrays["scales"]
+    return ProductBlocks(plan.lattice, plan.domain.sizes, plan.strategies, measured, grids, scales)
+
+
 def _dense_blocks(plan: DensePlan, arrays: Arrays) -> Blocks:
     return compile_dense(plan)
 
@@ -47,6 +55,7 @@ def _dense_blocks(plan: DensePlan, arrays: Arrays) -> Blocks:
 _KINDS = {
     "residual": ReleaseKind(ResidualRelease, _residual_blocks),
     "dense": ReleaseKind(DenseRelease, _dense_blocks),
+    "product": ReleaseKind(ProductRelease, _product_blocks),
 }
 
 

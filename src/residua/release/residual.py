@@ -12,11 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from residua.linalg.layout import Group
+from residua.plan.product.of_residual import as_product
 from residua.plan.residual.blocks import ResidualBlocks
 from residua.plan.residual.plan import ResidualPlan
 from residua.release.base import Release
 from residua.release.estimates import Estimator
-from residua.workload import Explicit, Marginals
+from residua.release.queried import applied
+from residua.workload import Explicit, Marginals, Products
 
 Floats = NDArray[np.float64]
 
@@ -84,6 +86,9 @@ class ResidualRelease(Release):
     def __repr__(self) -> str:
         return f"Release({len(self.sets):,} tables, {self.planned.guarantee!r}, {self.planned.unit})"
 
+    def _names(self, term: Sequence[tuple[int, Any]]) -> tuple[str, ...]:
+        return tuple(self.domain.names[i] for i, _ in term)
+
     def _stddev(self, attributes: Sequence[str]) -> float:
         return math.sqrt(self.plan.variance(attributes))
 
@@ -95,7 +100,10 @@ class ResidualRelease(Release):
         )
         return value, variance
 
-    def _answered(self, workload: Explicit | Marginals) -> tuple[Floats, Floats]:
+    def _answered(self, workload: Explicit | Marginals | Products) -> tuple[Floats, Floats]:
+        if isinstance(workload, Products):
+            parts = [applied(term, self.estimates(self._names(term))).ravel() for term in workload.terms()]
+            return np.concatenate(parts), as_product(self.plan).variances(workload)
         if isinstance(workload, Marginals):
             parts = [self.estimates(names).ravel() for names in workload.sets]
             return np.concatenate(parts), self.plan.variances(workload)

@@ -45,7 +45,7 @@ def privacy_statement(release: Release) -> str:
         "measurements: they agree with each other, and publishing more of them costs nothing.",
         "",
         f"Planned for: {plan.objective}"
-        + (f", stated to be within {plan.gap:.2g} of the best possible." if 0 < plan.gap < math.inf else "."),
+        + (f", stated to be within {plan.gap:.2g} of {plan.rival}." if 0 < plan.gap < math.inf else "."),
         "",
         *bias,
         "Values outside the declared domain and missing values followed the policies in `codebook.toml`.",

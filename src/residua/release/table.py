@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.domain import Domain
+from residua.domain import Domain, Label
 from residua.errors import ResiduaError
 from residua.files import write_atomically
 
@@ -103,7 +104,7 @@ class Rows(ABC):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Table(Rows):
-    """A marginal's estimates with error bars, tidy: attributes, estimate, stddev, lower, upper.
+    """A table's estimates with error bars, tidy: attributes, estimate, stddev, lower, upper.
 
     Args:
         domain: where the labels come from.
@@ -111,6 +112,8 @@ class Table(Rows):
         estimates: unbiased estimates, (n_1, …, n_k).
         stddev: the standard deviation of each cell: one for all, or an array like the estimates.
         width: how many standard deviations the intervals reach either side.
+        labels: what each row of each axis is, where that is not the attributes' values (prefixes, ranges, levels).
+        title: which table this is, in words.
     """
 
     domain: Domain
@@ -118,6 +121,8 @@ class Table(Rows):
     estimates: Floats
     stddev: float | Floats
     width: float
+    labels: tuple[Sequence[Label], ...] | None = None
+    title: str = ""
 
     def __post_init__(self) -> None:
         self.estimates.setflags(write=False)
@@ -131,7 +136,7 @@ class Table(Rows):
         shape = self.estimates.shape
         columns = {}
         for axis, name in enumerate(self.attributes):
-            labels = np.array(self.domain[name].labels, dtype=object)
+            labels = _of_one_type(self.domain[name].labels if self.labels is None else self.labels[axis])
             along = [-1 if a == axis else 1 for a in range(len(shape))]
             codes = np.broadcast_to(np.arange(shape[axis]).reshape(along), shape)
             columns[name] = labels[codes.ravel()].tolist()
@@ -160,6 +165,12 @@ class Answers(Rows):
 
     def _numbers(self) -> tuple[Floats, Floats]:
         return self.estimates, self.stddevs
+
+
+def _of_one_type(labels: Sequence[Label]) -> NDArray[np.object_]:
+    """Labels for a column, which has one type: numbers beside text, such as `(other)`, become text."""
+    mixed = len({type(label) for label in labels}) > 1
+    return np.array([str(label) for label in labels] if mixed else labels, dtype=object)
 
 
 def _extra(name: str) -> Any:

@@ -1,7 +1,43 @@
 """What is asked: workloads of queries over a domain."""
 
+from residua.workload.attribute_queries import AttributeQueries, Identity, MatrixRows, attribute_queries, range_ends
 from residua.workload.explicit import Explicit, explicit, explicit_of_marginals
 from residua.workload.marginals import Marginals, marginals, renumber
 from residua.workload.predicates import queries
+from residua.workload.products import (
+    Asked,
+    Family,
+    Products,
+    as_explicit,
+    as_products,
+    explicit_of_products,
+    hierarchy,
+    prefixes,
+    product,
+    ranges,
+)
 
-__all__ = ["Explicit", "Marginals", "explicit", "explicit_of_marginals", "marginals", "queries", "renumber"]
+__all__ = [
+    "Asked",
+    "AttributeQueries",
+    "Explicit",
+    "Family",
+    "Identity",
+    "Marginals",
+    "MatrixRows",
+    "Products",
+    "as_explicit",
+    "as_products",
+    "attribute_queries",
+    "explicit",
+    "explicit_of_marginals",
+    "explicit_of_products",
+    "hierarchy",
+    "marginals",
+    "prefixes",
+    "product",
+    "queries",
+    "range_ends",
+    "ranges",
+    "renumber",
+]

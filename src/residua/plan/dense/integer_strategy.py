@@ -36,7 +36,7 @@ def integer_strategy(strategy: Floats, workload: Floats, pcost: float) -> tuple[
     rank = int(np.linalg.matrix_rank(strategy, rtol=1e-10))
     if rank == strategy.shape[1]:
         return direct_integers(strategy, pcost)[:2]
-    basis = _integer_basis(workload, rank)
+    basis = integer_basis(workload, rank)
     if basis is None:
         return filled_integers(strategy, pcost)
     return basis_integers(strategy, basis, pcost)
@@ -73,7 +73,7 @@ def _bits(strategy: Floats, pcost: float) -> int:
     return math.floor(min(math.log2(LARGEST_ENTRY / largest), math.log2(LARGEST_SCALE * math.sqrt(pcost) / norm) - 1))
 
 
-def _integer_basis(workload: Floats, rank: int) -> Integers | None:
+def integer_basis(workload: Floats, rank: int) -> Integers | None:
     """Independent rows of the workload that span it, as integers; None if they are not multiples of a small unit."""
     pivots = linalg.qr(workload.T, mode="r", pivoting=True)[1][:rank]
     rows = workload[np.sort(pivots)]

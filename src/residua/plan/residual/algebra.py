@@ -42,7 +42,7 @@ def answers(plan: ResidualPlan, other: ResidualPlan) -> bool:
     return bool((wanted <= have * (1.0 + ORDER_TOLERANCE)).all())
 
 
-def common(plans: Sequence[ResidualPlan]) -> ResidualPlan:
+def common(plans: Sequence[ResidualPlan], progress: object = None) -> ResidualPlan:
     """The most that all these plans release."""
     lattice, precisions = _aligned(plans)
     return _made(plans[0], lattice, reduce(np.minimum, precisions), "common to all candidates")

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from residua.domain import domain_of_settings, settings_of_domain
 from residua.linalg.lattice import Lattice, closure
@@ -24,7 +25,7 @@ def residual_to_body(plan: ResidualPlan) -> dict[str, Any]:
         "guarantee": guarantee_to_body(plan.guarantee),
         "objective": plan.objective,
         "gap": plan.gap if math.isfinite(plan.gap) else None,
-        "sets": [{"size": k, "members": level.ravel().tolist()} for k, level in enumerate(plan.lattice.levels)],
+        "sets": lattice_to_body(plan.lattice),
         "precisions": plan.precisions.tolist(),
         "workload": workload and {"sets": workload.numbers.tolist(), "weights": workload.weights.tolist()},
     }
@@ -33,28 +34,11 @@ def residual_to_body(plan: ResidualPlan) -> dict[str, Any]:
 def residual_of_body(body: dict[str, Any]) -> ResidualPlan:
     """The plan that plain values describe; every invariant is checked again."""
     domain = domain_of_settings(body["domain"])
-    levels = [
-        np.array(level["members"], dtype=np.int32).reshape(-1 if k else 1, k) for k, level in enumerate(body["sets"])
-    ]
-    if any(level.size and not 0 <= level.min() <= level.max() < len(domain) for level in levels):
-        raise ValueError("a set names an attribute the domain lacks")
-    if any((np.diff(level, axis=1) <= 0).any() for level in levels):
-        raise ValueError("a set is not sorted")
-    lattice = closure(levels, len(domain))
-    if not lattice.same_sets(Lattice(len(domain), tuple(levels))):
-        raise ValueError("its sets are not a sorted, downward-closed family")
+    lattice = lattice_of_body(body["sets"], len(domain))
     asked = body["workload"]
     workload = None
     if asked is not None:
-        numbers, weights = (
-            np.array(asked["sets"], dtype=np.int64),
-            np.array(asked["weights"], dtype=np.float64),
-        )
-        if len(numbers) != len(weights) or (len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(lattice)):
-            raise ValueError("its workload asks for sets it lacks")
-        if len(set(numbers.tolist())) < len(numbers) or not (np.isfinite(weights) & (weights > 0)).all():
-            raise ValueError("its workload asks for a set twice, or with a weight that is not positive")
-        workload = Marginals(domain, lattice, numbers, weights)
+        workload = Marginals(domain, lattice, *sets_of_body(asked, lattice))
     made = ResidualPlan(
         domain=domain,
         lattice=lattice,
@@ -72,3 +56,31 @@ def residual_of_body(body: dict[str, Any]) -> ResidualPlan:
     if made.unit_pcost > allowed:
         raise ValueError("it costs more than it claims")
     return made
+
+
+def lattice_to_body(lattice: Lattice) -> list[dict[str, Any]]:
+    """A family of sets as plain values."""
+    return [{"size": k, "members": level.ravel().tolist()} for k, level in enumerate(lattice.levels)]
+
+
+def lattice_of_body(sets: list[dict[str, Any]], attributes: int) -> Lattice:
+    """The family of sets that plain values describe."""
+    levels = [np.array(level["members"], dtype=np.int32).reshape(-1 if k else 1, k) for k, level in enumerate(sets)]
+    if any(level.size and not 0 <= level.min() <= level.max() < attributes for level in levels):
+        raise ValueError("a set names an attribute the domain lacks")
+    if any((np.diff(level, axis=1) <= 0).any() for level in levels):
+        raise ValueError("a set is not sorted")
+    lattice = closure(levels, attributes)
+    if not lattice.same_sets(Lattice(attributes, tuple(levels))):
+        raise ValueError("its sets are not a sorted, downward-closed family")
+    return lattice
+
+
+def sets_of_body(asked: dict[str, Any], lattice: Lattice) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The numbers and weights of the sets a workload asks for."""
+    numbers, weights = np.array(asked["sets"], dtype=np.int64), np.array(asked["weights"], dtype=np.float64)
+    if len(numbers) != len(weights) or (len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(lattice)):
+        raise ValueError("its workload asks for sets it lacks")
+    if len(set(numbers.tolist())) < len(numbers) or not (np.isfinite(weights) & (weights > 0)).all():
+        raise ValueError("its workload asks for a set twice, or with a weight that is not positive")
+    return numbers, weights

@@ -1,0 +1,242 @@
+"""Hierarchies on one attribute: named levels, each a coarser way to tell the values apart, nested in one another.
+
+Levels are declared from the finest to the coarsest (county → state → nation). A level is a mapping from each of its
+groups to what it holds, or from each member to its group; members are labels of the level below, or of the attribute's
+own values. Where values are numbers, a list of edges says the same: groups closed on the left, the last on both sides.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from residua.errors import DomainError
+
+OTHER = "(other)"
+_MOST_VALUES = 2**20
+_KINDS = ("identity", "prefixes", "ranges", "hierarchy")  # what else may be asked of an attribute, by name
+
+
+@dataclass(frozen=True)
+class Level:
+    """Groups of an attribute's values.
+
+    Args:
+        name: what the level is called, such as `state`.
+        labels: a label for every group.
+        codes: the group of every cell of the attribute; the cell of other values is a group of its own, the last.
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    codes: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def matrix(self) -> NDArray[np.float64]:
+        """One row a group, one where the cell belongs to it, (groups, cells)."""
+        return np.asarray(np.arange(len(self))[:, None] == np.array(self.codes)[None, :], dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The cells whose groups are declared: their labels, and where they lie if they are numbers.
+
+    Args:
+        labels: a label for every declared cell.
+        starts: the least number in each cell, None where values are no numbers.
+        end: the largest number in the last cell.
+        whole: whether a cell is one whole number.
+    """
+
+    labels: Sequence[str | int]
+    starts: Sequence[float] | None = None
+    end: float = math.nan
+    whole: bool = False
+
+
+def levels_of(declared: object, cells: Cells, has_other: bool) -> tuple[Level, ...]:
+    """The levels that a declaration names, finest first, each checked to be made of whole groups of the one below.
+
+    Raises:
+        DomainError: a value in no group or in two, a group that cuts through one below it, or no declaration at all.
+    """
+    if isinstance(declared, tuple) and all(isinstance(level, Level) for level in declared):
+        declared = {level.name: _members(level, cells) for level in declared}
+    if not isinstance(declared, Mapping):
+        raise DomainError(f"levels={declared!r} is not a mapping; pass {{level: {{group: [members]}}}}, finest first.")
+    if declared and len(cells.labels) > _MOST_VALUES:
+        raise DomainError(f"levels need at most {_MOST_VALUES:,} values; declare bins instead.")
+    levels: list[Level] = []
+    for name, groups in declared.items():
+        if not isinstance(name, str) or not name.strip():
+            raise DomainError(f"level name {name!r} is not a name; use non-empty text.")
+        if name in _KINDS:
+            raise DomainError(f"level name {name!r} is a kind of query; rename the level.")
+        labels, codes = _grouped(name, groups, cells, levels[-1] if levels else None)
+        if has_other:
+            if OTHER in labels:
+                raise DomainError(f"level {name!r}: {OTHER!r} is the name of the cell for other values; rename it.")
+            codes = np.append(codes, len(labels))
+            labels = (*labels, OTHER)
+        level = Level(name, labels, tuple(codes.tolist()))
+        if levels:
+            _check_nested(levels[-1], level)
+        levels.append(level)
+    return tuple(levels)
+
+
+def settings_of_levels(levels: Sequence[Level], cells: Cells) -> dict[str, object]:
+    """The levels as plain values that `levels_of` reads: edges where groups are runs of numbers, else members."""
+    return {level.name: _edges_of(level, cells) or _members(level, cells) for level in levels}
+
+
+def _grouped(name: str, groups: Any, cells: Cells, below: Level | None) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+    """The groups' labels, and the group of every declared cell."""
+    if cells.starts is not None and (_is_list(groups) or (isinstance(groups, Mapping) and "edges" in groups)):
+        return _by_edges(name, groups, cells, cells.starts)
+    if not isinstance(groups, Mapping) or not groups:
+        edges = ", or a list of edges" if cells.starts is not None else ""
+        raise DomainError(f"level {name!r} is {groups!r}; give a mapping from groups to lists of members{edges}.")
+    if all(_is_list(members) for members in groups.values()):
+        pairs = [(member, group) for group, members in groups.items() for member in members]
+    else:
+        pairs = list(groups.items())
+    for member, group in pairs:
+        if not isinstance(group, str) or not group.strip():
+            raise DomainError(f"level {name!r}: the group {group!r} is not a label; use text.")
+        if not isinstance(member, str | int):
+            raise DomainError(f"level {name!r}: {member!r} is not a value of the attribute; correct it.")
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(member for i, (member, _) in enumerate(pairs) if member in dict(pairs[:i]))
+        raise DomainError(f"level {name!r}: {twice!r} is in two groups; put it into one.")
+    labels = tuple(dict.fromkeys(group for _, group in pairs))
+    empty = [group for group in groups if _is_list(groups[group]) and group not in labels]
+    if empty:
+        raise DomainError(f"level {name!r}: the group {empty[0]!r} is empty; give it members or leave it out.")
+    return labels, _codes_of_members(name, found, labels, cells, below)
+
+
+def _codes_of_members(
+    name: str, found: dict[Any, str], labels: tuple[str, ...], cells: Cells, below: Level | None
+) -> NDArray[np.int64]:
+    number = {label: i for i, label in enumerate(labels)}
+    declared = _declared_groups(below, cells) if below is not None else ()
+    # Members are the values when they are all of them (so files are read as they were written), else groups below.
+    through = set(found) != set(cells.labels) and set(found) <= set(declared)
+    members: Sequence[Any] = declared if through else cells.labels
+    known = {*cells.labels, *declared}
+    outside = [m for m in found if m not in known] or [m for m in found if m not in set(members)]
+    if outside:
+        also = f", nor a group of level {below.name!r}" if below is not None else ""
+        raise DomainError(f"level {name!r}: {outside[0]!r} is not a value of the attribute{also}; correct it.")
+    absent = [member for member in members if member not in found]
+    if absent:
+        raise DomainError(f"level {name!r}: {absent[0]!r} is in no group; put every value into one.")
+    codes = np.array([number[found[member]] for member in members], dtype=np.int64)
+    if through and below is not None:
+        return codes[np.array(below.codes, dtype=np.int64)[: len(cells.labels)]]
+    return codes
+
+
+def _by_edges(
+    name: str, declared: Any, cells: Cells, starts: Sequence[float]
+) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+    if not _is_list(declared) and set(declared) - {"edges", "labels"}:
+        raise DomainError(f"level {name!r} has the keys {sorted(declared)}; use edges, and labels if you like.")
+    given, named = (declared, ()) if _is_list(declared) else (declared["edges"], declared.get("labels", ()))
+    edges = _numbers(name, given)
+    # Whole numbers are told apart from the first one on: beyond 2^53 floats could not.
+    origin = starts[0] if cells.whole else 0.0
+    at = np.array([start - origin for start in starts], dtype=np.float64)
+    cuts = np.array([edge - origin for edge in edges], dtype=np.float64)
+    if cuts[0] > at[0] or cuts[-1] < cells.end - origin:
+        value = cells.labels[0] if cuts[0] > at[0] else cells.labels[-1]
+        raise DomainError(f"level {name!r}: {value!r} is in no group; let the edges span all values.")
+    through = [cut for cut in cuts[1:-1] if not cells.whole and cut not in at]
+    if through:
+        value = cells.labels[int(np.searchsorted(at, through[0])) - 1]
+        raise DomainError(f"level {name!r}: the edge {through[0]:g} cuts through {value!r}; use edges of the bins.")
+    codes = np.minimum(np.searchsorted(cuts, at, side="right") - 1, len(cuts) - 2)
+    empty = sorted(set(range(len(cuts) - 1)) - set(codes.tolist()))
+    if empty:
+        left, right = edges[empty[0]], edges[empty[0] + 1]
+        raise DomainError(f"level {name!r}: no value lies between {left:g} and {right:g}; leave that group out.")
+    groups = len(edges) - 1
+    labels = tuple(named) or _edge_labels(edges, codes, cells)
+    if not all(isinstance(label, str) for label in labels) or len(labels) != groups or len(set(labels)) != groups:
+        raise DomainError(f"level {name!r}: {groups} groups need as many different labels, as text.")
+    return labels, codes.astype(np.int64)
+
+
+def _numbers(name: str, given: Any) -> list[float]:
+    """Edges as numbers, whole ones kept whole."""
+    try:
+        edges = [edge if isinstance(edge, int) and not isinstance(edge, bool) else float(edge) for edge in given]
+    except (TypeError, ValueError):
+        raise DomainError(f"level {name!r}: edges={given!r} are not numbers; list them in increasing order.") from None
+    if len(edges) < 2 or not all(a < b for a, b in pairwise(edges)):
+        raise DomainError(f"level {name!r}: edges={list(given)} are not two or more numbers in increasing order.")
+    return edges
+
+
+def _edge_labels(edges: Sequence[float], codes: NDArray[np.intp], cells: Cells) -> tuple[str, ...]:
+    if not cells.whole:
+        last = len(edges) - 2
+        return tuple(f"[{a:.15g}, {b:.15g}{']' if i == last else ')'}" for i, (a, b) in enumerate(pairwise(edges)))
+    firsts = np.searchsorted(codes, np.arange(len(edges) - 1))
+    lasts = [*(firsts[1:] - 1), len(codes) - 1]
+    ends = [(cells.labels[int(a)], cells.labels[int(b)]) for a, b in zip(firsts, lasts, strict=True)]
+    return tuple(f"{a} to {b}" if a != b else f"{a}" for a, b in ends)
+
+
+def _check_nested(below: Level, level: Level) -> None:
+    """Every group below must lie in one group here."""
+    finer, coarser = np.array(below.codes), np.array(level.codes)
+    first = np.zeros(len(below), dtype=np.int64)
+    first[finer[::-1]] = coarser[::-1]
+    straddling = np.flatnonzero(first[finer] != coarser)
+    if len(straddling):
+        cell = int(straddling[0])
+        group = below.labels[finer[cell]]
+        one, two = level.labels[first[finer[cell]]], level.labels[coarser[cell]]
+        raise DomainError(
+            f"level {level.name!r} does not nest: {group!r} of level {below.name!r} lies partly in {one!r} and partly "
+            f"in {two!r}; list the levels from the finest to the coarsest, each made of whole groups of the last."
+        )
+
+
+def _declared_groups(level: Level, cells: Cells) -> tuple[str, ...]:
+    """The groups without the one of other values, which every level has if the attribute has it."""
+    return level.labels[:-1] if len(level.codes) > len(cells.labels) else level.labels
+
+
+def _members(level: Level, cells: Cells) -> dict[str, list[str | int]]:
+    members: dict[str, list[str | int]] = {label: [] for label in _declared_groups(level, cells)}
+    for label, code in zip(cells.labels, level.codes, strict=False):
+        members[level.labels[code]].append(label)
+    return members
+
+
+def _edges_of(level: Level, cells: Cells) -> dict[str, object] | None:
+    codes = np.array(level.codes[: len(cells.labels)])
+    if cells.starts is None or (np.diff(codes, prepend=codes[0]) < 0).any():
+        return None
+    firsts = np.searchsorted(codes, np.unique(codes))
+    last = cells.end + 1 if cells.whole else cells.end  # a last group of one whole number still needs two edges
+    edges = [*(cells.starts[int(i)] for i in firsts), last]
+    # JSON has no infinity: it is written as text, which `float` reads.
+    plain = [edge if math.isfinite(edge) else str(edge) for edge in edges]
+    return {"edges": plain, "labels": [level.labels[codes[int(i)]] for i in firsts]}
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, Sequence | np.ndarray | range) and not isinstance(value, str)

@@ -1,0 +1,67 @@
+"""Matrices along the axes of batches of tables: `⊗_i M_i` applied without forming it, whole numbers exactly.
+
+Whole numbers are multiplied by the fast floating-point product, in pieces so small that every partial sum stays below
+2^53 and nothing is rounded; the pieces are put together in 64-bit integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+_EXACT_BITS = 53
+
+
+def along(matrix: Floats, tables: Floats, axis: int) -> Floats:
+    """Each fibre of the tables along an axis multiplied by a matrix (m, n): (…, n, …) becomes (…, m, …)."""
+    moved = np.moveaxis(tables, axis, -1)
+    return np.moveaxis(np.matmul(moved, matrix.T), -1, axis)
+
+
+def kronecker(matrices: Sequence[Floats | None], tables: Floats) -> Floats:
+    """`(⊗ M_i) x` for each of the tables (tables, n_1, …, n_k); None stands for the identity."""
+    for axis, matrix in enumerate(matrices, start=1):
+        if matrix is not None:
+            tables = along(matrix, tables, axis)
+    return np.ascontiguousarray(tables)
+
+
+def integer_kronecker(matrices: Sequence[Integers | None], tables: Integers) -> Integers:
+    """`(⊗ M_i) x` in whole numbers, exact as long as the result fits 64 bits; None stands for `n I − 11ᵀ`."""
+    for axis, matrix in enumerate(matrices, start=1):
+        if matrix is None:
+            tables = tables.shape[axis] * tables - tables.sum(axis=axis, keepdims=True)
+        else:
+            tables = np.moveaxis(integer_product(np.moveaxis(tables, axis, -1), matrix.T), -1, axis)
+    return np.ascontiguousarray(tables)
+
+
+def integer_product(left: Integers, right: Integers) -> Integers:
+    """`X M` for whole X (…, n) and M (n, m): exact modulo 2^64, hence exact when the result fits 64 bits."""
+    x_bits, m_bits = _bits(left), _bits(right)
+    room = _EXACT_BITS - left.shape[-1].bit_length()  # a sum of n products needs log2 n bits more than each
+    if x_bits + m_bits <= room:
+        return np.asarray(np.matmul(left.astype(np.float64), right.astype(np.float64)).astype(np.int64))
+    step = max(room // 2, 1)
+    m_step = min(max(m_bits, 1), step)
+    x_step = room - m_step
+    total = np.zeros((*left.shape[:-1], right.shape[1]), dtype=np.int64)
+    for m_shift, m_piece in _pieces(right, m_bits, m_step):
+        for x_shift, x_piece in _pieces(left, x_bits, x_step):
+            total += np.matmul(x_piece, m_piece).astype(np.int64) << (x_shift + m_shift)
+    return total
+
+
+def _pieces(values: Integers, bits: int, step: int) -> list[tuple[int, Floats]]:
+    """`values = Σ piece · 2^shift` with every piece below 2^step in size, as floats."""
+    sign, size = np.sign(values), np.abs(values)
+    mask = (1 << step) - 1
+    return [(shift, (sign * ((size >> shift) & mask)).astype(np.float64)) for shift in range(0, max(bits, 1), step)]
+
+
+def _bits(values: Integers) -> int:
+    return max(int(values.max(initial=0)), -int(values.min(initial=0))).bit_length()

@@ -1,0 +1,132 @@
+"""Proofs: what no plan of a class can beat.
+
+Weights on terms, rows and values turn into lower bounds. Within this plan's split (its spread vectors v), the blocks
+are independent, and weights `q = ⊗ q_i` on cells give, for every plan that measures each block by itself,
+`loss ≥ (Σ_S √(Σ_f û_S Π_{i∈S} T_i²))²` with `T_i` of `attribute.block_value`; where families ask different rows of an
+attribute, the sum over families uses that `(tr √·)²` is superadditive. Against all plans whatever the Gram matrix of the
+whole workload counts: `loss ≥ (tr (Q^½ 𝕍 Q^½)^½)²`, formed on the orthogonal sum of blocks when that is small.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from itertools import product as crossed
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from residua.plan.objectives import Effort, TotalVariance
+from residua.plan.product.attribute import block_value
+from residua.plan.product.response import ProductGame
+from residua.workload import Products
+
+if TYPE_CHECKING:
+    from residua.plan.product.plan import ProductPlan
+
+Floats = NDArray[np.float64]
+MOST_DIMENSIONS = 1500
+
+
+def class_bound(
+    workload: Products,
+    game: ProductGame,
+    weights: Floats,
+    grams: list[list[Floats]],
+    spreads: list[Floats],
+    cells: list[Floats | None],
+) -> float:
+    """The least weighted sum of mean variances of any plan in the class of these spreads, at privacy cost 1.
+
+    Args:
+        workload: what is asked.
+        game: any game with these spreads.
+        weights: on the terms.
+        grams: for each family and attribute the Gram matrix that its means are taken with.
+        spreads: v of each attribute.
+        cells: q of each attribute; None for a plain one.
+    """
+    sizes = workload.domain.sizes
+    known: dict[tuple[bytes, bytes, bytes], float] = {}
+    values = np.empty((len(grams), len(spreads)))
+    for f, row in enumerate(grams):
+        for i, V in enumerate(row):
+            q = cells[i]
+            if q is None:
+                values[f, i] = (1.0 - 1.0 / sizes[i]) ** 2
+                continue
+            key = (V.tobytes(), spreads[i].tobytes(), q.tobytes())
+            if key not in known:
+                known[key] = block_value(V, spreads[i], q) ** 2
+            values[f, i] = known[key]
+    least = ProductGame(workload, np.ones(len(spreads)), values, game.dilutions)
+    return least.value(weights)
+
+
+def gap_of_any(plan: ProductPlan) -> float:
+    """How far a plan of least total variance can be from any linear Gaussian plan; infinite where it is not known."""
+    workload = plan.workload
+    if workload is None or plan.objective != "TotalVariance" or plan.unit_pcost != plan.pcost:
+        return np.inf
+    if workload.lattice.products(workload.domain.sizes - 1.0).sum() > MOST_DIMENSIONS:
+        return np.inf
+    from residua.plan.product.tilting import designed
+
+    strategies = designed(workload, TotalVariance(), Effort()).strategies
+    cells = [
+        np.full(int(n), 1.0 / n) if s is None else s.cells
+        for n, s in zip(workload.domain.sizes, strategies, strict=True)
+    ]
+    bound = any_bound(workload, workload.weights * workload.cells, cells)
+    achieved = float((workload.weights * workload.cells) @ plan.term_variances(workload)) * plan.pcost
+    return max(achieved / bound - 1.0, 0.0)
+
+
+def any_bound(workload: Products, weights: Floats, cells: list[Floats]) -> float:
+    """A lower bound on the weighted sum of mean variances of any plan at privacy cost 1.
+
+    `Q^½ 𝕍 Q^½ = Σ_A λ_A ⊗_{i∈A} (Q_i^½ V_i Q_i^½) ⊗_{i∉A} e_i e_iᵀ` with `e_i = √q_i`. In an orthonormal basis of each
+    attribute that begins with e_i, it lives on the blocks of the lattice alone.
+    """
+    lattice = workload.lattice
+    dimensions = lattice.products(workload.domain.sizes - 1.0)
+    bases = [_basis(np.sqrt(q)) * np.sqrt(q)[:, None] for q in cells]  # Q^½ U, first column Q^½ e
+    starts = np.concatenate([[0], np.cumsum(dimensions)]).astype(int)
+    M = np.zeros((starts[-1], starts[-1]))
+    place = {members: number for number, members in enumerate(lattice)}
+    term = 0
+    for family in workload.families:
+        turned = [U.T @ (asked.gram() / asked.rows) @ U for U, asked in zip(bases, family.queries, strict=True)]
+        for number in family.sets.numbers.tolist():
+            _add(M, lattice.members(number), turned, weights[term], place, starts)
+            term += 1
+    return float(np.sqrt(np.maximum(np.linalg.eigvalsh(M), 0.0)).sum()) ** 2
+
+
+def _add(
+    M: Floats,
+    members: tuple[int, ...],
+    turned: list[Floats],
+    weight: float,
+    place: dict[tuple[int, ...], int],
+    starts: NDArray[np.int64],
+) -> None:
+    """Adds one term: every pair of its blocks meets in a Kronecker product of parts of each attribute's matrix."""
+    head, rest = slice(0, 1), slice(1, None)
+    choices = list(crossed((False, True), repeat=len(members)))
+    numbers = [place[tuple(i for i, chosen in zip(members, choice, strict=True) if chosen)] for choice in choices]
+    for a, row in zip(numbers, choices, strict=True):
+        for b, column in zip(numbers, choices, strict=True):
+            factors = [
+                turned[i][rest if r else head, rest if c else head]
+                for i, r, c in zip(members, row, column, strict=True)
+            ]
+            M[starts[a] : starts[a + 1], starts[b] : starts[b + 1]] += weight * reduce(
+                np.kron, factors, np.ones((1, 1))
+            )
+
+
+def _basis(first: Floats) -> Floats:
+    """An orthonormal basis, as columns, that begins with this unit vector."""
+    Q = np.linalg.qr(np.column_stack([first, np.eye(len(first))]))[0]
+    return np.asarray(np.column_stack([first, Q[:, 1 : len(first)]]))

@@ -1,0 +1,143 @@
+"""Plans for products: strategies for every attribute, rounded to integers, and the best noise on their blocks."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from residua.errors import GapWarning, PlanError
+from residua.plan.currency import guarantee_like
+from residua.plan.objectives import Effort, MaxVariance, Objective, TotalVariance, described
+from residua.plan.product.bounds import class_bound
+from residua.plan.product.maxima import Pairs, query_game
+from residua.plan.product.plan import ProductPlan, row_facts
+from residua.plan.product.response import ProductGame
+from residua.plan.product.rounding import column_bits, integer_strategies
+from residua.plan.product.strategy import Strategy
+from residua.plan.product.tilting import Design, designed
+from residua.plan.saddle import Solution, least_maximum
+from residua.privacy import ZCDP, Guarantee, ReplaceOne, Unit
+from residua.workload import Products
+
+Floats = NDArray[np.float64]
+_SLACK = 1.0 - 2.0**-40  # see the residual planner
+
+
+@dataclass(frozen=True, eq=False)
+class _Scaled:
+    """Candidates' variances over their terms' targets."""
+
+    factors: Floats
+
+    def forward(self, variances: Floats) -> Floats:
+        return variances * self.factors
+
+    def adjoint(self, weights: Floats) -> Floats:
+        return weights * self.factors
+
+
+def plan_products(
+    workload: Products,
+    guarantee: Guarantee | None,
+    allowed: float | None,
+    objective: Objective,
+    loss: float,
+    unit: Unit,
+    effort: Effort,
+) -> ProductPlan:
+    """A product plan for a budget, or (without one) for a largest acceptable loss."""
+    if not isinstance(objective, TotalVariance | MaxVariance):
+        raise PlanError(f"{type(objective).__name__} is for marginals; products take TotalVariance or MaxVariance.")
+    design = designed(workload, objective, effort)
+    game = design.game()
+    noise, _, value = game.respond(design.weights)
+    ratio = 1.0 if isinstance(unit, ReplaceOne) else float(unit.scaled(1))
+    shares = np.where(np.isfinite(noise), game.cost / noise, 0.0)
+    foreseen = value / loss if allowed is None else allowed / ratio
+    bits = column_bits(workload.lattice, workload.domain.sizes, design.strategies, shares, foreseen)
+    strategies = integer_strategies(design.strategies, design.kinds, workload.domain.sizes, bits)
+    solution, bound = _solved(workload, objective, effort, design, strategies)
+    if solution.gap > effort.tolerance:
+        warnings.warn(
+            f"the noise is proven best for its strategies only up to {solution.gap:.2g}; raise limit.",
+            GapWarning,
+            stacklevel=3,
+        )
+    made = ProductPlan(
+        domain=workload.domain,
+        lattice=workload.lattice,
+        precisions=1.0 / solution.noise,
+        strategies=strategies,
+        guarantee=guarantee,
+        unit=unit,
+        workload=workload,
+        objective=described(objective),
+        gap=np.inf if isinstance(unit, ReplaceOne) or bound <= 0 else max(solution.achieved / bound - 1.0, 0.0),
+    )
+    if made.unit_pcost <= 0:
+        raise PlanError("replacing a record changes none of these tables; they can be published without noise.")
+    cost = solution.achieved / loss / _SLACK if allowed is None else allowed / made.unit_pcost * _SLACK
+    made = replace(made, precisions=made.precisions * cost)
+    return made if guarantee is not None else replace(made, guarantee=guarantee_like(ZCDP(1.0), made.unit_pcost))
+
+
+def _solved(
+    workload: Products, objective: Objective, effort: Effort, design: Design, strategies: tuple[Strategy, ...]
+) -> tuple[Solution, float]:
+    """The best noise for integer strategies at privacy cost 1, and what no plan of their class can beat."""
+    facts = _facts(workload, strategies)
+    costs = np.array([strategy.cost for strategy in strategies])
+    game = _mean_game(workload, facts, costs, design.rows)
+    if isinstance(objective, MaxVariance) and objective.over == "queries":
+        queries = query_game(workload, facts, costs)
+        factors = 1.0 / objective.scales(workload)
+        scaled = _Scaled(factors[queries.terms])
+        solution = least_maximum(queries, scaled, len(queries.terms), effort.tolerance, effort.limit, effort.progress)
+        weights = design.weights
+    else:
+        solution = objective.solve(workload, game, effort)
+        weights = solution.weights
+    spreads = [strategy.spread for strategy in strategies]
+    cells = [None if real is None else real.cells for real in design.strategies]
+    return solution, class_bound(workload, game, weights, design.grams, spreads, cells)
+
+
+def _facts(workload: Products, strategies: tuple[Strategy, ...]) -> list[list[Pairs]]:
+    """The pairs of every row asked of each attribute, for each family; each computed once."""
+    known: dict[tuple[Strategy, object], Pairs] = {}
+    found: list[list[Pairs]] = []
+    for family in workload.families:
+        row = []
+        for strategy, asked in zip(strategies, family.queries, strict=True):
+            key = (strategy, asked)
+            if key not in known:
+                known[key] = row_facts(strategy, asked)
+            row.append(known[key])
+        found.append(row)
+    return found
+
+
+def _mean_game(
+    workload: Products, facts: list[list[Pairs]], costs: Floats, rows: list[list[Floats | None]]
+) -> ProductGame:
+    """The game over the terms' mean variances, rows weighed as the design weighs them."""
+    means = [
+        [
+            [float(part.mean()) if p is None else float(p @ part) for part in pair]
+            for pair, p in zip(pairs, weights, strict=True)
+        ]
+        for pairs, weights in zip(facts, rows, strict=True)
+    ]
+    both = np.array(means)
+    return ProductGame(workload, costs, both[:, :, 0], both[:, :, 1])
+
+
+def independent_products(workload: Products, guarantee: Guarantee, allowed: float, unit: Unit) -> ProductPlan:
+    """Refused: noise on every asked query by itself is no product plan."""
+    raise PlanError(
+        "independent noise on products of ranges or prefixes is no product plan; "
+        "compare with marginals, or with explicit queries over few cells."
+    )

@@ -1,0 +1,107 @@
+"""Releases of product plans: prefixes, ranges, levels and marginals, consistent, from integer measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from residua.errors import PlanError
+from residua.plan.product.blocks import ProductBlocks
+from residua.plan.product.plan import ProductPlan
+from residua.release.base import Release
+from residua.release.product_estimates import ProductEstimator
+from residua.release.queried import applied
+from residua.workload import Explicit, Marginals
+from residua.workload.products import Products, as_products
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ProductRelease(Release):
+    """A measured product plan.
+
+    Args:
+        planned: the plan as it was made.
+        blocks: what was really measured.
+        measurements: the noisy integers, in the order of `blocks.layout`, (cells,).
+        receipt: what the ledger recorded when it was debited.
+    """
+
+    planned: ProductPlan
+    blocks: ProductBlocks
+    measurements: NDArray[np.int64]
+    receipt: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def plan(self) -> ProductPlan:
+        """The plan with the precisions really measured, the rounding of noise to integers included."""
+        precisions = np.zeros(len(self.planned.lattice))
+        precisions[self.blocks.measured] = 1.0 / self.blocks.noise_variances
+        return replace(self.planned, precisions=precisions)
+
+    @cached_property
+    def estimator(self) -> ProductEstimator:
+        """What reads marginals, and their parts block by block, off the measurements."""
+        return ProductEstimator(self.blocks, self.measurements)
+
+    @property
+    def sets(self) -> tuple[tuple[str, ...], ...]:
+        """The attribute sets of the terms that were asked for."""
+        return self.planned.workload.sets if self.planned.workload is not None else ()
+
+    @property
+    def summary(self) -> str:
+        """What was measured, in a sentence."""
+        shaped = [name for name, one in zip(self.domain.names, self.blocks.strategies, strict=True) if not one.identity]
+        return (
+            f"{len(self.blocks.measured):,} blocks of integer combinations over {len(self.domain)} attributes "
+            f"(with strategies of their own on {', '.join(shaped) or 'none'}), {self.blocks.cells:,} noisy integers in "
+            f"all; {len(self.sets):,} terms with {self.asked_cells:,.0f} queries were asked for."
+        )
+
+    @property
+    def asked_cells(self) -> float:
+        """How many queries were asked."""
+        return float(self.planned.workload.queries) if self.planned.workload is not None else 1.0
+
+    def estimates(self, attributes: Sequence[str]) -> Floats:
+        """Unbiased estimates of the marginal on these attributes, an array with one axis each, in this order.
+
+        Raises:
+            PlanError: the release cannot answer this marginal.
+        """
+        positions = self.domain.positions(attributes)
+        self.plan.variance(tuple(attributes))
+        order = np.argsort(np.argsort(positions))
+        return np.array(self.estimator.marginal(tuple(sorted(positions))).transpose(order), order="C")
+
+    def __repr__(self) -> str:
+        return f"Release({len(self.sets):,} terms, {self.planned.guarantee!r}, {self.planned.unit})"
+
+    def _stddev(self, attributes: Sequence[str]) -> Floats:
+        return np.sqrt(self.plan.variance(tuple(attributes)))
+
+    def _combined(self, combination: Mapping[Sequence[str], ArrayLike]) -> tuple[float, float]:
+        variance = self.plan.combination_variance(combination)
+        value = 0.0
+        for names, coefficients in combination.items():
+            positions = self.domain.positions(names)
+            marginal = self.estimator.marginal(tuple(sorted(positions))).transpose(np.argsort(np.argsort(positions)))
+            value += float((marginal * np.asarray(coefficients, dtype=np.float64)).sum())
+        return value, variance
+
+    def _answered(self, workload: Explicit | Marginals | Products) -> tuple[Floats, Floats]:
+        variances = self.plan.variances(workload)
+        if not np.isfinite(variances).all():
+            raise PlanError("the release does not answer all these queries; plan for a workload that asks for them.")
+        if isinstance(workload, Explicit):
+            return np.asarray(workload.matrix @ self.estimator.marginal(workload.attributes).ravel()), variances
+        asked = as_products(workload)
+        parts = [applied(term, self.estimator.marginal(tuple(i for i, _ in term))).ravel() for term in asked.terms()]
+        return np.concatenate(parts), variances

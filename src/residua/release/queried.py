@@ -1,0 +1,132 @@
+"""Tables of prefixes, ranges and levels: one axis an attribute, one row along it a query.
+
+A term of a products workload is such a table. Of a hierarchy each level is a table of its own: all are read off the
+same estimates, so that levels add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product as crossed
+
+import numpy as np
+from numpy.typing import NDArray
+
+from residua.domain import Attribute, Domain, Label
+from residua.errors import PlanError
+from residua.linalg.modes import along
+from residua.workload.attribute_queries import (
+    AttributeQueries,
+    Hierarchy,
+    Identity,
+    Prefixes,
+    Ranges,
+    attribute_queries,
+)
+from residua.workload.products import Asked, Products, as_products, product
+
+Floats = NDArray[np.float64]
+Term = tuple[tuple[int, AttributeQueries], ...]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some rows of a term that make a table.
+
+    Args:
+        title: which table it is, in words.
+        rows: which rows of each axis.
+        labels: what each of them is.
+    """
+
+    title: str
+    rows: tuple[slice, ...]
+    labels: tuple[tuple[Label, ...], ...]
+
+
+def term_of(domain: Domain, attributes: Sequence[str], queries: Mapping[str, Asked]) -> Products:
+    """The workload of one table: attributes with what is asked of each, their values by default.
+
+    Raises:
+        PlanError: queries of an attribute that the table has not.
+    """
+    stray = [name for name in queries if name not in attributes]
+    if stray:
+        raise PlanError(f"queries: {stray[0]!r} is not an attribute of the table {tuple(attributes)!r}; add it there.")
+    asked = {name: attribute_queries(name, domain[name], queries.get(name, "identity")) for name in attributes}
+    return as_products(product(domain, asked, sets=[tuple(attributes)]))
+
+
+def single(workload: Products, term: Term) -> Products:
+    """One term of a workload as a workload."""
+    names = workload.domain.names
+    return as_products(
+        product(workload.domain, {names[i]: asked for i, asked in term}, sets=[tuple(names[i] for i, _ in term)])
+    )
+
+
+def parts_of(domain: Domain, term: Term) -> Iterator[Part]:
+    """The tables that a term makes: one, or one for each level of its hierarchies."""
+    axes = [[(domain.names[i], *row) for row in _axis_parts(asked, domain[domain.names[i]])] for i, asked in term]
+    for chosen in crossed(*axes):
+        title = titled((name, what) for name, what, _, _ in chosen)
+        yield Part(title, tuple(rows for _, _, rows, _ in chosen), tuple(labels for *_, labels in chosen))
+
+
+def whole_part(domain: Domain, term: Sequence[tuple[int, AttributeQueries]]) -> Part:
+    """All rows of a term as one table, in the order of the axes given."""
+    labels: list[tuple[Label, ...]] = []
+    for i, asked in term:
+        parts = _axis_parts(asked, domain[domain.names[i]])
+        several = len(parts) > 1
+        labels.append(tuple(f"{what}={x}" if several and what else x for what, _, xs in parts for x in xs))
+    return Part(term_title(domain, term), tuple(slice(None) for _ in term), tuple(labels))
+
+
+def term_title(domain: Domain, term: Sequence[tuple[int, AttributeQueries]]) -> str:
+    """A term in words, such as `age: prefixes × sex`."""
+    return titled((domain.names[i], "" if isinstance(asked, Identity) else asked.kind) for i, asked in term)
+
+
+def titled(axes: Iterable[tuple[str, str]]) -> str:
+    """A table in words, from its attributes and what is asked of each; nothing for its values."""
+    return " × ".join(f"{name}: {what}" if what else name for name, what in axes) or "(total)"
+
+
+def applied(term: Term, marginal: Floats) -> Floats:
+    """The queries of a term, (rows_1, …, rows_k), from the marginal on its attributes, (n_1, …, n_k)."""
+    for axis, (_, asked) in enumerate(term):
+        marginal = _along(asked, marginal, axis)
+    return marginal
+
+
+def _axis_parts(asked: AttributeQueries, attribute: Attribute) -> list[tuple[str, slice, tuple[Label, ...]]]:
+    if isinstance(asked, Identity):
+        return [("", slice(None), attribute.labels)]
+    if not isinstance(asked, Hierarchy):
+        texts = (text.removeprefix(f".{asked.kind}").removeprefix("=") for text in asked.labels(attribute))
+        return [(asked.kind, slice(None), tuple(texts))]
+    parts: list[tuple[str, slice, tuple[Label, ...]]] = []
+    start = 0
+    for name, labels in zip(asked.names, asked.groups, strict=True):
+        parts.append((name, slice(start, start + len(labels)), labels))
+        start += len(labels)
+    return [*parts, ("", slice(start, None), attribute.labels)]
+
+
+def _along(asked: AttributeQueries, tables: Floats, axis: int) -> Floats:
+    """W along an axis; prefixes and ranges by running sums, so that their many rows are never written out."""
+    if isinstance(asked, Identity):
+        return tables
+    if not isinstance(asked, Prefixes | Ranges):
+        return along(asked.matrix(), tables, axis)
+    moved = np.moveaxis(tables, axis, 0)
+    sums = np.cumsum(moved[: asked.ordered], axis=0)
+    if isinstance(asked, Ranges):
+        first, last = np.triu_indices(asked.ordered)
+        before = np.concatenate([np.zeros((1, *sums.shape[1:])), sums])
+        sums = before[last + 1] - before[first]
+    if asked.other:
+        sums = np.concatenate([sums, moved[-1:]])
+    return np.moveaxis(sums, 0, axis)
