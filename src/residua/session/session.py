@@ -16,7 +16,7 @@ from residua.plan.base import Plan
 from residua.plan.kinds import kind_of
 from residua.privacy import Guarantee, Unit
 from residua.release import Release, reserve
-from residua.release.pooled import PooledRelease
+from residua.release.pooled import pooled
 from residua.session.accounts import Bill, Standing, paid, require_budget, standing
 from residua.session.choice import Choice
 from residua.session.missing import Missing, missing, quieter
@@ -307,7 +307,7 @@ class Session:
         return self._standing()
 
     def _pooled(self, at: Standing, workload: Workload | None) -> Release:
-        return PooledRelease(tuple(at.parts.values()), workload)
+        return pooled(list(at.parts.values()), workload)
 
 
 def _bill(found: Missing, at: Standing) -> Bill:
