@@ -285,6 +285,30 @@ def test_a_session_made_whole_from_a_part_that_lacked_only_its_name(opened: Open
     assert [path.name for path in (session.path / "parts").iterdir()] == ["0001"]
 
 
+def test_a_part_that_was_compiled_differently_counts_with_its_own_price_as_well(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from residua.session import accounts
+
+    session = opened(rs.ZCDP(2.0))
+    session.release(ONE)
+    assert session.price(TWO) < priced(TWO)[1]
+    before = session.price(TWO)
+    monkeypatch.setattr(accounts, "_as_compiled", lambda part: False)
+    assert session.price(TWO) == before + priced(ONE)[1]
+
+
+def test_a_release_names_the_latest_debit(opened: Open, tmp_path: Path) -> None:
+    session = opened()
+    release = session.choose([ONE, TWO]).finish(TWO)
+    assert release.receipt["digest"] == session.ledger.entries[-1].digest
+    release.save(tmp_path / "out")
+    again = rs.Release.load(tmp_path / "out")
+    assert session.ledger.contains(again.receipt["digest"])
+    assert again.estimates(("sex", "age")) == pytest.approx(release.estimates(("sex", "age")))
+    assert again.receipt["pcost"] == pytest.approx(float(session.ledger.spent), rel=1e-9)
+
+
 # ---- refusals
 
 

@@ -15,10 +15,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
+import numpy as np
+
 from residua.errors import LedgerError, LedgerMovedError, SessionError
 from residua.measure.ledger import Entry, Ledger
 from residua.measure.ledger_amounts import shortage
 from residua.plan.base import Plan
+from residua.plan.kinds import kind_of
 from residua.release.base import Release
 from residua.session.state import Folder
 
@@ -44,9 +47,13 @@ class Standing:
 
     @property
     def lost(self) -> Fraction:
-        """What the debits whose part is absent cost alone."""
-        absent = (entry for number, entry in self.debits.items() if number not in self.parts)
-        return sum((Fraction(entry.detail["alone"]) for entry in absent), Fraction(0))
+        """What the debits whose part is absent cost alone; and parts of which plan and measurements differ.
+
+        A part is priced by compiling its plan again. Should another version of residua compile it differently, what
+        was paid for it alone is added, which is never too little.
+        """
+        absent = (n for n in self.debits if n not in self.parts or not _as_compiled(self.parts[n]))
+        return sum((Fraction(self.debits[n].detail["alone"]) for n in absent), Fraction(0))
 
     @property
     def plans(self) -> list[Plan]:
@@ -77,6 +84,12 @@ def standing(folder: Folder, ledger: Ledger) -> Standing:
                 f"part {number} of the session {str(folder.path)!r} has no debit in {str(ledger.path)!r}; {_RESTORE}."
             )
     return Standing(head, debits, parts)
+
+
+def _as_compiled(part: Release) -> bool:
+    """Whether a part measured what compiling its plan gives now."""
+    now, then = kind_of(part.planned).compile(part.planned).arrays(), part.blocks.arrays()
+    return now.keys() == then.keys() and all(np.array_equal(now[name], then[name]) for name in now)
 
 
 _RESTORE = "the ledger was rolled back or is another's: restore it, and release nothing until then"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -85,9 +85,9 @@ class Session:
         >>> folder = tempfile.TemporaryDirectory()
         >>> session = rs.Session(data, rs.ZCDP(0.5), ledger=f"{folder.name}/survey.ledger")
         >>> choice = session.choose({"one": one, "two": two})
-        >>> choice.recommend(share=0.9, snr=20).candidate
-        'one'
-        >>> release = choice.finish("one")
+        >>> choice.recommend(share=0.8, snr=20).candidate
+        'two'
+        >>> release = choice.finish("two")
         >>> abs(release.count({"sex": "M"}).estimate - 1000) < 20
         True
         >>> folder.cleanup()
@@ -307,7 +307,11 @@ class Session:
         return self._standing()
 
     def _pooled(self, at: Standing, workload: Workload | None) -> Release:
-        return pooled(list(at.parts.values()), workload)
+        """Everything measured, as one release; its receipt names the latest debit, which stands for all before it."""
+        found = pooled(list(at.parts.values()), workload)
+        last = at.debits[max(at.parts)]
+        latest = {"sequence": last.sequence, "time": last.time, "digest": last.digest}
+        return replace(found, receipt={**latest, **found.receipt})  # type: ignore[type-var]
 
 
 def _bill(found: Missing, at: Standing) -> Bill:
