@@ -15,6 +15,7 @@ import residua as rs
 from residua.errors import FileError, LedgerError, PlanError, SessionError
 from residua.plan.composition import composed_cost
 from residua.plan.kinds import priced
+from residua.session.missing import missing
 
 DOMAIN = rs.Domain({"sex": ["F", "M"], "age": ["young", "middle", "old"], "smokes": ["no", "yes"]})
 CELLS = np.arange(12).reshape(2, 3, 2) * 30 + 50
@@ -136,6 +137,46 @@ def test_a_chain_of_candidates_is_walked_step_by_step(opened: Open) -> None:
         choice.finish("one")
     rest.finish("two")
     assert session.ledger.spent == priced(TWO)[1]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_any_candidates_can_be_finished_at_exactly_their_own_price(seed: int) -> None:
+    """Two to four random strategies, dense and residual mixed: the look and the rest cost the plan, to the last bit."""
+    rng = np.random.default_rng(seed)
+    cells = int(rng.integers(2, 8))
+    domain = rs.Domain.of_sizes({"a": cells})
+    plans: list[rs.Plan] = [rs.independent(rs.marginals(domain, ways=1), BUDGET)] if seed % 3 == 0 else []
+    while len(plans) < 2 + seed % 3:
+        rows = rng.integers(-2, 3, (int(rng.integers(1, cells + 2)), cells)).astype(float)
+        rows[0] = 1
+        asked = rs.explicit(domain, rows[abs(rows).sum(axis=1) > 0])
+        plans.append(rs.independent(asked, BUDGET) if rng.random() < 0.5 else rs.plan(asked, BUDGET))
+    look = rs.common(plans)
+    for plan in plans:
+        rest = missing(plan, [look])
+        if rest is None:
+            assert plan.pcost == pytest.approx(look.pcost, rel=1e-6)
+            continue
+        assert rest.settled
+        assert composed_cost([look, rest.plan]) <= rest.together == priced(plan)[1]
+        variances = (look + rest.plan).variances(plan.workload)
+        assert variances == pytest.approx(plan.variances(plan.workload), rel=1e-5)
+
+
+def test_a_step_that_would_waste_budget_is_refused(tmp_path: Path) -> None:
+    domain = rs.Domain.of_sizes({"a": 2})
+    rows = ([[1, 0], [1, 1]], [[2, 1], [0, 2]], [[1, 1], [0, 1]])
+    plans = [rs.independent(rs.explicit(domain, W), BUDGET) for W in rows]
+    session = rs.Session(pa.table({"a": [0] * 50 + [1] * 70}), BUDGET, ledger=tmp_path / "a.ledger")
+    choice = session.choose(plans)
+    spent = session.ledger.spent
+    assert not choice.nested
+    with pytest.raises(PlanError, match="not nested"):
+        choice.step()
+    assert choice.recommend(share=0.5, snr=1.0).candidate == "plan 3"  # judged at once, since no step is possible
+    assert session.ledger.spent == spent
+    choice.finish("plan 2")
+    assert session.ledger.spent == priced(plans[1])[1]
 
 
 def test_compatible_datasets_spread_as_far_as_the_look_allows(opened: Open) -> None:
