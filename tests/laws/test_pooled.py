@@ -98,8 +98,8 @@ def test_common_and_residual_pool_to_the_plan_and_survive_the_disk(kinds, tmp_pa
         stddevs = pool.answers(workload).columns["stddev"]
         assert np.allclose(stddevs**2, direct.variances(workload), rtol=1e-6)
         assert composed_cost([common, left]) <= composed_cost([plan])
-        pool.save(tmp_path / f"{kinds}{len(workload.sets)}{plan.pcost}")
-        again = rs.Release.load(tmp_path / f"{kinds}{len(workload.sets)}{plan.pcost}")
+        pool.save(tmp_path / str(workload.queries))
+        again = rs.Release.load(tmp_path / str(workload.queries))
         assert np.array_equal(again.estimates(("a",)), pool.estimates(("a",)))
         assert again.asked_cells == workload.queries
 
