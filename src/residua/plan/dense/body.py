@@ -38,7 +38,9 @@ def dense_of_body(body: dict[str, Any]) -> DensePlan:
         domain=domain,
         attributes=_positions(domain, body["attributes"]),
         columns=_integers(body["columns"]),
-        strategy=_integers(body["strategy"]) if body["strategy"] else np.zeros((0, max(body["columns"]) + 1)),
+        strategy=_integers(body["strategy"])
+        if body["strategy"]
+        else np.zeros((0, max(body["columns"]) + 1), dtype=np.int64),
         scale=float(body["scale"]),
         guarantee=guarantee_of_body(body["guarantee"]),
         unit=unit_of_body(body["unit"]),
