@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import residua as rs
-from residua.errors import FileError, LedgerError, PlanError, SessionError
+from residua.errors import FileError, LedgerError, PlanError, SessionError, SourceError
 from residua.plan.composition import composed_cost
 from residua.plan.kinds import priced
 from residua.session.missing import missing
@@ -417,6 +417,25 @@ def test_a_session_of_another_dataset_is_refused(opened: Open, tmp_path: Path) -
     with pytest.raises(SessionError, match="belongs to another ledger"):
         rs.Session(DATA, ledger=fresh, state=tmp_path / "a.ledger.session")
     assert fresh.entries == ()
+
+
+def test_a_session_whose_ledger_is_gone_makes_no_new_one(opened: Open, tmp_path: Path) -> None:
+    opened().release(ONE)
+    (tmp_path / "a.ledger").unlink()
+    with pytest.raises(SessionError, match="restore the ledger"):
+        opened()
+    assert not (tmp_path / "a.ledger").exists()
+
+
+def test_a_look_at_data_that_does_not_fit_leaves_nothing_behind(tmp_path: Path) -> None:
+    data = pa.table({"sex": ["F", "X"], "age": ["old", "old"], "smokes": ["no", "no"]})
+    session = rs.Session(data, BUDGET, ledger=tmp_path / "a.ledger")
+    with pytest.raises(SourceError, match="X"):
+        session.choose([ONE, TWO])
+    assert session.status.choices == {}
+    assert session.ledger.entries == ()
+    assert session.choice is None
+    assert session.known is None
 
 
 def test_a_ledger_that_was_rolled_back_is_noticed(opened: Open) -> None:

@@ -32,6 +32,11 @@ def opened(spec: SessionSpec, *, create: bool = False) -> Iterator[Session]:
         raise SessionError(f"there is no session {str(spec.state)!r} yet; begin with: residua session open SPEC.toml")
     budget = spec.budget
     if not first.ledger_path.exists():
+        if (spec.state / "session.json").exists():
+            raise SessionError(
+                f"the session {str(spec.state)!r} is there, but its ledger {str(first.ledger_path)!r} is not; restore "
+                "the ledger, for what was spent is in it."
+            )
         budget = budget or first.guarantee
         if budget is None:
             raise SpecError("say what the session may spend: [ledger] rho = 1.0, for example.")

@@ -107,11 +107,12 @@ class Session:
         self._data = source_of(source)
         fingerprint = self._data.fingerprint()
         if not isinstance(ledger, Ledger):
+            _require_its_ledger(Path(ledger), state)
             ledger = Ledger(ledger, budget, unit=unit, dataset=fingerprint)
         elif unit is not None and unit != ledger.unit:
             raise SessionError(f"the ledger protects against {ledger.unit}, not {unit}; leave unit out.")
         self._ledger, self._progress, self._notice = ledger, progress, notice
-        path = Path(state) if state is not None else ledger.path.with_name(f"{ledger.path.name}.session")
+        path = Path(state) if state is not None else _beside(ledger.path)
         self._folder = open_folder(path.absolute(), fingerprint, ledger.head, budget)
         if not ledger.contains(self._folder.identity.ledger):
             raise SessionError(
@@ -195,9 +196,7 @@ class Session:
         with self._folder.locked():
             at = self._standing()
             look = self._look(named, at)
-            number = self._folder.begin_choice(named)
-            if look is not None:
-                at = self._measured(look, at, purpose, "the look")
+            number, at = self._begun(named, look, at, purpose)
             return Choice(self, number, named, self._pooled(at, None))
 
     def look_further(self, number: int, rest: Mapping[str, Plan]) -> Choice:
@@ -206,9 +205,7 @@ class Session:
             self._open(number)
             at = self._standing()
             look = self._look(rest, at)
-            following = self._folder.begin_choice(rest)
-            if look is not None:
-                at = self._measured(look, at, f"step to {', '.join(rest)}", "the step")
+            following, at = self._begun(rest, look, at, f"step to {', '.join(rest)}")
             self._folder.end_choice(number, f"went on as choice {following}")
             return Choice(self, following, rest, self._pooled(at, None))
 
@@ -269,7 +266,10 @@ class Session:
 
     def _look(self, named: Mapping[str, Plan], at: Standing) -> Missing | None:
         """The look to take, None if it is known; every candidate can be finished after it, at its own price."""
-        shared = common(list(named.values()))
+        tell = self._progress
+        shared = common(
+            list(named.values()), progress=None if tell is None else lambda rounds, gap: tell("comparing", rounds, None)
+        )
         if shared.pcost == 0:
             raise PlanError("the candidates have nothing in common, so that there is nothing to look at; release one.")
         look = None
@@ -283,6 +283,19 @@ class Session:
             if found is not None:
                 require_budget(self._ledger, self._allowed, at, _bill(found, at), f"the candidate {name!r}")
         return look
+
+    def _begun(
+        self, named: Mapping[str, Plan], look: Missing | None, at: Standing, purpose: str
+    ) -> tuple[int, Standing]:
+        """Keeps the candidates, then takes the look; candidates of a look that failed are forgotten."""
+        number = self._folder.begin_choice(named)
+        if look is None:
+            return number, at
+        try:
+            return number, self._measured(look, at, purpose, "the look")
+        except BaseException:
+            self._folder.drop_choice(number)
+            raise
 
     def _looked(self, stored: Stored, at: Standing) -> bool:
         shared = quieter(common(list(stored.candidates.values())), _QUIETER_LOOKS[-1] * 2)
@@ -312,6 +325,20 @@ class Session:
         last = at.debits[max(at.parts)]
         latest = {"sequence": last.sequence, "time": last.time, "digest": last.digest}
         return replace(found, receipt={**latest, **found.receipt})  # type: ignore[type-var]
+
+
+def _beside(ledger: Path) -> Path:
+    return ledger.with_name(f"{ledger.name}.session")
+
+
+def _require_its_ledger(ledger: Path, state: str | Path | None) -> None:
+    """Refuses to make a new ledger for a session that has one: what was spent is in that one."""
+    path = _beside(ledger) if state is None else Path(state)
+    if (path / "session.json").exists() and not ledger.exists():
+        raise SessionError(
+            f"the session {str(path)!r} is there, but its ledger {str(ledger)!r} is not; restore the ledger, for what "
+            "was spent is in it."
+        )
 
 
 def _bill(found: Missing, at: Standing) -> Bill:

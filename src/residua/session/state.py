@@ -99,6 +99,10 @@ class Folder:
             raise FileError(f"cannot write to the session {str(self.path)!r}: {problem}; nothing was spent.") from None
         return number
 
+    def drop_choice(self, number: int) -> None:
+        """Forgets a choice whose look could not be taken."""
+        shutil.rmtree(self.path / "choices" / f"{number:04d}", ignore_errors=True)
+
     def end_choice(self, number: int, end: str) -> None:
         """Notes how a choice ended, in words that follow "it"."""
         write_document(self._choice_file(number, "end.json"), _END, VERSION, {"end": end})
