@@ -438,6 +438,22 @@ def test_a_look_at_data_that_does_not_fit_leaves_nothing_behind(tmp_path: Path) 
     assert session.known is None
 
 
+def test_a_part_that_is_not_what_was_paid_for_is_noticed(opened: Open, tmp_path: Path) -> None:
+    import shutil
+
+    from residua.release.kinds import release_of
+
+    session = opened()
+    session.release(ONE)
+    part = session.path / "parts" / "0001"
+    receipt = rs.Release.load(part).receipt
+    shutil.rmtree(part)
+    blocks, _ = priced(YOUNG)
+    release_of(YOUNG, blocks, np.zeros(blocks.cells, dtype=np.int64), receipt).save(part)
+    with pytest.raises(SessionError, match="is not what was paid for"):
+        opened()
+
+
 def test_a_ledger_that_was_rolled_back_is_noticed(opened: Open) -> None:
     session = opened()
     before = session.ledger.path.read_bytes()

@@ -83,6 +83,10 @@ def standing(folder: Folder, ledger: Ledger) -> Standing:
             raise SessionError(
                 f"part {number} of the session {str(folder.path)!r} has no debit in {str(ledger.path)!r}; {_RESTORE}."
             )
+        if folder.digests()[number] != debits[number].detail["measures"]:
+            raise SessionError(
+                f"part {number} of the session {str(folder.path)!r} is not what was paid for; restore the folder."
+            )
     return Standing(head, debits, parts)
 
 
@@ -101,11 +105,13 @@ class Bill:
 
     Args:
         part: the number the measurement will have.
+        digest: of what is measured, for the ledger.
         alone: what it costs alone.
         together: what it costs together with every part that is there.
     """
 
     part: int
+    digest: str
     alone: Fraction
     together: Fraction
 
@@ -138,7 +144,8 @@ def paid(
             if at.next_part != bill.part:
                 raise SessionError("another copy of the session is in use; nothing was spent: use the latest copy.")
             require_budget(ledger, allowed, at, bill, what)
-            detail = {"session": folder.identity.key, "part": bill.part, "alone": str(bill.alone)}
+            detail = {"session": folder.identity.key, "part": bill.part, "measures": bill.digest}
+            detail["alone"] = str(bill.alone)
             try:
                 return ledger.debit(
                     bill.increment(at), purpose=purpose, dataset=fingerprint, detail=detail, after=at.head

@@ -21,7 +21,7 @@ from residua.session.accounts import Bill, Standing, paid, require_budget, stand
 from residua.session.choice import Choice
 from residua.session.missing import Missing, missing, quieter
 from residua.session.signal import Workload
-from residua.session.state import Stored, open_folder
+from residua.session.state import Stored, digest_of_measured, open_folder
 from residua.source import source_of
 from residua.source.counting import Tallies
 
@@ -342,4 +342,4 @@ def _require_its_ledger(ledger: Path, state: str | Path | None) -> None:
 
 
 def _bill(found: Missing, at: Standing) -> Bill:
-    return Bill(at.next_part, found.alone, found.together)
+    return Bill(at.next_part, digest_of_measured(found.plan, found.blocks), found.alone, found.together)
