@@ -172,7 +172,18 @@ def main() -> None:
         )
     print_rows(
         f"{len(people):,} synthetic tracts: Total / Age4 / Age9 / Age23",
-        ["rho", "right choices", "paper", "accuracy", "paper", "exact count", "noisy count", "saved", "without 0–4", "paper"],
+        [
+            "rho",
+            "right choices",
+            "paper",
+            "accuracy",
+            "paper",
+            "exact count",
+            "noisy count",
+            "saved",
+            "without 0–4",
+            "paper",
+        ],
         rows,
     )
     right, of = sessions(people[:10], 1 / 72, Rule(candidates(1 / 72)))

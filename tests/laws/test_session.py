@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import residua as rs
-from residua.errors import FileError, LedgerError, PlanError, SessionError
+from residua.errors import FileError, LedgerError, PlanError, SessionError, SourceError
 from residua.plan.composition import composed_cost
 from residua.plan.kinds import priced
+from residua.session.missing import missing
 
 DOMAIN = rs.Domain({"sex": ["F", "M"], "age": ["young", "middle", "old"], "smokes": ["no", "yes"]})
 CELLS = np.arange(12).reshape(2, 3, 2) * 30 + 50
@@ -138,6 +139,46 @@ def test_a_chain_of_candidates_is_walked_step_by_step(opened: Open) -> None:
     assert session.ledger.spent == priced(TWO)[1]
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_any_candidates_can_be_finished_at_exactly_their_own_price(seed: int) -> None:
+    """Two to four random strategies, dense and residual mixed: the look and the rest cost the plan, to the last bit."""
+    rng = np.random.default_rng(seed)
+    cells = int(rng.integers(2, 8))
+    domain = rs.Domain.of_sizes({"a": cells})
+    plans: list[rs.Plan] = [rs.independent(rs.marginals(domain, ways=1), BUDGET)] if seed % 3 == 0 else []
+    while len(plans) < 2 + seed % 3:
+        rows = rng.integers(-2, 3, (int(rng.integers(1, cells + 2)), cells)).astype(float)
+        rows[0] = 1
+        asked = rs.explicit(domain, rows[abs(rows).sum(axis=1) > 0])
+        plans.append(rs.independent(asked, BUDGET) if rng.random() < 0.5 else rs.plan(asked, BUDGET))
+    look = rs.common(plans)
+    for plan in plans:
+        rest = missing(plan, [look])
+        if rest is None:
+            assert plan.pcost == pytest.approx(look.pcost, rel=1e-6)
+            continue
+        assert rest.settled
+        assert composed_cost([look, rest.plan]) <= rest.together == priced(plan)[1]
+        variances = (look + rest.plan).variances(plan.workload)
+        assert variances == pytest.approx(plan.variances(plan.workload), rel=1e-5)
+
+
+def test_a_step_that_would_waste_budget_is_refused(tmp_path: Path) -> None:
+    domain = rs.Domain.of_sizes({"a": 2})
+    rows = ([[1, 0], [1, 1]], [[2, 1], [0, 2]], [[1, 1], [0, 1]])
+    plans = [rs.independent(rs.explicit(domain, W), BUDGET) for W in rows]
+    session = rs.Session(pa.table({"a": [0] * 50 + [1] * 70}), BUDGET, ledger=tmp_path / "a.ledger")
+    choice = session.choose(plans)
+    spent = session.ledger.spent
+    assert not choice.nested
+    with pytest.raises(PlanError, match="not nested"):
+        choice.step()
+    assert choice.recommend(share=0.5, snr=1.0).candidate == "plan 3"  # judged at once, since no step is possible
+    assert session.ledger.spent == spent
+    choice.finish("plan 2")
+    assert session.ledger.spent == priced(plans[1])[1]
+
+
 def test_compatible_datasets_spread_as_far_as_the_look_allows(opened: Open) -> None:
     choice = opened().choose({"one": ONE, "three": THREE})
     found = choice.compatible("three", samples=12)
@@ -186,7 +227,7 @@ def test_disjoint_cells_are_free_but_recorded_before_the_data_is_read(opened: Op
     assert session.ledger.spent == spent
     [_, second] = session.ledger.entries
     assert (second.cost, second.detail["part"]) == (0, 2)
-    assert Fraction(second.detail["alone"]) == priced(OLD)[1]
+    assert float(Fraction(second.detail["alone"])) == pytest.approx(float(priced(OLD)[1]), rel=1e-6)
     assert release.count({"age": "old"}).stddev == pytest.approx(1.0, rel=1e-6)
     assert release.count({"age": "young"}).stddev == pytest.approx(1.0, rel=1e-6)
     assert abs(release.count({"age": "old"}).estimate - CELLS[:, 2].sum()) < 6
@@ -268,7 +309,8 @@ def test_a_debit_whose_part_was_lost_stays_spent(opened: Open) -> None:
     # What was lost may have been seen: it now counts with what it costs alone.
     before = session.ledger.spent
     session.release(OLD)
-    assert session.ledger.spent == before + priced(OLD)[1]
+    assert session.ledger.spent - before == Fraction(session.ledger.entries[1].detail["alone"])
+    assert float(session.ledger.spent) == pytest.approx(float(before + priced(OLD)[1]), rel=1e-6)
     assert set(session.status.parts) == {1, 3}
 
 
@@ -282,6 +324,30 @@ def test_a_session_made_whole_from_a_part_that_lacked_only_its_name(opened: Open
     session.release(ONE)
     assert len(session.ledger.entries) == 1
     assert [path.name for path in (session.path / "parts").iterdir()] == ["0001"]
+
+
+def test_a_part_that_was_compiled_differently_counts_with_its_own_price_as_well(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from residua.session import accounts
+
+    session = opened(rs.ZCDP(2.0))
+    session.release(ONE)
+    assert session.price(TWO) < priced(TWO)[1]
+    before = session.price(TWO)
+    monkeypatch.setattr(accounts, "_as_compiled", lambda part: False)
+    assert session.price(TWO) == before + priced(ONE)[1]
+
+
+def test_a_release_names_the_latest_debit(opened: Open, tmp_path: Path) -> None:
+    session = opened()
+    release = session.choose([ONE, TWO]).finish(TWO)
+    assert release.receipt["digest"] == session.ledger.entries[-1].digest
+    release.save(tmp_path / "out")
+    again = rs.Release.load(tmp_path / "out")
+    assert session.ledger.contains(again.receipt["digest"])
+    assert again.estimates(("sex", "age")) == pytest.approx(release.estimates(("sex", "age")))
+    assert again.receipt["pcost"] == pytest.approx(float(session.ledger.spent), rel=1e-9)
 
 
 # ---- refusals
@@ -353,6 +419,41 @@ def test_a_session_of_another_dataset_is_refused(opened: Open, tmp_path: Path) -
     assert fresh.entries == ()
 
 
+def test_a_session_whose_ledger_is_gone_makes_no_new_one(opened: Open, tmp_path: Path) -> None:
+    opened().release(ONE)
+    (tmp_path / "a.ledger").unlink()
+    with pytest.raises(SessionError, match="restore the ledger"):
+        opened()
+    assert not (tmp_path / "a.ledger").exists()
+
+
+def test_a_look_at_data_that_does_not_fit_leaves_nothing_behind(tmp_path: Path) -> None:
+    data = pa.table({"sex": ["F", "X"], "age": ["old", "old"], "smokes": ["no", "no"]})
+    session = rs.Session(data, BUDGET, ledger=tmp_path / "a.ledger")
+    with pytest.raises(SourceError, match="X"):
+        session.choose([ONE, TWO])
+    assert session.status.choices == {}
+    assert session.ledger.entries == ()
+    assert session.choice is None
+    assert session.known is None
+
+
+def test_a_part_that_is_not_what_was_paid_for_is_noticed(opened: Open, tmp_path: Path) -> None:
+    import shutil
+
+    from residua.release.kinds import release_of
+
+    session = opened()
+    session.release(ONE)
+    part = session.path / "parts" / "0001"
+    receipt = rs.Release.load(part).receipt
+    shutil.rmtree(part)
+    blocks, _ = priced(YOUNG)
+    release_of(YOUNG, blocks, np.zeros(blocks.cells, dtype=np.int64), receipt).save(part)
+    with pytest.raises(SessionError, match="is not what was paid for"):
+        opened()
+
+
 def test_a_ledger_that_was_rolled_back_is_noticed(opened: Open) -> None:
     session = opened()
     before = session.ledger.path.read_bytes()
@@ -372,7 +473,7 @@ def test_an_older_copy_of_the_folder_counts_the_later_parts_as_lost(opened: Open
     copy = opened(None, state=tmp_path / "copy")
     assert copy.status.lost == (2,)
     copy.release(OLD)
-    assert session.ledger.spent == priced(YOUNG)[1] + priced(OLD)[1]
+    assert float(session.ledger.spent) == pytest.approx(float(priced(YOUNG)[1] + priced(OLD)[1]), rel=1e-6)
 
 
 def test_a_session_in_use_refuses_a_second_user(opened: Open) -> None:

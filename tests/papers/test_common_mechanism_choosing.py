@@ -1,12 +1,26 @@
 """The age-by-gender application (common-mechanism, §7.5): four bucketisations, the chain of looks, and Table 7."""
 
+from itertools import pairwise
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import residua as rs
-from benchmarks.choosing import FINE, NAMES, PUBLISHED, SHARE, SNR, Rule, by_population, candidates, estimated, looks
-from benchmarks.choosing import saved, workload
+from benchmarks.choosing import (
+    FINE,
+    NAMES,
+    PUBLISHED,
+    SHARE,
+    SNR,
+    Rule,
+    by_population,
+    candidates,
+    estimated,
+    looks,
+    saved,
+    workload,
+)
 from benchmarks.tracts import BUCKETS, in_buckets, tracts
 from residua.plan.kinds import priced
 
@@ -16,7 +30,7 @@ PLANS = candidates(RHO)
 
 def test_the_buckets_are_the_papers_and_each_refines_the_one_before():
     assert [len(BUCKETS[name]) for name in NAMES] == [1, 4, 9, 23]
-    for coarse, fine in zip(NAMES, NAMES[1:], strict=False):
+    for coarse, fine in pairwise(NAMES):
         assert set(BUCKETS[coarse]) < set(BUCKETS[fine])
 
 

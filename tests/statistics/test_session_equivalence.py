@@ -2,7 +2,7 @@
 
 The runs use the measuring step's own noise on copies of the counts, and the pooled release's own estimates: these are
 linear in the measurements, so that their matrix is read off a release with one measurement after another set to a
-million and the rest to 0. A hundred more runs go through the whole door: ledger, folders and all.
+million and the rest to 0. Forty more runs go through the whole door: ledger, folders and all.
 
 Every comparison allows for its own sampling error; each test's false-alarm rate is below one in a million.
 """
@@ -21,7 +21,7 @@ from residua.noise import rounded_normal
 from residua.plan.dense.blocks import DenseBlocks
 from residua.plan.kinds import priced
 from residua.release.kinds import release_of
-from residua.release.pooled import PooledRelease
+from residua.release.pooled import pooled
 from residua.session.missing import missing
 from residua.workload import Marginals, explicit_of_marginals
 
@@ -70,7 +70,7 @@ def estimates(parts, workload) -> np.ndarray:
             measured = [np.zeros(b.cells, dtype=np.int64) for _, b in parts]
             measured[which][k] = unit
             releases = [release_of(p, b, m, {}) for (p, b), m in zip(parts, measured, strict=True)]
-            columns.append(PooledRelease(tuple(releases)).answers(workload).columns["estimate"] / unit)
+            columns.append(pooled(releases).answers(workload).columns["estimate"] / unit)
         found = found + draws(blocks) @ np.array(columns)
     return found
 
@@ -96,7 +96,7 @@ def test_look_then_finish_has_the_mean_and_covariance_of_the_plan_alone(candidat
     direct = estimates([(plan, priced(plan)[0])], workload)
     asked = explicit_of_marginals(workload) if isinstance(workload, Marginals) else workload
     truth = asked.matrix @ TRUTH.ravel()
-    stated = PooledRelease((release_of(plan, priced(plan)[0], np.zeros(priced(plan)[0].cells, np.int64), {}),))
+    stated = pooled([release_of(plan, priced(plan)[0], np.zeros(priced(plan)[0].cells, np.int64), {})])
     variances = stated.answers(workload).columns["stddev"] ** 2
     k = len(truth)
     for found in (adaptive, direct):
@@ -108,17 +108,17 @@ def test_look_then_finish_has_the_mean_and_covariance_of_the_plan_alone(candidat
     assert (abs(first - second) / error).max() < 1.2 * math.sqrt(2) * errors_allowed(4 * k * k)
 
 
-def test_a_hundred_sessions_through_the_whole_door(tmp_path):
+def test_forty_sessions_through_the_whole_door(tmp_path):
     at = np.repeat(np.arange(6), TRUTH.ravel())
     data = pa.table({"a": at // 3, "b": at % 3})
     one, two = RESIDUAL
     z = []
-    for i in range(100):
+    for i in range(40):
         session = rs.Session(data, GDP, ledger=tmp_path / f"{i}.ledger")
         release = session.choose([one, two]).finish(two)
         assert session.ledger.spent == priced(two)[1]
         z.append(((release.estimates(("a", "b")) - TRUTH) / math.sqrt(two.variance(("a", "b")))).ravel())
     z = np.array(z)
-    assert abs(z.mean(axis=0) * math.sqrt(100)).max() < errors_allowed(12)
-    cube = ((z**2).mean(axis=0)) ** (1 / 3)  # chi-square with 100 degrees of freedom, Wilson–Hilferty
-    assert (abs(cube - (1 - 2 / (9 * 100))) / math.sqrt(2 / (9 * 100))).max() < errors_allowed(12)
+    assert abs(z.mean(axis=0) * math.sqrt(40)).max() < errors_allowed(12)
+    cube = ((z**2).mean(axis=0)) ** (1 / 3)  # chi-square with 40 degrees of freedom, Wilson–Hilferty
+    assert (abs(cube - (1 - 2 / (9 * 40))) / math.sqrt(2 / (9 * 40))).max() < errors_allowed(12)

@@ -38,8 +38,9 @@ def look(
 ) -> None:
     """Measure what the candidates have in common, and show what each would make of it."""
     from residua.cli.session_spec import read_session_spec
-    from residua.cli.sessions import opened, plans_of, print_choice, take_look
+    from residua.cli.sessions import opened, plans_of, print_choice, require_rule, take_look
 
+    require_rule(share, snr, by)  # type: ignore[arg-type]
     read = read_session_spec(spec)
     plans = plans_of(read, names or [])
     with opened(read) as session:
@@ -51,8 +52,9 @@ def look(
 def step(spec: SpecPath, share: Share = None, snr: Snr = None, by: By = "estimate", json: AsJson = False) -> None:
     """Drop the first candidate of the open choice and look further."""
     from residua.cli.session_spec import read_session_spec
-    from residua.cli.sessions import open_choice, opened, print_choice
+    from residua.cli.sessions import open_choice, opened, print_choice, require_rule
 
+    require_rule(share, snr, by)  # type: ignore[arg-type]
     with opened(read_session_spec(spec)) as session:
         choice = open_choice(session).step()
         print_choice(session, choice, share=share, snr=snr, by=by, as_json=json)  # type: ignore[arg-type]

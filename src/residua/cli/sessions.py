@@ -16,11 +16,12 @@ from residua.plan import independent
 from residua.plan.base import Plan
 from residua.release import Release
 from residua.session import Choice, Session
+from residua.session.recommend import By, check_rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from residua.session.recommend import By, Recommendation
+    from residua.session.recommend import Recommendation
 
 
 @contextmanager
@@ -31,6 +32,11 @@ def opened(spec: SessionSpec, *, create: bool = False) -> Iterator[Session]:
         raise SessionError(f"there is no session {str(spec.state)!r} yet; begin with: residua session open SPEC.toml")
     budget = spec.budget
     if not first.ledger_path.exists():
+        if (spec.state / "session.json").exists():
+            raise SessionError(
+                f"the session {str(spec.state)!r} is there, but its ledger {str(first.ledger_path)!r} is not; restore "
+                "the ledger, for what was spent is in it."
+            )
         budget = budget or first.guarantee
         if budget is None:
             raise SpecError("say what the session may spend: [ledger] rho = 1.0, for example.")
@@ -106,8 +112,6 @@ def print_choice(
     session: Session, choice: Choice, *, share: float | None, snr: float | None, by: By, as_json: bool = False
 ) -> None:
     """Estimates so far, signal-to-noise bounds under every candidate, and what the rule recommends."""
-    if (share is None) != (snr is None):
-        raise SpecError("--share and --snr belong together; give both, such as --share 0.5 --snr 20.")
     signals = {name: choice.signal(name) for name in choice.candidates}
     rule = None if share is None or snr is None else choice.recommend(share=share, snr=snr, by=by)
     left = {name: float(session.price(plan) / 2) for name, plan in choice.candidates.items()}
@@ -128,6 +132,13 @@ def print_choice(
     if rule is not None:
         what = {"finish": f"finish {rule.candidate}", "step": "step on", "stop": "stop here"}[rule.action]
         out.print(f"Recommended: {what}; {rule.reason}.")
+
+
+def require_rule(share: float | None, snr: float | None, by: By) -> None:
+    """Refuses, before anything is spent, a rule that means nothing."""
+    if (share is None) != (snr is None):
+        raise SpecError("--share and --snr belong together; give both, such as --share 0.5 --snr 20.")
+    check_rule(1.0 if share is None else share, 1.0 if snr is None else snr, by)
 
 
 def require_free(folder: Path) -> None:

@@ -77,6 +77,7 @@ def measure(
         >>> abs(release.count({"sex": "M"}).estimate - 1000) < 20
         True
     """
+    kind_of(plan)  # says so if it is no plan, before the ledger is looked for
     account = None if callable(ledger) else _account(ledger, plan)
     blocks, cost = priced(plan)
 

@@ -15,10 +15,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
+import numpy as np
+
 from residua.errors import LedgerError, LedgerMovedError, SessionError
 from residua.measure.ledger import Entry, Ledger
 from residua.measure.ledger_amounts import shortage
 from residua.plan.base import Plan
+from residua.plan.kinds import kind_of
 from residua.release.base import Release
 from residua.session.state import Folder
 
@@ -44,9 +47,13 @@ class Standing:
 
     @property
     def lost(self) -> Fraction:
-        """What the debits whose part is absent cost alone."""
-        absent = (entry for number, entry in self.debits.items() if number not in self.parts)
-        return sum((Fraction(entry.detail["alone"]) for entry in absent), Fraction(0))
+        """What the debits whose part is absent cost alone; and parts of which plan and measurements differ.
+
+        A part is priced by compiling its plan again. Should another version of residua compile it differently, what
+        was paid for it alone is added, which is never too little.
+        """
+        absent = (n for n in self.debits if n not in self.parts or not _as_compiled(self.parts[n]))
+        return sum((Fraction(self.debits[n].detail["alone"]) for n in absent), Fraction(0))
 
     @property
     def plans(self) -> list[Plan]:
@@ -76,7 +83,17 @@ def standing(folder: Folder, ledger: Ledger) -> Standing:
             raise SessionError(
                 f"part {number} of the session {str(folder.path)!r} has no debit in {str(ledger.path)!r}; {_RESTORE}."
             )
+        if folder.digests()[number] != debits[number].detail["measures"]:
+            raise SessionError(
+                f"part {number} of the session {str(folder.path)!r} is not what was paid for; restore the folder."
+            )
     return Standing(head, debits, parts)
+
+
+def _as_compiled(part: Release) -> bool:
+    """Whether a part measured what compiling its plan gives now."""
+    now, then = kind_of(part.planned).compile(part.planned).arrays(), part.blocks.arrays()
+    return now.keys() == then.keys() and all(np.array_equal(now[name], then[name]) for name in now)
 
 
 _RESTORE = "the ledger was rolled back or is another's: restore it, and release nothing until then"
@@ -88,11 +105,13 @@ class Bill:
 
     Args:
         part: the number the measurement will have.
+        digest: of what is measured, for the ledger.
         alone: what it costs alone.
         together: what it costs together with every part that is there.
     """
 
     part: int
+    digest: str
     alone: Fraction
     together: Fraction
 
@@ -125,7 +144,8 @@ def paid(
             if at.next_part != bill.part:
                 raise SessionError("another copy of the session is in use; nothing was spent: use the latest copy.")
             require_budget(ledger, allowed, at, bill, what)
-            detail = {"session": folder.identity.key, "part": bill.part, "alone": str(bill.alone)}
+            detail = {"session": folder.identity.key, "part": bill.part, "measures": bill.digest}
+            detail["alone"] = str(bill.alone)
             try:
                 return ledger.debit(
                     bill.increment(at), purpose=purpose, dataset=fingerprint, detail=detail, after=at.head

@@ -162,7 +162,7 @@ class Choice:
         """Every query of every candidate that is answerable now, one workload."""
         whole: Workload | None = None
         for name, plan in self._candidates.items():
-            part = answerable(self._known.plan, _workload_of(plan, name))
+            part = answerable(self._known.planned, _workload_of(plan, name))
             if part is not None:
                 whole = part if whole is None else whole + part
         if whole is None:
@@ -170,7 +170,7 @@ class Choice:
         return whole
 
     def _answerable(self, workload: Workload) -> Workload:
-        part = answerable(self._known.plan, workload)
+        part = answerable(self._known.planned, workload)
         if part is None:
             raise PlanError("the look answers none of these queries; ask others, or sample compatible datasets.")
         return part

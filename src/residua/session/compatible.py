@@ -74,7 +74,7 @@ def compatible_answers(
     wanted = np.atleast_2d(np.asarray(directions, dtype=np.float64))
     if wanted.shape[1:] != (asked.queries,) or len(wanted) < 2 or not np.isfinite(wanted).all():
         raise PlanError(f"directions must be at least two finite rows of {asked.queries} numbers; correct them.")
-    attributes = tuple(sorted({*asked.attributes, *_measured_attributes(known.plan)}))
+    attributes = tuple(sorted({*asked.attributes, *_measured_attributes(known.planned)}))
     domain = known.domain
     cells = math.prod(int(domain.sizes[i]) for i in attributes)
     if cells > _MOST_CELLS:
@@ -117,7 +117,7 @@ def _measured_attributes(plan: Plan) -> tuple[int, ...]:
 
 def _coordinates(known: Release, attributes: tuple[int, ...]) -> tuple[Floats, Floats]:
     """Uncorrelated known coordinates over their standard deviations: (rows, cells) and estimates, (rows,)."""
-    plan = known.plan
+    plan = known.planned
     if isinstance(plan, ResidualPlan):
         return _residuals(known, plan, attributes)
     assert isinstance(plan, DensePlan)

@@ -49,9 +49,7 @@ def recommended(signals: Sequence[Signal], *, share: float, snr: float, by: By, 
         by: what to judge by.
         chain: whether the look can be refined step by step, so that later candidates are judged later.
     """
-    share, snr = _checked("share", share, 1.0), _checked("snr", snr, math.inf)
-    if by not in get_args(By):
-        raise PlanError(f"by={by!r} is not 'lower', 'estimate' or 'upper'; use one of them.")
+    check_rule(share, snr, by)
     shares = {signal.candidate: signal.shares(snr) for signal in signals}
     first, *later = [signal.candidate for signal in signals]
     good = [name for name in later if shares[name][by] >= share]
@@ -68,8 +66,12 @@ def recommended(signals: Sequence[Signal], *, share: float, snr: float, by: By, 
     return Recommendation("finish", first, f"no later candidate gives {asked}", shares)
 
 
-def _checked(name: str, value: float, most: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= most or value == math.inf:
-        limit = f" up to {most:g}" if most < math.inf else ""
-        raise PlanError(f"{name}={value!r} is not a positive number{limit}; correct it.")
-    return float(value)
+def check_rule(share: float, snr: float, by: By) -> None:
+    """Refuses a rule that means nothing."""
+    for name, value, most in (("share", share, 1.0), ("snr", snr, math.inf)):
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not 0 < value <= most or value == math.inf:
+            limit = f" up to {most:g}" if most < math.inf else ""
+            raise PlanError(f"{name}={value!r} is not a positive number{limit}; correct it.")
+    if by not in get_args(By):
+        raise PlanError(f"by={by!r} is not 'lower', 'estimate' or 'upper'; use one of them.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,12 @@ from residua.plan.base import Plan
 from residua.plan.kinds import kind_of
 from residua.privacy import Guarantee, Unit
 from residua.release import Release, reserve
-from residua.release.pooled import PooledRelease
+from residua.release.pooled import pooled
 from residua.session.accounts import Bill, Standing, paid, require_budget, standing
 from residua.session.choice import Choice
 from residua.session.missing import Missing, missing, quieter
 from residua.session.signal import Workload
-from residua.session.state import Stored, open_folder
+from residua.session.state import Stored, digest_of_measured, open_folder
 from residua.source import source_of
 from residua.source.counting import Tallies
 
@@ -85,9 +85,9 @@ class Session:
         >>> folder = tempfile.TemporaryDirectory()
         >>> session = rs.Session(data, rs.ZCDP(0.5), ledger=f"{folder.name}/survey.ledger")
         >>> choice = session.choose({"one": one, "two": two})
-        >>> choice.recommend(share=0.9, snr=20).candidate
-        'one'
-        >>> release = choice.finish("one")
+        >>> choice.recommend(share=0.8, snr=20).candidate
+        'two'
+        >>> release = choice.finish("two")
         >>> abs(release.count({"sex": "M"}).estimate - 1000) < 20
         True
         >>> folder.cleanup()
@@ -107,11 +107,12 @@ class Session:
         self._data = source_of(source)
         fingerprint = self._data.fingerprint()
         if not isinstance(ledger, Ledger):
+            _require_its_ledger(Path(ledger), state)
             ledger = Ledger(ledger, budget, unit=unit, dataset=fingerprint)
         elif unit is not None and unit != ledger.unit:
             raise SessionError(f"the ledger protects against {ledger.unit}, not {unit}; leave unit out.")
         self._ledger, self._progress, self._notice = ledger, progress, notice
-        path = Path(state) if state is not None else ledger.path.with_name(f"{ledger.path.name}.session")
+        path = Path(state) if state is not None else _beside(ledger.path)
         self._folder = open_folder(path.absolute(), fingerprint, ledger.head, budget)
         if not ledger.contains(self._folder.identity.ledger):
             raise SessionError(
@@ -195,9 +196,7 @@ class Session:
         with self._folder.locked():
             at = self._standing()
             look = self._look(named, at)
-            number = self._folder.begin_choice(named)
-            if look is not None:
-                at = self._measured(look, at, purpose, "the look")
+            number, at = self._begun(named, look, at, purpose)
             return Choice(self, number, named, self._pooled(at, None))
 
     def look_further(self, number: int, rest: Mapping[str, Plan]) -> Choice:
@@ -206,9 +205,7 @@ class Session:
             self._open(number)
             at = self._standing()
             look = self._look(rest, at)
-            following = self._folder.begin_choice(rest)
-            if look is not None:
-                at = self._measured(look, at, f"step to {', '.join(rest)}", "the step")
+            following, at = self._begun(rest, look, at, f"step to {', '.join(rest)}")
             self._folder.end_choice(number, f"went on as choice {following}")
             return Choice(self, following, rest, self._pooled(at, None))
 
@@ -269,7 +266,10 @@ class Session:
 
     def _look(self, named: Mapping[str, Plan], at: Standing) -> Missing | None:
         """The look to take, None if it is known; every candidate can be finished after it, at its own price."""
-        shared = common(list(named.values()))
+        tell = self._progress
+        shared = common(
+            list(named.values()), progress=None if tell is None else lambda rounds, gap: tell("comparing", rounds, None)
+        )
         if shared.pcost == 0:
             raise PlanError("the candidates have nothing in common, so that there is nothing to look at; release one.")
         look = None
@@ -283,6 +283,19 @@ class Session:
             if found is not None:
                 require_budget(self._ledger, self._allowed, at, _bill(found, at), f"the candidate {name!r}")
         return look
+
+    def _begun(
+        self, named: Mapping[str, Plan], look: Missing | None, at: Standing, purpose: str
+    ) -> tuple[int, Standing]:
+        """Keeps the candidates, then takes the look; candidates of a look that failed are forgotten."""
+        number = self._folder.begin_choice(named)
+        if look is None:
+            return number, at
+        try:
+            return number, self._measured(look, at, purpose, "the look")
+        except BaseException:
+            self._folder.drop_choice(number)
+            raise
 
     def _looked(self, stored: Stored, at: Standing) -> bool:
         shared = quieter(common(list(stored.candidates.values())), _QUIETER_LOOKS[-1] * 2)
@@ -307,8 +320,26 @@ class Session:
         return self._standing()
 
     def _pooled(self, at: Standing, workload: Workload | None) -> Release:
-        return PooledRelease(tuple(at.parts.values()), workload)
+        """Everything measured, as one release; its receipt names the latest debit, which stands for all before it."""
+        found = pooled(list(at.parts.values()), workload)
+        last = at.debits[max(at.parts)]
+        latest = {"sequence": last.sequence, "time": last.time, "digest": last.digest}
+        return replace(found, receipt={**latest, **found.receipt})  # type: ignore[type-var]
+
+
+def _beside(ledger: Path) -> Path:
+    return ledger.with_name(f"{ledger.name}.session")
+
+
+def _require_its_ledger(ledger: Path, state: str | Path | None) -> None:
+    """Refuses to make a new ledger for a session that has one: what was spent is in that one."""
+    path = _beside(ledger) if state is None else Path(state)
+    if (path / "session.json").exists() and not ledger.exists():
+        raise SessionError(
+            f"the session {str(path)!r} is there, but its ledger {str(ledger)!r} is not; restore the ledger, for what "
+            "was spent is in it."
+        )
 
 
 def _bill(found: Missing, at: Standing) -> Bill:
-    return Bill(at.next_part, found.alone, found.together)
+    return Bill(at.next_part, digest_of_measured(found.plan, found.blocks), found.alone, found.together)

@@ -5,8 +5,8 @@ parts/0001            what was measured, a release folder each, whole or absent
 choices/0001          the candidates of a choice: names.json and one plan a candidate; end.json once it is closed
 lock                  held by whoever is measuring
 
-What was spent is in the ledger, not here: each debit of a session names the session and the part it pays for. A debit
-whose part is absent was lost in a crash; it stays spent.
+What was spent is in the ledger, not here: each debit of a session names the session, the part it pays for, and a digest
+of what that part measures. A debit whose part is absent was lost in a crash; it stays spent.
 """
 
 from __future__ import annotations
@@ -23,10 +23,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+import numpy as np
+
 from residua.errors import FileError, ResiduaError, SessionError
 from residua.files import read_document, sync_folder, write_document
-from residua.plan.base import Plan
+from residua.plan.base import Blocks, Plan
 from residua.plan.bodies import guarantee_of_body, guarantee_to_body
+from residua.plan.kinds import kind_of
 from residua.privacy import Guarantee
 from residua.release.base import Release
 
@@ -65,6 +69,14 @@ class Folder:
     path: Path
     identity: Identity
     _parts: dict[int, Release] = field(default_factory=dict, repr=False)
+    _digests: dict[int, str] = field(default_factory=dict, repr=False)
+
+    def digests(self) -> dict[int, str]:
+        """What each part measured, as a digest, by number."""
+        for number, part in self.parts().items():
+            if number not in self._digests:
+                self._digests[number] = digest_of_measured(part.planned, part.blocks)
+        return self._digests
 
     def parts(self) -> dict[int, Release]:
         """What was measured so far, by number; what was read once is not read again."""
@@ -98,6 +110,10 @@ class Folder:
             shutil.rmtree(partial, ignore_errors=True)
             raise FileError(f"cannot write to the session {str(self.path)!r}: {problem}; nothing was spent.") from None
         return number
+
+    def drop_choice(self, number: int) -> None:
+        """Forgets a choice whose look could not be taken."""
+        shutil.rmtree(self.path / "choices" / f"{number:04d}", ignore_errors=True)
 
     def end_choice(self, number: int, end: str) -> None:
         """Notes how a choice ended, in words that follow "it"."""
@@ -134,6 +150,15 @@ class Folder:
                     sync_folder(final.parent)
         for partial in (self.path / "choices").glob(".*.partial-*"):
             shutil.rmtree(partial, ignore_errors=True)
+
+
+def digest_of_measured(plan: Plan, blocks: Blocks) -> str:
+    """A digest of what a part measures: its plan, and the integers and scales that it came down to."""
+    found = hashlib.sha256(msgspec.json.encode(kind_of(plan).to_body(plan)))
+    for name, array in sorted(blocks.arrays().items()):
+        found.update(f"{name}:{array.dtype.str}:{array.shape}".encode())
+        found.update(np.ascontiguousarray(array).tobytes())
+    return found.hexdigest()
 
 
 def open_folder(path: Path, fingerprint: str, ledger: str, budget: Guarantee | None) -> Folder:

@@ -38,7 +38,9 @@ def dense_of_body(body: dict[str, Any]) -> DensePlan:
         domain=domain,
         attributes=_positions(domain, body["attributes"]),
         columns=_integers(body["columns"]),
-        strategy=_integers(body["strategy"]),
+        strategy=_integers(body["strategy"])
+        if body["strategy"]
+        else np.zeros((0, max(body["columns"]) + 1), dtype=np.int64),
         scale=float(body["scale"]),
         guarantee=guarantee_of_body(body["guarantee"]),
         unit=unit_of_body(body["unit"]),
@@ -49,7 +51,8 @@ def dense_of_body(body: dict[str, Any]) -> DensePlan:
     )
     if not (plan.gap >= 0 and plan.bias >= 0 and plan.scale > 0):
         raise ValueError("its gap, bias or noise scale means nothing")
-    if plan.guarantee is None or plan.unit_pcost > float(plan.guarantee.pcost_allowed()) * (1 + 1e-9):
+    # A plan that measures nothing promises nothing.
+    if plan.unit_pcost > (0.0 if plan.guarantee is None else float(plan.guarantee.pcost_allowed()) * (1 + 1e-9)):
         raise ValueError("its guarantee is smaller than what it costs")
     return plan
 

@@ -143,8 +143,9 @@ def lacking(wanted: Standard, have: Floats) -> list[Floats]:
     if not wanted.rank:
         return [np.zeros((0, have.shape[1]))]
     inside = have @ wanted.space.T
-    outside = standardise((have - inside @ wanted.space).T).space  # orthonormal in the space of measurements
-    alone = (inside - outside.T @ (outside @ inside)) / wanted.singular
+    U, sines, _ = np.linalg.svd(have - inside @ wanted.space, full_matrices=False)
+    mixed = U[:, sines > SINE_TOLERANCE * float(np.linalg.norm(have, axis=1).max(initial=0.0))]
+    alone = (inside - mixed @ (mixed.T @ inside)) / wanted.singular  # without the measurements that mix in others
     known, Q = np.linalg.eigh(alone.T @ alone)
     left = 1.0 - known
     kept = left > ORDER_TOLERANCE

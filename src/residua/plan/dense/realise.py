@@ -23,7 +23,7 @@ from residua.workload import Explicit
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-SLACK = 2.0**-26  # the most precision, relative, that is given up so that no single cell costs more than it should
+SLACK = 2.0**-20  # the most precision, relative, that is given up so that no single cell costs more than it should
 _UP = 1.0 + 2.0**-48
 
 
