@@ -293,7 +293,7 @@ class MatrixRows(AttributeQueries):
         return len(self.given)
 
     @cached_property
-    def key(self) -> Hashable:  # type: ignore[override]  # a cached property is a property
+    def key(self) -> Hashable:
         """The entries and their names."""
         return (self.kind, self.given.shape, (self.given + 0.0).tobytes(), self.names)
 
@@ -314,7 +314,9 @@ def attribute_queries(name: str, attribute: Attribute, asked: str | ArrayLike | 
     """
     if isinstance(asked, AttributeQueries):
         if asked.size != attribute.size:
-            raise WorkloadError(f"the rows asked of {name!r} have {asked.size} columns; it has {attribute.size} values.")
+            raise WorkloadError(
+                f"the rows asked of {name!r} have {asked.size} columns; it has {attribute.size} values."
+            )
         return asked
     if not isinstance(asked, str):
         return _matrix(name, attribute, asked)
@@ -342,7 +344,9 @@ def listed_ranges(name: str, attribute: Attribute, listed: Sequence[tuple[Label,
         rows.append((np.arange(len(labels)) >= a) & (np.arange(len(labels)) <= b))
         names.append(f"={labels[a]}..{labels[b]}")
     if not rows:
-        raise WorkloadError(f"no ranges of {name!r} are listed; list at least one, such as ({labels[0]}, {labels[ordered - 1]}).")
+        raise WorkloadError(
+            f"no ranges of {name!r} are listed; list at least one, such as ({labels[0]}, {labels[ordered - 1]})."
+        )
     return MatrixRows(len(labels), np.array(rows, dtype=np.float64), tuple(names))
 
 
@@ -354,7 +358,9 @@ def range_ends(name: str, attribute: Attribute, ends: object) -> tuple[int, int]
     """
     labels = attribute.labels[: len(attribute.labels) - attribute.has_other]
     if not isinstance(ends, tuple | list) or len(ends) != 2:
-        raise WorkloadError(f"{ends!r} is not a range of {name!r}; give its first and its last value, ({labels[0]}, {labels[-1]}).")
+        raise WorkloadError(
+            f"{ends!r} is not a range of {name!r}; give its first and its last value, ({labels[0]}, {labels[-1]})."
+        )
     for end in ends:
         if isinstance(end, bool) or end not in labels:
             raise WorkloadError(
