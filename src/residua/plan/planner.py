@@ -14,10 +14,11 @@ from residua.plan.residual.plan import ResidualPlan
 from residua.plan.residual.planner import MARGINAL_TOLERANCE, independent_marginals, plan_marginals
 from residua.plan.saddle import Progress
 from residua.privacy import AddRemove, Guarantee, Unit
-from residua.workload import Explicit, Marginals, Products
+from residua.workload import Explicit, Marginals, Products, as_explicit
 
 _RECORD = AddRemove()
 _LEAST_COST = 1e-30
+PRODUCT_TOLERANCE = 1e-3  # of the noise for given strategies; the plan's own gap counts the strategies as well
 
 
 @overload
@@ -92,7 +93,8 @@ def plan(
     objective's loss is no larger.
 
     Guarantee: measuring the plan satisfies its `guarantee` for its `unit`; no linear Gaussian mechanism has a loss
-    (or, without a budget, a privacy cost) smaller than this plan's by more than a factor `1 + gap`.
+    (or, without a budget, a privacy cost) smaller than this plan's by more than a factor `1 + gap`. (For products, none
+    that measures the blocks of the plan's split one by one; `plan.gap_any` is about all mechanisms.)
 
     Args:
         workload: what is asked.
@@ -130,7 +132,8 @@ def plan(
     objective = _objective(minimise, targets)
     loss = _accuracy(guarantee, targets, at_most)
     _check_unit(unit)
-    effort = Effort(_tolerance(MARGINAL_TOLERANCE if tolerance is None else tolerance), _limit(limit), progress)
+    usual = PRODUCT_TOLERANCE if isinstance(workload, Products) else MARGINAL_TOLERANCE
+    effort = Effort(_tolerance(usual if tolerance is None else tolerance), _limit(limit), progress)
     allowed = None if guarantee is None else _allowed(guarantee)
     if isinstance(workload, Marginals | Products):
         if refined:
@@ -158,10 +161,10 @@ def independent(workload: Marginals, guarantee: Guarantee, *, unit: Unit = ...) 
 
 
 @overload
-def independent(workload: Explicit, guarantee: Guarantee, *, unit: Unit = ...) -> DensePlan: ...
+def independent(workload: Products | Explicit, guarantee: Guarantee, *, unit: Unit = ...) -> DensePlan: ...
 
 
-def independent(workload: Marginals | Explicit, guarantee: Guarantee, *, unit: Unit = _RECORD) -> Plan:
+def independent(workload: Marginals | Products | Explicit, guarantee: Guarantee, *, unit: Unit = _RECORD) -> Plan:
     """The baseline: equal independent noise on every asked cell, pooled into the best unbiased estimates.
 
     Its gap is that of its total variance.
@@ -176,10 +179,10 @@ def independent(workload: Marginals | Explicit, guarantee: Guarantee, *, unit: U
     allowed = _allowed(guarantee)
     if isinstance(workload, Marginals):
         return independent_marginals(workload, guarantee, allowed, unit)
-    if isinstance(workload, Explicit):
+    if isinstance(workload, Products | Explicit):  # products only where their cells can be listed
         from residua.plan.dense.planner import independent_explicit
 
-        return independent_explicit(workload, guarantee, unit)
+        return independent_explicit(as_explicit(workload), guarantee, unit)
     raise PlanError(f"workload={workload!r} is not a workload; make one with rs.marginals or rs.queries.")
 
 

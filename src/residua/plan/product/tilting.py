@@ -1,10 +1,10 @@
 """Choosing every attribute's strategy: round by round, each attribute answers what the others make it worth.
 
-Given the noise on blocks, the loss is `Σ_k α_k a_k + β_k θ_k` in what attribute i's strategy makes of each kind of rows k
-asked of it (`ProductGame.balances`); the best compromise lies on the frontier of `attribute.py`. Then the noise is best
-again for the new strategies. Each half lowers the loss; a few rounds settle it. Where an attribute is asked several
-kinds of rows, the frontiers of their α-weighted and of their β-weighted sum of Gram matrices are compared: with one kind
-this finds the optimum, with several a good strategy.
+Given the noise on blocks, the loss is `Σ_k α_k a_k + β_k θ_k` in what attribute i's strategy makes of each kind k of
+rows asked of it (`ProductGame.balances`); the best compromise lies on the frontier of `attribute.py`. Then the noise is
+best again for the new strategies. Each half lowers the loss; a few rounds settle it. Where an attribute is asked
+several kinds of rows, the frontiers of their α-weighted and of their β-weighted sum of Gram matrices are compared: with
+one kind this finds the optimum, with several a good strategy.
 
 For the largest variance nature also weighs the terms, and the rows of every attribute: both grow where the variance is
 above average, and the best round is kept.
@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
 
 from residua.plan.objectives import Effort, MaxVariance, Objective
-from residua.plan.product.attribute import TILTS, RealStrategy, best_strategy, indistinct
+from residua.plan.product.attribute import COARSE, FINE, TILTS, RealStrategy, best_strategy, indistinct
 from residua.plan.product.response import ProductGame
 from residua.workload import AttributeQueries, Identity, Products
 
 Floats = NDArray[np.float64]
 _ROUNDS = 8
-_SETTLED = 1e-7
+_SETTLED = 1e-6
 _GRID = 4096  # tilts compared on a frontier's spline
 _MAXIMUM_ROUNDS = 25
 _GROWTH = 1.0  # exponent of nature's weights on rows
@@ -36,21 +36,20 @@ _GROWTH = 1.0  # exponent of nature's weights on rows
 class Solver:
     """Solves one-attribute problems, each once."""
 
-    known: dict[tuple[bytes, float], RealStrategy] = field(default_factory=dict)
+    known: dict[tuple[bytes, float, float], RealStrategy] = field(default_factory=dict)
 
-    def at(self, V: Floats, tilt: float, merged: NDArray[np.int64] | None) -> RealStrategy:
+    def at(self, V: Floats, tilt: float, merged: NDArray[np.int64] | None, gap: float = FINE) -> RealStrategy:
         """The best strategy for a Gram matrix of trace 1 at one tilt."""
-        key = (np.round(V, 14).tobytes(), round(float(np.log(tilt)), 2))
+        key = (np.round(V, 14).tobytes(), round(float(np.log(tilt)), 2), gap)
         if key not in self.known:
-            scale = float(V.sum()) / len(V) ** 2
-            self.known[key] = best_strategy(V, float(np.exp(key[1])) * scale, merged)
+            self.known[key] = best_strategy(V, float(np.exp(key[1])) / len(V), merged, gap)
         return self.known[key]
 
     def best(
         self, V: Floats, Va: Floats, Vb: Floats, merged: NDArray[np.int64] | None
     ) -> tuple[float, float, RealStrategy]:
         """The strategy on the frontier of V with the least `vᵀVa v + tr(Vb K)`: that sum, its tilt, and itself."""
-        losses = [_loss(self.at(V, tilt, merged), Va, Vb) for tilt in TILTS]
+        losses = [_loss(self.at(V, tilt, merged, COARSE), Va, Vb) for tilt in TILTS]
         fine = np.linspace(np.log(TILTS[0]), np.log(TILTS[-1]), _GRID)
         tilt = float(np.exp(fine[int(CubicSpline(np.log(TILTS), losses)(fine).argmin())]))
         found = self.at(V, tilt, merged)
@@ -84,7 +83,7 @@ class Design:
 
     @cached_property
     def grams(self) -> list[list[Floats]]:
-        """For each family and attribute, the Gram matrix of its rows with their weights; the plain ones are not used."""
+        """For each family and attribute, the Gram matrix of its weighted rows; empty for plain strategies."""
         known: dict[AttributeQueries, Floats] = {}
         found = []
         for family, weights in zip(self.workload.families, self.rows, strict=True):
@@ -180,7 +179,7 @@ def _answer(design: Design, i: int, alpha: Floats, beta: Floats, solver: Solver)
     merged = indistinct(design.kinds[i])
     candidates = [V / V.trace() for V in ([Vb, Va] if len(design.kinds[i]) > 1 else [Vb]) if V.trace() > 0]
     if not candidates:  # no row of it differs from the total
-        candidates = [sum(grams) / sum(grams).trace()]
+        candidates = [grams[0] / grams[0].trace()]
     return min((solver.best(V, Va, Vb, merged) for V in candidates), key=lambda found: found[0])[1:]
 
 
@@ -196,7 +195,7 @@ def _rows_weighed(design: Design, scales: Floats, tilts: list[float]) -> Design:
             [_pairs(strategy, asked) for strategy, asked in zip(design.strategies, family.queries, strict=True)]
             for family in workload.families
         ]
-        noise, means, _ = game.respond(design.weights)
+        noise, _, _ = game.respond(design.weights)
         worst = query_game(workload, facts, game.costs)
         ratios = worst.variances(noise) / scales[worst.terms]
         largest = float(ratios.max()) / float(design.weights @ scales)
@@ -235,7 +234,7 @@ def _answers(design: Design, alpha: Floats, beta: Floats, tilts: list[float]) ->
         if strategy is not None:
             Vb = np.asarray(sum(b * row[i] for b, row in zip(beta[:, i], design.grams, strict=True)))
             if Vb.trace() > 0:
-                found[i] = solver.at(Vb / Vb.trace(), tilts[i], indistinct(design.kinds[i]))
+                found[i] = solver.at(Vb / Vb.trace(), tilts[i], indistinct(design.kinds[i]), COARSE)
     return found
 
 
