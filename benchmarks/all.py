@@ -1,10 +1,10 @@
 """All benchmarks in one run: `python -m benchmarks.all`."""
 
-from benchmarks import counting, noise, planning, releasing
+from benchmarks import counting, noise, planning, products, releasing
 
 
 def main() -> None:
-    for benchmark in (planning, noise, counting, releasing):
+    for benchmark in (planning, products, noise, counting, releasing):
         benchmark.main()
 
 

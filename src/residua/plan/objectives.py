@@ -220,8 +220,8 @@ def targets_of(workload: Workload, targets: Targets) -> Floats:
 
 def _mapped(workload: Workload, targets: Mapping[Sequence[str], float]) -> Floats:
     place: dict[frozenset[str], list[int]] = {}
-    for i, names in enumerate(workload.sets):  # a set may be asked in several ways: one target for all of them
-        place.setdefault(frozenset(names), []).append(i)
+    for i, asked in enumerate(workload.sets):  # a set may be asked in several ways: one target for all of them
+        place.setdefault(frozenset(asked), []).append(i)
     scales = np.full(len(workload), np.inf)
     given = np.zeros(len(workload), dtype=bool)
     for names, target in targets.items():

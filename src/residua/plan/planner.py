@@ -18,6 +18,7 @@ from residua.workload import Explicit, Marginals, Products
 
 _RECORD = AddRemove()
 _LEAST_COST = 1e-30
+PRODUCT_TOLERANCE = 1e-3  # of the noise for given strategies; the plan's own gap counts the strategies as well
 
 
 @overload
@@ -92,7 +93,8 @@ def plan(
     objective's loss is no larger.
 
     Guarantee: measuring the plan satisfies its `guarantee` for its `unit`; no linear Gaussian mechanism has a loss
-    (or, without a budget, a privacy cost) smaller than this plan's by more than a factor `1 + gap`.
+    (or, without a budget, a privacy cost) smaller than this plan's by more than a factor `1 + gap`. (For products, none
+    that measures the blocks of the plan's split one by one; `plan.gap_any` is about all mechanisms.)
 
     Args:
         workload: what is asked.
@@ -130,7 +132,8 @@ def plan(
     objective = _objective(minimise, targets)
     loss = _accuracy(guarantee, targets, at_most)
     _check_unit(unit)
-    effort = Effort(_tolerance(MARGINAL_TOLERANCE if tolerance is None else tolerance), _limit(limit), progress)
+    usual = PRODUCT_TOLERANCE if isinstance(workload, Products) else MARGINAL_TOLERANCE
+    effort = Effort(_tolerance(usual if tolerance is None else tolerance), _limit(limit), progress)
     allowed = None if guarantee is None else _allowed(guarantee)
     if isinstance(workload, Marginals | Products):
         if refined:

@@ -328,7 +328,7 @@ class MatrixRows(AttributeQueries):
         return len(self.given)
 
     @cached_property
-    def key(self) -> Hashable:  # type: ignore[override]  # a cached property is a property
+    def key(self) -> Hashable:
         """The entries and their names."""
         return (self.kind, self.given.shape, (self.given + 0.0).tobytes(), self.names)
 

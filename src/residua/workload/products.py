@@ -170,7 +170,9 @@ def product(
     if not isinstance(domain, Domain):
         raise WorkloadError(f"domain={domain!r} is not a Domain; declare one with rs.Domain.")
     if not isinstance(asked, Mapping):
-        raise WorkloadError(f"asked={asked!r} is not a mapping from attributes to queries, such as {{'age': 'ranges'}}.")
+        raise WorkloadError(
+            f"asked={asked!r} is not a mapping from attributes to queries, such as {{'age': 'ranges'}}."
+        )
     queries: list[AttributeQueries] = [Identity(int(n)) for n in domain.sizes]
     for name, kind in asked.items():
         try:

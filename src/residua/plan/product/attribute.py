@@ -23,7 +23,7 @@ from residua.workload import AttributeQueries, MatrixRows
 Floats = NDArray[np.float64]
 _TOLERANCE = 1e-6
 _SMALLEST = 1e-13  # of the largest: an eigenvalue of a Gram matrix below this is zero
-TILTS = np.geomspace(0.02, 120.0, 7)  # extra weight of the total, beside the mean of WᵀW, where frontiers are solved
+TILTS = np.geomspace(0.02, 120.0, 7)  # extra weight of the total, times n / tr WᵀW, where frontiers are solved
 
 
 @dataclass(frozen=True, eq=False)

@@ -211,6 +211,16 @@ def _share(grid: int, scale: float, norm: int) -> int:
     return -(-((grid * denominator) ** 2) * norm * _POINT // (numerator * numerator))
 
 
+def _least_inner(strategy: Strategy) -> int:
+    """The least inner product of two columns of R, exactly."""
+    if strategy.identity:
+        return -strategy.size
+    R = strategy.matrix
+    if max(column_norms(R)) >= WORD:  # no partial sum is larger than a norm
+        R = R.astype(object)
+    return int((R.T @ R).min())
+
+
 def _replacement(blocks: ProductBlocks, members: list[tuple[int, ...]], costs: list[int], norms: list[int]) -> Fraction:
     """`2 Σ_{S≠∅} cost_S (1 + max_{i∈S} (−least_i)₊)`, a safe bound: `‖a − b‖² ≤ 2 (norm − least inner product)`.
 
@@ -219,8 +229,7 @@ def _replacement(blocks: ProductBlocks, members: list[tuple[int, ...]], costs: l
     """
     apart = []
     for strategy, norm in zip(blocks.strategies, norms, strict=True):
-        inner = int(np.floor((1 + 2.0**-30) * strategy.least * norm)) - 1 if norm else 0
-        apart.append(Fraction(min(max(-inner, 0), norm), norm) if norm else Fraction(0))
+        apart.append(Fraction(max(-_least_inner(strategy), 0), norm) if norm else Fraction(0))
     shares = [2 * cost * (1 + max(apart[i] for i in row)) for cost, row in zip(costs, members, strict=True) if row]
     total = sum(shares, Fraction(0))
     return Fraction(math.ceil(total), _POINT)

@@ -3,13 +3,12 @@
 Weights on terms, rows and values turn into lower bounds. Within this plan's split (its spread vectors v), the blocks
 are independent, and weights `q = ⊗ q_i` on cells give, for every plan that measures each block by itself,
 `loss ≥ (Σ_S √(Σ_f û_S Π_{i∈S} T_i²))²` with `T_i` of `attribute.block_value`; where families ask different rows of an
-attribute, the sum over families uses that `(tr √·)²` is superadditive. Against all plans whatever the Gram matrix of the
-whole workload counts: `loss ≥ (tr (Q^½ 𝕍 Q^½)^½)²`, formed on the orthogonal sum of blocks when that is small.
+attribute, the sum over families uses that `(tr √·)²` is superadditive. Against all plans whatever the Gram matrix of
+the whole workload counts: `loss ≥ (tr (Q^½ 𝕍 Q^½)^½)²`, formed on the orthogonal sum of blocks when that is small.
 """
 
 from __future__ import annotations
 
-from functools import reduce
 from itertools import product as crossed
 from typing import TYPE_CHECKING
 
@@ -29,7 +28,12 @@ MOST_DIMENSIONS = 1500
 
 
 def class_bound(
-    workload: Products, game: ProductGame, weights: Floats, grams: list[list[Floats]], spreads: list[Floats], cells: list[Floats | None]
+    workload: Products,
+    game: ProductGame,
+    weights: Floats,
+    grams: list[list[Floats]],
+    spreads: list[Floats],
+    cells: list[Floats | None],
 ) -> float:
     """The least weighted sum of mean variances of any plan in the class of these spreads, at privacy cost 1.
 
@@ -63,12 +67,15 @@ def gap_of_any(plan: ProductPlan) -> float:
     workload = plan.workload
     if workload is None or plan.objective != "TotalVariance" or plan.unit_pcost != plan.pcost:
         return np.inf
-    if workload.lattice.products(workload.domain.sizes - 1.0).sum() > MOST_DIMENSIONS:
+    if _dimensions(workload).sum() > MOST_DIMENSIONS:
         return np.inf
     from residua.plan.product.tilting import designed
 
     strategies = designed(workload, TotalVariance(), Effort()).strategies
-    cells = [np.full(int(n), 1.0 / n) if s is None else s.cells for n, s in zip(workload.domain.sizes, strategies, strict=True)]
+    cells = [
+        np.full(int(n), 1.0 / n) if s is None else s.cells
+        for n, s in zip(workload.domain.sizes, strategies, strict=True)
+    ]
     bound = any_bound(workload, workload.weights * workload.cells, cells)
     achieved = float((workload.weights * workload.cells) @ plan.term_variances(workload)) * plan.pcost
     return max(achieved / bound - 1.0, 0.0)
@@ -81,7 +88,7 @@ def any_bound(workload: Products, weights: Floats, cells: list[Floats]) -> float
     attribute that begins with e_i, it lives on the blocks of the lattice alone.
     """
     lattice = workload.lattice
-    dimensions = lattice.products(workload.domain.sizes - 1.0)
+    dimensions = _dimensions(workload)
     bases = [_basis(np.sqrt(q)) * np.sqrt(q)[:, None] for q in cells]  # Q^½ U, first column Q^½ e
     starts = np.concatenate([[0], np.cumsum(dimensions)]).astype(int)
     M = np.zeros((starts[-1], starts[-1]))
@@ -96,7 +103,12 @@ def any_bound(workload: Products, weights: Floats, cells: list[Floats]) -> float
 
 
 def _add(
-    M: Floats, members: tuple[int, ...], turned: list[Floats], weight: float, place: dict[tuple[int, ...], int], starts: NDArray[np.int64]
+    M: Floats,
+    members: tuple[int, ...],
+    turned: list[Floats],
+    weight: float,
+    place: dict[tuple[int, ...], int],
+    starts: NDArray[np.int64],
 ) -> None:
     """Adds one term: every pair of its blocks meets in a Kronecker product of parts of each attribute's matrix."""
     head, rest = slice(0, 1), slice(1, None)
@@ -105,9 +117,18 @@ def _add(
     for a, row in zip(numbers, choices, strict=True):
         for b, column in zip(numbers, choices, strict=True):
             factors = [
-                turned[i][rest if r else head, rest if c else head] for i, r, c in zip(members, row, column, strict=True)
+                turned[i][rest if r else head, rest if c else head]
+                for i, r, c in zip(members, row, column, strict=True)
             ]
-            M[starts[a] : starts[a + 1], starts[b] : starts[b + 1]] += weight * reduce(np.kron, factors, np.ones((1, 1)))
+            met: Floats = np.full((1, 1), weight)
+            for factor in factors:
+                met = np.asarray(np.kron(met, factor), dtype=np.float64)
+            M[starts[a] : starts[a + 1], starts[b] : starts[b + 1]] += met
+
+
+def _dimensions(workload: Products) -> Floats:
+    """How many dimensions each block has, (sets,)."""
+    return workload.lattice.products(workload.domain.sizes.astype(np.float64) - 1.0)
 
 
 def _basis(first: Floats) -> Floats:

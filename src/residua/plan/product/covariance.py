@@ -114,7 +114,9 @@ def table(plan: ProductPlan, members: tuple[int, ...], parts: Sequence[tuple[Flo
     if lacking.any():
         sizes = [d + e for d, e in parts]
         needed = [(d > _NOTHING * s, e > _NOTHING * s) for (d, e), s in zip(parts, sizes, strict=True)]
-        answered[_contracted(lacking.astype(float), [(a.astype(float), b.astype(float)) for a, b in needed]) > 0] = np.inf
+        answered[_contracted(lacking.astype(float), [(a.astype(float), b.astype(float)) for a, b in needed]) > 0] = (
+            np.inf
+        )
     for axis, (d, _) in enumerate(parts):
         outside = np.isinf(d)
         if outside.any():

@@ -89,7 +89,9 @@ def query_game(workload: Products, facts: list[list[Pairs]], costs: Floats) -> Q
                     for axis in range(len(shape)):
                         chosen = d if axis in inside else e
                         part = np.stack([chosen[i] for i in members[:, axis]])
-                        value = value * part.reshape(len(members), *(n if k == axis else 1 for k, n in enumerate(shape)))
+                        value = value * part.reshape(
+                            len(members), *(n if k == axis else 1 for k, n in enumerate(shape))
+                        )
                     blocks = lattice.find(members[:, list(inside)])
                     entries.append((value.reshape(-1), number.ravel(), np.repeat(blocks, each)))
             grid = np.full((len(members), each, len(counts)), -1, dtype=np.int32)

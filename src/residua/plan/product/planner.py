@@ -95,9 +95,7 @@ def _solved(
         queries = query_game(workload, facts, costs)
         factors = 1.0 / objective.scales(workload)
         scaled = _Scaled(factors[queries.terms])
-        solution = least_maximum(
-            queries, scaled, len(queries.terms), effort.tolerance, effort.limit, effort.progress
-        )
+        solution = least_maximum(queries, scaled, len(queries.terms), effort.tolerance, effort.limit, effort.progress)
         weights = design.weights
     else:
         solution = objective.solve(workload, game, effort)
@@ -143,4 +141,3 @@ def independent_products(workload: Products, guarantee: Guarantee, allowed: floa
         "independent noise on products of ranges or prefixes is no product plan; "
         "compare with marginals, or with explicit queries over few cells."
     )
-

@@ -1,10 +1,10 @@
 """The best noise on the blocks of a product plan for a weighted sum of variances, in closed form.
 
-With `θ_i` the mean of `wᵀKw` and `a_i` that of `(wᵀv)²` over the rows w asked of attribute i, the queries of a term A have
-the mean variance `Σ_{S⊆A} σ²_S Π_{i∈S} θ_i Π_{i∈A∖S} a_i`. Weights λ on the terms give
+With `θ_i` the mean of `wᵀKw` and `a_i` that of `(wᵀv)²` over the rows w asked of attribute i, the queries of a term A
+have the mean variance `Σ_{S⊆A} σ²_S Π_{i∈S} θ_i Π_{i∈A∖S} a_i`. Weights λ on the terms give
 `u_S = Π_{i∈S} θ_i Σ_{A⊇S} λ_A Π_{i∈A∖S} a_i`, summed over families that ask different rows. At privacy cost
-`Σ_S cost_S / σ²_S = 1` the least weighted sum is `T²` with `T = Σ_S √(cost_S u_S)`, attained by `σ²_S = T √(cost_S / u_S)`.
-Residual plans are the case `θ_i = cost_i = 1 − 1/n_i`, `a_i = 1/n_i²`.
+`Σ_S cost_S / σ²_S = 1` the least weighted sum is `T²` with `T = Σ_S √(cost_S u_S)`, attained by
+`σ²_S = T √(cost_S / u_S)`. Residual plans are the case `θ_i = cost_i = 1 − 1/n_i`, `a_i = 1/n_i²`.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ class ProductGame:
     def balances(self, weights: Floats, noise: Floats) -> tuple[Floats, Floats]:
         """Derivatives of the weighted sum by a_i and by θ_i, at this noise, (families, attributes) each.
 
-        A block's part in the sum, `σ²_S u_S`, is proportional to every θ_i with i ∈ S; the rest of what the terms with i
-        contribute is proportional to a_i, block by block.
+        A block's part in the sum, `σ²_S u_S`, is proportional to every θ_i with i ∈ S; the rest of what the terms with
+        i contribute is proportional to a_i, block by block.
         """
         lattice = self.workload.lattice
         u = self.importances(weights)

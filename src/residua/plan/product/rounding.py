@@ -1,8 +1,8 @@
 """Real strategies as integers: fine enough to lose almost nothing, coarse enough for exact noise in 64 bits.
 
 A block multiplies the column norms of its attributes' strategies, and its noise scale (at most 2^40) and measurements
-(64 bits) with them: the more attributes cross, the fewer bits each may have. Any rotation of R measures the same, so R is
-first rotated until no entry stands out; after rounding, single steps of small entries make the columns' norms equal
+(64 bits) with them: the more attributes cross, the fewer bits each may have. Any rotation of R measures the same, so
+R is first rotated until no entry stands out; after rounding, single steps of entries make the columns' norms equal
 again, which leaves the loss of second order. Whatever v the rounded matrix has becomes the plan's own.
 """
 
@@ -39,7 +39,9 @@ def column_bits(
     Raises:
         PlanError: too few for a useful strategy: the noise would be beyond what can be sampled exactly.
     """
-    plain = np.array([0.0 if s is not None else 0.5 * math.log2(n * max(n - 1, 1)) for n, s in zip(sizes, strategies, strict=True)])
+    plain = np.array(
+        [0.0 if s is not None else 0.5 * math.log2(n * max(n - 1, 1)) for n, s in zip(sizes, strategies, strict=True)]
+    )
     given = np.array([s is not None for s in strategies], dtype=np.float64)
     fixed, count = _sums(lattice, plain), _sums(lattice, given)
     measured = (shares > 0) & (count > 0)

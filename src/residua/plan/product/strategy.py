@@ -105,7 +105,7 @@ class Strategy:
 
     @cached_property
     def inverse(self) -> Floats:
-        """`K = unit² F Fᵀ`: covariances of the values' rests when R/unit is measured with noise of variance 1, (n, n)."""
+        """`K = unit² F Fᵀ`: covariances of the rests when R/unit is measured with noise of variance 1, (n, n)."""
         F = self.recovery * self.unit
         return np.asarray(F @ F.T)
 
@@ -119,10 +119,8 @@ class Strategy:
     def apply(self, tables: Integers, axis: int) -> Integers:
         """R along one axis of integer tables, exactly. True counts: for the measuring step."""
         moved = np.moveaxis(tables, axis, -1)
-        if self.rows is None:
-            found = self.size * moved - moved.sum(axis=-1, keepdims=True)
-        else:
-            found = moved @ self.rows.T
+        plain = self.rows is None
+        found = self.size * moved - moved.sum(axis=-1, keepdims=True) if plain else moved @ self.matrix.T
         return np.ascontiguousarray(np.moveaxis(found, -1, axis))
 
     @cached_property
@@ -131,7 +129,7 @@ class Strategy:
 
     @cached_property
     def _inverse(self) -> Floats:
-        return np.linalg.pinv(self._stack)
+        return np.asarray(np.linalg.pinv(self._stack), dtype=np.float64)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Strategy) and (

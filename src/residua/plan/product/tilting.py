@@ -1,10 +1,10 @@
 """Choosing every attribute's strategy: round by round, each attribute answers what the others make it worth.
 
-Given the noise on blocks, the loss is `Σ_k α_k a_k + β_k θ_k` in what attribute i's strategy makes of each kind of rows k
-asked of it (`ProductGame.balances`); the best compromise lies on the frontier of `attribute.py`. Then the noise is best
-again for the new strategies. Each half lowers the loss; a few rounds settle it. Where an attribute is asked several
-kinds of rows, the frontiers of their α-weighted and of their β-weighted sum of Gram matrices are compared: with one kind
-this finds the optimum, with several a good strategy.
+Given the noise on blocks, the loss is `Σ_k α_k a_k + β_k θ_k` in what attribute i's strategy makes of each kind k of
+rows asked of it (`ProductGame.balances`); the best compromise lies on the frontier of `attribute.py`. Then the noise is
+best again for the new strategies. Each half lowers the loss; a few rounds settle it. Where an attribute is asked
+several kinds of rows, the frontiers of their α-weighted and of their β-weighted sum of Gram matrices are compared: with
+one kind this finds the optimum, with several a good strategy.
 
 For the largest variance nature also weighs the terms, and the rows of every attribute: both grow where the variance is
 above average, and the best round is kept.
@@ -42,8 +42,7 @@ class Solver:
         """The best strategy for a Gram matrix of trace 1 at one tilt."""
         key = (np.round(V, 14).tobytes(), round(float(np.log(tilt)), 2))
         if key not in self.known:
-            scale = float(V.sum()) / len(V) ** 2
-            self.known[key] = best_strategy(V, float(np.exp(key[1])) * scale, merged)
+            self.known[key] = best_strategy(V, float(np.exp(key[1])) / len(V), merged)
         return self.known[key]
 
     def best(
@@ -84,7 +83,7 @@ class Design:
 
     @cached_property
     def grams(self) -> list[list[Floats]]:
-        """For each family and attribute, the Gram matrix of its rows with their weights; the plain ones are not used."""
+        """For each family and attribute, the Gram matrix of its weighted rows; empty for plain strategies."""
         known: dict[AttributeQueries, Floats] = {}
         found = []
         for family, weights in zip(self.workload.families, self.rows, strict=True):
@@ -180,7 +179,7 @@ def _answer(design: Design, i: int, alpha: Floats, beta: Floats, solver: Solver)
     merged = indistinct(design.kinds[i])
     candidates = [V / V.trace() for V in ([Vb, Va] if len(design.kinds[i]) > 1 else [Vb]) if V.trace() > 0]
     if not candidates:  # no row of it differs from the total
-        candidates = [sum(grams) / sum(grams).trace()]
+        candidates = [grams[0] / grams[0].trace()]
     return min((solver.best(V, Va, Vb, merged) for V in candidates), key=lambda found: found[0])[1:]
 
 
@@ -196,7 +195,7 @@ def _rows_weighed(design: Design, scales: Floats, tilts: list[float]) -> Design:
             [_pairs(strategy, asked) for strategy, asked in zip(design.strategies, family.queries, strict=True)]
             for family in workload.families
         ]
-        noise, means, _ = game.respond(design.weights)
+        noise, _, _ = game.respond(design.weights)
         worst = query_game(workload, facts, game.costs)
         ratios = worst.variances(noise) / scales[worst.terms]
         largest = float(ratios.max()) / float(design.weights @ scales)
