@@ -21,7 +21,7 @@ from residua.plan.dense.solver import least_total
 from residua.workload import AttributeQueries, MatrixRows
 
 Floats = NDArray[np.float64]
-_TOLERANCE = 1e-6
+FINE, COARSE = 1e-6, 1e-4  # gaps: of a strategy that is kept, and of one that only shows which way to go
 _SMALLEST = 1e-13  # of the largest: an eigenvalue of a Gram matrix below this is zero
 TILTS = np.geomspace(0.02, 120.0, 7)  # extra weight of the total, times n / tr WᵀW, where frontiers are solved
 
@@ -54,13 +54,14 @@ class RealStrategy:
         return np.asarray(F @ F.T)
 
 
-def best_strategy(V: Floats, extra: float, merged: NDArray[np.int64] | None = None) -> RealStrategy:
+def best_strategy(V: Floats, extra: float, merged: NDArray[np.int64] | None = None, gap: float = FINE) -> RealStrategy:
     """The optimum for the Gram matrix `V + extra · 11ᵀ`, split into its total and its rest.
 
     Args:
         V: (n, n) Gram matrix of the rows asked.
         extra: ν > 0.
         merged: for every value the group of values that no row tells apart, (n,); None if all are told apart.
+        gap: how far from the optimum it may be.
     """
     n = len(V)
     first = np.arange(n) if merged is None else np.unique(merged, return_index=True)[1]
@@ -69,7 +70,7 @@ def best_strategy(V: Floats, extra: float, merged: NDArray[np.int64] | None = No
     energies, U = np.linalg.eigh(gram)
     kept = energies > _SMALLEST * energies[-1]
     factor = np.sqrt(energies[kept])[:, None] * U[:, kept].T
-    solution = least_total(factor, tolerance=_TOLERANCE)
+    solution = least_total(factor, tolerance=gap)
     S = np.asarray(solution.strategy)[:, solution.columns]
     # 1 = Sᵀh: the part of S along h measures the total, the rest measures R.
     h = np.linalg.lstsq(S.T, np.ones(S.shape[1]), rcond=None)[0]

@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
 
 from residua.plan.objectives import Effort, MaxVariance, Objective
-from residua.plan.product.attribute import TILTS, RealStrategy, best_strategy, indistinct
+from residua.plan.product.attribute import COARSE, FINE, TILTS, RealStrategy, best_strategy, indistinct
 from residua.plan.product.response import ProductGame
 from residua.workload import AttributeQueries, Identity, Products
 
 Floats = NDArray[np.float64]
 _ROUNDS = 8
-_SETTLED = 1e-7
+_SETTLED = 1e-6
 _GRID = 4096  # tilts compared on a frontier's spline
 _MAXIMUM_ROUNDS = 25
 _GROWTH = 1.0  # exponent of nature's weights on rows
@@ -36,20 +36,20 @@ _GROWTH = 1.0  # exponent of nature's weights on rows
 class Solver:
     """Solves one-attribute problems, each once."""
 
-    known: dict[tuple[bytes, float], RealStrategy] = field(default_factory=dict)
+    known: dict[tuple[bytes, float, float], RealStrategy] = field(default_factory=dict)
 
-    def at(self, V: Floats, tilt: float, merged: NDArray[np.int64] | None) -> RealStrategy:
+    def at(self, V: Floats, tilt: float, merged: NDArray[np.int64] | None, gap: float = FINE) -> RealStrategy:
         """The best strategy for a Gram matrix of trace 1 at one tilt."""
-        key = (np.round(V, 14).tobytes(), round(float(np.log(tilt)), 2))
+        key = (np.round(V, 14).tobytes(), round(float(np.log(tilt)), 2), gap)
         if key not in self.known:
-            self.known[key] = best_strategy(V, float(np.exp(key[1])) / len(V), merged)
+            self.known[key] = best_strategy(V, float(np.exp(key[1])) / len(V), merged, gap)
         return self.known[key]
 
     def best(
         self, V: Floats, Va: Floats, Vb: Floats, merged: NDArray[np.int64] | None
     ) -> tuple[float, float, RealStrategy]:
         """The strategy on the frontier of V with the least `vᵀVa v + tr(Vb K)`: that sum, its tilt, and itself."""
-        losses = [_loss(self.at(V, tilt, merged), Va, Vb) for tilt in TILTS]
+        losses = [_loss(self.at(V, tilt, merged, COARSE), Va, Vb) for tilt in TILTS]
         fine = np.linspace(np.log(TILTS[0]), np.log(TILTS[-1]), _GRID)
         tilt = float(np.exp(fine[int(CubicSpline(np.log(TILTS), losses)(fine).argmin())]))
         found = self.at(V, tilt, merged)
@@ -234,7 +234,7 @@ def _answers(design: Design, alpha: Floats, beta: Floats, tilts: list[float]) ->
         if strategy is not None:
             Vb = np.asarray(sum(b * row[i] for b, row in zip(beta[:, i], design.grams, strict=True)))
             if Vb.trace() > 0:
-                found[i] = solver.at(Vb / Vb.trace(), tilts[i], indistinct(design.kinds[i]))
+                found[i] = solver.at(Vb / Vb.trace(), tilts[i], indistinct(design.kinds[i]), COARSE)
     return found
 
 
