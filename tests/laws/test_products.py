@@ -11,8 +11,11 @@ import residua as rs
 from residua.errors import GapWarning, PlanError, VerificationError, WorkloadError
 from residua.plan import ProductPlan, ResidualPlan
 from residua.plan.kinds import priced
+from residua.plan.objectives import Effort
 from residua.plan.product.blocks import ProductBlocks, compile_product, most_product_records, product_cost
+from residua.plan.product.bounds import class_bound
 from residua.plan.product.strategy import Strategy
+from residua.plan.product.tilting import designed
 from residua.workload import Products, as_explicit
 from tests.laws.dense import kron, replacement
 
@@ -101,6 +104,24 @@ def test_no_plan_beats_the_bounds(workload):
     assert loss >= optimum / (1 + best.gap) * (1 - 1e-9)
     assert loss / (1 + plan.gap_any) <= optimum * (1 + 1e-9)
     assert loss <= 1.35 * optimum  # products are that good even where an attribute is asked in two ways
+
+
+@given(workloads())
+@SETTINGS
+def test_the_bound_of_a_class_is_below_what_its_members_reach(workload):
+    """Not clipped at zero as a plan's gap is: a bound that were a little too high would show here."""
+    design = designed(workload, rs.TotalVariance(), Effort())
+    game = design.game()
+    spreads = [
+        np.full(int(n), 1 / n) if s is None else s.spread
+        for n, s in zip(workload.domain.sizes, design.strategies, strict=True)
+    ]
+    cells = [None if s is None else s.cells for s in design.strategies]
+    bound = class_bound(workload, game, design.weights, design.grams, spreads, cells)
+    reached = game.value(design.weights)
+    assert bound <= reached * (1 + 1e-9)
+    if len(workload.families) == 1:
+        assert bound >= reached * (1 - 1e-4)
 
 
 @given(workloads(), st.data())

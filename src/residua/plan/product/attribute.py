@@ -23,7 +23,7 @@ from residua.workload import AttributeQueries, MatrixRows
 Floats = NDArray[np.float64]
 FINE, COARSE = 1e-6, 1e-4  # gaps: of a strategy that is kept, and of one that only shows which way to go
 _SMALLEST = 1e-13  # of the largest: an eigenvalue of a Gram matrix below this is zero
-TILTS = np.geomspace(0.02, 120.0, 7)  # extra weight of the total, times n / tr WᵀW, where frontiers are solved
+TILTS = np.geomspace(0.001, 120.0, 9)  # extra weight of the total, times n / tr WᵀW, where frontiers are solved
 
 
 @dataclass(frozen=True, eq=False)
