@@ -42,6 +42,7 @@ ways = [1, 2]            # every column's own table, and all pairs
 #   low = 0, high = 120                     every whole number between (two lines)
 #   edges = [0, 18, 65, inf]                bins, closed on the left; labels = ["child", "adult", "old"]
 #   size = 10                               codes 0 to 9
+#   levels = {{ band = [0, 18, 65, 120] }}    groups of the values, for [[workload]] hierarchy = "…"
 # unknown = "error" | "other" | "drop"      a value outside the domain: stop, count in "(other)", or leave out
 # missing = "error" | "other" | "drop"      an absent value
 """

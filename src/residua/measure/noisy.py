@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -26,6 +27,7 @@ Integers = NDArray[np.int64]
 Count = Callable[[Layout], Integers]  # counts the tables of a layout from the data, once
 Step = Callable[[int, int | None], None]
 _BATCH_CELLS = 1_000_000
+_WORTH_THREADS = 50_000  # cells: below, starting threads costs more than they save
 
 
 def noisy(blocks: Blocks, count: Count, progress: Step | None) -> Integers:
@@ -130,9 +132,12 @@ def _on_lattice(blocks: ResidualBlocks | ProductBlocks) -> tuple[Integers, NDArr
 def _in_threads(work: Callable[..., int], parts: Sequence[tuple[Any, ...]], total: int, progress: Step | None) -> None:
     """Does every part of the work; each says how many cells it did."""
     done = 0
-    # Drawing noise leaves the interpreter free most of the time, so threads help; each draw has its own entropy.
-    with ThreadPoolExecutor(max_workers=os.cpu_count() if len(parts) > 1 else 1) as pool:
-        for cells in pool.map(work, *zip(*parts, strict=True)):
+    with contextlib.ExitStack() as stack:
+        mapped: Callable[..., Iterable[int]] = map
+        if len(parts) > 1 and total > _WORTH_THREADS:
+            # Drawing noise leaves the interpreter free most of the time: threads help; each draw has its own entropy.
+            mapped = stack.enter_context(ThreadPoolExecutor(max_workers=os.cpu_count())).map
+        for cells in mapped(work, *zip(*parts, strict=True)):
             done += cells
             if progress:
                 progress(done, total)

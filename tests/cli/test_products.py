@@ -1,0 +1,164 @@
+"""Prefixes, ranges and hierarchies from the command line: plan, release, tables, and what is refused."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import residua as rs
+from tests.cli.command import inside
+
+ROWS = [("F", 1, "Kern"), ("M", 3, "Erie"), ("F", 2, "Napa"), ("M", 1, "Kern")] * 300
+DATA = "sex,age,county\n" + "".join(f"{sex},{age},{county}\n" for sex, age, county in ROWS)
+SPEC = """
+[source]
+path = "people.csv"
+[privacy]
+rho = 0.5
+[domain.sex]
+values = ["F", "M"]
+[domain.age]
+low = 0
+high = 3
+[domain.county]
+values = ["Kern", "Napa", "Erie"]
+[domain.county.levels.state]
+CA = ["Kern", "Napa"]
+NY = ["Erie"]
+[[workload]]
+prefixes = "age"
+by = ["sex"]
+[[workload]]
+hierarchy = "county"
+weight = 2.0
+[[workload]]
+sets = [["sex"]]
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("products")
+    (path / "people.csv").write_text(DATA)
+    (path / "spec.toml").write_text(SPEC)
+    done = inside("release", "spec.toml", "--out", "out", cwd=path)
+    assert done.code == 0, done.err
+    assert "strategies of their own on" in done.out
+    return path
+
+
+def rows_of(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_plan_lists_every_term_and_says_what_the_gap_compares_with(folder: Path) -> None:
+    shown = inside("plan", "spec.toml", cwd=folder).out
+    for part in ("sex × age: prefixes", "county: hierarchy", "rms stddev", "block by block", "3 terms"):
+        assert part in shown
+    terms = json.loads(inside("plan", "spec.toml", "--json", cwd=folder).out)["terms"]
+    assert {term["term"]: term["queries"] for term in terms} == {
+        "sex × age: prefixes": 8,
+        "county: hierarchy": 5,
+        "sex": 2,
+    }
+    assert all(0 < term["rms_stddev"] <= term["largest_stddev"] for term in terms)
+
+
+def test_tables_of_prefixes_and_levels(folder: Path) -> None:
+    prefixes = rows_of(inside("table", "out", "age=prefixes", "sex", "--csv", cwd=folder).out)
+    assert [row["age"] for row in prefixes[::2]] == ["<=0", "<=1", "<=2", "<=3"]
+    for row in prefixes:
+        truth = sum(age <= int(row["age"][2:]) and sex == row["sex"] for sex, age, _ in ROWS)
+        assert abs(float(row["estimate"]) - truth) < 8 * float(row["stddev"])
+    state = rows_of(inside("table", "out", "county=state", "--csv", cwd=folder).out)
+    county = rows_of(inside("table", "out", "county", "--csv", cwd=folder).out)
+    assert [row["county"] for row in state] == ["CA", "NY"]
+    assert np.isclose(float(state[0]["estimate"]), sum(float(row["estimate"]) for row in county[:2]), atol=1e-9)
+
+
+def test_all_tables_are_written(folder: Path) -> None:
+    shown = inside("tables", "out", "--out", "csv", cwd=folder)
+    assert shown.code == 0
+    files = sorted(path.name for path in (folder / "csv").iterdir())
+    assert len(files) == 4
+    assert any("county-state" in name for name in files)
+    again = inside("tables", "out", "--out", "csv", cwd=folder)
+    assert again.code == 2
+    assert "choose another folder" in again.err
+    answers = rows_of(inside("answers", "out", "--csv", cwd=folder).out)
+    assert {row["query"] for row in answers} >= {"sex=F, age<=2", "county.state=CA", "county=Kern"}
+
+
+def test_targets_reach_the_terms_they_were_written_for(folder: Path) -> None:
+    """Terms that ask alike stand together whatever their order; each keeps its own target."""
+    terms = """
+[[workload]]
+prefixes = "age"
+stddev = 2.0
+[[workload]]
+sets = [["age"]]
+stddev = 5.0
+[[workload]]
+hierarchy = "county"
+stddev = 9.0
+"""
+    head = SPEC[: SPEC.index("[[workload]]")].replace("[privacy]\nrho = 0.5\n", "")
+    (folder / "targets.toml").write_text(head + terms)
+    found = json.loads(inside("plan", "targets.toml", "--json", cwd=folder).out)["terms"]
+    largest = {term["term"]: term["largest_stddev"] for term in found}
+    assert largest["age: prefixes"] <= 2.0 * (1 + 1e-9)
+    assert largest["age"] <= 5.0 * (1 + 1e-9)
+    assert 2.0 < largest["county: hierarchy"] <= 9.0 * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "named"),
+    [
+        ('hierarchy = "county"', 'hierarchy = "sex"', ("'sex'", "no levels")),
+        ('prefixes = "age"', 'prefixes = "agee"', ("'agee'", "did you mean 'age'")),
+        ('prefixes = "age"', 'ranges = "age"\nlisted = [[2, 9]]', ("9", "'age'", "leaves the attribute")),
+        ('prefixes = "age"', 'product = { age = "halves" }', ("by", "product beside by")),
+        ('hierarchy = "county"', 'product = { county = "province" }', ("'county'", "'province'")),
+        ('hierarchy = "county"', "product = { county = [[1, 0]] }", ("2 columns", "3 values")),
+        ('hierarchy = "county"', 'hierarchy = "county"\nprefixes = "age"', ("prefixes beside hierarchy",)),
+        ('sets = [["sex"]]', 'sets = [["sex"]]\nby = ["age"]', ("by", "neither prefixes")),
+        ('NY = ["Erie"]', 'NY = ["Erie", "Napa"]', ("'county'", "'state'", "'Napa'", "two groups")),
+        ("NY = [", "NY = []\nTX = [", ("'state'", "'NY'", "empty")),
+    ],
+)
+def test_mistakes_are_one_sentence(folder: Path, old: str, new: str, named: tuple[str, ...]) -> None:
+    assert old in SPEC
+    (folder / "wrong.toml").write_text(SPEC.replace(old, new, 1))
+    done = inside("plan", "wrong.toml", cwd=folder)
+    assert done.code == 2
+    assert all(part in done.err for part in named), done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("county=province",), ("'county'", "'province'")),
+        (("sex=hierarchy",), ("'sex'", "no levels")),
+        (("colour=prefixes",), ("unknown attribute 'colour'",)),
+        (("sex", "county"), ("does not answer", "('sex', 'county')")),
+    ],
+)
+def test_tables_that_cannot_be_had_are_refused(
+    folder: Path, arguments: tuple[str, ...], named: tuple[str, ...]
+) -> None:
+    done = inside("table", "out", *arguments, cwd=folder)
+    assert done.code == 2
+    assert all(part in done.err for part in named), done.err
+
+
+def test_a_saved_plan_comes_back_with_its_levels(folder: Path) -> None:
+    assert inside("plan", "spec.toml", "--save", "plan.json", cwd=folder).code == 0
+    plan = rs.Plan.load(folder / "plan.json")
+    assert plan.domain["county"].level("state").labels == ("CA", "NY")
+    assert plan.workload is not None
+    np.testing.assert_allclose(
+        plan.variances(plan.workload), rs.Release.load(folder / "out").planned.variances(plan.workload)
+    )  # type: ignore[attr-defined]
