@@ -16,7 +16,7 @@ Reference: common-mechanism, Theorems 3.5 and 5.4 and Eq. 1.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from types import ModuleType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,7 +69,8 @@ def common(plans: Sequence[Plan], *, progress: Progress | None = None) -> Plan:
     listed = list(plans)
     if not listed:
         raise PlanError("plans is empty; give at least one plan.")
-    return _algebra(listed).common(listed, progress)
+    made: Plan = _algebra(listed).common(listed, progress)
+    return made
 
 
 def residual(plan: Plan, *, given: Plan) -> Plan:
@@ -82,7 +83,8 @@ def residual(plan: Plan, *, given: Plan) -> Plan:
 
     Reference: common-mechanism, Lemma 3.11 and Algorithm 3.
     """
-    return _algebra([plan, given]).residual(plan, given)
+    made: Plan = _algebra([plan, given]).residual(plan, given)
+    return made
 
 
 def top_up(plan: Plan, *, given: Plan) -> Plan:
@@ -91,17 +93,20 @@ def top_up(plan: Plan, *, given: Plan) -> Plan:
     Raises:
         PlanError: as for `common`.
     """
-    return _algebra([plan, given]).top_up(plan, given)
+    made: Plan = _algebra([plan, given]).top_up(plan, given)
+    return made
 
 
 def compose(first: Plan, second: Plan) -> Plan:
     """The plan that runs both and pools what they measure."""
-    return _algebra([first, second]).compose(first, second)
+    made: Plan = _algebra([first, second]).compose(first, second)
+    return made
 
 
 def answers(plan: Plan, other: Plan) -> bool:
     """Whether what `other` releases can be computed from what `plan` releases."""
-    return _algebra([plan, other]).answers(plan, other)
+    held: bool = _algebra([plan, other]).answers(plan, other)
+    return held
 
 
 def equivalent(plan: Plan, other: Plan) -> bool:
@@ -115,7 +120,7 @@ def derivation(plan: Plan, other: Plan) -> tuple[Floats, Floats]:
     return dense.derivation(plan, other)
 
 
-def _algebra(plans: Sequence[Plan]) -> ModuleType:
+def _algebra(plans: Sequence[Plan]) -> Any:
     """The algebra that all these plans, checked, belong to: closed forms where they hold."""
     first = plans[0]
     for plan in plans:

@@ -185,20 +185,6 @@ class ProductPlan(Plan):
         """`w_jᵀ K w_j` and `(w_jᵀ v)²` of every row asked of an attribute, (rows,) each; infinite: not measured."""
         return self._facts(attribute, asked)
 
-    # ---- algebra
-
-    def answers(self, other: Plan) -> bool:
-        """Whether whatever `other` would release can be computed from this plan's release."""
-        from residua.plan.algebra import answers
-
-        return answers(self, other)
-
-    def __add__(self, other: Plan) -> ProductPlan:
-        from residua.plan.algebra import compose
-
-        made: ProductPlan = compose(self, other)
-        return made
-
     # ---- files and plumbing
 
     def save(self, path: str | Path) -> None:
