@@ -13,7 +13,7 @@ from rich.table import Table as RichTable
 
 from residua.errors import PlanError
 from residua.release import Release
-from residua.release.table import Rows
+from residua.release.table import Columns
 
 ROWS_SHOWN = 40
 _ANY_WIDTH = 10_000
@@ -36,9 +36,9 @@ def plain_table(*columns: tuple[str, str]) -> RichTable:
     return shown
 
 
-def print_table(table: Rows, *, rows: int | None = ROWS_SHOWN) -> None:
-    """Published numbers with error bars."""
-    names = [*table.keys, "estimate", "stddev", "lower", "upper"]
+def print_table(table: Columns, *, rows: int | None = ROWS_SHOWN) -> None:
+    """Published numbers, with error bars where there are any."""
+    names = list(table.columns)
     shown = plain_table(*((name, "left" if name in table.keys else "right") for name in names))
     count = len(table) if rows is None else min(len(table), rows)
     for i in range(count):

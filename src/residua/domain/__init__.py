@@ -2,6 +2,7 @@
 
 from residua.domain.attributes import OTHER, Anonymous, Attribute, Bins, Categories, Integers, Label, Policy
 from residua.domain.domain import Domain
+from residua.domain.impossible import Rule, impossible_cells
 from residua.domain.toml import domain_of_settings, settings_of_domain
 
 __all__ = [
@@ -14,6 +15,8 @@ __all__ = [
     "Integers",
     "Label",
     "Policy",
+    "Rule",
     "domain_of_settings",
+    "impossible_cells",
     "settings_of_domain",
 ]
