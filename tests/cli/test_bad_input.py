@@ -16,7 +16,7 @@ import pytest
 
 import residua as rs
 from residua.cli import steps
-from residua.plan.blocks import compile_blocks
+from residua.plan.residual.blocks import compile_blocks
 from residua.release import reserve
 from tests.cli.command import COMMAND, DATA, RECORDS, SPEC, Ended, inside, process, released
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from residua.errors import PlanError
-from residua.plan.dense.hessian import CholeskySystem, curvature, kernel_root
-from residua.plan.dense.matrix_free import ConjugateGradientSystem
-from residua.plan.dense.problem import prepare
-from residua.plan.dense.queries import MatrixQueries
-from residua.plan.dense.response import Responder
+from residua.plan.dense.solver.hessian import CholeskySystem, curvature, kernel_root
+from residua.plan.dense.solver.matrix_free import ConjugateGradientSystem
+from residua.plan.dense.solver.problem import prepare
+from residua.plan.dense.solver.queries import MatrixQueries
+from residua.plan.dense.solver.response import Responder
 from tests.papers.workloads import prefixes, random_ranges
 
 

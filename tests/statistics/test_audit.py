@@ -15,8 +15,8 @@ import residua as rs
 from residua.linalg.tables import centre
 from residua.measure.margins import margins, maximal_layout
 from residua.noise import rounded_normal
-from residua.plan.blocks import compile_blocks
-from residua.plan.verify import verified_cost
+from residua.plan.residual.blocks import compile_blocks
+from residua.plan.residual.verify import verified_cost
 from residua.privacy import delta_of
 
 RELEASES = 200_000

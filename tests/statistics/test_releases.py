@@ -15,7 +15,7 @@ from residua.linalg.layout import layout_of
 from residua.linalg.tables import rebuild
 from residua.measure.margins import margins, maximal_layout
 from residua.measure.noisy import add_noise_to
-from residua.plan.blocks import compile_blocks
+from residua.plan.residual.blocks import compile_blocks
 
 RELEASES = 20_000
 ALARM = 1e-6

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from residua.cli.show import ROWS_SHOWN, out, plain_table
 from residua.plan.base import Plan
 from residua.plan.bodies import guarantee_to_body, unit_to_body
-from residua.plan.dense_plan import DensePlan
-from residua.plan.residual import ResidualPlan
+from residua.plan.dense.plan import DensePlan
+from residua.plan.residual.plan import ResidualPlan
 from residua.privacy import describe
 
 Floats = NDArray[np.float64]

@@ -13,11 +13,9 @@ from residua.cli.show import err, out, progress_bar
 from residua.cli.spec import Spec, read_spec
 from residua.errors import FileError, SpecError
 from residua.measure import Ledger, measure
-from residua.measure.measure import priced
 from residua.plan import plan as best_plan
 from residua.plan.base import Plan
-from residua.plan.dense_plan import DensePlan
-from residua.plan.residual import ResidualPlan
+from residua.plan.kinds import priced
 from residua.release import Release, reserve
 from residua.release.folder import Reserved
 from residua.source import Source, source_of
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
 read = read_spec
 
 
-def make_plan(spec: Spec) -> ResidualPlan | DensePlan:
+def make_plan(spec: Spec) -> Plan:
     """The best plan for a specification."""
     with progress_bar() as show:
         return best_plan(

@@ -16,21 +16,17 @@ from residua.errors import LedgerError, PlanError, ResiduaError, SourceError
 from residua.linalg.lattice import closure
 from residua.linalg.layout import Layout, layout_of
 from residua.measure.ledger import Entry, Ledger
-from residua.measure.noisy import dense_measurements, residual_measurements
-from residua.plan.base import Plan
-from residua.plan.blocks import ResidualBlocks, compile_blocks
-from residua.plan.dense_blocks import DenseBlocks, compile_dense, dense_cost, most_dense_records
-from residua.plan.dense_plan import DensePlan
-from residua.plan.residual import ResidualPlan
-from residua.plan.verify import most_records, verified_cost
+from residua.measure.noisy import noisy
+from residua.plan.base import Blocks, Plan
+from residua.plan.kinds import kind_of, priced
 from residua.privacy.exact import round_up
-from residua.release import DenseRelease, Release, ResidualRelease
+from residua.release import Release
+from residua.release.kinds import release_of
 from residua.source import Source, source_of
 from residua.source.counting import Tallies, count
 
 Integers = NDArray[np.int64]
 Progress = Callable[[str, int, int | None], None]
-Blocks = ResidualBlocks | DenseBlocks
 
 
 def measure(
@@ -81,35 +77,16 @@ def measure(
         >>> abs(release.count({"sex": "M"}).estimate - 1000) < 20
         True
     """
-    if not isinstance(plan, ResidualPlan | DensePlan):
-        raise PlanError(f"plan={plan!r} is not a plan; make one with rs.plan.")
+    most_records = kind_of(plan).most_records
     account = None if callable(ledger) else _account(ledger, plan)
     blocks, cost = priced(plan)
     data = source_of(source)
-    fingerprint = _checked(data, plan.domain, _most_records(blocks), progress)
+    fingerprint = _checked(data, plan.domain, most_records(blocks), progress)
     account = account or _account(ledger, plan)
     entry = account.debit(cost, purpose=purpose, dataset=fingerprint)
     counter = _counter(data, plan.domain, fingerprint, progress, notice)
     measurements = _measured_or_told(blocks, counter, progress, entry)
-    receipt = _receipt(entry, cost)
-    if isinstance(plan, DensePlan) and isinstance(blocks, DenseBlocks):
-        return DenseRelease(plan, blocks, measurements, receipt)
-    assert isinstance(plan, ResidualPlan)
-    assert isinstance(blocks, ResidualBlocks)
-    return ResidualRelease(plan, blocks, measurements, receipt)
-
-
-def priced(plan: ResidualPlan | DensePlan) -> tuple[Blocks, Fraction]:
-    """What measuring a plan comes down to, and what that costs, by the verifier.
-
-    Raises:
-        VerificationError: dearer than the plan promises, or not measurable.
-    """
-    if isinstance(plan, DensePlan):
-        dense = compile_dense(plan)
-        return dense, dense_cost(dense, plan.guarantee, plan.unit)
-    blocks = compile_blocks(plan)
-    return blocks, verified_cost(blocks, plan.guarantee, plan.unit)
+    return release_of(plan, blocks, measurements, _receipt(entry, cost))
 
 
 def _measured_or_told(
@@ -119,7 +96,7 @@ def _measured_or_told(
     stands = f"Debit {entry.sequence} of the ledger stands"
     failure: ResiduaError
     try:
-        return _measured(blocks, counter, progress)
+        return noisy(blocks, counter, _step("adding noise", progress))
     except SourceError as problem:
         traceback.clear_frames(problem.__traceback__)
         failure = SourceError(f"{problem} {stands}; plan again.")
@@ -131,17 +108,6 @@ def _measured_or_told(
         problem.add_note(f"{stands}: this went wrong while measuring.")
         raise
     raise failure  # outside the handlers, so that it carries no context
-
-
-def _measured(blocks: Blocks, counter: Callable[[Layout], Integers], progress: Progress | None) -> Integers:
-    step = _step("adding noise", progress)
-    if isinstance(blocks, DenseBlocks):
-        return dense_measurements(blocks, counter, step)
-    return residual_measurements(blocks, counter, step)
-
-
-def _most_records(blocks: Blocks) -> int:
-    return most_dense_records(blocks) if isinstance(blocks, DenseBlocks) else most_records(blocks)
 
 
 def _counter(

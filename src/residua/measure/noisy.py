@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,14 +15,20 @@ from residua.linalg.layout import Group, Layout, batches
 from residua.linalg.tables import centre
 from residua.measure.margins import margins, maximal_layout
 from residua.noise import rounded_normal
-from residua.plan.blocks import ResidualBlocks
-from residua.plan.dense_blocks import DenseBlocks, most_dense_records
-from residua.plan.verify import most_records
+from residua.plan.base import Blocks
+from residua.plan.dense.blocks import DenseBlocks, most_dense_records
+from residua.plan.residual.blocks import ResidualBlocks
+from residua.plan.residual.verify import most_records
 
 Integers = NDArray[np.int64]
 Count = Callable[[Layout], Integers]  # counts the tables of a layout from the data, once
 Step = Callable[[int, int | None], None]
 _BATCH_CELLS = 1_000_000
+
+
+def noisy(blocks: Blocks, count: Count, progress: Step | None) -> Integers:
+    """What measuring these blocks gives, (cells,)."""
+    return _MEASURED_BY[type(blocks)](blocks, count, progress)
 
 
 def residual_measurements(blocks: ResidualBlocks, count: Count, progress: Step | None) -> Integers:
@@ -85,3 +92,9 @@ def add_noise_to(tables: Integers, grids: Integers, scales: NDArray[np.float64])
 def _require_room(records: int, most: int) -> None:
     if records > most:
         raise SourceError("there are more records than 64-bit measurements can hold; split the data.")
+
+
+_MEASURED_BY: dict[type[Blocks], Callable[[Any, Count, Step | None], Integers]] = {
+    ResidualBlocks: residual_measurements,
+    DenseBlocks: dense_measurements,
+}

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from residua.errors import PlanError
 from residua.linalg.lattice import Lattice, closure
-from residua.plan.residual import ResidualPlan
-from residua.plan.response import ResidualCoefficients
+from residua.plan.residual.plan import ResidualPlan
+from residua.plan.residual.response import ResidualCoefficients
 from residua.privacy import GDP, ZCDP, ApproxDP, Guarantee
 from residua.workload import Marginals, renumber
 

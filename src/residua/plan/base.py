@@ -1,13 +1,29 @@
-"""What every plan is: a privacy cost matrix in some compact form, that can be saved and loaded."""
+"""What every plan is, a privacy cost matrix in some compact form, and what measuring one comes down to."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
 
 from residua.domain import Domain
 from residua.privacy import Guarantee, Unit
 from residua.workload import Explicit, Marginals
+
+
+class Blocks(ABC):
+    """What a plan really measures: integers, exact noise scales, and nothing else. Priced by the kind's verifier."""
+
+    @property
+    @abstractmethod
+    def cells(self) -> int:
+        """How many integers are measured."""
+
+    @abstractmethod
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """What a saved release keeps of the blocks beside the plan."""
 
 
 class Plan(ABC):

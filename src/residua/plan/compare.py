@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.errors import PlanError
-from residua.plan.dense_plan import DensePlan
+from residua.plan.dense.plan import DensePlan
 from residua.plan.objectives import MaxVariance, Targets, targets_of
 from residua.plan.planner import independent, plan
-from residua.plan.residual import ResidualPlan
+from residua.plan.residual.plan import ResidualPlan
 from residua.privacy import AddRemove, Guarantee, Unit
 from residua.workload import Explicit, Marginals
 
@@ -56,8 +56,8 @@ def baselines(
     found: dict[str, ResidualPlan | DensePlan] = {"independent noise": independent(workload, guarantee, unit=unit)}
     if isinstance(workload, Marginals) or workload.matrix.shape[1] > MOST_BASELINE_CELLS:
         return found
-    from residua.plan.dense.baselines import hierarchical, identity
-    from residua.plan.dense_planner import dense_of_strategy
+    from residua.plan.dense.planner import dense_of_strategy
+    from residua.plan.dense.solver.baselines import hierarchical, identity
 
     cells = np.arange(workload.matrix.shape[1])
     for baseline in (identity(workload.matrix), hierarchical(workload.matrix)):
@@ -90,7 +90,7 @@ def _compared(
         variances, masses = made.marginal_variances(workload), workload.cells
         scales = 1.0 / workload.weights if targets is None else targets_of(workload, targets)
     elif isinstance(made, DensePlan) and isinstance(workload, Explicit):
-        from residua.plan.dense_planner import explicit_targets
+        from residua.plan.dense.planner import explicit_targets
 
         variances, masses = made.variances(workload), np.ones(workload.queries)
         scales = explicit_targets(workload, objective)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from residua.errors import PlanError
-from residua.plan.residual_planner import MarginalGame
-from residua.plan.response import ResidualCoefficients
+from residua.plan.residual.planner import MarginalGame
+from residua.plan.residual.response import ResidualCoefficients
 from residua.workload import Explicit, Marginals
 
 
@@ -34,6 +34,6 @@ def factorisation_norm(workload: Marginals | Explicit, *, tolerance: float = 1e-
         return math.sqrt(game.value(workload.cells.copy()) / workload.queries)
     if not isinstance(workload, Explicit):
         raise PlanError(f"workload={workload!r} is not a workload; make one with rs.marginals or rs.queries.")
-    from residua.plan.dense.solve import least_total
+    from residua.plan.dense.solver.solve import least_total
 
     return math.sqrt(least_total(workload.matrix, 1.0, tolerance).achieved / workload.queries)

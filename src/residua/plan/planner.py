@@ -7,10 +7,10 @@ from typing import overload
 
 from residua.errors import PlanError
 from residua.plan.base import Plan
-from residua.plan.dense_plan import DensePlan
+from residua.plan.dense.plan import DensePlan
 from residua.plan.objectives import Effort, MaxVariance, Objective, Targets, TotalVariance
-from residua.plan.residual import ResidualPlan
-from residua.plan.residual_planner import MARGINAL_TOLERANCE, independent_marginals, plan_marginals
+from residua.plan.residual.plan import ResidualPlan
+from residua.plan.residual.planner import MARGINAL_TOLERANCE, independent_marginals, plan_marginals
 from residua.plan.saddle import Progress
 from residua.privacy import AddRemove, Guarantee, Unit
 from residua.workload import Explicit, Marginals
@@ -120,10 +120,10 @@ def plan(
         if bias:
             raise PlanError("bias is for explicit queries; marginals are answered without bias.")
         return plan_marginals(workload, guarantee, allowed, objective, loss, unit, effort)
-    from residua.plan.dense_planner import DENSE_TOLERANCE, plan_explicit
+    from residua.plan.dense.planner import DENSE_TOLERANCE, plan_explicit
 
     if bias:
-        from residua.plan.biased_planner import plan_biased
+        from residua.plan.dense.biased_planner import plan_biased
 
         if guarantee is None or not isinstance(objective, TotalVariance):
             raise PlanError("bias needs a guarantee and the least total variance; remove targets and minimise.")
@@ -155,7 +155,7 @@ def independent(workload: Marginals | Explicit, guarantee: Guarantee, *, unit: U
     if isinstance(workload, Marginals):
         return independent_marginals(workload, guarantee, allowed, unit)
     if isinstance(workload, Explicit):
-        from residua.plan.dense_planner import independent_explicit
+        from residua.plan.dense.planner import independent_explicit
 
         return independent_explicit(workload, guarantee, unit)
     raise PlanError(f"workload={workload!r} is not a workload; make one with rs.marginals or rs.queries.")

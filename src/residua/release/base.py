@@ -13,10 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from residua.domain import Domain, Label
 from residua.errors import PlanError
-from residua.plan.blocks import ResidualBlocks
-from residua.plan.dense_blocks import DenseBlocks
-from residua.plan.dense_plan import DensePlan
-from residua.plan.residual import ResidualPlan
+from residua.plan.base import Blocks, Plan
 from residua.release.intervals import width
 from residua.release.table import Answers, Table
 from residua.workload import Explicit, Marginals
@@ -43,8 +40,8 @@ class Release(ABC):
     are given.
     """
 
-    planned: ResidualPlan | DensePlan
-    blocks: ResidualBlocks | DenseBlocks
+    planned: Plan
+    blocks: Blocks
     measurements: NDArray[np.int64]
     receipt: Mapping[str, Any]
 

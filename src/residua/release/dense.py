@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from residua.plan.dense_blocks import DenseBlocks
-from residua.plan.dense_plan import DensePlan
+from residua.plan.dense.blocks import DenseBlocks
+from residua.plan.dense.plan import DensePlan
 from residua.release.base import Release
 from residua.workload import Explicit, Marginals
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from residua.linalg.layout import Group, Layout, batches, layout_of
 from residua.linalg.tables import facets_of, rebuild
-from residua.plan.blocks import ResidualBlocks
+from residua.plan.residual.blocks import ResidualBlocks
 
 Floats = NDArray[np.float64]
 _BATCH_CELLS = 500_000  # they stay in the cache between being made and being used

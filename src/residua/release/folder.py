@@ -19,7 +19,6 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import tomli_w
@@ -28,18 +27,12 @@ from numpy.typing import NDArray
 from residua.domain import settings_of_domain
 from residua.errors import FileError
 from residua.files import read_document, sync_folder, write_document
-from residua.plan.base import Plan
-from residua.plan.blocks import ResidualBlocks
-from residua.plan.dense_blocks import DenseBlocks, compile_dense
-from residua.plan.dense_plan import DensePlan
-from residua.plan.residual import ResidualPlan
+from residua.plan.base import Blocks, Plan
 from residua.plan.storage import load_plan, save_plan
 from residua.release.base import Release
-from residua.release.dense import DenseRelease
-from residua.release.residual import ResidualRelease
+from residua.release.kinds import saved_release
 from residua.release.statement import privacy_statement
 
-Blocks = ResidualBlocks | DenseBlocks
 KIND, VERSION = "residua release", 1
 _FILES = ("plan.json", "measurements.npy", "blocks.npz", "codebook.toml", "PRIVACY.md")
 _SPARE = "spare"
@@ -82,7 +75,7 @@ class Reserved:
 
 
 @contextlib.contextmanager
-def reserve(path: Path, plan: ResidualPlan | DensePlan, blocks: Blocks) -> Iterator[Reserved]:
+def reserve(path: Path, plan: Plan, blocks: Blocks) -> Iterator[Reserved]:
     """Makes sure, before anything is spent, that a release can be written: its name is free and there is room.
 
     Raises:
@@ -139,29 +132,17 @@ def load_release(path: Path) -> Release:
     try:
         measurements: NDArray[np.int64] = np.load(path / "measurements.npy", mmap_mode="r", allow_pickle=False)
         with np.load(path / "blocks.npz", allow_pickle=False) as arrays:
-            return _release(plan, dict(arrays), measurements, body["receipt"])
+            return saved_release(plan, dict(arrays), measurements, body["receipt"])
     except (ValueError, KeyError, OSError) as problem:
         raise FileError(f"the release {str(path)!r} is damaged ({problem}).") from None
 
 
-def _release(plan: Plan, arrays: dict[str, Any], measurements: NDArray[np.int64], receipt: Any) -> Release:
-    if isinstance(plan, DensePlan):
-        return DenseRelease(plan, compile_dense(plan), measurements, receipt)
-    if not isinstance(plan, ResidualPlan):
-        raise ValueError("its plan is of an unknown kind")
-    blocks = ResidualBlocks(plan.lattice, plan.domain.sizes, arrays["measured"], arrays["grids"], arrays["scales"])
-    return ResidualRelease(plan, blocks, measurements, receipt)
-
-
-def _prepare(folder: Path, plan: ResidualPlan | DensePlan, blocks: Blocks) -> None:
+def _prepare(folder: Path, plan: Plan, blocks: Blocks) -> None:
     """Everything that is known before measuring, and as many bytes on the disk as the rest will need."""
     save_plan(plan, folder / "plan.json")
     _write(folder / "codebook.toml", tomli_w.dumps({"domain": settings_of_domain(plan.domain)}).encode())
     arrays = io.BytesIO()
-    if isinstance(blocks, ResidualBlocks):
-        np.savez(arrays, measured=blocks.measured, grids=blocks.grids, scales=blocks.scales)
-    else:
-        np.savez(arrays, scales=np.array([blocks.scale]))  # a dense strategy is in the plan itself
+    np.savez(arrays, allow_pickle=False, **blocks.arrays())
     _write(folder / "blocks.npz", arrays.getvalue())
     with (folder / "measurements.npy").open("wb") as file:
         os.posix_fallocate(file.fileno(), 0, 8 * blocks.cells + 4096)

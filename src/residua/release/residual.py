@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from residua.linalg.layout import Group
-from residua.plan.blocks import ResidualBlocks
-from residua.plan.residual import ResidualPlan
+from residua.plan.residual.blocks import ResidualBlocks
+from residua.plan.residual.plan import ResidualPlan
 from residua.release.base import Release
 from residua.release.estimates import Estimator
 from residua.workload import Explicit, Marginals

@@ -18,7 +18,7 @@ from residua.domain import Domain, Label
 from residua.errors import PlanError
 
 if TYPE_CHECKING:
-    from residua.plan.residual import ResidualPlan
+    from residua.plan.residual.plan import ResidualPlan
 
 Floats = NDArray[np.float64]
 _MOST_ENTRIES = 2**27  # a gigabyte of covariances

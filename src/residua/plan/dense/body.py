@@ -9,7 +9,7 @@ import numpy as np
 
 from residua.domain import Domain, domain_of_settings, settings_of_domain
 from residua.plan.bodies import guarantee_of_body, guarantee_to_body, unit_of_body, unit_to_body
-from residua.plan.dense_plan import DensePlan
+from residua.plan.dense.plan import DensePlan
 from residua.workload import Explicit
 
 

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from residua.errors import GapWarning, PlanError
-from residua.plan.dense.bias import least_noise
-from residua.plan.dense.problem import Problem, prepare, to_matrix
-from residua.plan.dense.queries import MatrixQueries
-from residua.plan.dense.solve import least_total
+from residua.plan.dense.solver.bias import least_noise
+from residua.plan.dense.solver.problem import Problem, prepare, to_matrix
+from residua.plan.dense.solver.queries import MatrixQueries
+from residua.plan.dense.solver.solve import least_total
 
 Floats = NDArray[np.float64]
 

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from residua.errors import PlanError
-from residua.plan.dense.problem import to_matrix
-from residua.plan.dense.queries import MatrixQueries, Queries, ScaledQueries, row_blocks, triangle
+from residua.plan.dense.solver.problem import to_matrix
+from residua.plan.dense.solver.queries import MatrixQueries, Queries, ScaledQueries, row_blocks, triangle
 
 Floats = NDArray[np.float64]
 _UNSUPPORTED = 1e-7  # share of a query's norm outside the row space of the strategy that is still rounding, or

@@ -22,10 +22,10 @@ from numpy.typing import ArrayLike, NDArray
 from residua.domain import Domain, Label
 from residua.errors import PlanError
 from residua.linalg.lattice import Lattice
-from residua.plan import covariance as cov
 from residua.plan.base import Plan
-from residua.plan.replacement import replacement_cost
-from residua.plan.response import ResidualCoefficients
+from residua.plan.residual import covariance as cov
+from residua.plan.residual.replacement import replacement_cost
+from residua.plan.residual.response import ResidualCoefficients
 from residua.privacy import AddRemove, Guarantee, ReplaceOne, Unit
 from residua.workload import Marginals, renumber
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.plan.dense.queries import Queries, ScaledQueries
+from residua.plan.dense.solver.queries import Queries, ScaledQueries
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

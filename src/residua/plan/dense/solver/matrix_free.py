@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.plan.dense.hessian import kernel_root
-from residua.plan.dense.queries import Queries
-from residua.plan.dense.response import Response
+from residua.plan.dense.solver.hessian import kernel_root
+from residua.plan.dense.solver.queries import Queries
+from residua.plan.dense.solver.response import Response
 
 Floats = NDArray[np.float64]
 _RESIDUAL = 1e-2

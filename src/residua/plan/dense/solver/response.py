@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from residua.plan.dense.queries import MatrixQueries, Queries, squares, triangle
+from residua.plan.dense.solver.queries import MatrixQueries, Queries, squares, triangle
 
 Floats = NDArray[np.float64]
 _SMALL_ROW = 1e-10  # square of a row of U below which it is computed by itself

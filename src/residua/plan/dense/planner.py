@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from residua.errors import PlanError
 from residua.plan.algebra import guarantee_like
-from residua.plan.dense_blocks import block_cost, compile_dense, replacement_norm
-from residua.plan.dense_plan import DensePlan, first_cells
-from residua.plan.integer_strategy import integer_strategy
+from residua.plan.dense.blocks import block_cost, compile_dense, replacement_norm
+from residua.plan.dense.integer_strategy import integer_strategy
+from residua.plan.dense.plan import DensePlan, first_cells
 from residua.plan.objectives import MaxVariance, Objective, TotalVariance, described
 from residua.privacy import ZCDP, Guarantee, ReplaceOne, Unit
 from residua.workload import Explicit
@@ -37,8 +37,8 @@ def plan_explicit(
     refined: bool = False,
 ) -> DensePlan:
     """The best dense plan for a budget, or (without one) for a largest acceptable loss."""
-    from residua.plan.dense.refined import refine
-    from residua.plan.dense.solve import least_privacy, least_total
+    from residua.plan.dense.solver.refined import refine
+    from residua.plan.dense.solver.solve import least_privacy, least_total
 
     _check_size(workload)
     tolerance = DENSE_TOLERANCE if tolerance is None else tolerance
@@ -72,8 +72,8 @@ def plan_explicit(
 
 def _solved(solve: Any, workload: Explicit, values: Floats, tolerance: float) -> Any:
     """Solves a workload, as ranges where it is tall and made of them: then it is never multiplied out."""
-    from residua.plan.dense.intervals import as_intervals
-    from residua.plan.dense.problem import prepare
+    from residua.plan.dense.solver.intervals import as_intervals
+    from residua.plan.dense.solver.problem import prepare
 
     rows, cells = workload.matrix.shape
     if rows > _TALL * cells:
@@ -88,7 +88,7 @@ def _solved(solve: Any, workload: Explicit, values: Floats, tolerance: float) ->
 
 def independent_explicit(workload: Explicit, guarantee: Guarantee, unit: Unit) -> DensePlan:
     """Equal independent noise on the answer to every query, pooled into the best unbiased estimates."""
-    from residua.plan.dense.problem import prepare
+    from residua.plan.dense.solver.problem import prepare
 
     _check_size(workload)
     columns = prepare(workload.matrix, np.ones(workload.queries)).columns

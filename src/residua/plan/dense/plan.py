@@ -118,7 +118,7 @@ class DensePlan(Plan):
 
         Example: `plan.cell_pcost({"age": 30, "sex": "Female"})`.
         """
-        from residua.plan.covariance import codes
+        from residua.plan.residual.covariance import codes
 
         at = codes(self.domain, cell)
         if set(at) != set(self.attributes):

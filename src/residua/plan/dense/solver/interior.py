@@ -16,12 +16,12 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.plan.dense.fixed_point import Found
-from residua.plan.dense.hessian import CholeskySystem, curvature
-from residua.plan.dense.matrix_free import ConjugateGradientSystem
-from residua.plan.dense.problem import Problem
-from residua.plan.dense.queries import MatrixQueries
-from residua.plan.dense.response import FixedResponder, Responder, Response
+from residua.plan.dense.solver.fixed_point import Found
+from residua.plan.dense.solver.hessian import CholeskySystem, curvature
+from residua.plan.dense.solver.matrix_free import ConjugateGradientSystem
+from residua.plan.dense.solver.problem import Problem
+from residua.plan.dense.solver.queries import MatrixQueries
+from residua.plan.dense.solver.response import FixedResponder, Responder, Response
 
 Floats = NDArray[np.float64]
 _TO_BOUNDARY = 0.99

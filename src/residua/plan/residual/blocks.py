@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,8 @@ from numpy.typing import NDArray
 from residua.errors import VerificationError
 from residua.linalg.lattice import Lattice
 from residua.linalg.layout import Layout, layout_of
-from residua.plan.residual import ResidualPlan
+from residua.plan.base import Blocks
+from residua.plan.residual.plan import ResidualPlan
 
 Floats = NDArray[np.float64]
 
@@ -28,7 +30,7 @@ _ROUNDING_VARIANCE = 1.0 / 12.0
 
 
 @dataclass(frozen=True, eq=False)
-class ResidualBlocks:
+class ResidualBlocks(Blocks):
     """Integer measurements of residuals.
 
     Args:
@@ -62,6 +64,10 @@ class ResidualBlocks:
     def cells(self) -> int:
         """How many integers are measured."""
         return self.layout.cells
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Sets measured, grid factors, noise scales."""
+        return {"measured": self.measured, "grids": self.grids, "scales": self.scales}
 
     @cached_property
     def units(self) -> Floats:

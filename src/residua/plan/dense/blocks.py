@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +13,9 @@ from numpy.typing import NDArray
 from residua.errors import VerificationError
 from residua.linalg.lattice import closure
 from residua.linalg.layout import Layout, layout_of
-from residua.plan.blocks import LARGEST_SCALE, SMALLEST_SCALE
-from residua.plan.dense_plan import DensePlan
+from residua.plan.base import Blocks
+from residua.plan.dense.plan import DensePlan
+from residua.plan.residual.blocks import LARGEST_SCALE, SMALLEST_SCALE
 from residua.privacy import Guarantee, ReplaceOne, Unit
 
 Integers = NDArray[np.int64]
@@ -22,7 +24,7 @@ _WORD = 2**62
 
 
 @dataclass(frozen=True, eq=False)
-class DenseBlocks:
+class DenseBlocks(Blocks):
     """Integer measurements `y = B x + round(s z)` of the merged cells of some attributes.
 
     Args:
@@ -45,6 +47,10 @@ class DenseBlocks:
     def cells(self) -> int:
         """How many integers are measured."""
         return len(self.strategy)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The noise scale; the strategy is in the plan itself."""
+        return {"scales": np.array([self.scale])}
 
     @property
     def counted(self) -> Layout:

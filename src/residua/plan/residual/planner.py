@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from residua.errors import GapWarning, PlanError
 from residua.plan.algebra import guarantee_like
 from residua.plan.objectives import Effort, Objective, described
-from residua.plan.replacement import replacement_cost, replacement_value
-from residua.plan.residual import ResidualPlan
-from residua.plan.response import ResidualCoefficients
+from residua.plan.residual.plan import ResidualPlan
+from residua.plan.residual.replacement import replacement_cost, replacement_value
+from residua.plan.residual.response import ResidualCoefficients
 from residua.plan.saddle import Solution
 from residua.privacy import ZCDP, Guarantee, ReplaceOne, Unit
 from residua.workload import Marginals

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.errors import GapWarning, PlanError, WorkloadError
-from residua.plan.dense import fixed_point, interior
-from residua.plan.dense.certificate import Certificate, certify, strategy_variances
-from residua.plan.dense.fixed_point import Found
-from residua.plan.dense.problem import Problem, positive, prepare
-from residua.plan.dense.queries import MatrixQueries
+from residua.plan.dense.solver import fixed_point, interior
+from residua.plan.dense.solver.certificate import Certificate, certify, strategy_variances
+from residua.plan.dense.solver.fixed_point import Found
+from residua.plan.dense.solver.problem import Problem, positive, prepare
+from residua.plan.dense.solver.queries import MatrixQueries
 
 Floats = NDArray[np.float64]
 _FINE = 1e-4  # below this tolerance Newton steps win

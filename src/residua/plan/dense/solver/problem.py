@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 
 from residua.errors import PlanError, WorkloadError
-from residua.plan.dense.queries import MatrixQueries, Queries, ScaledQueries
+from residua.plan.dense.solver.queries import MatrixQueries, Queries, ScaledQueries
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

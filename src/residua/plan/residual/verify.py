@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.errors import VerificationError
-from residua.plan.blocks import LARGEST_SCALE, SMALLEST_SCALE, ResidualBlocks
-from residua.plan.replacement import MOST_ENUMERATED
+from residua.plan.residual.blocks import LARGEST_SCALE, SMALLEST_SCALE, ResidualBlocks
+from residua.plan.residual.replacement import MOST_ENUMERATED
 from residua.privacy import Guarantee, ReplaceOne, Unit
 
 _POINT = 2**200  # fixed point: a cost is a whole number of 2^-200, rounded up

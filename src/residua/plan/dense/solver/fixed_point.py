@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.plan.dense.problem import Problem
-from residua.plan.dense.response import FixedResponder, Responder
+from residua.plan.dense.solver.problem import Problem
+from residua.plan.dense.solver.response import FixedResponder, Responder
 
 Floats = NDArray[np.float64]
 _PATIENCE = 10  # rounds in which the gap must fall at all (by a hundredth), or the exponent comes down

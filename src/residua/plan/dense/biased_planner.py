@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from residua.errors import PlanError
-from residua.plan.dense_plan import DensePlan, first_cells
-from residua.plan.integer_strategy import direct_integers
+from residua.plan.dense.integer_strategy import direct_integers
+from residua.plan.dense.plan import DensePlan, first_cells
 from residua.privacy import Guarantee, ReplaceOne, Unit
 from residua.workload import Explicit
 
@@ -26,8 +26,8 @@ def plan_biased(workload: Explicit, guarantee: Guarantee, bias: float, unit: Uni
     """
     from scipy.sparse import csr_array
 
-    from residua.plan.dense.approximate import approximate
-    from residua.plan.dense.problem import prepare
+    from residua.plan.dense.solver.approximate import approximate
+    from residua.plan.dense.solver.problem import prepare
 
     if isinstance(bias, bool) or not isinstance(bias, int | float) or not 0 < bias < math.inf:
         raise PlanError(f"bias={bias!r} is not a positive number; leave it out for unbiased answers.")

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from residua.errors import PlanError
-from residua.plan.dense.certificate import strategy_variances
-from residua.plan.dense.problem import positive, to_matrix
-from residua.plan.dense.queries import MatrixQueries
-from residua.plan.dense.solve import least_total
+from residua.plan.dense.solver.certificate import strategy_variances
+from residua.plan.dense.solver.problem import positive, to_matrix
+from residua.plan.dense.solver.queries import MatrixQueries
+from residua.plan.dense.solver.solve import least_total
 
 Floats = NDArray[np.float64]
 BRANCHINGS = range(2, 17)

@@ -10,7 +10,7 @@ import numpy as np
 from residua.domain import domain_of_settings, settings_of_domain
 from residua.linalg.lattice import Lattice, closure
 from residua.plan.bodies import guarantee_of_body, guarantee_to_body, unit_of_body, unit_to_body
-from residua.plan.residual import ResidualPlan
+from residua.plan.residual.plan import ResidualPlan
 from residua.workload import Marginals
 
 

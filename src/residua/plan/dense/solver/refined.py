@@ -25,11 +25,11 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from residua.errors import GapWarning, PlanError
-from residua.plan.dense import interior
-from residua.plan.dense.certificate import Certificate, certify, strategy_variances
-from residua.plan.dense.problem import Problem, positive, prepare, to_matrix, with_rank
-from residua.plan.dense.queries import MatrixQueries
-from residua.plan.dense.solve import DenseSolution
+from residua.plan.dense.solver import interior
+from residua.plan.dense.solver.certificate import Certificate, certify, strategy_variances
+from residua.plan.dense.solver.problem import Problem, positive, prepare, to_matrix, with_rank
+from residua.plan.dense.solver.queries import MatrixQueries
+from residua.plan.dense.solver.solve import DenseSolution
 
 Floats = NDArray[np.float64]
 _STEPS = 100

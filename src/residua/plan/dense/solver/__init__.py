@@ -1,0 +1,28 @@
+"""Optimal mechanisms for any matrix of linear queries, each with a proof of how good it is.
+
+Arrays in, arrays out: nothing here knows about domains, tables or guarantees. `queries` → `problem` (what is asked,
+made well-posed) → `fixed_point` / `interior` / `matrix_free` (three methods on one dual) → `solve` (chooses, and
+re-checks with `certificate`). `refined` picks the best of many optima, `approximate` trades noise for bias, `baselines`
+are what to compare with.
+"""
+
+from residua.plan.dense.solver.approximate import ApproximateFactorisation, approximate
+from residua.plan.dense.solver.certificate import Certificate, certify
+from residua.plan.dense.solver.queries import AllRanges, AllRectangles, MatrixQueries, Queries
+from residua.plan.dense.solver.refined import refine
+from residua.plan.dense.solver.solve import DenseSolution, least_privacy, least_total
+
+__all__ = [
+    "AllRanges",
+    "AllRectangles",
+    "ApproximateFactorisation",
+    "Certificate",
+    "DenseSolution",
+    "MatrixQueries",
+    "Queries",
+    "approximate",
+    "certify",
+    "least_privacy",
+    "least_total",
+    "refine",
+]

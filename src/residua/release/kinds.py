@@ -1,0 +1,59 @@
+"""How a release is made of each kind of plan, registered once: from fresh measurements, and from a saved folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from residua.plan.base import Blocks, Plan
+from residua.plan.dense.blocks import compile_dense
+from residua.plan.dense.plan import DensePlan
+from residua.plan.kinds import kind_of
+from residua.plan.residual.blocks import ResidualBlocks
+from residua.plan.residual.plan import ResidualPlan
+from residua.release.base import Release
+from residua.release.dense import DenseRelease
+from residua.release.residual import ResidualRelease
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class ReleaseKind:
+    """How a release of one kind of plan is made.
+
+    Args:
+        make: the release of a plan, its blocks, its measurements and the ledger's receipt.
+        blocks: what was measured, from the plan and the arrays that a saved release keeps (`Blocks.arrays`).
+    """
+
+    make: Callable[[Any, Any, NDArray[np.int64], Mapping[str, Any]], Release]
+    blocks: Callable[[Any, Arrays], Blocks]
+
+
+def _residual_blocks(plan: ResidualPlan, arrays: Arrays) -> ResidualBlocks:
+    return ResidualBlocks(plan.lattice, plan.domain.sizes, arrays["measured"], arrays["grids"], arrays["scales"])
+
+
+def _dense_blocks(plan: DensePlan, arrays: Arrays) -> Blocks:
+    return compile_dense(plan)
+
+
+_KINDS = {
+    "residual": ReleaseKind(ResidualRelease, _residual_blocks),
+    "dense": ReleaseKind(DenseRelease, _dense_blocks),
+}
+
+
+def release_of(plan: Plan, blocks: Blocks, measurements: NDArray[np.int64], receipt: Mapping[str, Any]) -> Release:
+    """The release of freshly measured blocks."""
+    return _KINDS[kind_of(plan).name].make(plan, blocks, measurements, receipt)
+
+
+def saved_release(plan: Plan, arrays: Arrays, measurements: NDArray[np.int64], receipt: Mapping[str, Any]) -> Release:
+    """The release that a folder holds."""
+    return release_of(plan, _KINDS[kind_of(plan).name].blocks(plan, arrays), measurements, receipt)
