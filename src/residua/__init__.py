@@ -25,6 +25,7 @@ from residua.plan import (
     top_up,
 )
 from residua.privacy import GDP, ZCDP, AddRemove, ApproxDP, PureDP, ReplaceOne
+from residua.project import Projected, project
 from residua.release import Release, Table
 from residua.source import Source
 from residua.workload import explicit, marginals, queries
@@ -47,6 +48,7 @@ __all__ = [
     "MaxVariance",
     "PNormVariance",
     "Plan",
+    "Projected",
     "PureDP",
     "Release",
     "ReplaceOne",
@@ -64,6 +66,7 @@ __all__ = [
     "marginals",
     "measure",
     "plan",
+    "project",
     "queries",
     "residual",
     "top_up",
