@@ -110,7 +110,18 @@ class DenseProblem(Problem):
 
     def solve(self, observed: Floats, progress: Progress | None = None) -> Histogram:
         """The histogram that meets the terms and whose answers are nearest."""
-        raise NotImplementedError
+        from residua.project.simplex import nearest_histogram
+
+        found = nearest_histogram(
+            self.queries(),
+            self._root @ observed,
+            equalities=self.equalities() if self.terms.facts else None,
+            nonnegative=self.terms.nonnegative,
+            tolerance=self.terms.tolerance,
+            progress=progress,
+        )
+        counts = self.spread(found.histogram)
+        return Histogram(self.plan.attributes, counts, found.gap, found.infeasibility)
 
     def equalities(self) -> tuple[Floats, Floats]:
         """The facts as equations over the variables: (equations, variables) and (equations,)."""

@@ -14,6 +14,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from residua.domain import impossible_cells
 from residua.errors import PlanError
 from residua.linalg.lattice import Lattice, closure
 from residua.linalg.layout import Layout, batches, layout_of
@@ -109,7 +110,7 @@ class ResidualProblem(Problem):
 
     @cached_property
     def _dimensions(self) -> Floats:
-        return self.lattice.products(self.plan.domain.sizes - 1.0)
+        return self.lattice.products((self.plan.domain.sizes - 1).astype(np.float64))
 
     @property
     def spectrum(self) -> tuple[Floats, Floats]:
@@ -140,7 +141,20 @@ class ResidualProblem(Problem):
 
     def solve(self, observed: Floats, progress: Progress | None = None) -> ConsistentTables:
         """The nearest consistent tables that meet the terms."""
-        raise NotImplementedError
+        from residua.project.local import nearest_consistent
+
+        found = nearest_consistent(
+            self.lattice,
+            self.plan.domain.sizes,
+            observed,
+            self.weights,
+            fixed=self.fixed(),
+            zeros=self.zeros() if self.terms.nonnegative else None,
+            nonnegative=self.terms.nonnegative,
+            tolerance=self.terms.tolerance,
+            progress=progress,
+        )
+        return ConsistentTables(self.lattice, self.plan.domain.sizes, found.residuals, found.gap, found.infeasibility)
 
     def unprojected(self, observed: Floats) -> ConsistentTables:
         """The observed estimates themselves, as tables."""
@@ -158,6 +172,24 @@ class ResidualProblem(Problem):
                 for subset in combinations(fact.members, size):
                     found.setdefault(subset, centred(fact.margin(subset)))
         return found
+
+    def zeros(self) -> NDArray[np.bool_] | None:
+        """Which cells of the largest tables are impossible, flat in the order of their layout; None if none is.
+
+        Smaller tables are sums of these, so that their impossible cells follow.
+        """
+        domain = self.plan.domain
+        if not domain.impossible:
+            return None
+        layout = layout_of(self.lattice, domain.sizes, self.lattice.is_maximal)
+        found = np.zeros(layout.cells, dtype=bool)
+        about = [set(domain.positions(rule.names)) for rule in domain.impossible]
+        for group in layout:
+            for table, members in zip(group.view(found), group.members.tolist(), strict=True):
+                if any(one <= set(members) for one in about):
+                    mask = impossible_cells(domain, [domain.names[i] for i in members])
+                    table[...] = False if mask is None else mask
+        return found if found.any() else None
 
     def simulated(self, fit: Fit, random: np.random.Generator) -> Floats:
         """What a release of the plan would observe if a fit were the truth."""

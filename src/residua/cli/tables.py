@@ -1,0 +1,74 @@
+"""`residua table` and `residua answers`, of a release or of a projection."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from residua.cli.show import ROWS_SHOWN, err, print_table
+from residua.errors import PlanError
+from residua.project import Projected
+from residua.project.folder import is_projection
+from residua.project.statement import BIASED
+from residua.release import Release
+from residua.release.table import Columns
+
+
+def print_marginal(
+    folder: Path,
+    attributes: Sequence[str],
+    confidence: float | None,
+    simultaneous: Any,
+    *,
+    csv: bool,
+    rounded: bool,
+    everything: bool,
+) -> None:
+    """One table, with error bars if it is a release's."""
+    if is_projection(folder):
+        _no_intervals(confidence, simultaneous)
+        projected = Projected.load(folder)
+        table: Columns = projected.rounded(attributes) if rounded else projected.table(attributes)
+    elif rounded:
+        raise PlanError("--rounded is for projections; run residua project on the release first.")
+    else:
+        made = Release.load(folder)
+        table = made.table(attributes, confidence=_or_usual(confidence), simultaneous=simultaneous)
+    _print(table, csv=csv, everything=everything, biased=is_projection(folder))
+
+
+def print_answers(
+    folder: Path, confidence: float | None, simultaneous: Any, *, csv: bool = False, everything: bool = False
+) -> None:
+    """The answers to everything that was asked."""
+    if is_projection(folder):
+        _no_intervals(confidence, simultaneous)
+        _print(Projected.load(folder).answers(), csv=csv, everything=everything, biased=True)
+        return
+    release = Release.load(folder)
+    workload = release.planned.workload
+    if workload is None:
+        raise PlanError("this release was measured without a workload; ask it for single tables.")
+    found = release.answers(workload, confidence=_or_usual(confidence), simultaneous=simultaneous)
+    _print(found, csv=csv, everything=everything)
+
+
+def _print(table: Columns, *, csv: bool, everything: bool, biased: bool = False) -> None:
+    if csv:
+        typer.echo(table.to_csv(), nl=False)
+        return
+    print_table(table, rows=None if everything else ROWS_SHOWN)
+    if biased:
+        err.print(f"({BIASED})")
+
+
+def _or_usual(confidence: float | None) -> float:
+    return 0.95 if confidence is None else confidence
+
+
+def _no_intervals(confidence: float | None, simultaneous: Any) -> None:
+    if confidence is not None or simultaneous is not None:
+        raise PlanError("a projection is biased and has no intervals; ask the release for --confidence.")
