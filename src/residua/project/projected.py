@@ -110,6 +110,8 @@ class Projected:
         Raises:
             PlanError: unanswerable, or cells may be negative.
         """
+        if not self.terms.nonnegative:
+            raise PlanError("only tables of non-negative numbers can be rounded; project with nonnegative=True.")
         rounding = controlled_rounding(self.estimates(attributes))
         return CountTable(self.domain, tuple(attributes), rounding.counts, rounding.margin_error)
 
