@@ -115,7 +115,8 @@ class DenseProblem(Problem):
         found = nearest_histogram(
             self.queries(),
             self._root @ observed,
-            equalities=self.equalities() if self.terms.facts else None,
+            total=self.total(),
+            equalities=self.equalities(),
             nonnegative=self.terms.nonnegative,
             tolerance=self.terms.tolerance,
             progress=progress,
@@ -123,14 +124,19 @@ class DenseProblem(Problem):
         counts = self.spread(found.histogram)
         return Histogram(self.plan.attributes, counts, found.gap, found.infeasibility)
 
-    def equalities(self) -> tuple[Floats, Floats]:
-        """The facts as equations over the variables: (equations, variables) and (equations,)."""
+    def total(self) -> float | None:
+        """The total that the facts imply, if there is any."""
+        return float(self.terms.facts[0].values.sum()) if self.terms.facts else None
+
+    def equalities(self) -> tuple[Floats, Floats] | None:
+        """The facts other than the total as equations over the variables: (equations, variables) and (equations,)."""
         _, first = self._groups
-        rows, values = [np.empty((0, len(first)))], [np.empty(0)]
+        rows, values = [], []
         for fact, cells in zip(self.terms.facts, self._fact_cells, strict=True):
-            rows.append((cells[first] == np.arange(fact.values.size)[:, None]).astype(np.float64))
-            values.append(fact.values.ravel())
-        return np.vstack(rows), np.concatenate(values)
+            if fact.members:
+                rows.append((cells[first] == np.arange(fact.values.size)[:, None]).astype(np.float64))
+                values.append(fact.values.ravel())
+        return (np.vstack(rows), np.concatenate(values)) if rows else None
 
     def queries(self) -> Floats:
         """F: the metric's coordinates of one record in each variable, (·, variables)."""

@@ -1,0 +1,298 @@
+"""Compiled loops of the projection: sweeps over the maximal tables, and sums between the small tables below them.
+
+A table is a flat row of cells in row-major order. Whatever a maximal table needs from elsewhere is a sum of tables
+with one axis less (its facets), so that a sweep reads and writes every cell once while the facets lie in the cache.
+Throughout, z is the nearest allowed value to w (at least the floor, or exactly 0 where `zeros` says so), u = w − z is
+what was cut off, and v = z − u its mirror image.
+"""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+_compiled = numba.njit(cache=True, nogil=True, fastmath=True)  # callers check that everything is finite
+
+
+@_compiled
+def sweep(w, y, zeros, starts, shape, blends, floors, relax, lower, facets, own, owned, norms):
+    """One step of the alternating direction method for tables of one shape, in place.
+
+    The new table is `m = (1 − blend) y + blend v` with its margins made those in `lower`; then
+    `w ← relax m + (1 − relax) z + u`, and `own` receives the means of the new v along each axis. norms, (tables, 2),
+    receives the squared distances of m from the new z, and of the new z from the old.
+    """
+    k, last = shape.size, shape[-1]
+    cells, facet_cells = _sizes(shape)
+    b, means = np.empty(facet_cells), np.empty(facet_cells)
+    ends, places = _ends(shape, cells), np.empty(k, np.int64)
+    line = np.empty(last)
+    for t in range(starts.size):
+        blend, floor = blends[t], floors[t]
+        _corrections(lower, facets[t], own, owned[t], blend, shape, ends, b)
+        means[:] = 0.0
+        apart, moved = 0.0, 0.0
+        for row in range(cells // last):
+            _row(row, shape, ends, places)
+            _line(b, places, line)
+            at = starts[t] + row * last
+            total = 0.0
+            if zeros.size:
+                for i in range(last):
+                    old, zero = w[at + i], zeros[at + i]
+                    z = 0.0 if zero else max(old, floor)
+                    m = line[i] + (1.0 - blend) * y[at + i] + blend * (2.0 * z - old)
+                    new = relax * (m - z) + old
+                    x = 0.0 if zero else max(new, floor)
+                    apart += (m - x) ** 2
+                    moved += (x - z) ** 2
+                    w[at + i] = new
+                    line[i] = 2.0 * x - new
+                    total += line[i]
+            else:
+                for i in range(last):
+                    old = w[at + i]
+                    z = max(old, floor)
+                    m = line[i] + (1.0 - blend) * y[at + i] + blend * (2.0 * z - old)
+                    new = relax * (m - z) + old
+                    x = max(new, floor)
+                    apart += (m - x) ** 2
+                    moved += (x - z) ** 2
+                    w[at + i] = new
+                    line[i] = 2.0 * x - new
+                    total += line[i]
+            for j in range(k - 1):
+                p = places[j]
+                for i in range(last):
+                    means[p + i] += line[i]
+            means[places[k - 1]] = total
+        _store_means(means, shape, ends, cells, own, owned[t])
+        norms[t, 0], norms[t, 1] = apart, moved
+
+
+@_compiled
+def rescale(w, zeros, starts, shape, before, floors, factor, own, owned):
+    """`w ← z + factor u` with z, u taken at the floors `before`, for tables of one shape, in place.
+
+    `own` receives the means of the new v, at the new floors, along each axis.
+    """
+    k, last = shape.size, shape[-1]
+    cells, facet_cells = _sizes(shape)
+    means = np.empty(facet_cells)
+    ends, places = _ends(shape, cells), np.empty(k, np.int64)
+    line = np.empty(last)
+    for t in range(starts.size):
+        means[:] = 0.0
+        for row in range(cells // last):
+            _row(row, shape, ends, places)
+            at = starts[t] + row * last
+            total = 0.0
+            for i in range(last):
+                zero = zeros.size > 0 and zeros[at + i]
+                z = 0.0 if zero else max(w[at + i], before[t])
+                new = z + factor * (w[at + i] - z)
+                w[at + i] = new
+                line[i] = (0.0 if zero else 2.0 * max(new, floors[t])) - new
+                total += line[i]
+            for j in range(k - 1):
+                p = places[j]
+                for i in range(last):
+                    means[p + i] += line[i]
+            means[places[k - 1]] = total
+        _store_means(means, shape, ends, cells, own, owned[t])
+
+
+@_compiled
+def inspect(w, y, zeros, starts, shape, blends, floors, lower, facets, own, owned, cut, facts, out):
+    """What a certificate needs to know about tables of one shape.
+
+    facts, (tables, 6), receives: the least cell of m that is not a zero, the largest |m| of a zero, `‖C v − y‖²`,
+    `‖C u‖²`, `⟨C u, y⟩` and `Σ u`, with C the centring along all axes. `cut` receives the means of u along each axis.
+    If `out` is not empty, it receives the residual `y + blend (C v − y)`.
+    """
+    k, last = shape.size, shape[-1]
+    cells, facet_cells = _sizes(shape)
+    ends, places = _ends(shape, cells), np.empty(k, np.int64)
+    b_m, b_v, b_u = np.empty(facet_cells), np.empty(facet_cells), np.empty(facet_cells)
+    line_m, line_v, line_u = np.empty(last), np.empty(last), np.empty(last)
+    nothing, first = np.zeros(facet_cells), np.zeros(k, np.int64)
+    for t in range(starts.size):
+        blend, floor = blends[t], floors[t]
+        b_u[:] = 0.0
+        least, largest, distance, square, product, added = np.inf, 0.0, 0.0, 0.0, 0.0, 0.0
+        for row in range(cells // last):
+            _row(row, shape, ends, places)
+            at = starts[t] + row * last
+            total = 0.0
+            for i in range(last):
+                old = w[at + i]
+                u = old if zeros.size and zeros[at + i] else min(old - floor, 0.0)
+                total += u
+                for j in range(k - 1):
+                    b_u[places[j] + i] += u
+            b_u[places[k - 1]] = total
+            added += total
+        _store_means(b_u, shape, ends, cells, cut, owned[t])
+        _corrections(lower, facets[t], own, owned[t], blend, shape, ends, b_m)
+        _corrections(nothing, first, own, owned[t], 1.0, shape, ends, b_v)
+        _corrections(nothing, first, cut, owned[t], 1.0, shape, ends, b_u)
+        for row in range(cells // last):
+            _row(row, shape, ends, places)
+            _line(b_m, places, line_m)
+            _line(b_v, places, line_v)
+            _line(b_u, places, line_u)
+            at = starts[t] + row * last
+            for i in range(last):
+                old, wanted = w[at + i], y[at + i]
+                zero = zeros.size > 0 and zeros[at + i]
+                z = 0.0 if zero else max(old, floor)
+                m = line_m[i] + (1.0 - blend) * wanted + blend * (2.0 * z - old)
+                if zero:
+                    largest = max(largest, abs(m))
+                else:
+                    least = min(least, m)
+                centred = 2.0 * z - old + line_v[i]
+                distance += (centred - wanted) ** 2
+                cut_centred = old - z + line_u[i]
+                square += cut_centred**2
+                product += cut_centred * wanted
+                if out.size:
+                    out[at + i] = wanted + blend * (centred - wanted)
+        facts[t, 0], facts[t, 1], facts[t, 2] = least, largest, distance
+        facts[t, 3], facts[t, 4], facts[t, 5] = square, product, added
+
+
+@_compiled
+def add_means(source, target, begins, outers, lengths, inners, places, weights):
+    """`target_p += weight_p · mean of source_p along one axis` for many pairs of tables p."""
+    for p in range(begins.size):
+        n, inner = lengths[p], inners[p]
+        weight = weights[p] / n
+        for o in range(outers[p]):
+            out = places[p] + o * inner
+            for c in range(n):
+                at = begins[p] + (o * n + c) * inner
+                for i in range(inner):
+                    target[out + i] += weight * source[at + i]
+
+
+@_compiled
+def centre_each(x, starts, shapes, ways):
+    """`x ← x − mean` along every axis of every table, in place. shapes is (tables, most axes), ways how many count."""
+    for t in range(starts.size):
+        inner = _cells(shapes[t], ways[t])
+        stop = starts[t] + inner
+        for j in range(ways[t]):
+            n = shapes[t, j]
+            inner //= n
+            _centre(x, starts[t], stop, n, inner)
+
+
+@_compiled
+def rebuild_each(x, starts, shapes, ways, facets):
+    """Residuals into tables, in place, small sets first: `x ← x + (margin − Σ x)/n` along every axis in turn."""
+    for t in range(starts.size):
+        inner = _cells(shapes[t], ways[t])
+        stop = starts[t] + inner
+        for j in range(ways[t]):
+            n = shapes[t, j]
+            inner //= n
+            margin = facets[t, j]
+            for o in range(starts[t], stop, n * inner):
+                for i in range(o, o + inner):
+                    difference = x[margin]
+                    margin += 1
+                    for c in range(i, i + n * inner, inner):
+                        difference -= x[c]
+                    difference /= n
+                    for c in range(i, i + n * inner, inner):
+                        x[c] += difference
+
+
+@_compiled
+def _corrections(lower, facets, own, owned, blend, shape, ends, out):
+    """Tables b_j, one without each axis, whose sum gives a table's cells the margins they must have.
+
+    `g_j = lower_j / n_j − blend · own_j` is what the means along axis j must change by; these agree with each other,
+    and `b_j = g_j` centred along the axes before j.
+    """
+    cells = 1
+    for n in shape:
+        cells *= n
+    for j in range(shape.size):
+        start, size = ends[j], cells // shape[j]
+        for i in range(size):
+            out[start + i] = lower[facets[j] + i] / shape[j] - blend * own[owned[j] + i]
+        inner = size
+        for axis in range(j):
+            inner //= shape[axis]
+            _centre(out, start, start + size, shape[axis], inner)
+
+
+@_compiled
+def _centre(x, start, stop, n, inner):
+    for o in range(start, stop, n * inner):
+        for i in range(o, o + inner):
+            mean = 0.0
+            for c in range(i, i + n * inner, inner):
+                mean += x[c]
+            mean /= n
+            for c in range(i, i + n * inner, inner):
+                x[c] -= mean
+
+
+@_compiled
+def _row(row, shape, ends, places):
+    """Where in the facets the cells of one row lie (all axes but the last fixed), for the facet without each axis."""
+    k, last = shape.size, shape[-1]
+    after = 1  # rows per step of axis j
+    for j in range(k - 2, -1, -1):
+        places[j] = ends[j] + (row // (after * shape[j]) * after + row % after) * last
+        after *= shape[j]
+    places[k - 1] = ends[k - 1] + row
+
+
+@_compiled
+def _line(b, places, line):
+    """The sum of all facets along one row."""
+    k = places.size
+    line[:] = b[places[k - 1]]
+    for j in range(k - 1):
+        p = places[j]
+        for i in range(line.size):
+            line[i] += b[p + i]
+
+
+@_compiled
+def _store_means(sums, shape, ends, cells, own, owned):
+    for j in range(shape.size):
+        size = cells // shape[j]
+        for i in range(size):
+            own[owned[j] + i] = sums[ends[j] + i] / shape[j]
+
+
+@_compiled
+def _sizes(shape):
+    cells = _cells(shape, shape.size)
+    facet_cells = 0
+    for n in shape:
+        facet_cells += cells // n
+    return cells, facet_cells
+
+
+@_compiled
+def _ends(shape, cells):
+    ends = np.zeros(shape.size, np.int64)
+    for j in range(1, shape.size):
+        ends[j] = ends[j - 1] + cells // shape[j - 1]
+    return ends
+
+
+@_compiled
+def _cells(shape, ways):
+    cells = 1
+    for j in range(ways):
+        cells *= shape[j]
+    return cells
