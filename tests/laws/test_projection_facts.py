@@ -90,7 +90,7 @@ def test_rules_that_together_leave_nobody_possible_are_named():
 def test_facts_the_solver_finds_to_contradict_are_refused(tmp_path):
     """Pairwise margins agree, and no table of non-negative numbers has them: everybody is in two places."""
     release = all_two_way(tmp_path, impossible=[{"age": 0, "sex": "F"}, {"age": [1, 2, 3, 4], "sex": "M"}])
-    with pytest.raises(rs.ResiduaError, match="contradict"):
+    with pytest.raises(rs.ResiduaError, match=r"no consistent non-negative tables|no tables meet"):
         rs.project(release, known={("age",): [10, 50, 0, 0, 0], ("sex",): [40, 20]})
 
 
