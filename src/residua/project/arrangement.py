@@ -135,7 +135,9 @@ class Arrangement:
         return tuple(sorted(parts, key=lambda part: -len(part.numbers) * int(part.shape.prod())))
 
     def _facets(self, group: Group) -> Integers:
-        places = [self.low.starts[self.lattice.find(np.delete(group.members, j, axis=1))] for j in range(len(group.shape))]
+        places = [
+            self.low.starts[self.lattice.find(np.delete(group.members, j, axis=1))] for j in range(len(group.shape))
+        ]
         return np.stack(places, axis=1)
 
     @cached_property
@@ -219,7 +221,13 @@ class Arrangement:
         for k in range(1, int(ways.max(initial=0)) + 1):
             here = ways == k
             columns = [
-                (starts[here], shapes[here, :j].prod(axis=1), shapes[here, j], shapes[here, j + 1 : k].prod(axis=1), facets[here, j])
+                (
+                    starts[here],
+                    shapes[here, :j].prod(axis=1),
+                    shapes[here, j],
+                    shapes[here, j + 1 : k].prod(axis=1),
+                    facets[here, j],
+                )
                 for j in range(k)
             ]
             found[k] = tuple(np.concatenate(arrays) for arrays in zip(*columns, strict=True))
