@@ -56,7 +56,7 @@ def test_mistakes_are_one_sentence_and_leave_nothing(tmp_path):
         (("--total", "-5"), "is not a count"),
         (("--known", "none.csv"), "cannot read --known"),
         (("--known", "age.csv"), "has no column 'count'"),
-        (("--known", "sex.csv", "--total", "2000"), "2000 against 2,100".replace("2000", "2,000")),
+        (("--known", "sex.csv", "--total", "2000"), "2,000 against 2,100"),
         (("--known", "sex.csv", "--known", "sex.csv"), "given twice"),
     ):
         done = inside("project", "out", "--out", "projected", *arguments, cwd=tmp_path)

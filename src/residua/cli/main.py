@@ -116,7 +116,8 @@ def project(
     folder: ReleasePath,
     out: Annotated[Path, typer.Option(help="The projection folder to write; it must not exist.")],
     total: Annotated[
-        str | None, typer.Option(help="A public total to meet exactly, or 'released' to keep the release's own.")
+        str | None,
+        typer.Option(help="A public total to meet exactly; 'released' (usual) keeps the release's own; or 'free'."),
     ] = None,
     known: Annotated[
         list[Path] | None,

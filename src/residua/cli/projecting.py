@@ -55,12 +55,12 @@ def run_projection(
 
 
 def _total(text: str | None) -> Any:
-    if text is None or text == "released":
+    if text in (None, "released", "free"):
         return text
     try:
         return float(text.replace(",", ""))
     except ValueError:
-        raise PlanError(f"--total {text!r} is neither a number nor 'released'; give one of them.") from None
+        raise PlanError(f"--total {text!r} is neither a number nor 'released' or 'free'; give one of them.") from None
 
 
 def _facts(paths: Sequence[Path]) -> dict[Sequence[str], Any]:

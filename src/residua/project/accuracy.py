@@ -11,9 +11,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
+
+from residua.project.problem import Fit, Problem
 
 Floats = NDArray[np.float64]
 CONFIDENCE = 0.999
@@ -28,7 +31,7 @@ class Bound:
 
     Args:
         released: of the release's unbiased estimates.
-        projected: of the projection; never more than `released`.
+        projected: of the projection; never more than `released` unless the total is the release's own, which is noisy.
         unit: what they are measured in: "standard deviations" of the measured noise, or "counts" (of asked cells).
         confidence: how often the bound holds.
         doubtful: the projection moved the release further than its noise explains in all but one case in a million:
@@ -48,19 +51,40 @@ class Bound:
         )
 
 
-def bound_of(spectrum: tuple[Floats, Floats], moved: float, cells: float, unit: str) -> Bound:
-    """The bound of a projection that moved the release by `moved` (squared distance in its metric).
+def bound_of(problem: Problem, observed: Floats, fit: Fit) -> Bound:
+    """The bound of a projection, from what was observed and what was found."""
+    moved = problem.moved(observed, fit)
+    miss = 1.0 - CONFIDENCE
+    if not problem.terms.total_stddev:
+        reach = _tail(problem.spectrum, miss)
+        left, doubtful = max(reach - moved, 0.0), moved > _tail(problem.spectrum, _DOUBT)
+    else:
+        reach = _tail(problem.spectrum, miss / 2)
+        left, _ = _with_noisy_total(problem, fit, moved, miss / 2)
+        _, farthest = _with_noisy_total(problem, fit, moved, _DOUBT / 2)
+        doubtful = moved > farthest
+    cells = problem.cells
+    return Bound(math.sqrt(reach / cells), math.sqrt(left / cells), problem.unit, doubtful=doubtful)
 
-    Args:
-        spectrum: the a_i, and how often each occurs.
-        moved: `‖y − p‖²`.
-        cells: how many numbers the squared distance is spread over.
-        unit: what its root is measured in.
+
+def _with_noisy_total(problem: Problem, fit: Fit, moved: float, miss: float) -> tuple[float, float]:
+    """Squared bounds on `‖p − t‖` and `‖y − p‖` when the total that was met is the release's own, off by δ.
+
+    The truth scaled to that total, `t' = t (1 + δ/n)`, is in the set: `‖p − t'‖² ≤ ‖y − t'‖² − ‖y − p‖²`, and t' is
+    within `a = |δ/n| ‖t‖ ≤ |δ/n| (‖p‖ + ‖p − t‖)` of t. The last step refers to what is bounded: it is iterated.
     """
-    reach = _tail(spectrum, 1.0 - CONFIDENCE)
-    left = max(reach - moved, 0.0)
-    doubtful = moved > _tail(spectrum, _DOUBT)
-    return Bound(math.sqrt(reach / cells), math.sqrt(left / cells), unit, doubtful=doubtful)
+    reach = math.sqrt(_tail(problem.spectrum, miss))
+    simple = reach + math.sqrt(moved)  # ‖p − t‖ ≤ ‖y − t‖ + ‖y − p‖
+    total = float(fit.marginal(()))
+    off = -NormalDist().inv_cdf(miss / 2) * problem.terms.total_stddev
+    share = off / (total - off) if total > off else math.inf  # of the true total, which may be as small as that
+    length, error = math.sqrt(problem.size(fit)), 0.0
+    for _ in range(100):
+        apart = share * (length + error)
+        if not apart < 1e150:
+            return simple**2, math.inf
+        error = math.sqrt(max((reach + apart) ** 2 - moved, 0.0)) + apart
+    return min(error, simple) ** 2, (reach + apart) ** 2
 
 
 def _tail(spectrum: tuple[Floats, Floats], miss: float) -> float:

@@ -106,6 +106,11 @@ class DenseProblem(Problem):
         apart = self._root @ (observed - self._coordinates(fit))
         return float(apart @ apart)
 
+    def size(self, fit: Fit) -> float:
+        """The squared length of a fit in the metric."""
+        length = self._root @ self._coordinates(fit)
+        return float(length @ length)
+
     # ---- the work
 
     def solve(self, observed: Floats, progress: Progress | None = None) -> Histogram:

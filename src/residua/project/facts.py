@@ -65,7 +65,7 @@ def facts_of(domain: Domain, total: float | None, known: Mapping[Sequence[str], 
 
 def _total(total: Any) -> float:
     if isinstance(total, bool) or not isinstance(total, int | float | np.number) or not 0 <= float(total) < math.inf:
-        raise PlanError(f"total={total!r} is not a count; give a number that is not negative, or 'released', or None.")
+        raise PlanError(f"total={total!r} is not a count; give a number that is not negative, or 'released' or 'free'.")
     return float(total)
 
 

@@ -49,6 +49,7 @@ def save_projection(projected: Projected, path: Path) -> None:
         "nonnegative": terms.nonnegative,
         "metric": terms.metric,
         "tolerance": terms.tolerance,
+        "total_stddev": terms.total_stddev,
         "facts": [list(fact.members) for fact in terms.facts],
         "gap": projected.gap if math.isfinite(projected.gap) else None,
         "infeasibility": projected.infeasibility,
@@ -85,7 +86,7 @@ def load_projection(path: Path) -> Projected:
         estimates: NDArray[np.float64] = np.load(path / "estimates.npy", mmap_mode="r", allow_pickle=False)
         with np.load(path / "facts.npz", allow_pickle=False) as arrays:
             facts = tuple(Fact(tuple(members), arrays[f"fact_{i}"]) for i, members in enumerate(body["facts"]))
-        terms = Terms(body["nonnegative"], facts, body["metric"], body["tolerance"])
+        terms = Terms(body["nonnegative"], facts, body["metric"], body["tolerance"], body["total_stddev"])
         gap = math.inf if body["gap"] is None else float(body["gap"])
         fit = problem_of(plan, terms).fit_of(estimates, gap, float(body["infeasibility"]))
         bound = None if body["bound"] is None else Bound(**body["bound"])

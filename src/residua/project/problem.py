@@ -27,12 +27,14 @@ class Terms:
         metric: "covariance", the release's own (each direction by its precision), or "plain", squared differences
             summed over all that was asked.
         tolerance: how small the gap must be, relative to the squared distance.
+        total_stddev: the standard deviation of the total among the facts, if it was taken from the release.
     """
 
     nonnegative: bool = True
     facts: tuple[Fact, ...] = ()
     metric: Metric = "covariance"
     tolerance: float = 1e-6
+    total_stddev: float = 0.0
 
 
 class Fit(ABC):
@@ -59,6 +61,7 @@ class Problem(ABC):
     """The projection of releases of one plan under some terms; `observed` are such a release's estimates, flat."""
 
     unit: str
+    terms: Terms
 
     @abstractmethod
     def solve(self, observed: Floats, progress: Progress | None = None) -> Fit:
@@ -75,6 +78,10 @@ class Problem(ABC):
     @abstractmethod
     def moved(self, observed: Floats, fit: Fit) -> float:
         """The squared distance of a fit from what was observed, in the metric."""
+
+    @abstractmethod
+    def size(self, fit: Fit) -> float:
+        """The squared length of a fit in the metric."""
 
     @property
     @abstractmethod

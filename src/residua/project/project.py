@@ -21,7 +21,7 @@ def project(
     release: Release,
     *,
     nonnegative: bool = True,
-    total: float | Literal["released"] | None = None,
+    total: float | Literal["released", "free"] | None = None,
     known: Mapping[Sequence[str], Any] | None = None,
     metric: Metric = "covariance",
     tolerance: float = 1e-6,
@@ -32,12 +32,16 @@ def project(
     Reads the release alone: no data is touched, nothing is spent, and it can be done on any machine, later.
 
     Guarantee: in the metric chosen, the projection is never further from the truth than the release, if the facts and
-    structural zeros are true. The estimates are biased, and the result has no standard deviations or intervals.
+    structural zeros are true and the total is public or free. (A released total is noisy, so that the truth need not
+    have it; `projected.bound` allows for that.) The estimates are biased, and the result has no standard deviations or
+    intervals.
 
     Args:
         release: what was measured; `rs.Release.load` reads a saved one.
         nonnegative: whether no cell may be negative.
-        total: a public total to be met exactly; `"released"` keeps the release's own; None lets it move.
+        total: a public total to be met exactly; `"released"` keeps the release's own; `"free"` lets it move, which it
+            then does, upwards: negative cells are raised and nothing else need be lowered. None is the total of the
+            known marginals if there are any, else the release's own if it tells one.
         known: public marginals to be met exactly, attributes → counts: an array with one axis an attribute, a mapping
             value (or tuple of values) → count, or a frame with a column `count`.
         metric: in which sense nearest: "covariance", the release's own, or "plain", squares over all that was asked.
@@ -67,8 +71,11 @@ def project(
         raise PlanError(f"metric={metric!r} is not 'covariance' or 'plain'; use one of them.")
     if not isinstance(tolerance, int | float) or not 0 < tolerance < 1:
         raise PlanError(f"tolerance={tolerance!r} is not a number between 0 and 1, such as 1e-6.")
+    if total is None and not known:
+        total = "released" if _tells_total(release) else "free"
     facts = facts_of(release.domain, _total(release, total), known)
-    terms = Terms(bool(nonnegative), facts, metric, float(tolerance))
+    stddev = float(release.table(()).columns["stddev"][0]) if total == "released" else 0.0
+    terms = Terms(bool(nonnegative), facts, metric, float(tolerance), stddev)
     plan = release.plan  # type: ignore[attr-defined]
     problem = problem_of(plan, terms)
     observed = observed_of(problem, release)
@@ -79,19 +86,27 @@ def project(
             f"no tables meet all the facts: one is missed by {fit.infeasibility:,.3g} counts whatever the tables; "
             "some of total, known and the structural zeros contradict each other (or tolerance is too coarse)."
         )
-    moved = problem.moved(observed, fit)
-    bound = None if plan.bias else bound_of(problem.spectrum, moved, problem.cells, problem.unit)
+    bound = None if plan.bias else bound_of(problem, observed, fit)
     return Projected(plan, terms, fit, bound, dict(release.receipt))
+
+
+def _tells_total(release: Release) -> bool:
+    try:
+        return float(release.estimates(())) >= 0
+    except PlanError:
+        return False
 
 
 def _total(release: Release, total: Any) -> float | None:
     """The total to be met: as given, or as released."""
+    if total is None or total == "free":
+        return None
     if total != "released":
         return total  # type: ignore[no-any-return]
     found = float(release.estimates(()))
     if not 0 <= found < math.inf:
         raise PlanError(
             f"total='released': the released total is {found:,.6g}, and no table can add up to that; give a total, or "
-            "total=None."
+            "total='free'."
         )
     return found

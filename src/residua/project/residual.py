@@ -129,11 +129,20 @@ class ResidualProblem(Problem):
     def moved(self, observed: Floats, fit: Fit) -> float:
         """The squared distance of a fit from what was observed, in the metric."""
         assert isinstance(fit, ConsistentTables)
+        return self._squared(observed, fit.residuals)
+
+    def size(self, fit: Fit) -> float:
+        """The squared length of a fit in the metric."""
+        assert isinstance(fit, ConsistentTables)
+        return self._squared(fit.residuals, None)
+
+    def _squared(self, first: Floats, second: Floats | None) -> float:
         total = 0.0
         for group in self.layout:
             weights = self.weights[group.numbers]
             for part in batches(len(group.numbers), group.cells, _BATCH_CELLS):
-                apart = group.view(observed)[part] - group.view(fit.residuals)[part]
+                apart = group.view(first)[part]
+                apart = apart if second is None else apart - group.view(second)[part]
                 total += float(weights[part] @ (apart.reshape(len(apart), -1) ** 2).sum(axis=1))
         return total
 

@@ -22,7 +22,7 @@ def projection_statement(projected: Projected) -> str:
     met = [
         *(["no cell is negative"] if terms.nonnegative else []),
         "all tables agree with each other",
-        *(f"{_fact(projected, fact.members)} is exactly what is publicly known" for fact in terms.facts),
+        *(f"{_fact(projected, fact.members)} is exactly {_source(projected, fact.members)}" for fact in terms.facts),
         *(f"nobody has {rule}" for rule in projected.domain.impossible),
     ]
     metric = "the release's own metric (weighted by covariance)" if terms.metric == "covariance" else "plain squares"
@@ -57,9 +57,11 @@ def _accuracy(projected: Projected) -> list[str]:
     if bound is None:
         return ["The release is biased itself (an approximate plan), so that no bound is given."]
     lines = [
-        "A bound that holds whatever the data, if the conditions above are true: the root mean square error of the",
-        f"projection is {bound}. A projection is never further from the truth than the release.",
+        "A bound that holds whatever the data, if the public facts above are true: the root mean square error of the",
+        f"projection is {bound}.",
     ]
+    if not projected.terms.total_stddev:
+        lines.append("In the metric above, the projection is never further from the truth than the release.")
     if bound.doubtful:
         lines += [
             "",
@@ -67,6 +69,10 @@ def _accuracy(projected: Projected) -> list[str]:
             "a public fact, a structural zero or the declared domain is wrong, and the bound does not hold.**",
         ]
     return lines
+
+
+def _source(projected: Projected, members: tuple[int, ...]) -> str:
+    return "what was released" if not members and projected.terms.total_stddev else "what is publicly known"
 
 
 def _fact(projected: Projected, members: tuple[int, ...]) -> str:
