@@ -2,6 +2,7 @@
 
 [source]          path = "adult.csv" (CSV, Parquet, a glob or a list), or database and query; weight = "n"
 [domain.NAME]     values = […] | low, high | edges, labels | intervals | size; unknown, missing
+[[domain.impossible]]  NAME = a value | values | { low, high }, for each attribute of the rule
 [[workload]]      ways = [1, 2] | sets = [["age", "sex"]] | max_cells = 5000 | queries = ["age >= 18"], or a table of
                   label = SQL; weight; variance or stddev as target
 [privacy]         rho | mu | epsilon and delta; records = 1 per person, or replace = true
