@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import sparse
+from scipy import linalg, sparse
 from scipy.linalg import block_diag, hilbert
 
 from residua.errors import GapWarning, PlanError, WorkloadError
@@ -84,30 +84,35 @@ def assert_valid(W, targets, solution, tolerance, total):
 
 
 def interior_reference(W, targets, total):
-    """CVXPY's optimum of the same problem, or None where its solver gives up."""
-    W = W[:, W.any(axis=0)]
-    keep = W.any(axis=1)
-    W, c = W[keep], targets[keep]
-    scaled = W / np.sqrt(c)[:, None] if not total else W * np.sqrt(c)[:, None]
-    scaled = scaled / np.abs(scaled).max()
-    _, s, Vt = np.linalg.svd(scaled, full_matrices=False)
-    r = int((s > 1e-9 * s[0]).sum())
-    V, L = Vt[:r], scaled @ Vt[:r].T
+    """CVXPY's least `max cost · loss` of the same problem, or None where both its solvers give up.
+
+    The problem is handed over in coordinates in which it is well scaled: an orthonormal basis of the row space by QR
+    with the largest rows first, whose k-th vector is measured in units of what the rows hold of it (its root for the
+    total, where noise is shared out by roots).
+    """
+    rows = W[np.ix_(W.any(axis=1), W.any(axis=0))]
+    c = targets[W.any(axis=1)]
+    rows = rows * np.sqrt(c)[:, None] if total else rows / np.sqrt(c)[:, None]
+    unit = np.abs(rows).max()
+    rows = rows / unit
+    r = np.linalg.matrix_rank(rows / np.abs(rows).max(axis=1, keepdims=True), tol=1e-9)
+    Q, R, _ = linalg.qr(rows.T, mode="economic", pivoting=True)
+    Q, held = Q[:, :r], np.abs(np.diagonal(R))[:r] ** (0.5 if total else 1.0)
+    V, L = held[:, None] * Q.T, rows @ Q / held
     sigma, t = cp.Variable((r, r), PSD=True), cp.Variable()
     variances = cp.sum(cp.multiply(L @ sigma, L), axis=1)
-    costs = [cp.matrix_frac(V[:, i], sigma) for i in range(V.shape[1])]
-    if total:
-        problem = cp.Problem(cp.Minimize(cp.sum(variances)), [cost <= 1 for cost in costs])
-    else:
-        problem = cp.Problem(cp.Minimize(t), [cost <= t for cost in costs] + [variances <= 1])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            problem.solve(solver=cp.CLARABEL)
-        except (cp.error.SolverError, TypeError):
-            return None
-    unit = np.abs(W / np.sqrt(c)[:, None]).max() if not total else np.abs(W * np.sqrt(c)[:, None]).max()
-    return problem.value * unit**2 if problem.status == cp.OPTIMAL else None
+    limits = [cp.sum(variances) <= 1] if total else [variances <= 1]
+    problem = cp.Problem(cp.Minimize(t), limits + [cp.matrix_frac(V[:, i], sigma) <= t for i in range(V.shape[1])])
+    for options in ({"solver": cp.CLARABEL}, {"solver": cp.SCS, "eps": 1e-9, "max_iters": 20_000}):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                problem.solve(**options)
+            except (cp.error.SolverError, TypeError):
+                continue
+        if problem.status == cp.OPTIMAL:
+            return problem.value * unit**2
+    return None
 
 
 @settings(max_examples=200)
@@ -119,24 +124,23 @@ def test_certificates_are_valid_on_200_random_workloads(case, total, tolerance):
 
 
 def test_cvxpy_never_beats_the_lower_bound_on_200_random_workloads():
-    compared = []
+    compared, given_up = [], []
 
     @settings(max_examples=200)
     @given(workloads(), st.booleans())
     def compare(case, total):
         W, targets = case
         solution = (least_total if total else least_privacy)(W, targets, 1e-6)
-        rows = np.abs(W).max(axis=1)
-        if np.ptp(np.log10(rows[rows > 0])) > 3:
-            return  # Clarabel's own digits are gone
         reference = interior_reference(W, targets, total)
-        if reference is not None:
-            compared.append(reference)
-            assert reference >= solution.bound * (1 - 1e-5)
-            assert solution.achieved <= reference * (1 + 1e-5)
+        if reference is None:
+            given_up.append(case)
+            return
+        compared.append(reference)
+        assert reference >= solution.bound * (1 - 1e-5)
+        assert solution.achieved <= reference * (1 + 1e-5)
 
     compare()
-    assert len(compared) >= 100  # Clarabel gives up on some
+    assert len(compared) >= 195, f"{len(given_up)} given up by Clarabel and SCS"
 
 
 RNG = np.random.default_rng(0)

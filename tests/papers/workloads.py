@@ -18,8 +18,24 @@ def random_ranges(d: int, seed: int = 0) -> np.ndarray:
 
 
 def random_targets(count: int, seed: int = 1) -> np.ndarray:
-    """§7.3: targets from uniform(1, 10)."""
-    return np.random.default_rng(seed).uniform(1.0, 10.0, size=count)
+    """§7.3: targets from uniform(1, 10), read as integers (see `published_ranges`)."""
+    return np.random.default_rng(seed).integers(1, 11, size=count).astype(float)
+
+
+def published_ranges(d: int, targets: bool) -> tuple[np.ndarray, np.ndarray]:
+    """§7.3: the instances of Tables 5 and 6 themselves.
+
+    The authors' public program (cmla-psu/matrixqueries) draws, from NumPy's legacy generator with seed 0, for each
+    query one end point, the other, and where targets are random an integer from 1 to 10.
+    """
+    draw = np.random.RandomState(0)
+    W, c, cell = np.zeros((2 * d, d)), np.ones(2 * d), np.arange(d)
+    for j in range(2 * d):
+        ends = sorted((draw.randint(d), draw.randint(d)))
+        W[j] = (ends[0] <= cell) & (cell <= ends[1])
+        if targets:
+            c[j] = draw.randint(1, 11)
+    return W, c
 
 
 def pl94() -> tuple[np.ndarray, np.ndarray]:

@@ -65,6 +65,12 @@ def certify(workload: Any, strategy: Floats, certificate: Certificate) -> tuple[
     Raises:
         PlanError: a negative weight, or a query that the strategy cannot answer.
     """
+    lower, cost, v = examine(workload, strategy, certificate)
+    return lower, cost * (float(certificate.query_weights @ v) if certificate.total else float(v.max()))
+
+
+def examine(workload: Any, strategy: Floats, certificate: Certificate) -> tuple[float, float, Floats]:
+    """What `certify` finds: the lower bound, the largest cost of a cell, the variance of each scaled query, (m,)."""
     p, y = certificate.query_weights, certificate.cell_weights
     if not (
         np.isfinite(p).all() and np.isfinite(y).all() and (p >= 0).all() and (y >= 0).all() and p.any() and y.any()
@@ -74,9 +80,7 @@ def certify(workload: Any, strategy: Floats, certificate: Certificate) -> tuple[
     queries = ScaledQueries(raw, certificate.scale)
     f = _nuclear_norm(queries, p, y)
     lower = f * f / float(y.sum()) / (1.0 if certificate.total else float(p.sum()))
-    v = strategy_variances(queries, strategy)
-    loss = float(p @ v) if certificate.total else float(v.max())
-    return lower, float((strategy**2).sum(axis=0).max()) * loss
+    return lower, float((strategy**2).sum(axis=0).max()), strategy_variances(queries, strategy)
 
 
 def strategy_variances(queries: Queries, strategy: Floats) -> Floats:

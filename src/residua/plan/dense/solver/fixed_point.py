@@ -2,7 +2,8 @@
 
 `y ← y (x/f)^a`, `p ← p (v/f)^a`. At a solution every weighted cell has `x_i = max x` and every weighted query
 `v_j = max v`, so solutions are fixed points. In log-weights the joint Hessian of f has its spectrum in [0, 1], that of
-the cells alone in [0, ½]; hence the step is stable for a < 2 (both moving) and a < 4 (cells only).
+the cells alone in [0, ½]; hence the step is stable for a < 2 (both moving) and a < 4 (cells only). Where both move, it
+is also accelerated: half to a third of the rounds.
 
 Reference: the plain step (a = 1) for the total is Denisov et al. 2022.
 """
@@ -14,10 +15,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from residua.plan.dense.solver.acceleration import Acceleration
 from residua.plan.dense.solver.problem import Problem
-from residua.plan.dense.solver.response import FixedResponder, Responder
+from residua.plan.dense.solver.response import FixedResponder, Responder, Response
 
 Floats = NDArray[np.float64]
+_LEAST = 1e-100  # below this share of the average a value counts as this
 _PATIENCE = 10  # rounds in which the gap must fall at all (by a hundredth), or the exponent comes down
 
 
@@ -51,12 +54,16 @@ class _Exponent:
     def __init__(self, start: float) -> None:
         self.value, self.mark, self.waited, self.last = start, np.inf, 0, 0.0
 
-    def update(self, gap: float, dual: float) -> float:
-        """Takes in one round and returns the exponent for the next step."""
+    def falls(self, dual: float) -> bool:
+        """Whether this bound is below that of the last round."""
+        return dual < self.last * (1.0 - 1e-12)
+
+    def update(self, gap: float, dual: float, blamed: bool = True) -> float:
+        """Takes in one round and returns the exponent for the next step; `blamed` if a fall would be its own fault."""
         self.waited += 1
         if gap < 0.99 * self.mark:
             self.mark, self.waited = gap, 0
-        if self.waited >= _PATIENCE or dual < self.last * (1.0 - 1e-12):
+        if self.waited >= _PATIENCE or (blamed and self.falls(dual)):
             self.value, self.waited = 1.0 + (self.value - 1.0) / 2.0, 0
         self.last = dual
         return self.value
@@ -64,6 +71,8 @@ class _Exponent:
 
 def fit(problem: Problem, tolerance: float, limit: int, patience: int | None = None) -> Found:
     """Least `max cost · max variance` of the scaled problem.
+
+    Accelerated; a round in which the bound falls back is answered by a plain step from a clean memory.
 
     Args:
         problem: rows scaled by 1/√target.
@@ -74,26 +83,32 @@ def fit(problem: Problem, tolerance: float, limit: int, patience: int | None = N
     queries = problem.queries
     m, d = queries.shape
     responder, found, exponent = Responder(queries, problem.rank, exact=False), Found(), _Exponent(1.9)
-    p, y = np.full(m, 1.0 / m), np.full(d, 1.0 / d)
-    best = (p, y)
+    memory = Acceleration()
+    theta = np.repeat([1.0 / d, 1.0 / m], [d, m])  # [y; p]
+    best, weights = Response(theta[:d], np.empty((d, 0)), np.empty(0)), theta[d:]
     floor = 1e-3 * tolerance / (m + d)  # weight that can only cost the bound a thousandth of the tolerance
     history: list[float] = []
     for found.iterations in range(1, limit + 1):
+        y, p = theta[:d], theta[d:]
         response = responder.respond(p, y)
-        x, v = response.costs, response.variances(queries)
-        primal = float(x.max() * v.max())
+        x, v, f = response.costs, response.variances(queries), response.value
+        primal, masses = float(x.max() * v.max()), (float(y.sum()), float(p.sum()))
         if primal < found.primal:
-            found.primal, best = primal, (p, y)
-        dual = response.value**2 / (float(p.sum()) * float(y.sum()))
+            found.primal, best, weights = primal, response, p
+        dual = f * f / (masses[0] * masses[1])
         found.bound(dual, p, y)
         history.append(found.gap)
         if found.gap <= tolerance or _hopeless(history, tolerance, limit, patience):
             break
-        a = exponent.update(found.gap, dual)
-        y = _grow(y, x, a, floor)
-        p = _grow(p, v, a, floor)
-    response = Responder(queries, problem.rank).respond(*best)
-    found.strategy, found.recovery = response.strategy, response.recovery
+        fell, accelerated = exponent.falls(dual), memory.used
+        a = exponent.update(found.gap, dual, blamed=not accelerated)
+        if fell:
+            memory.forget()
+        residual = np.concatenate([_excess(x, f / masses[0]), _excess(v, f / masses[1])])
+        theta = _move(theta, memory.step(np.log(theta), residual, theta, a), d, floor)
+    if not responder.exact:
+        best = Responder(queries, problem.rank).respond(weights, best.cell_weights)
+    found.strategy, found.recovery = best.strategy, best.recovery
     return found
 
 
@@ -135,6 +150,20 @@ def total(problem: Problem, tolerance: float, limit: int, patience: int | None =
 def _grow(weights: Floats, costs: Floats, exponent: float, floor: float) -> Floats:
     grown = weights * (costs / costs.max()) ** exponent
     return np.asarray(np.maximum(grown / grown.sum(), floor))
+
+
+def _excess(values: Floats, average: float) -> Floats:
+    """By how much, in logarithms, each value is above average."""
+    return np.log(np.maximum(values / average, _LEAST))
+
+
+def _move(theta: Floats, step: Floats, cells: int, floor: float) -> Floats:
+    """Weights moved by a step in their logarithms; those of cells and of queries each sum to 1, up to the floor."""
+    moved = np.empty_like(theta)
+    for part in (slice(None, cells), slice(cells, None)):
+        grown = theta[part] * np.exp(step[part] - step[part].max())
+        moved[part] = grown / grown.sum()
+    return np.maximum(moved, floor)
 
 
 def _hopeless(history: list[float], tolerance: float, limit: int, patience: int | None) -> bool:

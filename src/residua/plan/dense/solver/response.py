@@ -81,8 +81,10 @@ class Responder:
         self.rank = rank
         self.squared = True  # whether the Gram matrix still has digits enough; once lost, lost for good
         self.inner, self.rows = queries, None
-        if isinstance(queries, MatrixQueries) and queries.factors and (exact or rank < 0.7 * queries.shape[1]):
-            self.inner, self.rows = MatrixQueries(queries.factors[0]), queries.factors[1]
+        factors = queries.factors if isinstance(queries, MatrixQueries) else None
+        if factors and (exact or rank < 0.7 * queries.shape[1]):
+            self.inner, self.rows = MatrixQueries(factors[0]), factors[1]
+        self.exact = factors is None or self.rows is not None
 
     def respond(self, query_weights: Floats, cell_weights: Floats) -> Response:
         """The best mechanism for these weights."""

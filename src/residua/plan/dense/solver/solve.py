@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from residua.errors import GapWarning, PlanError, WorkloadError
 from residua.plan.dense.solver import fixed_point, interior
-from residua.plan.dense.solver.certificate import Certificate, certify, strategy_variances
+from residua.plan.dense.solver.certificate import Certificate, examine
 from residua.plan.dense.solver.fixed_point import Found
 from residua.plan.dense.solver.problem import Problem, positive, prepare
 from residua.plan.dense.solver.queries import MatrixQueries
 
 Floats = NDArray[np.float64]
-_FINE = 1e-4  # below this tolerance Newton steps win
+_FINE = 1e-5  # below this tolerance Newton steps win
 _LARGE = 6000  # most weights whose Newton system is still written out
 _TALL = 1000  # the same when there are far more queries than cells
 _ROUNDS, _PATIENCE, _STEPS = 150, 20, 100
@@ -182,8 +182,9 @@ def _finish(
     p = problem.on_queries(found.query_weights) if weights is None else weights
     y = problem.once_per_cell(found.cell_weights)
     claim = Certificate(p / p.max() if weights is None else p, y / y.max(), scale, weights is not None, found.dual)
-    lower, upper = certify(workload, problem.on_cells(found.strategy), claim)
-    upper *= 1.0 + _ROUNDING  # against us, so that no variance lies above its target
+    lower, cost, v = examine(workload, problem.on_cells(found.strategy), claim)
+    loss = float(v.max()) if weights is None else float(p @ v)
+    upper = cost * loss * (1.0 + _ROUNDING)  # against us, so that no variance lies above its target
     if not 0 < lower <= upper * (1.0 + 1e-6):
         raise PlanError(
             f"the independent check contradicts the solver (lower bound {lower}, upper bound {upper}); "
@@ -197,14 +198,12 @@ def _finish(
             stacklevel=3,
         )
     certificate = Certificate(claim.query_weights, claim.cell_weights, scale, claim.total, lower)
-    variances = problem.on_queries(strategy_variances(problem.queries, found.strategy) / problem.scale**2)
-    cost = float((found.strategy**2).sum(axis=0).max())
     factor = upper / cost if weights is None else 1.0 / cost  # on Γ: up to the targets, or down to cost 1
     return DenseSolution(
         found.strategy * np.sqrt(factor),
         found.recovery / np.sqrt(factor),
         problem.columns,
-        variances / factor,
+        v / scale**2 / factor,
         upper,
         lower,
         certificate,
