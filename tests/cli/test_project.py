@@ -72,6 +72,8 @@ def test_projections_have_no_intervals_and_releases_no_rounding(tmp_path):
     for arguments in (("--confidence", "0.9"), ("--simultaneous", "table")):
         done = inside("table", "projected", "sex", *arguments, cwd=tmp_path)
         assert (done.code, "no intervals" in done.err) == (2, True)
+    done = inside("project", "projected", "--out", "again", cwd=tmp_path)
+    assert (done.code, "is a projection already" in done.err) == (2, True)
     done = inside("table", "out", "sex", "--rounded", cwd=tmp_path)
     assert (done.code, "is for projections" in done.err) == (2, True)
     assert "stddev" in inside("table", "out", "sex", "--confidence", "0.9", cwd=tmp_path).out

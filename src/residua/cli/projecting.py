@@ -11,6 +11,7 @@ from typing import Any
 from residua.cli.show import err, out, progress_bar
 from residua.errors import FileError, PlanError
 from residua.project import Projected, project
+from residua.project.folder import is_projection
 from residua.project.statement import WARNING
 from residua.release import Release
 
@@ -23,6 +24,8 @@ def run_projection(
         raise FileError(
             f"out={str(target)!r} exists already; choose another folder, a projection is never overwritten."
         )
+    if is_projection(folder):
+        raise PlanError(f"{str(folder)!r} is a projection already; project the release that it was made from.")
     release = Release.load(folder)
     with progress_bar() as show:
         projected = project(

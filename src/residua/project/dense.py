@@ -190,4 +190,5 @@ class DenseProblem(Problem):
 
 def observed_coordinates(problem: DenseProblem, release: DenseRelease) -> Floats:
     """The measured vector of a release in the orthonormal basis of the measured space, (r,)."""
-    return release.coordinates
+    U, s, _ = problem.plan.factors
+    return np.asarray((U.T @ release.measurements.astype(np.float64)) / s)

@@ -27,10 +27,12 @@ class ProjectionKind:
     Args:
         problem: the projection of releases of a plan, under some terms.
         observed: a release's unbiased estimates in the form the problem takes.
+        bounded: whether the noise is normal with a known spectrum, so that a bound can be given.
     """
 
     problem: Callable[[Any, Terms], Problem]
     observed: Callable[[Any, Any], Floats]
+    bounded: bool = True
 
 
 _KINDS = {
@@ -51,6 +53,11 @@ def problem_of(plan: Plan, terms: Terms) -> Problem:
 def observed_of(problem: Problem, release: Release) -> Floats:
     """A release's unbiased estimates in the form the problem takes."""
     return _kind(release.planned).observed(problem, release)
+
+
+def is_bounded(plan: Plan) -> bool:
+    """Whether a bound on the error of projections can be given: normal noise around unbiased answers."""
+    return _kind(plan).bounded and not plan.bias
 
 
 def _kind(plan: Plan) -> ProjectionKind:

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 from residua.errors import PlanError
 from residua.project.accuracy import bound_of
 from residua.project.facts import facts_of
-from residua.project.kinds import observed_of, problem_of
+from residua.project.kinds import is_bounded, observed_of, problem_of
 from residua.project.problem import Metric, Progress, Terms
 from residua.project.projected import Projected
 from residua.release.base import Release
@@ -86,7 +86,7 @@ def project(
             f"no tables meet all the facts: one is missed by {fit.infeasibility:,.3g} counts whatever the tables; "
             "some of total, known and the structural zeros contradict each other (or tolerance is too coarse)."
         )
-    bound = None if plan.bias else bound_of(problem, observed, fit)
+    bound = bound_of(problem, observed, fit) if is_bounded(plan) else None
     return Projected(plan, terms, fit, bound, dict(release.receipt))
 
 

@@ -39,7 +39,7 @@ class Projected:
         plan: the release's plan.
         terms: what the tables must meet.
         fit: what was found.
-        bound: how far from the truth it can be; None where the release is biased itself.
+        bound: how far from the truth it can be; None where the release is biased itself, or its noise not normal.
         receipt: what the ledger recorded when the release was paid for.
     """
 

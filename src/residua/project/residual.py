@@ -23,7 +23,7 @@ from residua.project.consistent import ConsistentTables, centred
 from residua.project.fact_cells import shown
 from residua.project.problem import Fit, Problem, Progress, Terms
 from residua.release.residual import ResidualRelease
-from residua.workload import renumber
+from residua.workload import Marginals, renumber
 
 Floats = NDArray[np.float64]
 _BATCH_CELLS = 500_000
@@ -83,7 +83,7 @@ class ResidualProblem(Problem):
     def _asked(self) -> NDArray[np.int64]:
         """Numbers of the sets that were asked for and are answered; without a workload, those in no larger one."""
         workload = self.plan.workload
-        if workload is None:
+        if not isinstance(workload, Marginals):
             return np.flatnonzero(self.lattice.is_maximal)
         if workload.lattice.same_sets(self.lattice):
             return np.asarray(workload.numbers)
@@ -194,10 +194,11 @@ class ResidualProblem(Problem):
         found = np.zeros(layout.cells, dtype=bool)
         about = [set(domain.positions(rule.names)) for rule in domain.impossible]
         for group in layout:
-            for table, members in zip(group.view(found), group.members.tolist(), strict=True):
+            tables = group.view(found)
+            for number, members in enumerate(group.members.tolist()):
                 if any(one <= set(members) for one in about):
                     mask = impossible_cells(domain, [domain.names[i] for i in members])
-                    table[...] = False if mask is None else mask
+                    tables[number] = False if mask is None else mask
         return found if found.any() else None
 
     def simulated(self, fit: Fit, random: np.random.Generator) -> Floats:

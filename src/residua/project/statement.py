@@ -55,10 +55,10 @@ def projection_statement(projected: Projected) -> str:
 def _accuracy(projected: Projected) -> list[str]:
     bound = projected.bound
     if bound is None:
-        return ["The release is biased itself (an approximate plan), so that no bound is given."]
+        return ["No bound is given: the release is biased itself (an approximate plan), or its noise is not normal."]
     lines = [
-        "A bound that holds whatever the data, if the public facts above are true: the root mean square error of the",
-        f"projection is {bound}.",
+        "A bound that holds whatever the data, if the public facts above are true: the error of the projection is",
+        f"{bound}.",
     ]
     if not projected.terms.total_stddev:
         lines.append("In the metric above, the projection is never further from the truth than the release.")

@@ -54,7 +54,7 @@ class DenseRelease(Release):
         return float(self.planned.workload.queries) if self.planned.workload is not None else 1.0
 
     @cached_property
-    def coordinates(self) -> Floats:
+    def _coordinates(self) -> Floats:
         """The measured vector in the orthonormal basis of the measured space, (r,)."""
         U, s, _ = self.planned.factors
         return np.asarray((U.T @ self.measurements.astype(np.float64)) / s)
@@ -84,4 +84,4 @@ class DenseRelease(Release):
     def _answered(self, workload: Explicit | Marginals) -> tuple[Floats, Floats]:
         s = self.planned.factors[1]
         inside = self.planned.coordinates(workload)
-        return inside @ self.coordinates, ((inside / s) ** 2).sum(axis=1) * self.planned.noise_variance
+        return inside @ self._coordinates, ((inside / s) ** 2).sum(axis=1) * self.planned.noise_variance
