@@ -2,7 +2,7 @@
 
 Minimise `‖F h − t‖²` over `{h ≥ 0, E h = e}` by a primal-dual interior-point method (predictor and corrector, one
 Cholesky factor of `2 FᵀF + diag(s/h)` a step), then on the support it found, so that zeros are exact. At every feasible
-h, any ν with `s = ∇f(h) − Eᵀν ≥ 0` proves `f(h) − min f ≤ sᵀh`: with the total among the equations such a ν always exists.
+h, any ν with `s = ∇f(h) − Eᵀν ≥ 0` proves `f(h) − min f ≤ sᵀh`; with the total among the equations there always is one.
 
 Reference: factorization-and-projection, §2.3, Eq. 42. The paper's C has total 1; here it is any total, or none.
 """
