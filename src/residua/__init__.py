@@ -25,6 +25,7 @@ from residua.plan import (
     top_up,
 )
 from residua.privacy import GDP, ZCDP, AddRemove, ApproxDP, PureDP, ReplaceOne
+from residua.project import Projected, project
 from residua.release import Release, Table
 from residua.session import Session
 from residua.source import Source
@@ -48,6 +49,7 @@ __all__ = [
     "MaxVariance",
     "PNormVariance",
     "Plan",
+    "Projected",
     "PureDP",
     "Release",
     "ReplaceOne",
@@ -69,6 +71,7 @@ __all__ = [
     "plan",
     "prefixes",
     "product",
+    "project",
     "queries",
     "ranges",
     "residual",

@@ -22,7 +22,10 @@ app = typer.Typer(
 app.add_typer(session, name="session")
 
 SpecPath = Annotated[Path, typer.Argument(metavar="SPEC.toml", help="The specification file.")]
-ReleasePath = Annotated[Path, typer.Argument(metavar="DIR", help="A release folder.")]
+ReleasePath = Annotated[Path, typer.Argument(metavar="DIR", help="A release folder (or a projection's).")]
+Confidence = Annotated[float | None, typer.Option(help="How often an interval holds the truth. [default: 0.95]")]
+Simultaneous = Annotated[str | None, typer.Option(help="'table' or 'release': intervals that all hold together.")]
+AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 Everything = Annotated[bool, typer.Option("--all", help="Show every row.")]
 
@@ -87,25 +90,16 @@ def table(
         list[str] | None,
         typer.Argument(help="The table's attributes, or age=prefixes, age=ranges, county=LEVEL; none for the total."),
     ] = None,
-    confidence: Annotated[float, typer.Option(help="How often an interval holds the truth.")] = 0.95,
-    simultaneous: Annotated[
-        str | None, typer.Option(help="'table' or 'release': intervals that all hold together.")
-    ] = None,
-    csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    confidence: Confidence = None,
+    simultaneous: Simultaneous = None,
+    csv: AsCsv = False,
+    rounded: Annotated[bool, typer.Option("--rounded", help="Whole numbers, of a projection.")] = False,
     everything: Everything = False,
 ) -> None:
-    """Show one table of a release with error bars."""
-    from residua.cli.show import print_table
-    from residua.cli.tables import split_queries
-    from residua.release import Release
+    """Show one table of a release with error bars, or of a projection without."""
+    from residua.cli.tables import print_marginal
 
-    release = Release.load(folder)
-    names, queries = split_queries(release.domain, attributes or [])
-    made = release.table(names, queries=queries, confidence=confidence, simultaneous=simultaneous)  # type: ignore[arg-type]
-    if csv:
-        typer.echo(made.to_csv(), nl=False)
-    else:
-        print_table(made, rows=None if everything else 40)
+    print_marginal(folder, attributes or [], confidence, simultaneous, csv=csv, rounded=rounded, everything=everything)
 
 
 @app.command()
@@ -117,7 +111,7 @@ def tables(
     confidence: Annotated[float, typer.Option(help="How often an interval holds the truth.")] = 0.95,
 ) -> None:
     """List every table that was asked of a release (of a hierarchy one a level), or write them all as CSV."""
-    from residua.cli.tables import write_tables
+    from residua.cli.listing import write_tables
     from residua.release import Release
 
     write_tables(Release.load(folder), out, confidence)
@@ -126,18 +120,40 @@ def tables(
 @app.command()
 def answers(
     folder: ReleasePath,
-    confidence: Annotated[float, typer.Option(help="How often an interval holds the truth.")] = 0.95,
-    simultaneous: Annotated[
-        str | None, typer.Option(help="'table' or 'release': intervals that all hold together.")
-    ] = None,
-    csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    confidence: Confidence = None,
+    simultaneous: Simultaneous = None,
+    csv: AsCsv = False,
     everything: Everything = False,
 ) -> None:
-    """Show the answers to all queries that were asked, with error bars."""
-    from residua.cli.show import print_answers
-    from residua.release import Release
+    """Show the answers to all queries that were asked, with error bars (of a projection: without)."""
+    from residua.cli.tables import print_answers
 
-    print_answers(Release.load(folder), confidence, simultaneous, csv=csv, everything=everything)
+    print_answers(folder, confidence, simultaneous, csv=csv, everything=everything)
+
+
+@app.command()
+def project(
+    folder: ReleasePath,
+    out: Annotated[Path, typer.Option(help="The projection folder to write; it must not exist.")],
+    total: Annotated[
+        str | None,
+        typer.Option(help="A public total to meet exactly; 'released' (usual) keeps the release's own; or 'free'."),
+    ] = None,
+    known: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="A public table to meet exactly: CSV or Parquet with its attributes and 'count'. Repeatable."
+        ),
+    ] = None,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Nearest in plain squares, not weighted by covariance.")
+    ] = False,
+    simulate: Annotated[int, typer.Option(help="Simulate so many releases to indicate the error.", min=0)] = 0,
+) -> None:
+    """Make a release's tables non-negative and consistent with what is known. Touches no data and costs nothing."""
+    from residua.cli.projecting import run_projection
+
+    run_projection(folder, out, total=total, known=known or [], plain=plain, simulations=simulate)
 
 
 @app.command()

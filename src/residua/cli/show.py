@@ -11,9 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from residua.errors import PlanError
-from residua.release import Release
-from residua.release.table import Rows
+from residua.release.table import Columns
 
 ROWS_SHOWN = 40
 _ANY_WIDTH = 10_000
@@ -36,9 +34,9 @@ def plain_table(*columns: tuple[str, str]) -> RichTable:
     return shown
 
 
-def print_table(table: Rows, *, rows: int | None = ROWS_SHOWN) -> None:
-    """Published numbers with error bars."""
-    names = [*table.keys, "estimate", "stddev", "lower", "upper"]
+def print_table(table: Columns, *, rows: int | None = ROWS_SHOWN) -> None:
+    """Published numbers, with error bars where there are any."""
+    names = list(table.columns)
     shown = plain_table(*((name, "left" if name in table.keys else "right") for name in names))
     count = len(table) if rows is None else min(len(table), rows)
     for i in range(count):
@@ -47,20 +45,6 @@ def print_table(table: Rows, *, rows: int | None = ROWS_SHOWN) -> None:
     out.print(shown)
     if count < len(table):
         out.print(f"… {len(table) - count:,} more rows (--all shows them, --csv writes them)")
-
-
-def print_answers(
-    release: Release, confidence: float, simultaneous: Any, *, csv: bool = False, everything: bool = False
-) -> None:
-    """The answers to everything that was asked of a release."""
-    workload = release.planned.workload
-    if workload is None:
-        raise PlanError("this release was measured without a workload; ask it for single tables.")
-    found = release.answers(workload, confidence=confidence, simultaneous=simultaneous)
-    if csv:
-        typer.echo(found.to_csv(), nl=False)
-    else:
-        print_table(found, rows=None if everything else ROWS_SHOWN)
 
 
 @contextmanager

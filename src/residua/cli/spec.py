@@ -2,6 +2,7 @@
 
 [source]          path = "adult.csv" (CSV, Parquet, a glob or a list), or database and query; weight = "n"
 [domain.NAME]     values = […] | low, high | edges, labels | intervals | size; unknown, missing; levels
+[[domain.impossible]]  NAME = a value | values | { low, high }, for each attribute of the rule
 [[workload]]      ways = [1, 2] | sets = [["age", "sex"]] | max_cells = 5000 | queries = ["age >= 18"], or a table of
                   label = SQL | prefixes = "age", ranges = "age" (listed = [[18, 64]]) or hierarchy = "county", with
                   by = ["sex"] | product = { age = "prefixes", sex = "identity" }, with ways or sets if you like;

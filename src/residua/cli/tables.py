@@ -1,53 +1,79 @@
-"""Tables of a release on the command line: which one is meant, and all that were asked for."""
+"""`residua table` and `residua answers`, of a release or of a projection."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from residua.cli.show import out, plain_table
-from residua.domain import Domain
-from residua.errors import FileError
+import typer
+
+from residua.cli.listing import split_queries
+from residua.cli.show import ROWS_SHOWN, err, print_table
+from residua.errors import PlanError
+from residua.project import Projected
+from residua.project.folder import is_projection
+from residua.project.statement import BIASED
 from residua.release import Release
+from residua.release.table import Columns
 
 
-def split_queries(domain: Domain, arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """Attributes and what is asked of each, from arguments such as `sex` and `age=prefixes`."""
-    names, queries = [], {}
-    for argument in arguments:
-        name, equals, asked = argument.rpartition("=")
-        if argument in domain or not equals:
-            names.append(argument)
-            continue
-        names.append(name)
-        queries[name] = asked
-    return names, queries
+def print_marginal(
+    folder: Path,
+    attributes: Sequence[str],
+    confidence: float | None,
+    simultaneous: Any,
+    *,
+    csv: bool,
+    rounded: bool,
+    everything: bool,
+) -> None:
+    """One table, with error bars if it is a release's."""
+    if is_projection(folder):
+        _no_intervals(confidence, simultaneous)
+        projected = Projected.load(folder)
+        names, queries = split_queries(projected.domain, attributes)
+        if queries:
+            raise PlanError("a projection has plain tables only, not prefixes, ranges or levels; name attributes.")
+        table: Columns = projected.rounded(attributes) if rounded else projected.table(attributes)
+    elif rounded:
+        raise PlanError("--rounded is for projections; run residua project on the release first.")
+    else:
+        made = Release.load(folder)
+        names, queries = split_queries(made.domain, attributes)
+        table = made.table(names, queries=queries, confidence=_or_usual(confidence), simultaneous=simultaneous)
+    _print(table, csv=csv, everything=everything, biased=is_projection(folder))
 
 
-def write_tables(release: Release, folder: Path | None, confidence: float) -> None:
-    """Lists all tables that were asked for, and writes each as a CSV file if a folder is named.
-
-    Raises:
-        FileError: the folder exists or cannot be made.
-    """
-    if folder is not None:
-        try:
-            folder.mkdir()
-        except OSError as problem:
-            raise FileError(f"out: cannot make {str(folder)!r}: {problem.strerror}; choose another folder.") from None
-    columns = (("table", "left"), ("rows", "right"), *((("file", "left"),) if folder is not None else ()))
-    shown = plain_table(*columns)
-    for number, table in enumerate(release.tables(confidence=confidence), start=1):
-        row = [table.title, f"{len(table):,}"]
-        if folder is not None:
-            path = folder / f"{number:04d}-{_plain(table.title)}.csv"
-            table.to_csv(path)
-            row.append(str(path))
-        shown.add_row(*row)
-    out.print(shown)
+def print_answers(
+    folder: Path, confidence: float | None, simultaneous: Any, *, csv: bool = False, everything: bool = False
+) -> None:
+    """The answers to everything that was asked."""
+    if is_projection(folder):
+        _no_intervals(confidence, simultaneous)
+        _print(Projected.load(folder).answers(), csv=csv, everything=everything, biased=True)
+        return
+    release = Release.load(folder)
+    workload = release.planned.workload
+    if workload is None:
+        raise PlanError("this release was measured without a workload; ask it for single tables.")
+    found = release.answers(workload, confidence=_or_usual(confidence), simultaneous=simultaneous)
+    _print(found, csv=csv, everything=everything)
 
 
-def _plain(title: str) -> str:
-    """A title as part of a file's name."""
-    return re.sub(r"[^\w]+", "-", title).strip("-")[:100]
+def _print(table: Columns, *, csv: bool, everything: bool, biased: bool = False) -> None:
+    if csv:
+        typer.echo(table.to_csv(), nl=False)
+        return
+    print_table(table, rows=None if everything else ROWS_SHOWN)
+    if biased:
+        err.print(f"({BIASED})")
+
+
+def _or_usual(confidence: float | None) -> float:
+    return 0.95 if confidence is None else confidence
+
+
+def _no_intervals(confidence: float | None, simultaneous: Any) -> None:
+    if confidence is not None or simultaneous is not None:
+        raise PlanError("a projection is biased and has no intervals; ask the release for --confidence.")

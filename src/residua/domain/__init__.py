@@ -2,6 +2,7 @@
 
 from residua.domain.attributes import Anonymous, Attribute, Bins, Categories, Integers, Label, Policy
 from residua.domain.domain import Domain
+from residua.domain.impossible import Rule, impossible_cells
 from residua.domain.levels import OTHER, Level
 from residua.domain.toml import domain_of_settings, settings_of_domain
 
@@ -16,6 +17,8 @@ __all__ = [
     "Label",
     "Level",
     "Policy",
+    "Rule",
     "domain_of_settings",
+    "impossible_cells",
     "settings_of_domain",
 ]

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from residua.domain.attributes import Anonymous, Attribute, Categories
+from residua.domain.impossible import Rule, rules_of
 from residua.errors import DomainError
 
 _RESERVED = ("estimate", "stddev", "lower", "upper")
@@ -28,20 +30,32 @@ class Domain:
 
     Args:
         attributes: name → attribute; a plain list of labels stands for `Categories`.
+        impossible: structural zeros, a list of rules `{attribute: value or values, …}`: cells with one of these values
+            in each of these attributes hold nobody. Projection makes them exactly zero; plans and measurements ignore
+            them.
 
     Raises:
-        DomainError: no attributes, or something that is not an attribute.
+        DomainError: no attributes, something that is not an attribute, or a rule about values that are not declared.
 
     Example:
         >>> from residua.domain import Integers
         >>> domain = Domain({"age": Integers(17, 90), "sex": ["Female", "Male"]})
         >>> domain.sizes.tolist(), domain.cells(["age", "sex"])
         ([74, 2], 148)
+        >>> married = Domain({"age": Integers(0, 99), "married": ["no", "yes"]},
+        ...                  impossible=[{"age": range(0, 15), "married": "yes"}])
+        >>> str(married.impossible[0])
+        "age = (0, 1, 2, 3, …) and married = 'yes'"
     """
 
     attributes: Mapping[str, Attribute]
+    impossible: tuple[Rule, ...]
 
-    def __init__(self, attributes: Mapping[str, Attribute | Sequence[str] | Sequence[int]]) -> None:
+    def __init__(
+        self,
+        attributes: Mapping[str, Attribute | Sequence[str] | Sequence[int]],
+        impossible: Iterable[Mapping[str, Any] | Rule] = (),
+    ) -> None:
         if not isinstance(attributes, Mapping):
             raise DomainError(f"attributes={attributes!r} is not a mapping; pass {{name: attribute}}.")
         if not attributes:
@@ -56,9 +70,14 @@ class Domain:
                 )
             declared[name] = _attribute(name, attribute)
         object.__setattr__(self, "attributes", MappingProxyType(declared))
+        object.__setattr__(self, "impossible", rules_of(self, impossible))
+        if self.impossible and "impossible" in declared:
+            raise DomainError("an attribute named 'impossible' cannot stand beside rules of that name; rename it.")
 
     @classmethod
-    def of_sizes(cls, sizes: Mapping[str, int] | Sequence[int]) -> Domain:
+    def of_sizes(
+        cls, sizes: Mapping[str, int] | Sequence[int], impossible: Iterable[Mapping[str, Any] | Rule] = ()
+    ) -> Domain:
         """A domain of anonymous values: name → number of values, or just the numbers (named a0, a1, …).
 
         Example:
@@ -69,7 +88,8 @@ class Domain:
             raise DomainError(f"sizes={sizes!r} is not a list of sizes; pass {{name: size}} or [size, …].")
         named = sizes if isinstance(sizes, Mapping) else {f"a{i}": size for i, size in enumerate(sizes)}
         return cls(
-            {name: Anonymous(int(size) if isinstance(size, np.integer) else size) for name, size in named.items()}
+            {name: Anonymous(int(size) if isinstance(size, np.integer) else size) for name, size in named.items()},
+            impossible,
         )
 
     @classmethod
@@ -147,10 +167,14 @@ class Domain:
 
     def __eq__(self, other: object) -> bool:
         # Two domains that list the same attributes in another order number their cells differently.
-        return isinstance(other, Domain) and tuple(self.attributes.items()) == tuple(other.attributes.items())
+        return (
+            isinstance(other, Domain)
+            and tuple(self.attributes.items()) == tuple(other.attributes.items())
+            and self.impossible == other.impossible
+        )
 
     def __hash__(self) -> int:
-        return hash(tuple(self.attributes.items()))
+        return hash((tuple(self.attributes.items()), self.impossible))
 
     def __repr__(self) -> str:
         shown = [f"{name}: {self[name].size}" for name in self.names[:8]]

@@ -26,22 +26,33 @@ _READERS: dict[frozenset[str], Callable[..., Attribute]] = {
     frozenset({"size"}): lambda size, **policy: Anonymous(size, **policy),
 }
 _KINDS = "values = […], low and high, edges = […] (with labels), intervals = [[…]], or size (and levels)"
+_RULES = "impossible"
 
 
 def domain_of_settings(settings: Mapping[str, Any]) -> Domain:
-    """The domain that plain values (from TOML or JSON) declare: name → settings, or name → list of labels."""
+    """The domain that plain values (from TOML or JSON) declare: name → settings, or name → list of labels.
+
+    A list of tables under `impossible` ([[domain.impossible]] in TOML) are structural zeros; anything else under that
+    name is an attribute of that name.
+    """
     if not isinstance(settings, Mapping):
         raise DomainError("the domain is not a table of attributes; write one [domain.NAME] table for each.")
-    return Domain({name: _attribute_of_settings(name, declared) for name, declared in settings.items()})
+    rules = settings.get(_RULES)
+    if not (isinstance(rules, list) and rules and all(isinstance(rule, Mapping) for rule in rules)):
+        rules = []
+    declared = {name: value for name, value in settings.items() if not (rules and name == _RULES)}
+    return Domain({name: _attribute_of_settings(name, value) for name, value in declared.items()}, rules)
 
 
-def settings_of_domain(domain: Domain) -> dict[str, dict[str, object]]:
+def settings_of_domain(domain: Domain) -> dict[str, Any]:
     """The domain as plain values that `domain_of_settings` reads."""
-    settings: dict[str, dict[str, object]] = {}
+    settings: dict[str, Any] = {}
     for name, attribute in domain.attributes.items():
         policy = {key: value for key in ("unknown", "missing") if (value := getattr(attribute, key)) != "error"}
         levels = {"levels": attribute.level_settings()} if attribute.hierarchy else {}
         settings[name] = {**attribute.settings(), **policy, **levels}
+    if domain.impossible:
+        settings[_RULES] = [rule.settings() for rule in domain.impossible]
     return settings
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from residua.project import kernels
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+T = TypeVar("T", bound=np.generic)
 _BATCH_CELLS = 250_000
 
 
@@ -92,7 +94,7 @@ class Arrangement:
             group.view(sets).reshape(len(group.numbers), -1)[:] = group.numbers[:, None]
         return sets
 
-    def gather(self, layout: Layout, given: NDArray[np.generic], came: Layout) -> NDArray[np.generic]:
+    def gather(self, layout: Layout, given: NDArray[T], came: Layout) -> NDArray[T]:
         """Tables as they came, in the layout `came`, into one of the layouts here."""
         out = np.zeros(layout.cells, dtype=given.dtype)
         for source, target in self._copies(layout, came):

@@ -6,14 +6,16 @@ Throughout, z is the nearest allowed value to w (at least the floor, or exactly 
 what was cut off, and v = z − u its mirror image.
 """
 
-# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+# mypy: disable-error-code="no-untyped-def, untyped-decorator"
 
 from __future__ import annotations
+
+from typing import Any
 
 import numba
 import numpy as np
 
-_compiled = numba.njit(cache=True, nogil=True, fastmath=True)  # callers check that everything is finite
+_compiled: Any = numba.njit(cache=True, nogil=True, fastmath=True)  # callers check that everything is finite
 
 
 @_compiled

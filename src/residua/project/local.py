@@ -31,8 +31,8 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Progress = Callable[[int, float], object]
 
-_RELAXATION = 1.7
-_FIRST_PENALTY = 8.0  # ρ_A / w_A
+_RELAXATION = 1.85
+_FIRST_PENALTY = 12.0  # ρ_A / w_A
 _CHECK_EVERY = 25
 _NO_FLOOR = -1e300  # compiled loops assume finite numbers
 
@@ -102,11 +102,11 @@ def nearest_consistent(
         raise PlanError(f"residuals must be {came.cells:,} finite numbers, one a cell of every table.")
     if weights.shape != (len(lattice),) or not (np.isfinite(weights).all() and (weights > 0).all()):
         raise PlanError(f"weights must be {len(lattice):,} positive numbers, one a set.")
-    fixed = {members: np.asarray(table, dtype=np.float64) for members, table in (fixed or {}).items()}
+    given = {members: np.asarray(table, dtype=np.float64) for members, table in (fixed or {}).items()}
     if len(lattice) == 1:
-        return _total_only(residuals, weights, fixed, nonnegative, zeros)
+        return _total_only(residuals, weights, given, nonnegative, zeros)
     arrangement = Arrangement(lattice, np.asarray(sizes, dtype=np.int64))
-    solver = _Solver.of(arrangement, residuals, weights, fixed, zeros, nonnegative)
+    solver = _Solver.of(arrangement, residuals, weights, given, zeros, nonnegative)
     try:
         return solver.solve(tolerance, rounds, progress, residuals)
     finally:
@@ -147,7 +147,7 @@ class _Solver:
         self.cells = arrangement.lattice.products(arrangement.sizes.astype(np.float64))
         self.w = np.zeros(arrangement.top.cells)
         self.own = np.zeros(arrangement.owned_cells)
-        self.floor_share = 0.0
+        self.floor_share = self.tolerance = 0.0
         self.floors = self._floors()
         self.pool = ThreadPoolExecutor(os.cpu_count())
         self._set_penalties(_FIRST_PENALTY)
@@ -194,9 +194,10 @@ class _Solver:
         """Steps until the certificate is good enough."""
         found = self._unprojected()
         total = max(found.residuals[self.arrangement.low.starts[0]], 0.0)
-        if found.infeasibility <= 1e-12 * total:
+        if found.infeasibility <= 1e-10 * total:
             return LocalFit(_read_only(self._as_they_came(found, came)), 0.0, 0.0, found.infeasibility, 0, True)
         most = self._most()
+        self.tolerance = tolerance
         self._set_floor(tolerance)
         done, converged = 0, False
         while done < rounds and not converged:
@@ -219,15 +220,14 @@ class _Solver:
         return self._finished(found, done, converged, tolerance)
 
     def _adapt(self, norms: Floats, found: _Certificate, allowed: float) -> None:
-        """Balances both residuals of the method; lowers the floor if it alone would use up the gap."""
-        raised = self.floor_share * found.slope
-        if raised > allowed / 2:
-            self._set_floor(self.floor_share * allowed / 4 / raised)
-        else:
-            self._set_floor(self.floor_share)
+        """Keeps both residuals of the method alike, and the floor's share of the gap within a quarter of it."""
+        wanted = min(10.0 * self.tolerance, allowed / 4.0 / max(found.slope, 1e-300))
+        if not 0.5 < wanted / self.floor_share < 2.0:
+            self._set_floor(wanted)
         apart, moved = (float(x) for x in np.sqrt(self.penalties_of_parts @ norms))
-        if apart > 0 and moved > 0 and not 1 / 3 < apart / moved < 3:
-            factor = float(np.clip(np.sqrt(apart / moved), 0.25, 4.0))
+        ratio = apart / max(moved, 1e-300)
+        if ratio > 0.0 and not 0.45 < ratio < 1.2:  # below about 0.4 it does not fall, however large the penalty
+            factor = 0.6 if ratio <= 0.45 else min(2.0, ratio / 0.8)
             self._rescale(self.floors, 1.0 / factor)
             self._set_penalties(self.penalty * factor)
 
@@ -370,7 +370,7 @@ class _Solver:
     # ---- exact feasibility
 
     def _repair_share(self, found: _Certificate) -> float:
-        """How much of the evenly spread total must be mixed in so that no cell is negative; 0 where that is not open."""
+        """How much of the evenly spread total must be mixed in so that no cell is negative; 0 if that is not open."""
         if not self.nonnegative or self.zeros.size or self.is_fixed[1:].any() or found.least >= 0:
             return 0.0
         least, even = self._least.T

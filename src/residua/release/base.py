@@ -192,7 +192,7 @@ class Release(ABC):
         where = where or {}
         coefficients = np.ones(())
         for name, wanted in where.items():
-            coefficients = np.multiply.outer(coefficients, _mask(self.domain, name, wanted))
+            coefficients = np.multiply.outer(coefficients, label_mask(self.domain, name, wanted))
         return self.combination({tuple(where): coefficients}, confidence=confidence)
 
     def save(self, path: str | Path) -> None:
@@ -227,7 +227,8 @@ class Release(ABC):
         return float(cells) if simultaneous == "table" else max(self.asked_cells, float(cells))
 
 
-def _mask(domain: Domain, name: str, wanted: Label | Iterable[Label]) -> Floats:
+def label_mask(domain: Domain, name: str, wanted: Label | Iterable[Label]) -> Floats:
+    """1 for each label of an attribute that is wanted, else 0, (n,)."""
     labels = domain[name].labels
     chosen = [wanted] if isinstance(wanted, str | int) else list(wanted)
     unknown = [label for label in chosen if label not in labels]

@@ -11,11 +11,8 @@ PRIVACY.md         the privacy statement, for people
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import io
 import os
-import secrets
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +24,7 @@ from numpy.typing import NDArray
 from residua.domain import settings_of_domain
 from residua.errors import FileError
 from residua.files import read_document, sync_folder, write_document
+from residua.folders import check_digests, digests_of, partial_folder, reason, write_synced
 from residua.plan.base import Blocks, Plan
 from residua.plan.storage import load_plan, save_plan
 from residua.release.base import Release
@@ -54,20 +52,20 @@ class Reserved:
                 file.flush()
                 os.fsync(file.fileno())
             (self.partial / _SPARE).unlink()  # room for the last two files
-            _write(self.partial / "PRIVACY.md", privacy_statement(release).encode())
-            digests = {name: _digest(self.partial / name) for name in _FILES}
+            write_synced(self.partial / "PRIVACY.md", privacy_statement(release).encode())
+            digests = digests_of(self.partial, _FILES)
             body = {"receipt": dict(release.receipt), "files": digests}
             write_document(self.partial / "release.json", KIND, VERSION, body)
             sync_folder(self.partial)
         except OSError as problem:
-            raise FileError(f"cannot write the release {str(self.final)!r}: {_reason(problem)}.") from None
+            raise FileError(f"cannot write the release {str(self.final)!r}: {reason(problem)}.") from None
         try:
             self.partial.rename(self.final)
         except OSError as problem:  # the name was taken meanwhile; what was measured cannot be had again for free
             kept = self.final.with_name(f"{self.final.name}-{self.partial.name[-8:]}")
             self.partial.rename(kept)
             raise FileError(
-                f"the release cannot be named {str(self.final)!r} ({_reason(problem)}); "
+                f"the release cannot be named {str(self.final)!r} ({reason(problem)}); "
                 f"it is whole in {str(kept)!r}: use that."
             ) from None
         finally:
@@ -82,34 +80,15 @@ def reserve(path: Path, plan: Plan, blocks: Blocks) -> Iterator[Reserved]:
         FileError: the folder exists, cannot be made, or the disk is too full. Nothing was spent.
     """
     path = path.absolute()
-    partial = path.with_name(f".{path.name}.partial-{secrets.token_hex(4)}")
-    try:
-        _make(path, partial)
+    with partial_folder(path, "release") as partial:
         try:
             _prepare(partial, plan, blocks)
         except OSError as problem:
             raise FileError(
-                f"out: there is no room for the release in {str(path.parent)!r} ({_reason(problem)}); "
+                f"out: there is no room for the release in {str(path.parent)!r} ({reason(problem)}); "
                 "make space or choose another folder, nothing was spent."
             ) from None
         yield Reserved(path, partial)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-
-
-def _make(path: Path, partial: Path) -> None:
-    try:
-        taken, somewhere = path.is_symlink() or path.exists(), path.parent.is_dir()
-        if somewhere and not taken:
-            partial.mkdir()
-    except OSError as problem:
-        raise FileError(
-            f"out: cannot write {path.name!r} in {str(path.parent)!r}: {problem.strerror}; choose another folder."
-        ) from None
-    if taken:
-        raise FileError(f"out={str(path)!r} exists already; choose another folder, a release is never overwritten.")
-    if not somewhere:
-        raise FileError(f"out: the folder {str(path.parent)!r} does not exist; make it first.")
 
 
 def load_release(path: Path) -> Release:
@@ -119,15 +98,7 @@ def load_release(path: Path) -> Release:
     if not (path / "release.json").is_file():
         raise FileError(f"{str(path)!r} is not a release folder, or lacks 'release.json'; check the path.")
     body = read_document(path / "release.json", KIND, VERSION)
-    for name in _FILES:
-        try:
-            found = _digest(path / name)
-        except OSError as problem:
-            raise FileError(
-                f"the release {str(path)!r} lacks {name!r} ({_reason(problem)}); copy the whole folder again."
-            ) from None
-        if found != body["files"].get(name):
-            raise FileError(f"{name!r} in {str(path)!r} was changed after it was written; do not trust the release.")
+    check_digests(path, body["files"], _FILES, "release")
     plan = load_plan(path / "plan.json")
     try:
         measurements: NDArray[np.int64] = np.load(path / "measurements.npy", mmap_mode="r", allow_pickle=False)
@@ -140,10 +111,10 @@ def load_release(path: Path) -> Release:
 def _prepare(folder: Path, plan: Plan, blocks: Blocks) -> None:
     """Everything that is known before measuring, and as many bytes on the disk as the rest will need."""
     save_plan(plan, folder / "plan.json")
-    _write(folder / "codebook.toml", tomli_w.dumps({"domain": settings_of_domain(plan.domain)}).encode())
+    write_synced(folder / "codebook.toml", tomli_w.dumps({"domain": settings_of_domain(plan.domain)}).encode())
     arrays = io.BytesIO()
     np.savez(arrays, allow_pickle=False, **blocks.arrays())
-    _write(folder / "blocks.npz", arrays.getvalue())
+    write_synced(folder / "blocks.npz", arrays.getvalue())
     with (folder / "measurements.npy").open("wb") as file:
         os.posix_fallocate(file.fileno(), 0, 8 * blocks.cells + 4096)
     with (folder / _SPARE).open("wb") as file:
@@ -152,19 +123,3 @@ def _prepare(folder: Path, plan: Plan, blocks: Blocks) -> None:
 
 def _write_array(file: io.BufferedRandom, array: NDArray[np.int64]) -> None:
     np.lib.format.write_array(file, np.ascontiguousarray(array), allow_pickle=False)
-
-
-def _write(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _reason(problem: OSError) -> str:
-    return problem.strerror or str(problem).rstrip(".")
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -25,33 +25,21 @@ Floats = NDArray[np.float64]
 _SHOWN = 10
 
 
-class Rows(ABC):
-    """Published numbers, one a row: what they are, the estimate, its standard deviation, and an interval."""
-
-    width: float
+class Columns(ABC):
+    """Published numbers, one a row: columns that say what a row is, and columns of numbers."""
 
     @property
     @abstractmethod
     def keys(self) -> tuple[str, ...]:
         """The columns that say what a row is."""
 
+    @property
     @abstractmethod
-    def _key_columns(self) -> dict[str, list[Any]]: ...
-
-    @abstractmethod
-    def _numbers(self) -> tuple[Floats, Floats]:
-        """Estimates and standard deviations, flat."""
-
-    def __len__(self) -> int:
-        return len(self._numbers()[0])
-
-    @cached_property
     def columns(self) -> dict[str, Any]:
         """The columns by name: keys as lists, numbers as arrays."""
-        estimates, stddevs = self._numbers()
-        reach = self.width * stddevs
-        numbers = {"estimate": estimates, "stddev": stddevs, "lower": estimates - reach, "upper": estimates + reach}
-        return {**self._key_columns(), **numbers}
+
+    @abstractmethod
+    def __len__(self) -> int: ...
 
     def to_arrow(self) -> pyarrow.Table:
         """The table as a pyarrow Table."""
@@ -92,7 +80,7 @@ class Rows(ABC):
         write_atomically(Path(path), buffer.getvalue())
 
     def __repr__(self) -> str:
-        names = [*self.keys, "estimate", "stddev", "lower", "upper"]
+        names = list(self.columns)
         rows = [names]
         for i in range(min(len(self), _SHOWN)):
             cells = [self.columns[name][i] for name in names]
@@ -100,6 +88,46 @@ class Rows(ABC):
         widths = [max(len(row[j]) for row in rows) for j in range(len(names))]
         lines = ["  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in rows]
         return "\n".join([*lines, *([f"… {len(self) - _SHOWN:,} more rows"] if len(self) > _SHOWN else [])])
+
+
+class Rows(Columns):
+    """Estimates with error bars, one a row: what they are, the estimate, its standard deviation, and an interval."""
+
+    width: float
+
+    @abstractmethod
+    def _key_columns(self) -> dict[str, list[Any]]: ...
+
+    @abstractmethod
+    def _numbers(self) -> tuple[Floats, Floats]:
+        """Estimates and standard deviations, flat."""
+
+    def __len__(self) -> int:
+        return len(self._numbers()[0])
+
+    @cached_property
+    def columns(self) -> dict[str, Any]:
+        """The columns by name: keys as lists, numbers as arrays."""
+        estimates, stddevs = self._numbers()
+        reach = self.width * stddevs
+        numbers = {"estimate": estimates, "stddev": stddevs, "lower": estimates - reach, "upper": estimates + reach}
+        return {**self._key_columns(), **numbers}
+
+
+def label_columns(
+    domain: Domain,
+    attributes: Sequence[str],
+    shape: Sequence[int],
+    given: Sequence[Sequence[Any]] | None = None,
+) -> dict[str, list[Any]]:
+    """A column of labels (the attributes' own, unless given) for each axis of a table, one a cell, row by row."""
+    columns = {}
+    for axis, name in enumerate(attributes):
+        labels = _of_one_type(domain[name].labels if given is None else given[axis])
+        along = [-1 if a == axis else 1 for a in range(len(shape))]
+        codes = np.broadcast_to(np.arange(shape[axis]).reshape(along), tuple(shape))
+        columns[name] = labels[codes.ravel()].tolist()
+    return columns
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -133,14 +161,7 @@ class Table(Rows):
         return self.attributes
 
     def _key_columns(self) -> dict[str, list[Any]]:
-        shape = self.estimates.shape
-        columns = {}
-        for axis, name in enumerate(self.attributes):
-            labels = _of_one_type(self.domain[name].labels if self.labels is None else self.labels[axis])
-            along = [-1 if a == axis else 1 for a in range(len(shape))]
-            codes = np.broadcast_to(np.arange(shape[axis]).reshape(along), shape)
-            columns[name] = labels[codes.ravel()].tolist()
-        return columns
+        return label_columns(self.domain, self.attributes, self.estimates.shape, self.labels)
 
     def _numbers(self) -> tuple[Floats, Floats]:
         return self.estimates.ravel(), np.broadcast_to(self.stddev, self.estimates.shape).ravel()

@@ -1,0 +1,100 @@
+"""`residua project`: a release's nearest tables that could be true, as a folder."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from residua.cli.show import err, out, progress_bar
+from residua.errors import FileError, PlanError
+from residua.project import Projected, project
+from residua.project.folder import is_projection
+from residua.project.statement import WARNING
+from residua.release import Release
+
+
+def run_projection(
+    folder: Path, target: Path, *, total: str | None, known: Sequence[Path], plain: bool, simulations: int
+) -> Projected:
+    """Projects a saved release, writes the projection, and says what it is."""
+    if target.exists() or target.is_symlink():  # before the work, not after it
+        raise FileError(
+            f"out={str(target)!r} exists already; choose another folder, a projection is never overwritten."
+        )
+    if is_projection(folder):
+        raise PlanError(f"{str(folder)!r} is a projection already; project the release that it was made from.")
+    release = Release.load(folder)
+    with progress_bar() as show:
+        projected = project(
+            release,
+            total=_total(total),
+            known=_facts(known),
+            metric="plain" if plain else "covariance",
+            progress=lambda rounds, left: show("projecting", rounds, None),
+        )
+        projected.save(target)
+        error = None
+        if simulations:
+            error = projected.simulated_error(
+                simulations, progress=lambda done, left: show("simulating", done, simulations)
+            )
+    out.print(f"Wrote {target}: a projection of {folder}; no data was touched and nothing was spent.")
+    out.print(WARNING)
+    out.print(
+        f"Gap         {projected.gap:.2g} (squared distance, proven); violations {projected.infeasibility:.2g} counts"
+    )
+    if projected.bound is not None:
+        out.print(f"Error       {projected.bound}")
+        if projected.bound.doubtful:
+            err.print("residua: warning: the release does not fit these facts, by more than its noise; check them.")
+    if error is not None:
+        out.print(f"Simulated   {error}")
+    command = "residua" if shutil.which("residua") else str(Path(sys.argv[0]))
+    out.print(f"Next        {command} table {target} [ATTRIBUTE …] [--rounded], and read {target / 'PROJECTION.md'}")
+    return projected
+
+
+def _total(text: str | None) -> Any:
+    if text in (None, "released", "free"):
+        return text
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        raise PlanError(f"--total {text!r} is neither a number nor 'released' or 'free'; give one of them.") from None
+
+
+def _facts(paths: Sequence[Path]) -> dict[Sequence[str], Any]:
+    """Public tables from files: all columns but `count` are attributes."""
+    facts: dict[Sequence[str], Any] = {}
+    for path in paths:
+        table = _read(path)
+        names = tuple(name for name in table.column_names if name != "count")
+        if "count" not in table.column_names:
+            raise PlanError(f"--known {str(path)!r} has no column 'count'; it has {', '.join(table.column_names)}.")
+        if names in facts:
+            raise PlanError(f"--known {str(path)!r}: the table on {', '.join(names)} is given twice; give it once.")
+        facts[names] = table
+    return facts
+
+
+def _read(path: Path) -> Any:
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    try:
+        if path.suffix == ".parquet":
+            return pyarrow.parquet.read_table(path)
+        with path.open("rb") as file:
+            names = pyarrow.csv.open_csv(file).schema.names
+        # Labels as they are written: 007 is not 7.
+        types = {name: pa.string() for name in names if name != "count"}
+        options = pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=False)
+        return pyarrow.csv.read_csv(path, convert_options=options)
+    except OSError as problem:
+        raise FileError(f"cannot read --known {str(path)!r}: {problem.strerror or problem}.") from None
+    except pa.ArrowInvalid as problem:
+        raise FileError(f"--known {str(path)!r} is not a table: {problem}; correct it.") from None

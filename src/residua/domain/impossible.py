@@ -1,0 +1,136 @@
+"""Structural zeros: combinations of values that no record can have, declared with the domain.
+
+A rule names values of some attributes; a cell that has one of them in each is impossible. Rules come from public
+knowledge, like the rest of the domain. They change neither plans nor what is measured (a record in an impossible cell
+is counted like any other: refusing it would tell that it is there); projection makes these cells exactly zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from residua.domain.attributes import Attribute, Label
+from residua.errors import DomainError
+
+if TYPE_CHECKING:
+    from residua.domain.domain import Domain
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One combination that no record can have.
+
+    Args:
+        conditions: attribute and the values that are impossible together with those of the other conditions; in the
+            domain's order.
+    """
+
+    conditions: tuple[tuple[str, tuple[Label, ...]], ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The attributes the rule speaks of."""
+        return tuple(name for name, _ in self.conditions)
+
+    def settings(self) -> dict[str, list[Label]]:
+        """The rule as plain values, for files."""
+        return {name: list(labels) for name, labels in self.conditions}
+
+    def __str__(self) -> str:
+        return " and ".join(f"{name} = {_shown(labels)}" for name, labels in self.conditions)
+
+
+def rules_of(domain: Domain, declared: Any) -> tuple[Rule, ...]:
+    """The rules that plain values declare, each attribute → a value, a list of values, or {low, high}.
+
+    Raises:
+        DomainError: not a list of rules, an unknown attribute or value, or a rule that makes everything impossible.
+    """
+    if isinstance(declared, Mapping | str) or not isinstance(declared, Iterable):
+        raise DomainError(f"impossible={declared!r} is not a list of rules; write [{{attribute: values, …}}, …].")
+    rules = {_rule(domain, one) for one in declared}
+    return tuple(
+        sorted(rules, key=lambda rule: [(domain.position(n), _codes(domain[n], ls)) for n, ls in rule.conditions])
+    )
+
+
+def impossible_cells(domain: Domain, names: Sequence[str]) -> Mask | None:
+    """Which cells of the marginal on these attributes a rule makes impossible; None if no rule is about them alone.
+
+    A rule tells about every marginal that holds all its attributes, one axis an attribute in the order given.
+    """
+    mask: Mask | None = None
+    shape = [domain[name].size for name in names]
+    for rule in domain.impossible:
+        if not set(rule.names) <= set(names):
+            continue
+        cells = np.ones((), dtype=bool)
+        values = dict(rule.conditions)
+        for axis, name in enumerate(names):
+            along = np.ones(shape[axis], dtype=bool)
+            if name in values:
+                along[:] = False
+                along[list(_codes(domain[name], values[name]))] = True
+            cells = np.logical_and.outer(cells, along)
+        mask = cells if mask is None else mask | cells
+    return mask
+
+
+def _rule(domain: Domain, declared: Any) -> Rule:
+    if isinstance(declared, Rule):
+        declared = declared.settings()
+    if not isinstance(declared, Mapping):
+        raise DomainError(f"impossible holds {declared!r}, which is not a rule; write {{attribute: values, …}}.")
+    found: dict[str, tuple[Label, ...]] = {}
+    for name, values in declared.items():
+        if name not in domain:
+            raise DomainError(f"impossible: {_unknown(domain, name)}")
+        labels = _labels(name, domain[name], values)
+        if len(labels) < domain[name].size:  # all values of an attribute are no condition
+            found[name] = labels
+    if not found:
+        raise DomainError(f"impossible: the rule {dict(declared)!r} makes every record impossible; name fewer values.")
+    return Rule(tuple((name, found[name]) for name in domain.names if name in found))
+
+
+def _labels(name: str, attribute: Attribute, values: Any) -> tuple[Label, ...]:
+    """The labels a condition means, in the order of their codes."""
+    if isinstance(values, Mapping):
+        if set(values) != {"low", "high"} or not all(type(value) is int for value in values.values()):
+            raise DomainError(
+                f"impossible: {name!r} has {dict(values)!r}; write {{low = 0, high = 14}}, or list values."
+            )
+        values = range(values["low"], values["high"] + 1)
+    wanted = [values] if isinstance(values, str | int) else list(values) if isinstance(values, Iterable) else [values]
+    codes = {label: code for code, label in enumerate(attribute.labels)}
+    for label in wanted:
+        if not isinstance(label, str | int) or isinstance(label, bool) or label not in codes:
+            raise DomainError(f"impossible: {label!r} is not a value of {name!r}; see domain[{name!r}].labels.")
+    if not wanted:
+        raise DomainError(f"impossible: {name!r} names no value; list at least one, or leave the attribute out.")
+    return tuple(sorted(set(wanted), key=lambda label: codes[label]))
+
+
+def _codes(attribute: Attribute, labels: Sequence[Label]) -> tuple[int, ...]:
+    codes = {label: code for code, label in enumerate(attribute.labels)}
+    return tuple(codes[label] for label in labels)
+
+
+def _unknown(domain: Domain, name: object) -> str:
+    try:
+        domain.position(str(name))
+    except DomainError as problem:
+        return str(problem)
+    return f"unknown attribute {name!r}."
+
+
+def _shown(labels: Sequence[Label]) -> str:
+    listed = ", ".join(repr(label) for label in labels[:4])
+    return listed if len(labels) == 1 else f"({listed}{', …' if len(labels) > 4 else ''})"

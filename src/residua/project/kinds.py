@@ -1,0 +1,67 @@
+"""How releases of each kind of plan are projected, registered once: one row a kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from residua.errors import PlanError
+from residua.plan.base import Plan
+from residua.plan.kinds import kind_of
+from residua.project.dense import DenseProblem, observed_coordinates
+from residua.project.problem import Problem, Terms
+from residua.project.residual import ResidualProblem, observed_residuals
+from residua.release.base import Release
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ProjectionKind:
+    """How releases of one kind of plan are projected.
+
+    Args:
+        problem: the projection of releases of a plan, under some terms.
+        observed: a release's unbiased estimates in the form the problem takes.
+        bounded: whether the noise is normal with a known spectrum, so that a bound can be given.
+    """
+
+    problem: Callable[[Any, Terms], Problem]
+    observed: Callable[[Any, Any], Floats]
+    bounded: bool = True
+
+
+_KINDS = {
+    "residual": ProjectionKind(ResidualProblem, observed_residuals),
+    "dense": ProjectionKind(DenseProblem, observed_coordinates),
+}
+
+
+def problem_of(plan: Plan, terms: Terms) -> Problem:
+    """The projection of releases of a plan.
+
+    Raises:
+        PlanError: releases of this kind cannot be projected, or the terms are about tables the plan lacks.
+    """
+    return _kind(plan).problem(plan, terms)
+
+
+def observed_of(problem: Problem, release: Release) -> Floats:
+    """A release's unbiased estimates in the form the problem takes."""
+    return _kind(release.planned).observed(problem, release)
+
+
+def is_bounded(plan: Plan) -> bool:
+    """Whether a bound on the error of projections can be given: normal noise around unbiased answers."""
+    return _kind(plan).bounded and not plan.bias
+
+
+def _kind(plan: Plan) -> ProjectionKind:
+    name = kind_of(plan).name
+    if name not in _KINDS:
+        raise PlanError(f"releases of {name} plans cannot be projected yet; there is a way for {', '.join(_KINDS)}.")
+    return _KINDS[name]

@@ -1,0 +1,290 @@
+"""The histogram whose answers are nearest to given ones: least squares over non-negative cells with equations.
+
+Minimise `‖F h − t‖²` over `{h ≥ 0, E h = e}` by a primal-dual interior-point method (predictor and corrector, one
+Cholesky factor of `2 FᵀF + diag(s/h)` a step), then on the support it found, so that zeros are exact. At every feasible
+h, any ν with `s = ∇f(h) − Eᵀν ≥ 0` proves `f(h) − min f ≤ sᵀh`; with the total among the equations there always is one.
+
+Reference: factorization-and-projection, §2.3, Eq. 42. The paper's C has total 1; here it is any total, or none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import linalg
+
+from residua.errors import PlanError
+
+Floats = NDArray[np.float64]
+Progress = Callable[[int, float], object]
+_MOST_ROUNDS = 100
+
+
+@dataclass(frozen=True, eq=False)
+class HistogramFit:
+    """The nearest histogram.
+
+    Guarantee: no feasible histogram has a squared distance below `distance − gap`, to within rounding.
+
+    Args:
+        histogram: h, (cells,).
+        gap: proven bound on how far `distance` is above the least possible.
+        distance: `‖F h − t‖²`.
+        infeasibility: the largest violation of an equation.
+        rounds: steps of the interior-point method.
+    """
+
+    histogram: Floats
+    gap: float
+    distance: float
+    infeasibility: float
+    rounds: int
+
+
+def nearest_histogram(
+    queries: ArrayLike,
+    target: ArrayLike,
+    *,
+    total: float | None = None,
+    equalities: tuple[ArrayLike, ArrayLike] | None = None,
+    nonnegative: bool = True,
+    tolerance: float = 1e-9,
+    progress: Progress | None = None,
+) -> HistogramFit:
+    """The histogram, non-negative and subject to equations, whose answers are nearest to the target.
+
+    Args:
+        queries: F, (queries, cells). For another metric multiply F and t by its root.
+        target: t, (queries,).
+        total: what the cells must add up to; None leaves it free.
+        equalities: E, (equations, cells), and e, (equations,).
+        nonnegative: whether no cell may be negative.
+        tolerance: the gap that is good enough, relative to the squared distance.
+        progress: called with the step and the relative gap.
+
+    Returns:
+        The fit, with its certificate.
+
+    Raises:
+        PlanError: arguments that do not fit, or equations that no (non-negative) histogram meets.
+
+    Example:
+        >>> fit = nearest_histogram([[1.0, 0.0], [0.0, 1.0]], [5.0, -1.0], total=3.0)
+        >>> fit.histogram.tolist(), fit.distance
+        ([3.0, 0.0], 5.0)
+    """
+    F, t = np.asarray(queries, dtype=np.float64), np.asarray(target, dtype=np.float64)
+    if F.ndim != 2 or t.shape != (len(F),) or F.shape[1] == 0:
+        raise PlanError(f"queries has shape {F.shape} and target {t.shape}; give (queries, cells) and (queries,).")
+    if not (np.isfinite(F).all() and np.isfinite(t).all()):
+        raise PlanError("queries and target must be finite.")
+    E, e = _equations(F.shape[1], total, equalities)
+    if not nonnegative:
+        return _least_squares(F, t, E, e)
+    fit = _interior(F, t, E, e, tolerance, progress)
+    if fit.infeasibility > 1e-8 * max(float(np.abs(e).max(initial=0.0)), 1e-300):
+        _refuse_infeasible(E, e)
+    return fit
+
+
+def certificate(
+    queries: Floats, target: Floats, equations: Floats, histogram: Floats, multipliers: Floats, total_row: bool
+) -> tuple[float, Floats]:
+    """The gap `sᵀh` that multipliers ν prove, after the least change that makes `s = ∇f − Eᵀν` non-negative.
+
+    With q = F h − t + α y, `s = 2 Fᵀq − Eᵀν ≥ 0` proves `f(h) − min f ≤ sᵀh + νᵀ(E h − e) + α² ‖y‖²`. A total among the
+    equations raises s by its multiplier alone; else y is sought with Fᵀy > 0. The distance itself is a bound, too.
+    """
+    F, h = queries, histogram
+    residual = F @ h - target
+    nothing = float(residual @ residual)  # what 0 ≤ min f alone proves
+    s = 2.0 * (F.T @ residual) - equations.T @ multipliers
+    short = max(-float(s.min()), 0.0)
+    if total_row or short == 0.0:
+        return min(float((s + short) @ h), nothing), s + short
+    y = F.sum(axis=1)
+    if not (F.T @ y > 0).all():
+        y = np.linalg.lstsq(F.T, np.ones(F.shape[1]), rcond=None)[0]
+    pull = F.T @ y
+    if not (pull > 0).all():
+        return nothing, s
+    a = float((np.maximum(-s, 0.0) / (2.0 * pull)).max())
+    s = s + 2.0 * a * pull
+    return min(float(s @ h + a**2 * (y @ y)), nothing), s
+
+
+def _equations(
+    cells: int, total: float | None, equalities: tuple[ArrayLike, ArrayLike] | None
+) -> tuple[Floats, Floats]:
+    """Independent equations, the total first; refused if they contradict each other."""
+    rows, values = [np.empty((0, cells))], [np.empty(0)]
+    if total is not None:
+        if not (np.isfinite(total) and total >= 0):
+            raise PlanError(f"total={total} must be a finite number, not negative.")
+        rows.append(np.ones((1, cells)))
+        values.append(np.array([float(total)]))
+    if equalities is not None:
+        E, e = (np.asarray(part, dtype=np.float64) for part in equalities)
+        if E.ndim != 2 or E.shape[1] != cells or e.shape != (len(E),) or not np.isfinite(E).all():
+            raise PlanError(f"equalities must be a matrix with {cells} columns and one value a row, all finite.")
+        rows.append(E)
+        values.append(e)
+    E, e = np.vstack(rows), np.concatenate(values)
+    if len(E) <= 1:
+        return E, e
+    # Gram-Schmidt by pivoting keeps a largest set of independent equations; the others must follow from them.
+    _, R, order = linalg.qr(E.T, mode="economic", pivoting=True)
+    diagonal = np.abs(np.diag(R))
+    kept = np.sort(order[: int((diagonal > 1e-10 * max(diagonal[0], 1e-300)).sum())])
+    h, *_ = np.linalg.lstsq(E[kept], e[kept], rcond=None)
+    off = np.abs(E @ h - e)
+    if off.max() > 1e-8 * max(float(np.abs(e).max()), 1.0):
+        raise PlanError(
+            f"equation {int(off.argmax())} (value {e[int(off.argmax())]:g}) contradicts the others; leave one out."
+        )
+    return E[kept], e[kept]
+
+
+def _interior(F: Floats, t: Floats, E: Floats, e: Floats, tolerance: float, progress: Progress | None) -> HistogramFit:
+    """Mehrotra's method from a central start; the best point seen, polished on its support."""
+    d = F.shape[1]
+    Q = 2.0 * (F.T @ F)
+    if len(e) and not e.any() and (E >= 0).all() and (E.sum(axis=0) > 0).all():
+        h = np.zeros(d)  # nothing to distribute
+        return HistogramFit(h, 0.0, float(t @ t), 0.0, 0)
+    size = float(np.abs(e).max(initial=0.0)) or _free_scale(F, t)
+    h = np.full(d, size / d)
+    nu = np.zeros(len(e))
+    gradient = 2.0 * (F.T @ (F @ h - t))
+    s = np.full(d, max(float(np.abs(gradient).max()), 1e-12 * float(np.trace(Q)) * size / d, 1e-300))
+    scale = max(float(t @ t), 1e-300)
+    best, best_nu, best_score = h, nu, np.inf
+    done = since = 0
+    for done in range(1, _MOST_ROUNDS + 1):
+        residual = F @ h - t
+        dual_off = 2.0 * (F.T @ residual) - E.T @ nu - s
+        primal_off = E @ h - e
+        mu = float(h @ s) / d
+        gap, _ = certificate(F, t, E, h, nu, _has_total(E))
+        distance = float(residual @ residual)
+        off = float(np.abs(primal_off).max(initial=0.0)) / size
+        score = gap / scale + off
+        if progress:
+            progress(done, gap / max(distance, 1e-300))
+        if score < best_score:
+            best, best_nu, best_score, since = h, nu, score, done
+        if (off <= 1e-13 and gap <= max(0.1 * tolerance * distance, 1e-16 * scale)) or done - since > 8:
+            break
+        try:
+            factor = linalg.cho_factor(Q + np.diag(s / h), lower=True, check_finite=False)
+        except linalg.LinAlgError:
+            break  # as far as rounding lets it come
+        solve = _newton(factor, E, h, s, dual_off, primal_off)
+        dh, _, ds = solve(h * s)
+        a = min(_longest(h, dh), _longest(s, ds))
+        sigma = (float((h + a * dh) @ (s + a * ds)) / d / mu) ** 3 if mu > 0 else 0.0
+        dh, dnu, ds = solve(h * s + dh * ds - sigma * mu)
+        a_h, a_s = 0.9995 * _longest(h, dh), 0.9995 * _longest(s, ds)
+        a = min(a_h, a_s)  # a quadratic objective couples both
+        if not np.isfinite(a) or a < 1e-10:
+            break
+        h, nu, s = h + a * dh, nu + a * dnu, s + a * ds
+    return _polished(F, t, E, e, best, best_nu, done)
+
+
+def _newton(
+    factor: tuple[Floats, bool], E: Floats, h: Floats, s: Floats, dual_off: Floats, primal_off: Floats
+) -> Callable[[Floats], tuple[Floats, Floats, Floats]]:
+    """The Newton step for a complementarity right-hand side: (dh, dν, ds)."""
+    inverse_e = linalg.cho_solve(factor, E.T, check_finite=False)
+    schur = E @ inverse_e
+
+    def solve(products: Floats) -> tuple[Floats, Floats, Floats]:
+        plain = linalg.cho_solve(factor, -dual_off - products / h, check_finite=False)
+        dnu = np.linalg.lstsq(schur, -primal_off - E @ plain, rcond=None)[0] if len(E) else np.empty(0)
+        dh = plain + inverse_e @ dnu
+        return dh, dnu, -(products + s * dh) / h
+
+    return solve
+
+
+def _polished(F: Floats, t: Floats, E: Floats, e: Floats, h: Floats, nu: Floats, rounds: int) -> HistogramFit:
+    """Least squares on the support, if it stays non-negative and is proven no worse; else the point itself."""
+    candidates = [(h, nu)]
+    s = certificate(F, t, E, h, nu, _has_total(E))[1]
+    scale_h, scale_s = max(float(h.max()), 1e-300), max(float(np.abs(s).max()), 1e-300)
+    support = h / scale_h > np.abs(s) / scale_s
+    for _ in range(20):
+        if not support.any():
+            candidates.append((np.zeros_like(h), nu))
+            break
+        found, multipliers = _equality_least_squares(F[:, support], t, E[:, support], e)
+        point = np.zeros_like(h)
+        point[support] = found
+        if found.min() >= 0:
+            candidates.append((point, multipliers))
+            break
+        support = support & (point > 0)
+    fits = []
+    for point, multipliers in candidates:
+        gap, _ = certificate(F, t, E, point, multipliers, _has_total(E))
+        residual = F @ point - t
+        off = float(np.abs(E @ point - e).max(initial=0.0))
+        fits.append(HistogramFit(_read_only(point), gap, float(residual @ residual), off, rounds))
+    size = max(float(np.abs(e).max(initial=0.0)), float(h.max()))
+    return min(fits, key=lambda fit: (fit.infeasibility > 1e-11 * size, fit.gap))
+
+
+def _equality_least_squares(F: Floats, t: Floats, E: Floats, e: Floats) -> tuple[Floats, Floats]:
+    """Least squares under equations alone: the point, and the multipliers ν of `∇f = Eᵀν`."""
+    if not len(E):
+        return np.linalg.lstsq(F, t, rcond=None)[0], np.empty(0)
+    U, sv, Vt = np.linalg.svd(E, full_matrices=True)
+    rank = int((sv > 1e-12 * sv.max(initial=0.0)).sum())
+    h = Vt[:rank].T @ ((U[:, :rank].T @ e) / sv[:rank])
+    free = Vt[rank:].T
+    if free.shape[1]:
+        h = h + free @ np.linalg.lstsq(F @ free, t - F @ h, rcond=None)[0]
+    gradient = 2.0 * (F.T @ (F @ h - t))
+    return h, np.linalg.lstsq(E.T, gradient, rcond=None)[0]
+
+
+def _least_squares(F: Floats, t: Floats, E: Floats, e: Floats) -> HistogramFit:
+    h, _ = _equality_least_squares(F, t, E, e)
+    residual = F @ h - t
+    return HistogramFit(_read_only(h), 0.0, float(residual @ residual), float(np.abs(E @ h - e).max(initial=0.0)), 0)
+
+
+def _refuse_infeasible(E: Floats, e: Floats) -> None:
+    from scipy.optimize import linprog
+
+    found = linprog(np.zeros(E.shape[1]), A_eq=E, b_eq=e, method="highs")
+    if found.status == 2:
+        raise PlanError("no non-negative histogram meets the equations (proven by linear programming); leave one out.")
+
+
+def _has_total(E: Floats) -> bool:
+    return bool(len(E)) and bool((E[0] == 1.0).all())
+
+
+def _free_scale(F: Floats, t: Floats) -> float:
+    """A guess at how many records there are: the multiple of one record a cell that answers best."""
+    answers = F.sum(axis=1)
+    square = float(answers @ answers)
+    return max(
+        abs(float(answers @ t)) / square if square else 0.0, 1e-3 * float(np.abs(t).max(initial=0.0)), 1e-6
+    ) * len(F.T)
+
+
+def _longest(x: Floats, dx: Floats) -> float:
+    """The longest step up to 1 that keeps x non-negative."""
+    shrinking = dx < 0
+    return min(1.0, float((x[shrinking] / -dx[shrinking]).min(initial=np.inf)))
+
+
+def _read_only(array: Floats) -> Floats:
+    array.setflags(write=False)
+    return array

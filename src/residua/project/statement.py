@@ -1,0 +1,79 @@
+"""What a projection says of itself, for people to read: that it is biased, what it meets, how accurate it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from residua.project.fact_cells import shown
+
+if TYPE_CHECKING:
+    from residua.project.projected import Projected
+
+BIASED = "biased, without error bars"
+WARNING = (
+    "These estimates are biased: raising cells that came out negative lowers others. They have no standard deviations, "
+    "covariances or intervals; take those from the release."
+)
+
+
+def projection_statement(projected: Projected) -> str:
+    """What was done and how accurate it is, as Markdown."""
+    terms = projected.terms
+    met = [
+        *(["no cell is negative"] if terms.nonnegative else []),
+        "all tables agree with each other",
+        *(f"{_fact(projected, fact.members)} is exactly {_source(projected, fact.members)}" for fact in terms.facts),
+        *(f"nobody has {rule}" for rule in projected.domain.impossible),
+    ]
+    metric = "the release's own metric (weighted by covariance)" if terms.metric == "covariance" else "plain squares"
+    lines = [
+        "# Projection",
+        "",
+        WARNING,
+        "",
+        "What these tables meet:",
+        "",
+        *(f"- {one}" for one in met),
+        "",
+        f"Among all tables that do, they are the nearest to the release in {metric};",
+        f"the squared distance is within {projected.gap:.2g} of the least possible, and no condition is missed by more",
+        f"than {projected.infeasibility:.2g} counts.",
+        "",
+        "## Accuracy",
+        "",
+        *_accuracy(projected),
+        "",
+        "## Privacy",
+        "",
+        f"Computed from a release alone ({projected.plan.guarantee!r}, for {projected.plan.unit}); no data was touched",
+        "and nothing more was spent.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _accuracy(projected: Projected) -> list[str]:
+    bound = projected.bound
+    if bound is None:
+        return ["No bound is given: the release is biased itself (an approximate plan), or its noise is not normal."]
+    lines = [
+        "A bound that holds whatever the data, if the public facts above are true: the error of the projection is",
+        f"{bound}.",
+    ]
+    if not projected.terms.total_stddev:
+        lines.append("In the metric above, the projection is never further from the truth than the release.")
+    if bound.doubtful:
+        lines += [
+            "",
+            "**The release is further from these conditions than its noise explains in all but one case in a million:",
+            "a public fact, a structural zero or the declared domain is wrong, and the bound does not hold.**",
+        ]
+    return lines
+
+
+def _source(projected: Projected, members: tuple[int, ...]) -> str:
+    return "what was released" if not members and projected.terms.total_stddev else "what is publicly known"
+
+
+def _fact(projected: Projected, members: tuple[int, ...]) -> str:
+    return f"the marginal on {shown(projected.domain, members)}" if members else "the total"

@@ -1,0 +1,173 @@
+"""Hand-off to `mbi` (private-pgm): the release's measurements as mbi takes them, for synthetic rows.
+
+What was measured is handed over, not estimates made from it: each residual (or strategy row) with its own independent
+noise, so that mbi's squared loss is the exact negative log likelihood of the release, up to a constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from residua.domain import Domain, impossible_cells
+from residua.errors import PlanError, ResiduaError
+from residua.release.base import Release
+from residua.release.dense import DenseRelease
+from residua.release.residual import ResidualRelease
+
+Floats = NDArray[np.float64]
+_MOST_CELLS = 2**22
+
+
+@dataclass(frozen=True)
+class Centred:
+    """The query of a residual: a table minus its mean along every axis, flat. Works on mbi's factors."""
+
+    def __call__(self, factor: Any) -> Any:
+        """The residual of a factor."""
+        values = factor.datavector(flatten=False)
+        for axis in range(values.ndim):
+            values = values - values.mean(axis=axis, keepdims=True)
+        return values.ravel()
+
+    def op_norm_sq(self) -> float:
+        """The largest factor by which a squared length can grow: centring is a projection."""
+        return 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Combined:
+    """The queries of a strategy: rows of coefficients over a table's cells. Works on mbi's factors."""
+
+    matrix: Floats
+
+    def __call__(self, factor: Any) -> Any:
+        """The answers of a factor."""
+        return self.matrix @ factor.datavector()
+
+    def op_norm_sq(self) -> float:
+        """The largest factor by which a squared length can grow."""
+        return float(np.linalg.norm(self.matrix, 2)) ** 2
+
+
+@dataclass(frozen=True, eq=False)
+class Measurement:
+    """One noisy measurement: `values = query(marginal on the clique) + noise` of this standard deviation."""
+
+    clique: tuple[str, ...]
+    values: Floats
+    stddev: float
+    query: Centred | Combined = field(default_factory=Centred)
+
+
+@dataclass(frozen=True, eq=False)
+class MbiProblem:
+    """What mbi's estimators take.
+
+    Args:
+        domain: an `mbi.Domain`.
+        measurements: a list of `mbi.LinearMeasurement`.
+        constraints: a list of `mbi.Constraint`, the structural zeros.
+        total: the release's estimate of the total, for `known_total`.
+        labels: the domain the codes stand for.
+    """
+
+    domain: Any
+    measurements: list[Any]
+    constraints: list[Any]
+    total: float
+    labels: Domain
+
+    def decoded(self, rows: Any) -> dict[str, list[Any]]:
+        """mbi's synthetic rows with labels instead of codes: attribute → one value a row."""
+        columns = rows.to_dict()
+        return {
+            name: np.array(self.labels[name].labels, dtype=object)[np.asarray(columns[name])].tolist()
+            for name in self.labels
+            if name in columns
+        }
+
+
+def measurements_of(release: Release) -> list[Measurement]:
+    """What a release measured, one a clique, in plain values.
+
+    Raises:
+        PlanError: there is no way to hand over releases of this kind.
+    """
+    for cls, how in _KINDS:
+        if isinstance(release, cls):
+            return how(release)
+    raise PlanError(f"release={release!r} cannot be handed over to mbi; residual and dense releases can.")
+
+
+def for_mbi(release: Release) -> MbiProblem:
+    """The release as mbi takes it: `mbi.estimation.MirrorDescent().estimate(p.domain, p.measurements, p.total)`.
+
+    mbi infers one distribution over all attributes it is told of, exactly: its cost grows with the cliques that its
+    junction tree needs. Release a few low-way tables of the attributes that are to be synthesised.
+
+    Raises:
+        ResiduaError: mbi is not installed.
+    """
+    try:
+        import mbi
+    except ImportError:
+        raise ResiduaError("mbi is not installed; install it with: pip install 'residua[synthetic]'") from None
+    found = measurements_of(release)
+    used = {name for one in found for name in one.clique}
+    names = [name for name in release.domain.names if name in used]
+    domain = mbi.Domain(names, [release.domain[name].size for name in names])
+    # The empty clique is the total, which mbi takes by itself.
+    measured = [mbi.LinearMeasurement(m.values, m.clique, m.stddev, m.query) for m in found if m.clique]
+    return MbiProblem(domain, measured, _constraints(mbi, release.domain, domain), _total(release), release.domain)
+
+
+def _constraints(mbi: Any, declared: Domain, domain: Any) -> list[Any]:
+    found = []
+    for rule in declared.impossible:
+        if not set(rule.names) <= set(domain.attributes) or declared.cells(rule.names) > _MOST_CELLS:
+            continue
+        alone = Domain({name: declared[name] for name in rule.names}, [rule])
+        mask = impossible_cells(alone, rule.names)
+        if mask is not None:
+            found.append(mbi.Constraint(domain.project(rule.names), invalid=np.argwhere(mask)))
+    return found
+
+
+def _total(release: Release) -> float:
+    try:
+        return max(1.0, float(release.estimates(())))
+    except PlanError:
+        raise PlanError("the release does not tell the total, which mbi needs; ask for it, too: ways=[0, …].") from None
+
+
+def _residual_measurements(release: ResidualRelease) -> list[Measurement]:
+    blocks, names = release.blocks, release.domain.names
+    stddevs = np.sqrt(blocks.noise_variances)
+    found = []
+    for number, unit, stddev in zip(blocks.measured.tolist(), blocks.units, stddevs, strict=True):
+        members = blocks.lattice.members(number)
+        start = int(blocks.layout.starts[number])
+        cells = int(np.prod([int(blocks.sizes[i]) for i in members], dtype=np.int64))
+        values = release.measurements[start : start + cells] / unit
+        found.append(Measurement(tuple(names[i] for i in members), values, float(stddev)))
+    return found
+
+
+def _dense_measurements(release: DenseRelease) -> list[Measurement]:
+    plan = release.plan
+    columns = plan.columns
+    wide = np.where(columns >= 0, plan.strategy[:, np.maximum(columns, 0)], 0)
+    norm = float(np.abs(wide).max())  # entries near one: mbi works with floating-point gradients
+    stddev = float(np.sqrt(plan.noise_variance)) / norm
+    return [Measurement(plan.names, release.measurements / norm, stddev, Combined(wide / norm))]
+
+
+_KINDS: tuple[tuple[type[Release], Callable[[Any], list[Measurement]]], ...] = (
+    (ResidualRelease, _residual_measurements),
+    (DenseRelease, _dense_measurements),
+)

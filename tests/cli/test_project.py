@@ -1,0 +1,79 @@
+"""`residua project`, and `residua table` and `residua answers` of what it writes."""
+
+import csv
+import io
+
+import pytest
+
+import residua as rs
+from tests.cli.command import SPEC, inside, released
+
+RULES = '\n[[domain.impossible]]\nsex = "F"\nage = { low = 1, high = 1 }\n'
+
+
+def test_a_release_is_projected_shown_and_rounded(tmp_path):
+    released(tmp_path, spec=SPEC.replace("rho = 0.5", "rho = 0.0005") + RULES)
+    (tmp_path / "sex.csv").write_text("sex,count\nF,800\nM,1200\n")
+    done = inside("project", "out", "--out", "projected", "--total", "2000", "--known", "sex.csv", cwd=tmp_path)
+    assert done.code == 0, done.err
+    assert "biased" in done.out
+    assert "root mean square" in done.out
+    assert "nothing was spent" in done.out
+    shown = inside("table", "projected", "sex", "age", cwd=tmp_path)
+    assert shown.code == 0, shown.err
+    assert "biased" in shown.err
+    assert "stddev" not in shown.out
+    rows = list(csv.DictReader(io.StringIO(inside("table", "projected", "sex", "age", "--csv", cwd=tmp_path).out)))
+    cells = {(row["sex"], row["age"]): float(row["estimate"]) for row in rows}
+    assert min(cells.values()) >= 0
+    assert cells["F", "1"] == 0
+    assert sum(cells["F", str(age)] for age in range(4)) == pytest.approx(800, abs=1e-3)
+    rounded = inside("table", "projected", "sex", "age", "--csv", "--rounded", cwd=tmp_path).out
+    counts = [int(row["count"]) for row in csv.DictReader(io.StringIO(rounded))]
+    assert (sum(counts[:4]), sum(counts[4:])) == (800, 1200)
+    answers = inside("answers", "projected", "--csv", cwd=tmp_path)
+    assert len(answers.out.splitlines()) == 1 + 1 + 2 + 4 + 8
+    assert rs.Projected.load(tmp_path / "projected").count() == pytest.approx(2000)
+
+
+def test_plain_released_and_simulated(tmp_path):
+    released(tmp_path)
+    arguments = ("--plain", "--total", "released", "--simulate", "2")
+    done = inside("project", "out", "--out", "projected", *arguments, cwd=tmp_path)
+    assert done.code == 0, done.err
+    assert "2 releases simulated" in done.out
+    assert "counts (root mean square" in done.out
+    total = rs.Release.load(tmp_path / "out").count().estimate
+    assert rs.Projected.load(tmp_path / "projected").count() == pytest.approx(total)
+
+
+def test_mistakes_are_one_sentence_and_leave_nothing(tmp_path):
+    released(tmp_path)
+    (tmp_path / "sex.csv").write_text("sex,count\nF,800\nM,1300\n")
+    (tmp_path / "age.csv").write_text("age,n\n0,1\n")
+    for arguments, told in (
+        (("--total", "many"), "neither a number nor 'released'"),
+        (("--total", "-5"), "is not a count"),
+        (("--known", "none.csv"), "cannot read --known"),
+        (("--known", "age.csv"), "has no column 'count'"),
+        (("--known", "sex.csv", "--total", "2000"), "2,000 against 2,100"),
+        (("--known", "sex.csv", "--known", "sex.csv"), "given twice"),
+    ):
+        done = inside("project", "out", "--out", "projected", *arguments, cwd=tmp_path)
+        assert (done.code, told in done.err) == (2, True), (arguments, done.err)
+        assert not (tmp_path / "projected").exists()
+    assert inside("project", "out", "--out", "out", cwd=tmp_path).code == 2
+    assert "no release folder" in inside("project", "nowhere", "--out", "projected", cwd=tmp_path).err
+
+
+def test_projections_have_no_intervals_and_releases_no_rounding(tmp_path):
+    released(tmp_path)
+    assert inside("project", "out", "--out", "projected", cwd=tmp_path).code == 0
+    for arguments in (("--confidence", "0.9"), ("--simultaneous", "table")):
+        done = inside("table", "projected", "sex", *arguments, cwd=tmp_path)
+        assert (done.code, "no intervals" in done.err) == (2, True)
+    done = inside("project", "projected", "--out", "again", cwd=tmp_path)
+    assert (done.code, "is a projection already" in done.err) == (2, True)
+    done = inside("table", "out", "sex", "--rounded", cwd=tmp_path)
+    assert (done.code, "is for projections" in done.err) == (2, True)
+    assert "stddev" in inside("table", "out", "sex", "--confidence", "0.9", cwd=tmp_path).out
