@@ -111,7 +111,8 @@ def inspect(w, y, zeros, starts, shape, blends, floors, lower, facets, own, owne
     """What a certificate needs to know about tables of one shape.
 
     facts, (tables, 6), receives: the least cell of m that is not a zero, the largest |m| of a zero, `‖C v − y‖²`,
-    `‖C u‖²`, `⟨C u, y⟩` and `Σ u` without the zeros, with C the centring along all axes. `cut` receives the means of u along each axis.
+    `‖C u‖²`, `⟨C u, y⟩` and `Σ u` without the zeros, with C the centring along all axes.
+    `cut` receives the means of u along each axis.
     If `out` is not empty, it receives the residual `y + blend (C v − y)`.
     """
     k, last = shape.size, shape[-1]
