@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 from residua.cli.show import ROWS_SHOWN, out, plain_table
 from residua.plan.base import Plan
 from residua.plan.bodies import guarantee_to_body, unit_to_body
-from residua.plan.dense.plan import DensePlan
+from residua.plan.pure.plan import PurePlan
 from residua.plan.residual.plan import ResidualPlan
-from residua.privacy import describe
+from residua.plan.strategy.plan import StrategyPlan
+from residua.privacy import PureDP, describe, pure_to_zcdp
 
 Floats = NDArray[np.float64]
+_TRIED_SHOWN = 4
 
 
 def plan_facts(plan: Plan) -> dict[str, Any]:
@@ -26,7 +28,7 @@ def plan_facts(plan: Plan) -> dict[str, Any]:
         "gap": plan.gap if math.isfinite(plan.gap) else None,
         "unit": unit_to_body(plan.unit),
         "guarantee": guarantee_to_body(plan.guarantee),
-        "privacy": describe(plan.unit_pcost).to_dict(),
+        "privacy": _privacy_facts(plan),
         **({"bias": plan.bias} if plan.bias else {}),
         **_listed(plan),
     }
@@ -34,7 +36,7 @@ def plan_facts(plan: Plan) -> dict[str, Any]:
 
 def print_plan(plan: Plan, *, everything: bool = False) -> None:
     """A plan's marginals or queries with their expected errors, then its privacy and its gap."""
-    if isinstance(plan, DensePlan):
+    if isinstance(plan, StrategyPlan):
         _print_queries(plan, everything)
     elif isinstance(plan, ResidualPlan):
         _print_marginals(plan, everything)
@@ -44,21 +46,42 @@ def print_plan(plan: Plan, *, everything: bool = False) -> None:
 def print_privacy(plan: Plan) -> None:
     """What a plan guarantees, in every currency, and how far from optimal it can be."""
     out.print(f"Guarantee   {plan.guarantee!r}, for {plan.unit}")
-    out.print(f"            {describe(plan.unit_pcost)}")
+    if not isinstance(plan.guarantee, PureDP):
+        out.print(f"            {describe(plan.unit_pcost)}")
     proven = f"proven within {plan.gap:.2g} of the best possible" if math.isfinite(plan.gap) else "not compared"
     proven = "proven the best possible" if plan.gap == 0 else proven
     out.print(f"Objective   {plan.objective}: {proven}")
+    if isinstance(plan, PurePlan):
+        _print_candidates(plan)
     if plan.bias:
         out.print(f"Bias        answers may be off systematically by up to {plan.bias:.4g} a record (root mean square)")
 
 
+def _privacy_facts(plan: Plan) -> dict[str, Any]:
+    if isinstance(plan.guarantee, PureDP):
+        return {"epsilon": plan.guarantee.epsilon, "rho": pure_to_zcdp(plan.guarantee).rho}
+    return describe(plan.unit_pcost).to_dict()
+
+
+def _print_candidates(plan: PurePlan) -> None:
+    """The strategies that were tried, by their loss beside the best."""
+    tried = [f"{each.name} {each.loss / plan.candidates[0].loss - 1:+.0%}" for each in plan.candidates[1:]]
+    shown = "; ".join(tried[:_TRIED_SHOWN]) or "none"
+    rest = f"; {len(tried) - _TRIED_SHOWN} more are worse" if len(tried) > _TRIED_SHOWN else ""
+    out.print(f"Strategy    {plan.candidates[0].name}. Others by their loss: {shown}{rest}")
+    if math.isfinite(plan.gap):
+        out.print("            the bound behind the gap holds for every strategy, and is loose")
+
+
 def _listed(plan: Plan) -> dict[str, Any]:
-    if isinstance(plan, DensePlan):
+    if isinstance(plan, StrategyPlan):
         assert plan.workload is not None
         queries = zip(
             plan.workload.labels, plan.variances(plan.workload).tolist(), plan.workload.weights.tolist(), strict=True
         )
-        return {"queries": [{"query": q, "variance": v, "stddev": math.sqrt(v), "weight": w} for q, v, w in queries]}
+        tried = [{"name": each.name, "loss": each.loss} for each in getattr(plan, "candidates", ())]
+        listed = [{"query": q, "variance": v, "stddev": math.sqrt(v), "weight": w} for q, v, w in queries]
+        return {"queries": listed, **({"candidates": tried} if tried else {})}
     assert isinstance(plan, ResidualPlan)
     assert plan.workload is not None
     workload = plan.workload
@@ -87,7 +110,7 @@ def _print_marginals(plan: ResidualPlan, everything: bool) -> None:
     _print_range(f"{len(workload):,} marginals, {workload.queries:,} cells", variances, workload.cells)
 
 
-def _print_queries(plan: DensePlan, everything: bool) -> None:
+def _print_queries(plan: StrategyPlan, everything: bool) -> None:
     workload = plan.workload
     assert workload is not None
     variances = plan.variances(workload)

@@ -14,15 +14,18 @@ from residua.errors import SourceError, VerificationError
 from residua.linalg.layout import Group, Layout, batches
 from residua.linalg.tables import centre
 from residua.measure.margins import margins, maximal_layout
-from residua.noise import rounded_normal
+from residua.noise import rounded_laplace, rounded_normal
 from residua.plan.base import Blocks
-from residua.plan.dense.blocks import DenseBlocks, most_dense_records
+from residua.plan.dense.blocks import DenseBlocks
+from residua.plan.pure.blocks import PureBlocks
 from residua.plan.residual.blocks import ResidualBlocks
 from residua.plan.residual.verify import most_records
+from residua.plan.strategy.blocks import StrategyBlocks, most_strategy_records
 
 Integers = NDArray[np.int64]
 Count = Callable[[Layout], Integers]  # counts the tables of a layout from the data, once
 Step = Callable[[int, int | None], None]
+Noise = Callable[[float, tuple[int, ...]], Integers]
 _BATCH_CELLS = 1_000_000
 
 
@@ -44,11 +47,20 @@ def residual_measurements(blocks: ResidualBlocks, count: Count, progress: Step |
 
 
 def dense_measurements(blocks: DenseBlocks, count: Count, progress: Step | None) -> Integers:
-    """`B x + round(s z)`, (rows,)."""
+    """`B x + round(s z)`, z standard normal, (rows,)."""
+    return _strategy_measurements(blocks, rounded_normal, count, progress)
+
+
+def pure_measurements(blocks: PureBlocks, count: Count, progress: Step | None) -> Integers:
+    """`B x + round(s z)`, z standard Laplace, (rows,)."""
+    return _strategy_measurements(blocks, rounded_laplace, count, progress)
+
+
+def _strategy_measurements(blocks: StrategyBlocks, noise: Noise, count: Count, progress: Step | None) -> Integers:
     x = blocks.merged(count(blocks.counted))
-    _require_room(int(x.sum()), most_dense_records(blocks))
+    _require_room(int(x.sum()), most_strategy_records(blocks))
     measurements = blocks.strategy @ x
-    measurements += rounded_normal(blocks.scale, measurements.shape)
+    measurements += noise(blocks.scale, measurements.shape)
     if progress:
         progress(len(measurements), len(measurements))
     return np.asarray(measurements)
@@ -97,4 +109,5 @@ def _require_room(records: int, most: int) -> None:
 _MEASURED_BY: dict[type[Blocks], Callable[[Any, Count, Step | None], Integers]] = {
     ResidualBlocks: residual_measurements,
     DenseBlocks: dense_measurements,
+    PureBlocks: pure_measurements,
 }

@@ -9,13 +9,17 @@ from typing import Any
 
 from residua.errors import PlanError
 from residua.plan.base import Blocks, Plan
-from residua.plan.dense.blocks import compile_dense, dense_cost, most_dense_records
+from residua.plan.dense.blocks import compile_dense, dense_cost
 from residua.plan.dense.body import dense_of_body, dense_to_body
 from residua.plan.dense.plan import DensePlan
+from residua.plan.pure.blocks import compile_pure, pure_cost
+from residua.plan.pure.body import pure_of_body, pure_to_body
+from residua.plan.pure.plan import PurePlan
 from residua.plan.residual.blocks import compile_blocks
 from residua.plan.residual.body import residual_of_body, residual_to_body
 from residua.plan.residual.plan import ResidualPlan
 from residua.plan.residual.verify import most_records, verified_cost
+from residua.plan.strategy.blocks import most_strategy_records
 from residua.privacy import Guarantee, Unit
 
 
@@ -44,7 +48,8 @@ class Kind:
 
 KINDS = (
     Kind("residual", ResidualPlan, compile_blocks, verified_cost, most_records, residual_to_body, residual_of_body),
-    Kind("dense", DensePlan, compile_dense, dense_cost, most_dense_records, dense_to_body, dense_of_body),
+    Kind("dense", DensePlan, compile_dense, dense_cost, most_strategy_records, dense_to_body, dense_of_body),
+    Kind("pure", PurePlan, compile_pure, pure_cost, most_strategy_records, pure_to_body, pure_of_body),
 )
 
 

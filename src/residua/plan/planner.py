@@ -12,17 +12,18 @@ from residua.plan.objectives import Effort, MaxVariance, Objective, Targets, Tot
 from residua.plan.residual.plan import ResidualPlan
 from residua.plan.residual.planner import MARGINAL_TOLERANCE, independent_marginals, plan_marginals
 from residua.plan.saddle import Progress
-from residua.privacy import AddRemove, Guarantee, Unit
+from residua.privacy import AddRemove, Guarantee, PureDP, Unit
 from residua.workload import Explicit, Marginals
 
 _RECORD = AddRemove()
 _LEAST_COST = 1e-30
+_LEAST_EPSILON = 1e-8
 
 
 @overload
 def plan(
     workload: Marginals,
-    guarantee: Guarantee | None = None,
+    guarantee: Guarantee | type[PureDP] | None = None,
     *,
     minimise: Objective | None = None,
     targets: Targets | None = None,
@@ -39,7 +40,7 @@ def plan(
 @overload
 def plan(
     workload: Explicit,
-    guarantee: Guarantee | None = None,
+    guarantee: Guarantee | type[PureDP] | None = None,
     *,
     minimise: Objective | None = None,
     targets: Targets | None = None,
@@ -55,7 +56,7 @@ def plan(
 
 def plan(
     workload: Marginals | Explicit,
-    guarantee: Guarantee | None = None,
+    guarantee: Guarantee | type[PureDP] | None = None,
     *,
     minimise: Objective | None = None,
     targets: Targets | None = None,
@@ -73,12 +74,16 @@ def plan(
     privacy at which every marginal meets its own target variance, and `at_most` for the least privacy at which the
     objective's loss is no larger.
 
+    With `PureDP(epsilon)` the noise is Laplace: the plan is a `PurePlan` (or, for marginals, a `PureMarginalPlan`), its
+    strategy is the best found of many that are tried, and its `gap` is relative to a loose bound on every strategy.
+    With the class `PureDP` in place of a guarantee, targets are met with the least epsilon found.
+
     Guarantee: measuring the plan satisfies its `guarantee` for its `unit`; no linear Gaussian mechanism has a loss
     (or, without a budget, a privacy cost) smaller than this plan's by more than a factor `1 + gap`.
 
     Args:
         workload: what is asked.
-        guarantee: the budget, such as `ZCDP(rho=0.5)`.
+        guarantee: the budget, such as `ZCDP(rho=0.5)` or `PureDP(epsilon=1.0)`; or the class `PureDP`, with targets.
         minimise: the objective, `TotalVariance()` by default, `MaxVariance(targets)` where targets are given.
         targets: wanted variances: one number, a mapping from attribute sets (or query labels), or one for each query.
         at_most: the largest acceptable loss, instead of a budget.
@@ -110,9 +115,14 @@ def plan(
     if not isinstance(workload, Marginals | Explicit):
         raise PlanError(f"workload={workload!r} is not a workload; make one with rs.marginals or rs.queries.")
     objective = _objective(minimise, targets)
-    loss = _accuracy(guarantee, targets, at_most)
+    loss = _accuracy(None if guarantee is PureDP else guarantee, targets, at_most)
     _check_unit(unit)
     effort = Effort(_tolerance(MARGINAL_TOLERANCE if tolerance is None else tolerance), _limit(limit), progress)
+    if guarantee is PureDP or isinstance(guarantee, PureDP):
+        budget = guarantee if isinstance(guarantee, PureDP) else None
+        if refined or bias:
+            raise PlanError("refined and bias are for Gaussian noise; leave them out, or give another guarantee.")
+        return _plan_pure(workload, budget, objective, loss, unit, tolerance, effort)
     allowed = None if guarantee is None else _allowed(guarantee)
     if isinstance(workload, Marginals):
         if refined:
@@ -151,6 +161,11 @@ def independent(workload: Marginals | Explicit, guarantee: Guarantee, *, unit: U
         1.0...
     """
     _check_unit(unit)
+    if isinstance(guarantee, PureDP) and isinstance(workload, Explicit):
+        from residua.plan.pure.planner import independent_pure
+
+        _check_epsilon(guarantee)
+        return independent_pure(workload, guarantee, unit)
     allowed = _allowed(guarantee)
     if isinstance(workload, Marginals):
         return independent_marginals(workload, guarantee, allowed, unit)
@@ -197,6 +212,32 @@ def _allowed(guarantee: Guarantee) -> float:
     if not _LEAST_COST <= allowed <= 1 / _LEAST_COST:
         raise PlanError(f"guarantee={guarantee!r} is beyond what can be computed with; state a sensible budget.")
     return allowed
+
+
+def _plan_pure(
+    workload: Marginals | Explicit,
+    guarantee: PureDP | None,
+    objective: Objective,
+    loss: float,
+    unit: Unit,
+    tolerance: float | None,
+    effort: Effort,
+) -> Plan:
+    """Laplace noise: the best strategy found, or the best marginals to measure."""
+    if guarantee is not None:
+        _check_epsilon(guarantee)
+    if isinstance(workload, Marginals):
+        from residua.plan.pure_marginals.planner import plan_pure_marginals
+
+        return plan_pure_marginals(workload, guarantee, objective, loss, unit, effort)
+    from residua.plan.pure.planner import plan_pure
+
+    return plan_pure(workload, guarantee, objective, loss, unit, tolerance, effort.progress)
+
+
+def _check_epsilon(guarantee: PureDP) -> None:
+    if not _LEAST_EPSILON <= guarantee.epsilon <= 1 / _LEAST_EPSILON:
+        raise PlanError(f"guarantee={guarantee!r} is beyond what can be computed with; state a sensible budget.")
 
 
 def _check_unit(unit: Unit) -> None:

@@ -20,6 +20,8 @@ from residua.workload import Explicit, Marginals
 
 Floats = NDArray[np.float64]
 Simultaneous = Literal["table", "release"]
+Combination = Mapping[Sequence[str], ArrayLike]
+Asked = tuple[str, ...] | Explicit | Marginals | Combination
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,8 @@ class Release(ABC):
             PlanError: the release cannot answer this marginal.
         """
         estimates = self.estimates(attributes)
-        reach = self._width(confidence, self._together(simultaneous, estimates.size))
+        together = self._together(simultaneous, estimates.size)
+        reach = self._widths(tuple(attributes), confidence, together)
         return Table(self.domain, tuple(attributes), estimates, self._stddev(attributes), reach)
 
     def answers(
@@ -113,14 +116,14 @@ class Release(ABC):
             PlanError: a query cannot be answered from what was measured.
         """
         estimates, variances = self._answered(workload)
-        reach = self._width(confidence, self._together(simultaneous, len(estimates)))
+        reach = self._widths(workload, confidence, self._together(simultaneous, len(estimates)))
         return Answers(tuple(workload.query_labels()), estimates, np.sqrt(variances), reach)
 
     def combination(self, combination: Mapping[Sequence[str], ArrayLike], *, confidence: float = 0.95) -> Estimate:
         """A linear combination of cells with its exact standard deviation: attribute set → coefficients."""
         value, variance = self._combined(combination)
         stddev = float(np.sqrt(variance))
-        reach = self._width(confidence) * stddev
+        reach = float(np.max(self._widths(combination, confidence, 1.0))) * stddev
         return Estimate(value, stddev, value - reach, value + reach)
 
     def count(
@@ -154,8 +157,11 @@ class Release(ABC):
 
         return load_release(Path(path))
 
-    def _width(self, confidence: float, together: float = 1.0) -> float:
-        """How far intervals reach; NaN for a biased plan, whose intervals would not hold the truth."""
+    def _widths(self, asked: Asked, confidence: float, together: float) -> float | Floats:
+        """How many standard deviations intervals reach: one figure for all, or one for each number, flat.
+
+        Gaussian answers here; NaN for a biased plan, whose intervals would not hold the truth.
+        """
         reach = width(confidence, together)
         return float("nan") if self.planned.bias else reach
 

@@ -13,10 +13,13 @@ from residua.plan.base import Blocks, Plan
 from residua.plan.dense.blocks import compile_dense
 from residua.plan.dense.plan import DensePlan
 from residua.plan.kinds import kind_of
+from residua.plan.pure.blocks import compile_pure
+from residua.plan.pure.plan import PurePlan
 from residua.plan.residual.blocks import ResidualBlocks
 from residua.plan.residual.plan import ResidualPlan
 from residua.release.base import Release
 from residua.release.dense import DenseRelease
+from residua.release.pure import PureRelease
 from residua.release.residual import ResidualRelease
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -43,9 +46,14 @@ def _dense_blocks(plan: DensePlan, arrays: Arrays) -> Blocks:
     return compile_dense(plan)
 
 
+def _pure_blocks(plan: PurePlan, arrays: Arrays) -> Blocks:
+    return compile_pure(plan)
+
+
 _KINDS = {
     "residual": ReleaseKind(ResidualRelease, _residual_blocks),
     "dense": ReleaseKind(DenseRelease, _dense_blocks),
+    "pure": ReleaseKind(PureRelease, _pure_blocks),
 }
 
 

@@ -27,7 +27,7 @@ _SHOWN = 10
 class Rows(ABC):
     """Published numbers, one a row: what they are, the estimate, its standard deviation, and an interval."""
 
-    width: float
+    width: float | Floats
 
     @property
     @abstractmethod
@@ -110,14 +110,14 @@ class Table(Rows):
         attributes: the table's attributes, in the order asked.
         estimates: unbiased estimates, (n_1, …, n_k).
         stddev: the standard deviation of each cell: one for all, or an array like the estimates.
-        width: how many standard deviations the intervals reach either side.
+        width: how many standard deviations the intervals reach either side: one figure, or one for each cell, flat.
     """
 
     domain: Domain
     attributes: tuple[str, ...]
     estimates: Floats
     stddev: float | Floats
-    width: float
+    width: float | Floats
 
     def __post_init__(self) -> None:
         self.estimates.setflags(write=False)
@@ -148,7 +148,7 @@ class Answers(Rows):
     labels: tuple[str, ...]
     estimates: Floats
     stddevs: Floats
-    width: float
+    width: float | Floats
 
     @property
     def keys(self) -> tuple[str, ...]:
