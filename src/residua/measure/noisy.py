@@ -18,6 +18,7 @@ from residua.noise import rounded_laplace, rounded_normal
 from residua.plan.base import Blocks
 from residua.plan.dense.blocks import DenseBlocks
 from residua.plan.pure.blocks import PureBlocks
+from residua.plan.pure_marginals.blocks import PureMarginalBlocks, most_pure_marginal_records
 from residua.plan.residual.blocks import ResidualBlocks
 from residua.plan.residual.verify import most_records
 from residua.plan.strategy.blocks import StrategyBlocks, most_strategy_records
@@ -66,6 +67,30 @@ def _strategy_measurements(blocks: StrategyBlocks, noise: Noise, count: Count, p
     return np.asarray(measurements)
 
 
+def pure_marginal_measurements(blocks: PureMarginalBlocks, count: Count, progress: Step | None) -> Integers:
+    """`t · m_A + round(s z)`, z standard Laplace, for every measured set, in the order of the layout, (cells,)."""
+    layout = maximal_layout(blocks.lattice, blocks.sizes, blocks.measured)
+    counts = count(layout)
+    first = layout.groups[0]
+    records = int(counts[first.start : first.start + first.cells].sum())
+    _require_room(records, most_pure_marginal_records(blocks))
+    tables = margins(layout, counts, blocks.layout)
+    del counts
+    place = np.searchsorted(blocks.measured, np.arange(len(blocks.lattice)))
+    done = 0
+    for group in blocks.layout:
+        for part in batches(len(group.numbers), group.cells, _BATCH_CELLS):
+            at = place[group.numbers[part]]
+            start = group.start + group.cells * part.start
+            cells = tables[start : start + group.cells * len(at)].reshape(len(at), group.cells)  # a view: it adjoins
+            cells *= blocks.grids[at, None]
+            cells += rounded_laplace(blocks.scales[at], cells.shape)
+            done += cells.size
+            if progress:
+                progress(done, len(tables))
+    return tables
+
+
 def add_noise(blocks: ResidualBlocks, tables: Integers, progress: Step | None) -> None:
     """`m ← t · Ĉ m + round(s z)` for every measured table, in place, in batches."""
     grids = np.zeros(len(blocks.lattice), dtype=np.int64)
@@ -110,4 +135,5 @@ _MEASURED_BY: dict[type[Blocks], Callable[[Any, Count, Step | None], Integers]] 
     ResidualBlocks: residual_measurements,
     DenseBlocks: dense_measurements,
     PureBlocks: pure_measurements,
+    PureMarginalBlocks: pure_marginal_measurements,
 }

@@ -15,6 +15,13 @@ from residua.plan.dense.plan import DensePlan
 from residua.plan.pure.blocks import compile_pure, pure_cost
 from residua.plan.pure.body import pure_of_body, pure_to_body
 from residua.plan.pure.plan import PurePlan
+from residua.plan.pure_marginals.blocks import (
+    compile_pure_marginals,
+    most_pure_marginal_records,
+    pure_marginals_cost,
+)
+from residua.plan.pure_marginals.body import pure_marginals_of_body, pure_marginals_to_body
+from residua.plan.pure_marginals.plan import PureMarginalPlan
 from residua.plan.residual.blocks import compile_blocks
 from residua.plan.residual.body import residual_of_body, residual_to_body
 from residua.plan.residual.plan import ResidualPlan
@@ -50,6 +57,15 @@ KINDS = (
     Kind("residual", ResidualPlan, compile_blocks, verified_cost, most_records, residual_to_body, residual_of_body),
     Kind("dense", DensePlan, compile_dense, dense_cost, most_strategy_records, dense_to_body, dense_of_body),
     Kind("pure", PurePlan, compile_pure, pure_cost, most_strategy_records, pure_to_body, pure_of_body),
+    Kind(
+        "pure marginals",
+        PureMarginalPlan,
+        compile_pure_marginals,
+        pure_marginals_cost,
+        most_pure_marginal_records,
+        pure_marginals_to_body,
+        pure_marginals_of_body,
+    ),
 )
 
 

@@ -7,16 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from residua.domain import domain_of_settings, settings_of_domain
+from residua.domain import Domain, domain_of_settings, settings_of_domain
 from residua.linalg.lattice import Lattice, closure
 from residua.plan.bodies import guarantee_of_body, guarantee_to_body, unit_of_body, unit_to_body
 from residua.plan.residual.plan import ResidualPlan
-from residua.workload import Marginals
+from residua.workload import Marginals, renumber
 
 
 def residual_to_body(plan: ResidualPlan) -> dict[str, Any]:
     """A plan as plain values."""
-    workload = plan.workload
     return {
         "kind": "residual",
         "domain": settings_of_domain(plan.domain),
@@ -24,37 +23,17 @@ def residual_to_body(plan: ResidualPlan) -> dict[str, Any]:
         "guarantee": guarantee_to_body(plan.guarantee),
         "objective": plan.objective,
         "gap": plan.gap if math.isfinite(plan.gap) else None,
-        "sets": [{"size": k, "members": level.ravel().tolist()} for k, level in enumerate(plan.lattice.levels)],
+        "sets": family_to_body(plan.lattice),
         "precisions": plan.precisions.tolist(),
-        "workload": workload and {"sets": workload.numbers.tolist(), "weights": workload.weights.tolist()},
+        "workload": workload_to_body(plan.workload, plan.lattice),
     }
 
 
 def residual_of_body(body: dict[str, Any]) -> ResidualPlan:
     """The plan that plain values describe; every invariant is checked again."""
     domain = domain_of_settings(body["domain"])
-    levels = [
-        np.array(level["members"], dtype=np.int32).reshape(-1 if k else 1, k) for k, level in enumerate(body["sets"])
-    ]
-    if any(level.size and not 0 <= level.min() <= level.max() < len(domain) for level in levels):
-        raise ValueError("a set names an attribute the domain lacks")
-    if any((np.diff(level, axis=1) <= 0).any() for level in levels):
-        raise ValueError("a set is not sorted")
-    lattice = closure(levels, len(domain))
-    if not lattice.same_sets(Lattice(len(domain), tuple(levels))):
-        raise ValueError("its sets are not a sorted, downward-closed family")
-    asked = body["workload"]
-    workload = None
-    if asked is not None:
-        numbers, weights = (
-            np.array(asked["sets"], dtype=np.int64),
-            np.array(asked["weights"], dtype=np.float64),
-        )
-        if len(numbers) != len(weights) or (len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(lattice)):
-            raise ValueError("its workload asks for sets it lacks")
-        if len(set(numbers.tolist())) < len(numbers) or not (np.isfinite(weights) & (weights > 0)).all():
-            raise ValueError("its workload asks for a set twice, or with a weight that is not positive")
-        workload = Marginals(domain, lattice, numbers, weights)
+    lattice = family_of_body(domain, body["sets"])
+    workload = workload_of_body(domain, lattice, body["workload"])
     made = ResidualPlan(
         domain=domain,
         lattice=lattice,
@@ -72,3 +51,48 @@ def residual_of_body(body: dict[str, Any]) -> ResidualPlan:
     if made.unit_pcost > allowed:
         raise ValueError("it costs more than it claims")
     return made
+
+
+def family_to_body(lattice: Lattice) -> list[dict[str, Any]]:
+    """A family of sets as plain values."""
+    return [{"size": k, "members": level.ravel().tolist()} for k, level in enumerate(lattice.levels)]
+
+
+def family_of_body(domain: Domain, sets: list[dict[str, Any]]) -> Lattice:
+    """The family that plain values describe: sorted sets of the domain's attributes, downward closed."""
+    levels = [
+        np.array(level["members"], dtype=np.int32).reshape(-1 if k else 1, k) for k, level in enumerate(sets)
+    ]
+    if any(level.size and not 0 <= level.min() <= level.max() < len(domain) for level in levels):
+        raise ValueError("a set names an attribute the domain lacks")
+    if any((np.diff(level, axis=1) <= 0).any() for level in levels):
+        raise ValueError("a set is not sorted")
+    lattice = closure(levels, len(domain))
+    if not lattice.same_sets(Lattice(len(domain), tuple(levels))):
+        raise ValueError("its sets are not a sorted, downward-closed family")
+    return lattice
+
+
+def workload_to_body(workload: Marginals | None, lattice: Lattice) -> dict[str, Any] | None:
+    """A workload as plain values, its sets by their numbers in a family that holds them."""
+    if workload is None:
+        return None
+    numbers = workload.numbers
+    if not workload.lattice.same_sets(lattice):
+        numbers = renumber(workload.lattice, lattice)[numbers]
+    return {"sets": numbers.tolist(), "weights": workload.weights.tolist()}
+
+
+def workload_of_body(domain: Domain, lattice: Lattice, asked: dict[str, Any] | None) -> Marginals | None:
+    """The workload that plain values describe."""
+    if asked is None:
+        return None
+    numbers, weights = (
+        np.array(asked["sets"], dtype=np.int64),
+        np.array(asked["weights"], dtype=np.float64),
+    )
+    if len(numbers) != len(weights) or (len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(lattice)):
+        raise ValueError("its workload asks for sets it lacks")
+    if len(set(numbers.tolist())) < len(numbers) or not (np.isfinite(weights) & (weights > 0)).all():
+        raise ValueError("its workload asks for a set twice, or with a weight that is not positive")
+    return Marginals(domain, lattice, numbers, weights)
