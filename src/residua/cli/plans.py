@@ -13,6 +13,7 @@ from residua.cli.show import ROWS_SHOWN, out, plain_table
 from residua.plan.base import Plan
 from residua.plan.bodies import guarantee_to_body, unit_to_body
 from residua.plan.pure.plan import PurePlan
+from residua.plan.pure_marginals.plan import PureMarginalPlan
 from residua.plan.residual.plan import ResidualPlan
 from residua.plan.strategy.plan import StrategyPlan
 from residua.privacy import PureDP, describe, pure_to_zcdp
@@ -38,7 +39,7 @@ def print_plan(plan: Plan, *, everything: bool = False) -> None:
     """A plan's marginals or queries with their expected errors, then its privacy and its gap."""
     if isinstance(plan, StrategyPlan):
         _print_queries(plan, everything)
-    elif isinstance(plan, ResidualPlan):
+    elif isinstance(plan, ResidualPlan | PureMarginalPlan):
         _print_marginals(plan, everything)
     print_privacy(plan)
 
@@ -51,7 +52,7 @@ def print_privacy(plan: Plan) -> None:
     proven = f"proven within {plan.gap:.2g} of the best possible" if math.isfinite(plan.gap) else "not compared"
     proven = "proven the best possible" if plan.gap == 0 else proven
     out.print(f"Objective   {plan.objective}: {proven}")
-    if isinstance(plan, PurePlan):
+    if isinstance(plan, PurePlan | PureMarginalPlan):
         _print_candidates(plan)
     if plan.bias:
         out.print(f"Bias        answers may be off systematically by up to {plan.bias:.4g} a record (root mean square)")
@@ -63,14 +64,22 @@ def _privacy_facts(plan: Plan) -> dict[str, Any]:
     return describe(plan.unit_pcost).to_dict()
 
 
-def _print_candidates(plan: PurePlan) -> None:
+def _print_candidates(plan: PurePlan | PureMarginalPlan) -> None:
     """The strategies that were tried, by their loss beside the best."""
     tried = [f"{each.name} {each.loss / plan.candidates[0].loss - 1:+.0%}" for each in plan.candidates[1:]]
     shown = "; ".join(tried[:_TRIED_SHOWN]) or "none"
     rest = f"; {len(tried) - _TRIED_SHOWN} more are worse" if len(tried) > _TRIED_SHOWN else ""
+    if isinstance(plan, PureMarginalPlan):
+        out.print(f"Measured    {len(plan.measured):,} marginals, at epsilon {_shares(plan)} each")
     out.print(f"Strategy    {plan.candidates[0].name}. Others by their loss: {shown}{rest}")
     if math.isfinite(plan.gap):
         out.print("            the bound behind the gap holds for every strategy, and is loose")
+
+
+def _shares(plan: PureMarginalPlan) -> str:
+    shares = plan.shares[plan.measured]
+    low, high = f"{shares.min():.3g}", f"{shares.max():.3g}"
+    return low if low == high else f"{low} to {high}"
 
 
 def _listed(plan: Plan) -> dict[str, Any]:
@@ -82,12 +91,14 @@ def _listed(plan: Plan) -> dict[str, Any]:
         tried = [{"name": each.name, "loss": each.loss} for each in getattr(plan, "candidates", ())]
         listed = [{"query": q, "variance": v, "stddev": math.sqrt(v), "weight": w} for q, v, w in queries]
         return {"queries": listed, **({"candidates": tried} if tried else {})}
-    assert isinstance(plan, ResidualPlan)
+    assert isinstance(plan, ResidualPlan | PureMarginalPlan)
     assert plan.workload is not None
     workload = plan.workload
     variances = plan.marginal_variances(workload).tolist()
     marginals = zip(workload.sets, workload.cells, variances, workload.weights.tolist(), strict=True)
+    tried = [{"name": each.name, "loss": each.loss} for each in getattr(plan, "candidates", ())]
     return {
+        **({"candidates": tried, "measured": _measured(plan)} if isinstance(plan, PureMarginalPlan) else {}),
         "marginals": [
             {"attributes": list(names), "cells": int(cells), "variance": v, "stddev": math.sqrt(v), "weight": weight}
             for names, cells, v, weight in marginals
@@ -95,7 +106,12 @@ def _listed(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _print_marginals(plan: ResidualPlan, everything: bool) -> None:
+def _measured(plan: PureMarginalPlan) -> list[dict[str, Any]]:
+    pairs = zip(plan.measured_sets, plan.shares[plan.measured].tolist(), strict=True)
+    return [{"attributes": list(names), "epsilon": share} for names, share in pairs]
+
+
+def _print_marginals(plan: ResidualPlan | PureMarginalPlan, everything: bool) -> None:
     workload = plan.workload
     assert workload is not None
     variances = plan.marginal_variances(workload)

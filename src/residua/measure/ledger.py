@@ -27,10 +27,10 @@ class Ledger:
     exact rational arithmetic. Each cost is fixed before its mechanism runs but may depend on all that was
     released before, so this is a privacy filter: Gaussian mechanisms with `Σ mu_k² <= mu²` are together
     mu-GDP, hence `mu²/2`-zCDP, however adaptively they were chosen. Laplace noise of `epsilon` counts as pcost
-    `epsilon²` under a ZCDP budget and as the `mu²` of the GDP it has under the others; a ledger whose budget is PureDP
-    counts epsilons, which add up too, and takes no Gaussian noise. `meaning` says what a total stands for. A cost need not be the pcost of the
-    mechanism alone: a caller who keeps more of Γ in `detail` may debit the increment of the maximum, and
-    passes `after=ledger.head` so that the debit fails if another came in between.
+    `epsilon²` under a ZCDP budget and as the `mu²` of the GDP it has under the others; a ledger whose budget is
+    PureDP counts epsilons, which add up too, and takes no Gaussian noise. `meaning` says what a total stands for.
+    A cost need not be the pcost of the mechanism alone: a caller who keeps more of Γ in `detail` may debit the
+    increment of the maximum, and passes `after=ledger.head` so that the debit fails if another came in between.
 
     Guarantee: a debit that returned is on disk, and survives the end of the process and of power. A debit
     cut short leaves the ledger readable. What was spent never exceeds the budget, however many processes and

@@ -22,8 +22,8 @@ def currency_of(budget: Guarantee) -> Currency:
 def converted(budget: Guarantee, cost: Fraction, currency: Currency) -> Fraction:
     """A cost in the budget's own currency, never less than the truth.
 
-    An epsilon-DP mechanism counts as pcost `epsilon²` under ZCDP (it is `epsilon²/2`-zCDP), and as `mu²` of the least mu
-    that makes it mu-GDP under GDP and ApproxDP, whose budgets compose as GDP does.
+    An epsilon-DP mechanism counts as pcost `epsilon²` under ZCDP (it is `epsilon²/2`-zCDP), and as `mu²` of the least
+    mu that makes it mu-GDP under GDP and ApproxDP, whose budgets compose as GDP does.
 
     Raises:
         LedgerError: Gaussian noise in a ledger of pure DP.

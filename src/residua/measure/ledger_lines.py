@@ -52,7 +52,7 @@ class Header:
 class Entry:
     """One debit, as the ledger holds it; what `Ledger.debit` returns is its receipt.
 
-    `cost` is in the ledger's currency and for its unit, `time` is UTC, `digest` identifies this entry and all before it.
+    `cost` is in the ledger's currency and for its unit, `time` is UTC, `digest` identifies this entry and all before.
     """
 
     sequence: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import overload
+from typing import cast, overload
 
 from residua.errors import PlanError
 from residua.plan.base import Plan
@@ -115,30 +115,30 @@ def plan(
     if not isinstance(workload, Marginals | Explicit):
         raise PlanError(f"workload={workload!r} is not a workload; make one with rs.marginals or rs.queries.")
     objective = _objective(minimise, targets)
-    loss = _accuracy(None if guarantee is PureDP else guarantee, targets, at_most)
+    budget = None if guarantee is PureDP else cast("Guarantee | None", guarantee)
+    loss = _accuracy(budget, targets, at_most)
     _check_unit(unit)
     effort = Effort(_tolerance(MARGINAL_TOLERANCE if tolerance is None else tolerance), _limit(limit), progress)
-    if guarantee is PureDP or isinstance(guarantee, PureDP):
-        budget = guarantee if isinstance(guarantee, PureDP) else None
+    if guarantee is PureDP or isinstance(budget, PureDP):
         if refined or bias:
             raise PlanError("refined and bias are for Gaussian noise; leave them out, or give another guarantee.")
-        return _plan_pure(workload, budget, objective, loss, unit, tolerance, effort)
-    allowed = None if guarantee is None else _allowed(guarantee)
+        return _plan_pure(workload, cast("PureDP | None", budget), objective, loss, unit, tolerance, effort)
+    allowed = None if budget is None else _allowed(budget)
     if isinstance(workload, Marginals):
         if refined:
             raise PlanError("refined is for explicit queries; the plan of a marginal workload is unique already.")
         if bias:
             raise PlanError("bias is for explicit queries; marginals are answered without bias.")
-        return plan_marginals(workload, guarantee, allowed, objective, loss, unit, effort)
+        return plan_marginals(workload, budget, allowed, objective, loss, unit, effort)
     from residua.plan.dense.planner import DENSE_TOLERANCE, plan_explicit
 
     if bias:
         from residua.plan.dense.biased_planner import plan_biased
 
-        if guarantee is None or not isinstance(objective, TotalVariance):
+        if budget is None or not isinstance(objective, TotalVariance):
             raise PlanError("bias needs a guarantee and the least total variance; remove targets and minimise.")
-        return plan_biased(workload, guarantee, bias, unit, DENSE_TOLERANCE if tolerance is None else tolerance)
-    return plan_explicit(workload, guarantee, objective, loss, unit, tolerance, refined=refined)
+        return plan_biased(workload, budget, bias, unit, DENSE_TOLERANCE if tolerance is None else tolerance)
+    return plan_explicit(workload, budget, objective, loss, unit, tolerance, refined=refined)
 
 
 @overload
@@ -161,11 +161,8 @@ def independent(workload: Marginals | Explicit, guarantee: Guarantee, *, unit: U
         1.0...
     """
     _check_unit(unit)
-    if isinstance(guarantee, PureDP) and isinstance(workload, Explicit):
-        from residua.plan.pure.planner import independent_pure
-
-        _check_epsilon(guarantee)
-        return independent_pure(workload, guarantee, unit)
+    if isinstance(guarantee, PureDP):
+        return _independent_pure(workload, guarantee, unit)
     allowed = _allowed(guarantee)
     if isinstance(workload, Marginals):
         return independent_marginals(workload, guarantee, allowed, unit)
@@ -233,6 +230,18 @@ def _plan_pure(
     from residua.plan.pure.planner import plan_pure
 
     return plan_pure(workload, guarantee, objective, loss, unit, tolerance, effort.progress)
+
+
+def _independent_pure(workload: Marginals | Explicit, guarantee: PureDP, unit: Unit) -> Plan:
+    from residua.plan.pure.planner import independent_pure
+    from residua.plan.pure_marginals.planner import independent_pure_marginals
+
+    _check_epsilon(guarantee)
+    if isinstance(workload, Marginals):
+        return independent_pure_marginals(workload, guarantee, unit)
+    if isinstance(workload, Explicit):
+        return independent_pure(workload, guarantee, unit)
+    raise PlanError(f"workload={workload!r} is not a workload; make one with rs.marginals or rs.queries.")
 
 
 def _check_epsilon(guarantee: PureDP) -> None:

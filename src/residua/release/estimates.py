@@ -30,15 +30,29 @@ class Measured(Protocol):
     """Where each residual lies in a buffer, and what one step of its numbers stands for, inverted."""
 
     @property
-    def lattice(self) -> Lattice: ...
+    def lattice(self) -> Lattice:
+        """The family of sets."""
+        ...
+
     @property
-    def sizes(self) -> NDArray[np.int64]: ...
+    def sizes(self) -> NDArray[np.int64]:
+        """How many values each attribute has."""
+        ...
+
     @property
-    def measured(self) -> NDArray[np.int64]: ...
+    def measured(self) -> NDArray[np.int64]:
+        """Numbers of the sets something is known of."""
+        ...
+
     @property
-    def units(self) -> Floats: ...
+    def units(self) -> Floats:
+        """What one step stands for, inverted, of each of those."""
+        ...
+
     @property
-    def layout(self) -> Layout: ...
+    def layout(self) -> Layout:
+        """Where their tables lie."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)

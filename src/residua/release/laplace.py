@@ -82,7 +82,7 @@ def _reaches(a: Floats, counts: Floats, miss: float) -> Floats:
             part = rows[start : start + chunk]
             inverted = _inverted(a[part], counts, theta[part], cumulant[part], h[part], count, chernoff[part], miss)
             found[part] = np.minimum(found[part], inverted)
-    return found * _SAFETY
+    return np.asarray(found * _SAFETY)
 
 
 def _without_the_largest(a: Floats, counts: Floats, miss: float) -> Floats:
@@ -134,7 +134,7 @@ def _inverted(
             ratio *= (1 - squares[:, k] * theta**2)[:, None] / (1 - squares[:, k, None] * z * z)
     else:
         logs = np.zeros(z.shape, dtype=complex)
-        for k in np.flatnonzero(counts > 0):
+        for k in np.flatnonzero(counts > 0).tolist():
             square = a[:, k, None] ** 2
             logs += counts[k] * (np.log1p(-square * theta[:, None] ** 2) - np.log(1 - square * z * z))
         ratio = np.exp(logs)

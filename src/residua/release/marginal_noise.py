@@ -2,8 +2,8 @@
 
 A linear combination of cells is `Σ_S ⟨q_S, r̂_S⟩` over residuals, with `q_S = Σ_A C_S margin_S(c_A)/Π_{i∈A∖S} n_i`, and
 `r̂_S = C_S P_S/τ_S` (see `pooling`). So a measured cell of table B has the coefficient
-`(1/v_B) Σ_{S⊆B} q_S/τ_S · Π_{i∈B∖S} 1/n_i` at its own place. Only `D = B ∩ ∪A` matters: cells of B that agree on D have the
-same coefficient, and tables with the same D differ by the factor `Π_{i∈B∖D} 1/n_i / v_B`.
+`(1/v_B) Σ_{S⊆B} q_S/τ_S · Π_{i∈B∖S} 1/n_i` at its own place. Only `D = B ∩ ∪A` matters: cells of B that agree on D have
+the same coefficient, and tables with the same D differ by the factor `Π_{i∈B∖D} 1/n_i / v_B`.
 """
 
 from __future__ import annotations
@@ -66,9 +66,7 @@ def _terms(plan: PureMarginalPlan, sets: dict[tuple[str, ...], Floats]) -> Terms
     return _merged(*(np.concatenate(part) for part in zip(*found, strict=True)))
 
 
-def _residuals(
-    plan: PureMarginalPlan, members: tuple[int, ...], given: Floats
-) -> list[tuple[tuple[int, ...], Floats]]:
+def _residuals(plan: PureMarginalPlan, members: tuple[int, ...], given: Floats) -> list[tuple[tuple[int, ...], Floats]]:
     """`C_S margin_S(c)/Π_{i∈A∖S} n_i/τ_S` for every S ⊆ A, where the residual is not empty."""
     found = []
     precisions = plan.pooled.precisions
@@ -135,4 +133,4 @@ def _grouped(values: Floats, counts: Floats) -> tuple[Floats, Floats]:
     _, inverse = np.unique(labels, return_inverse=True)
     top = np.zeros(int(inverse.max()) + 1)
     np.maximum.at(top, inverse, values)
-    return top, np.bincount(inverse, weights=counts)
+    return top, np.bincount(inverse, weights=counts).astype(np.float64)

@@ -19,6 +19,7 @@ from residua.plan.pure_marginals.blocks import PureMarginalBlocks
 from residua.plan.pure_marginals.plan import PureMarginalPlan
 
 Floats = NDArray[np.float64]
+Numbers = NDArray[np.int32]
 _BATCH_CELLS = 1_000_000
 
 
@@ -53,7 +54,7 @@ def pooled(plan: PureMarginalPlan, blocks: PureMarginalBlocks, measurements: NDA
     return Pooled(plan.lattice, plan.domain.sizes, layout, known, tau[known], buffer)
 
 
-def _by_group(numbers: NDArray[np.int64], owner: dict[int, Group]) -> list[tuple[Group, NDArray[np.int64]]]:
+def _by_group(numbers: Numbers, owner: dict[int, Group]) -> list[tuple[Group, NDArray[np.int64]]]:
     """Sets by the group their tables are in."""
     found: dict[int, tuple[Group, list[int]]] = {}
     for row, number in enumerate(numbers.tolist()):
@@ -62,9 +63,7 @@ def _by_group(numbers: NDArray[np.int64], owner: dict[int, Group]) -> list[tuple
     return [(group, np.array(rows)) for group, rows in found.values()]
 
 
-def _pass_down(
-    layout: Layout, buffer: Floats, group: Group, above: NDArray[np.int64], below: NDArray[np.int64], i: int
-) -> None:
+def _pass_down(layout: Layout, buffer: Floats, group: Group, above: Numbers, below: Numbers, i: int) -> None:
     """`P_{A∖i} += (Σ_i P_A)/n_i` for sets A of one shape."""
     rows = np.searchsorted(group.numbers, above)
     axes = (group.members[rows] == i).argmax(axis=1)

@@ -74,7 +74,7 @@ def _reach(coefficients: Floats, scale: float, miss: float) -> Floats:
     rest = coefficients.sum(axis=1) - largest
     found = reaches(coefficients * scale, miss) + coefficients.sum(axis=1) / 2
     alone = rest <= 1e-12 * largest
-    return np.where(alone, (largest + rest) * single_reach(scale, miss), found)
+    return np.asarray(np.where(alone, (largest + rest) * single_reach(scale, miss), found))
 
 
 def _rows(workload: Explicit, rows: NDArray[np.int64]) -> Explicit:

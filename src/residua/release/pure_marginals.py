@@ -17,8 +17,8 @@ from residua.plan.pure_marginals.plan import PureMarginalPlan
 from residua.release.base import Asked, Release
 from residua.release.estimates import Estimator
 from residua.release.intervals import check_confidence
-from residua.release.marginal_noise import noise_terms
 from residua.release.laplace import reaches, single_reach
+from residua.release.marginal_noise import noise_terms
 from residua.release.pooling import pooled
 from residua.workload import Explicit, Marginals
 

@@ -59,8 +59,8 @@ def privacy_statement(release: Release) -> str:
         "",
         release.summary,
         f"Each integer is an exact linear combination of counts plus rounded {_noise(release)} noise, sampled exactly",
-        "from the operating system's randomness. No true count is in this folder. All tables are post-processing of the",
-        "same measurements: they agree with each other, and publishing more of them costs nothing.",
+        "from the operating system's randomness. No true count is in this folder. All tables are post-processing of",
+        "the same measurements: they agree with each other, and publishing more of them costs nothing.",
         "",
         f"Planned for: {plan.objective}"
         + (f", stated to be within {plan.gap:.2g} of the best possible." if 0 < plan.gap < math.inf else "."),

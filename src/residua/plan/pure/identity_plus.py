@@ -45,7 +45,7 @@ def strategy_of(theta: Floats) -> Floats:
     """`[I; Θ] D⁻¹`, without rows of Θ that are nothing."""
     theta = np.where(theta > 1e-9 * max(float(theta.max()), 1.0), theta, 0.0)
     theta = theta[theta.any(axis=1)]
-    return np.vstack([np.eye(theta.shape[1]), theta]) / (1.0 + theta.sum(axis=0))
+    return np.asarray(np.vstack([np.eye(theta.shape[1]), theta]) / (1.0 + theta.sum(axis=0)))
 
 
 def _starts(asked: Asked) -> Iterator[Floats]:

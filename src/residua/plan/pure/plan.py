@@ -8,8 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from residua.plan.pure.variance import rounded_laplace_variance
 from residua.plan.pure.price import column_norm, epsilon_of_unit, replacement_norm
+from residua.plan.pure.variance import rounded_laplace_variance
 from residua.plan.strategy.plan import Floats, StrategyPlan
 from residua.privacy.exact import round_up
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -97,6 +98,7 @@ def independent_pure(workload: Explicit, guarantee: PureDP, unit: Unit) -> PureP
 
 
 def _task(workload: Explicit, objective: Objective, tolerance: float | None) -> _Task:
+    solve: Callable[..., DenseSolution]
     if isinstance(objective, TotalVariance):
         solve, values, scales = least_total, workload.weights, np.sqrt(workload.weights)
     elif isinstance(objective, MaxVariance):

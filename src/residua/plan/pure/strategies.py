@@ -97,7 +97,7 @@ def weighted_levels(asked: Asked, parts: list[Floats]) -> Floats:
     def objective(logits: Floats) -> tuple[float, Floats]:
         omega = np.exp(logits - logits.max())
         omega /= omega.sum()
-        M = linalg.inv(np.tensordot(omega**2, grams, axes=1), check_finite=False)
+        M = np.asarray(linalg.inv(np.tensordot(omega**2, grams, axes=1), check_finite=False), dtype=np.float64)
         value, V = _norm(asked, M)
         slope = -2 * omega * np.einsum("lij,ij->l", grams, M @ V @ M)
         slope = omega * (slope - omega @ slope)

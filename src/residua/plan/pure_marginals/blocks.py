@@ -103,7 +103,9 @@ def _check_form(blocks: PureMarginalBlocks) -> None:
         raise VerificationError("the plan has nothing to measure, or its parts do not fit; plan again.")
     if not all(np.issubdtype(array.dtype, np.integer) for array in (blocks.measured, blocks.grids)):
         raise VerificationError("a grid factor is not a whole number; only integers are measured.")
-    if (np.diff(blocks.measured) <= 0).any() or not 0 <= blocks.measured[0] <= blocks.measured[-1] < len(blocks.lattice):
+    if (np.diff(blocks.measured) <= 0).any() or not 0 <= blocks.measured[0] <= blocks.measured[-1] < len(
+        blocks.lattice
+    ):
         raise VerificationError("a marginal would be measured twice, or does not exist; plan again.")
     if (blocks.grids < 1).any():
         raise VerificationError("a grid factor is below 1; plan again.")

@@ -71,7 +71,9 @@ def _grouped(workload: Marginals) -> list[tuple[int, ...]]:
         return []
     sizes = [int(n) for n in workload.domain.sizes]
     groups: list[tuple[frozenset[int], list[tuple[frozenset[int], float]]]] = []
-    order = sorted(zip(_asked(workload), workload.weights * workload.cells, strict=True), key=lambda pair: -len(pair[0]))
+    order = sorted(
+        zip(_asked(workload), workload.weights * workload.cells, strict=True), key=lambda pair: -len(pair[0])
+    )
     merged = False
     for row, mass in order:
         item = [(frozenset(row), float(mass))]

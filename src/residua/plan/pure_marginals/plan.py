@@ -138,9 +138,9 @@ class PureMarginalPlan(Plan):
         tau = self.lattice.sum_over_supersets(self.cell_precisions, 1.0 / self.domain.sizes)
         return ResidualPlan(self.domain, self.lattice, tau, None, self.unit, self.workload)
 
-    def supports(self, workload: Marginals | Sequence[str]) -> bool:
-        """Whether all these marginals (or the one on these attributes) can be answered."""
-        return self.pooled.supports(workload)
+    def supports(self, attributes: Sequence[str]) -> bool:
+        """Whether the marginal on these attributes can be answered."""
+        return self.pooled.supports(attributes)
 
     def variance(self, attributes: Sequence[str]) -> float:
         """The variance of every cell of the marginal on these attributes.

@@ -50,6 +50,17 @@ def plan_pure_marginals(
     return _made(workload, guarantee, objective, loss, unit, split, found, bound)
 
 
+def independent_pure_marginals(workload: Marginals, guarantee: PureDP, unit: Unit) -> PureMarginalPlan:
+    """Equal Laplace noise on every asked marginal, pooled into the best unbiased estimates."""
+    masses, bound = _task(workload, TotalVariance(), Effort())
+    split = Split(workload.lattice, workload.domain.sizes, workload.numbers, masses, False)
+    even = np.zeros(len(workload.lattice))
+    even[workload.numbers] = 1.0 / len(workload)
+    found = [(split.loss(even), "asked marginals, evenly", even)]
+    made = _made(workload, guarantee, TotalVariance(), 1.0, unit, split, found, bound)
+    return made.replaced(objective="independent noise")
+
+
 def _task(workload: Marginals, objective: Objective, effort: Effort) -> tuple[Floats, float]:
     """What each asked cell variance counts, and the least loss of Gaussian noise of pcost 1."""
     if isinstance(objective, TotalVariance):

@@ -60,9 +60,7 @@ def family_to_body(lattice: Lattice) -> list[dict[str, Any]]:
 
 def family_of_body(domain: Domain, sets: list[dict[str, Any]]) -> Lattice:
     """The family that plain values describe: sorted sets of the domain's attributes, downward closed."""
-    levels = [
-        np.array(level["members"], dtype=np.int32).reshape(-1 if k else 1, k) for k, level in enumerate(sets)
-    ]
+    levels = [np.array(level["members"], dtype=np.int32).reshape(-1 if k else 1, k) for k, level in enumerate(sets)]
     if any(level.size and not 0 <= level.min() <= level.max() < len(domain) for level in levels):
         raise ValueError("a set names an attribute the domain lacks")
     if any((np.diff(level, axis=1) <= 0).any() for level in levels):
