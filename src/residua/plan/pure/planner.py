@@ -71,12 +71,8 @@ def plan_pure(
     strategy; the search itself is not convex, and finds a good strategy, not provably the best.
     """
     check_size(workload)
+    _check_cells(workload)
     task = _task(workload, objective, tolerance)
-    if task.asked.cells > _MOST_CELLS:
-        raise PlanError(
-            f"{task.asked.cells:,} distinct cells are too many for a Laplace strategy; ask for marginals, or at most "
-            f"{_MOST_CELLS:,} cells."
-        )
     merged = merged_workload(workload, task.columns)
     told = None if progress is None else (lambda tried, least: progress(tried, least / task.bound - 1.0))
     found = search(task.asked, merged, task.optimum.strategy, told)
@@ -89,12 +85,24 @@ def plan_pure(
 def independent_pure(workload: Explicit, guarantee: PureDP, unit: Unit) -> PurePlan:
     """Equal Laplace noise on the answer to every query, pooled into the best unbiased estimates."""
     check_size(workload)
+    _check_cells(workload)
     task = _task(workload, TotalVariance(), None)
     merged = merged_workload(workload, task.columns)
     strategy = merged / np.abs(merged).sum(axis=0).max()
     found = [Found("workload", strategy, task.asked.loss(merged))]
     made = _made(task, found, merged, guarantee, guarantee.epsilon, unit)
     return made.replaced(objective="independent noise")
+
+
+def _check_cells(workload: Explicit) -> None:
+    """Refuses more distinct cells than a strategy can be searched for on, before anything is solved."""
+    probe = np.random.default_rng(0).standard_normal(workload.queries)
+    distinct = len(np.unique(workload.matrix.T @ probe))  # equal columns give equal sums
+    if distinct > _MOST_CELLS:
+        raise PlanError(
+            f"about {distinct:,} distinct cells are too many for a Laplace strategy; ask for marginals, or at most "
+            f"{_MOST_CELLS:,} cells."
+        )
 
 
 def _task(workload: Explicit, objective: Objective, tolerance: float | None) -> _Task:
