@@ -46,6 +46,7 @@ def _tables(layout, x):
 
 def scores(plan, blocks, x, y):
     """The log-likelihood ratio of x against y in releases of x, all measurements: `Σ (|z − m_y| − |z − m_x|)/s`."""
+
     def quiet(scale, size, **kwargs):
         return np.zeros(size, dtype=np.int64)
 

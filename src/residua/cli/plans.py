@@ -102,7 +102,7 @@ def _listed(plan: Plan) -> dict[str, Any]:
         "marginals": [
             {"attributes": list(names), "cells": int(cells), "variance": v, "stddev": math.sqrt(v), "weight": weight}
             for names, cells, v, weight in marginals
-        ]
+        ],
     }
 
 
