@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from residua.errors import FileError, LedgerError, PrivacyError, ResiduaError
+from residua.errors import FileError, LedgerError, ResiduaError
 from residua.measure.ledger import Entry, Ledger
-from residua.privacy import GDP, ZCDP, AddRemove, ApproxDP, Guarantee, PureDP, ReplaceOne, Unit
+from residua.privacy import GDP, ZCDP, AddRemove, ApproxDP, Guarantee, ReplaceOne, Unit
 
 DATA = "sha256:1f3c"
 costs = st.lists(st.fractions(min_value=Fraction(1, 10**6), max_value=Fraction(1, 2)), max_size=12)

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from scipy import stats
+from scipy.sparse import identity
 
 import residua as rs
 from residua.errors import FileError, LedgerError, PlanError, VerificationError
@@ -71,7 +72,7 @@ def test_the_verifier_rejects_an_altered_plan(kind, tmp_path):
         altered = [plan.replaced(shares=plan.shares * 1.001)]
     altered += [plan.replaced(guarantee=rs.PureDP(0.999)), plan.replaced(guarantee=rs.ZCDP(50.0))]
     for other in altered:
-        with pytest.raises(VerificationError, match="costs epsilon.*altered, plan again. Nothing was spent"):
+        with pytest.raises(VerificationError, match=r"costs epsilon.*altered, plan again. Nothing was spent"):
             rs.measure(other, DATA, ledger=ledger)
     assert ledger.spent == 0
 
@@ -222,7 +223,7 @@ def test_reaches_are_quantiles_where_these_are_known(miss):
 def test_ledgers_convert_what_they_can_and_refuse_what_they_cannot(tmp_path):
     pure, normal = rs.plan(QUERIES, rs.PureDP(0.5)), rs.plan(QUERIES, rs.ZCDP(0.1))
     ledger = rs.Ledger(tmp_path / "pure.ledger", rs.PureDP(0.8))
-    with pytest.raises(LedgerError, match="Gaussian noise cannot keep.*plan with PureDP, or keep a ledger"):
+    with pytest.raises(LedgerError, match=r"Gaussian noise cannot keep.*plan with PureDP, or keep a ledger"):
         rs.measure(normal, DATA, ledger=ledger)
     assert ledger.spent == 0
     release = rs.measure(pure, DATA, ledger=ledger)
@@ -282,10 +283,9 @@ def test_simultaneous_intervals_are_wider_and_biased_none(tmp_path):
 
 def test_too_many_cells_and_costless_replacements_are_refused():
     domain = rs.Domain.of_sizes({"x": 5000})
+    wide = rs.explicit(domain, identity(5000, format="csr"))
     with pytest.raises(PlanError, match="too many for a Laplace strategy"):
-        from scipy.sparse import identity
-
-        rs.plan(rs.explicit(domain, identity(5000, format="csr")), rs.PureDP(1.0))
+        rs.plan(wide, rs.PureDP(1.0))
     with pytest.raises(PlanError, match="changes none of these answers"):
         rs.plan(rs.explicit(rs.Domain.of_sizes({"x": 4}), np.ones((1, 4))), rs.PureDP(1.0), unit=rs.ReplaceOne())
     with pytest.raises(PlanError, match="comparing is for Gaussian noise"):

@@ -55,8 +55,8 @@ def baselines(
     """
     if isinstance(guarantee, PureDP):
         raise PlanError(
-            "comparing is for Gaussian noise; under PureDP a plan lists what was tried: see plan.candidates, or residua "
-            "plan."
+            "comparing is for Gaussian noise; under PureDP a plan lists what was tried: see plan.candidates, or run "
+            "residua plan."
         )
     found: dict[str, ResidualPlan | DensePlan] = {"independent noise": independent(workload, guarantee, unit=unit)}
     if isinstance(workload, Marginals) or workload.matrix.shape[1] > MOST_BASELINE_CELLS:
