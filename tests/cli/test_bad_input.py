@@ -87,7 +87,7 @@ SPECS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "delta of 1": ("rho = 0.5", "epsilon = 1.0\ndelta = 1.0", ("[privacy] delta", "not 1.0", "delta=1e-9")),
     "delta alone": ("rho = 0.5", "delta = 1e-6", ("[privacy] has delta", "epsilon with delta")),
     "two budgets": ("rho = 0.5", "rho = 0.5\nmu = 1", ("[privacy] has rho, mu", "give rho, or mu")),
-    "epsilon alone": ("rho = 0.5", "epsilon = 1.0", ("PureDP(epsilon=1.0)", "Gaussian", "ask for ZCDP")),
+    "epsilon of 0": ("rho = 0.5", "epsilon = 0.0", ("[privacy] epsilon", "not 0.0", "epsilon=1.0")),
     "no budget": ("rho = 0.5", "", ("[privacy] rho", "stddev")),
     "records": ("rho = 0.5", "rho = 0.5\nrecords = 0", ("records", "not 0", "at least 1")),
     "records and replace": ("rho = 0.5", "rho = 0.5\nrecords = 2\nreplace = true", ("records and replace", "give one")),
@@ -145,7 +145,7 @@ RELEASES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "weight is no name": ('"people.csv"', '"people.csv"\nweight = 1', ("weight=1", "name the column")),
     "wrong columns": ("[domain.sex]", "[domain.gender]", ("no column 'gender'", "'sex', 'age'", "rename")),
     "ledger too small": ("rho = 1.0", "rho = 0.1", ("[ledger] allows ZCDP(rho=0.1)", "raise that budget")),
-    "ledger without Gaussian": ("rho = 1.0", "epsilon = 1.0", ("PureDP(epsilon=1.0)", "ask for ZCDP")),
+    "ledger without Gaussian": ("rho = 1.0", "epsilon = 1.0", ("PureDP(epsilon=1.0)", "Gaussian noise cannot keep")),
     "ledger in no folder": ("people.ledger", "no/people.ledger", ("[ledger] path", "does not exist", "make it")),
 }
 

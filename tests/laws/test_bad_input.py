@@ -158,8 +158,16 @@ CASES = {
     "budget NaN": (lambda: rs.ZCDP(rho=NAN), PrivacyError, "rho"),
     "delta one": (lambda: rs.ApproxDP(1.0, 1.0), PrivacyError, "delta"),
     "delta two": (lambda: rs.ApproxDP(1.0, 2.0), PrivacyError, "delta"),
-    "pure": (lambda: rs.plan(ASKED, rs.PureDP(1.0)), PrivacyError, "PureDP.*cannot be met by Gaussian.*ask for"),
-    "pure, independent": (lambda: rs.independent(ASKED, rs.PureDP(1.0)), PrivacyError, "cannot be met by Gaussian"),
+    "pure, p-norm": (
+        lambda: rs.plan(ASKED, rs.PureDP(1.0), minimise=rs.PNormVariance(2)),
+        PlanError,
+        "PNormVariance is not for pure DP.*TotalVariance or MaxVariance",
+    ),
+    "pure, refined": (lambda: rs.plan(ASKED, rs.PureDP(1.0), refined=True), PlanError, "refined.*Gaussian"),
+    "pure, bias": (lambda: rs.plan(ASKED, rs.PureDP(1.0), bias=0.1), PlanError, "bias.*Gaussian"),
+    "pure, no target": (lambda: rs.plan(ASKED, rs.PureDP), PlanError, "say what to spend or how accurate"),
+    "pure, tiny": (lambda: rs.plan(ASKED, rs.PureDP(1e-12)), PlanError, "beyond what can be computed"),
+    "pure, huge": (lambda: rs.plan(ASKED, rs.PureDP(1e12)), PlanError, "beyond what can be computed"),
     # ---- planning
     "not a workload": (lambda: rs.plan(DOMAIN, BUDGET), PlanError, "workload=.*rs.marginals"),
     "not a workload, independent": (lambda: rs.independent(3, BUDGET), PlanError, "workload=3.*rs.marginals"),

@@ -2,48 +2,101 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 from rich.table import Table as RichTable
 
 from residua.cli.show import out, print_json
 from residua.measure import Ledger
 from residua.plan.bodies import guarantee_to_body, unit_to_body
-from residua.privacy import describe
+from residua.privacy import GDP, ZCDP, ApproxDP, describe, zcdp_to_approx_for_any_mechanism
+from residua.privacy.currencies import DELTAS, printed
+from residua.privacy.exact import round_up
 
 
 def print_ledger(path: Path, *, as_json: bool) -> None:
-    """Every debit of a ledger, what was spent and what is left."""
+    """Every debit of a ledger, what was spent, what is left, and what the total stands for."""
     ledger = Ledger(path)
-    entries, spent, remaining = ledger.entries, ledger.spent, ledger.remaining
     if as_json:
-        listed = [
-            {"sequence": e.sequence, "time": e.time, "purpose": e.purpose, "pcost": float(e.cost), "digest": e.digest}
-            for e in entries
-        ]
-        print_json(
-            {
-                "budget": guarantee_to_body(ledger.budget),
-                "unit": unit_to_body(ledger.unit),
-                "spent": describe(spent).to_dict(),
-                "remaining": {"pcost": float(remaining), "rho": float(remaining / 2)},
-                "entries": listed,
-            }
-        )
+        print_json(_facts(ledger))
         return
+    entries, spent, remaining = ledger.entries, ledger.spent, ledger.remaining
+    name, half = ("epsilon", 1) if ledger.currency == "epsilon" else ("rho", 2)
     out.print(f"Budget {ledger.budget!r}, for {ledger.unit}")
     table = RichTable(box=None, pad_edge=False, header_style="bold")
     for title in ("#", "time (UTC)", "purpose"):
         table.add_column(title)
-    for title in ("rho", "share"):
+    for title in ("noise", name, "share"):
         table.add_column(title, justify="right")
     whole = spent + remaining
     for entry in entries:
         share = f"{float(entry.cost / whole):.1%}"
-        table.add_row(str(entry.sequence), entry.time, entry.purpose, f"{float(entry.cost / 2):.6g}", share)
+        noise = "Laplace" if entry.epsilon is not None or name == "epsilon" else "normal"
+        amount = f"{float(entry.cost / half):.6g}"
+        table.add_row(str(entry.sequence), entry.time, entry.purpose, noise, amount, share)
     if entries:
         out.print(table)
     else:
         out.print("nothing spent yet")
-    out.print(f"Spent  {describe(spent)}")
-    out.print(f"Left   rho {float(remaining / 2):.6g} of {float(whole / 2):.6g}")
+    out.print(f"Spent  {_told(ledger, spent)}")
+    out.print(f"Left   {name} {float(remaining / half):.6g} of {float(whole / half):.6g}")
+    out.print(f"Means  {ledger.meaning}")
+
+
+def _facts(ledger: Ledger) -> dict[str, Any]:
+    spent, remaining = ledger.spent, ledger.remaining
+    left: dict[str, float] = {"pcost": float(remaining), "rho": float(remaining / 2)}
+    if ledger.currency == "epsilon":
+        left = {"epsilon": float(remaining)}
+    listed = []
+    for entry in ledger.entries:
+        pure = entry.cost if ledger.currency == "epsilon" else entry.epsilon
+        amounts = {} if pure is None else {"epsilon": float(pure)}
+        if ledger.currency == "pcost":
+            amounts["pcost"] = float(entry.cost)
+        listed.append(
+            {
+                "sequence": entry.sequence,
+                "time": entry.time,
+                "purpose": entry.purpose,
+                "noise": "normal" if pure is None else "laplace",
+                **amounts,
+                "digest": entry.digest,
+            }
+        )
+    return {
+        "budget": guarantee_to_body(ledger.budget),
+        "unit": unit_to_body(ledger.unit),
+        "spent": _spent_facts(ledger, spent),
+        "remaining": left,
+        "meaning": ledger.meaning,
+        "entries": listed,
+    }
+
+
+def _only_zcdp(ledger: Ledger) -> bool:
+    """Whether the total is a rho and no mu: Laplace noise counted under ZCDP."""
+    return isinstance(ledger.budget, ZCDP) and any(entry.epsilon is not None for entry in ledger.entries)
+
+
+def _spent_facts(ledger: Ledger, spent: Fraction) -> dict[str, Any]:
+    if ledger.currency == "epsilon":
+        return {"epsilon": round_up(spent)}
+    if _only_zcdp(ledger):
+        rho = ZCDP(round_up(spent / 2))
+        curve = [{"delta": d, "epsilon": zcdp_to_approx_for_any_mechanism(rho, d).epsilon} for d in DELTAS]
+        return {"pcost": round_up(spent), "rho": rho.rho, "approx_dp": curve}
+    return describe(spent).to_dict()
+
+
+def _told(ledger: Ledger, spent: Fraction) -> str:
+    if ledger.currency == "epsilon":
+        return f"epsilon {printed(round_up(spent))}"
+    if _only_zcdp(ledger):
+        rho = ZCDP(round_up(spent / 2))
+        curve = [f"{printed(zcdp_to_approx_for_any_mechanism(rho, d).epsilon)} at delta {d:g}" for d in DELTAS]
+        return f"pcost {printed(round_up(spent))}, rho {printed(rho.rho)}, epsilon " + ", ".join(curve)
+    assert isinstance(ledger.budget, ZCDP | GDP | ApproxDP)
+    return str(describe(spent))

@@ -13,8 +13,9 @@ from residua.cli.show import err, out, progress_bar
 from residua.cli.spec import Spec, read_spec
 from residua.errors import FileError, SpecError
 from residua.measure import Ledger, measure
+from residua.measure.ledger_amounts import allowance, converted
 from residua.plan import plan as best_plan
-from residua.plan.base import Plan
+from residua.plan.base import Currency, Plan
 from residua.plan.kinds import priced
 from residua.release import Release, reserve
 from residua.release.folder import Reserved
@@ -49,7 +50,7 @@ def run_release(spec: Spec, folder: Path) -> Release:
     data = open_source(spec)
     try:
         with reserve(folder, plan, blocks) as place:
-            ledger = open_ledger(spec, plan, cost)
+            ledger = open_ledger(spec, plan, cost, blocks.currency)
             with progress_bar() as show:
                 release = measure(
                     plan, data, ledger=ledger, purpose=f"released as {folder.name}", progress=show, notice=notice
@@ -85,7 +86,7 @@ def open_source(spec: Spec) -> Source:
     raise SpecError('[source] needs path, or database and query; write path = "data.csv", for example.')
 
 
-def open_ledger(spec: Spec, plan: Plan, cost: Fraction) -> Ledger | Callable[[], Ledger]:
+def open_ledger(spec: Spec, plan: Plan, cost: Fraction, currency: Currency = "pcost") -> Ledger | Callable[[], Ledger]:
     """The dataset's ledger; if there is none yet, a function that makes it with the stated budget or the plan's own.
 
     So a first release that fails before its debit leaves no ledger behind, whose budget would be fixed already.
@@ -96,7 +97,7 @@ def open_ledger(spec: Spec, plan: Plan, cost: Fraction) -> Ledger | Callable[[],
     if not path.parent.is_dir():
         raise SpecError(f"the folder of [ledger] path, {str(path.parent)!r}, does not exist; make it first.")
     budget = budget or plan.guarantee
-    if budget is not None and cost > budget.pcost_allowed():
+    if budget is not None and converted(budget, cost, currency) > allowance(budget):
         raise SpecError(
             f"[ledger] allows {budget!r}, less than this release needs; raise that budget, or plan for less."
         )

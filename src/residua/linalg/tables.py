@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +28,7 @@ def centre(tables: NDArray[np.int64]) -> None:
 
 
 def rebuild(
-    integers: NDArray[np.int64],
+    integers: NDArray[Any],
     steps: NDArray[np.float64],
     lower: NDArray[np.float64],
     facets: NDArray[np.int64],

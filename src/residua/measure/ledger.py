@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from residua.errors import LedgerError, LedgerMovedError
-from residua.measure.ledger_amounts import allowance, exact_cost, shortage
+from residua.measure.ledger_amounts import allowance, converted, currency_of, exact_cost, meaning, shortage
 from residua.measure.ledger_file import append, create_file, locked, read_file
-from residua.measure.ledger_lines import Contents, Entry, entry_line, entry_of, header_line, read_contents
+from residua.measure.ledger_lines import Contents, Entry, entry_line, entry_of, header_line, read_contents, text_of
+from residua.plan.base import Currency
 from residua.privacy import AddRemove, Guarantee, ReplaceOne, Unit
 
 __all__ = ["Entry", "Ledger"]
@@ -25,9 +26,11 @@ class Ledger:
     Costs are pcosts for the ledger's unit, and add up: a debit is refused when `Σ cost > pcost_allowed`, in
     exact rational arithmetic. Each cost is fixed before its mechanism runs but may depend on all that was
     released before, so this is a privacy filter: Gaussian mechanisms with `Σ mu_k² <= mu²` are together
-    mu-GDP, hence `mu²/2`-zCDP, however adaptively they were chosen. A cost need not be the pcost of the
-    mechanism alone: a caller who keeps more of Γ in `detail` may debit the increment of the maximum, and
-    passes `after=ledger.head` so that the debit fails if another came in between.
+    mu-GDP, hence `mu²/2`-zCDP, however adaptively they were chosen. Laplace noise of `epsilon` counts as pcost
+    `epsilon²` under a ZCDP budget and as the `mu²` of the GDP it has under the others; a ledger whose budget is
+    PureDP counts epsilons, which add up too, and takes no Gaussian noise. `meaning` says what a total stands for.
+    A cost need not be the pcost of the mechanism alone: a caller who keeps more of Γ in `detail` may debit the
+    increment of the maximum, and passes `after=ledger.head` so that the debit fails if another came in between.
 
     Guarantee: a debit that returned is on disk, and survives the end of the process and of power. A debit
     cut short leaves the ledger readable. What was spent never exceeds the budget, however many processes and
@@ -41,7 +44,7 @@ class Ledger:
 
     Args:
         path: the file; one per dataset.
-        budget: ZCDP, GDP or ApproxDP, fixed at creation; may be left out for a ledger that exists.
+        budget: ZCDP, GDP, ApproxDP or PureDP, fixed at creation; may be left out for a ledger that exists.
         unit: whom the budget protects, fixed at creation; one record added or removed if left out. When
             budget and unit are both left out, the file says.
         dataset: fingerprint of the dataset the ledger belongs to, kept at creation; checked when the ledger
@@ -50,7 +53,6 @@ class Ledger:
     Raises:
         FileError: when the path cannot be used, or holds no ledger, or one of another version.
         LedgerError: when the file has another budget, unit or dataset, or was changed.
-        PrivacyError: when no Gaussian mechanism can meet the budget.
 
     Reference: Smith and Thakurta (2022), arXiv:2210.17520 (filter for GDP); Whitehouse, Ramdas, Rogers and Wu
         (2023), arXiv:2203.05481 (for zCDP and approximate DP); Feldman and Zrnic (2021) (Rényi filter).
@@ -113,19 +115,29 @@ class Ledger:
         return self._budget
 
     @property
+    def currency(self) -> Currency:
+        """What the ledger counts in: epsilon where the budget is PureDP, else pcost."""
+        return currency_of(self._budget)
+
+    @property
     def unit(self) -> Unit:
         """Whom the budget protects."""
         return self._unit
 
     @property
     def spent(self) -> Fraction:
-        """The pcost of all debits, exactly."""
+        """All debits, exactly: a pcost, or an epsilon where the budget is PureDP."""
         return self._read().spent
 
     @property
     def remaining(self) -> Fraction:
-        """The pcost still allowed, exactly."""
+        """What is still allowed, exactly, in the same currency."""
         return self._read().remaining
+
+    @property
+    def meaning(self) -> str:
+        """What the total stands for, in a sentence; it depends on the budget, and on whether noise was mixed."""
+        return meaning(self._budget, laplace=any(entry.epsilon is not None for entry in self.entries))
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -141,9 +153,9 @@ class Ledger:
         """Whether the ledger once had this head; if not, it was rolled back or is another ledger."""
         return self._read().contains(head)
 
-    def can_spend(self, cost: Fraction | int) -> bool:
+    def can_spend(self, cost: Fraction | int, *, currency: Currency = "pcost") -> bool:
         """Whether a debit of this cost would be allowed now; another may come first."""
-        return exact_cost(cost) <= self._read().remaining
+        return converted(self._budget, exact_cost(cost), currency) <= self._read().remaining
 
     def debit(
         self,
@@ -153,26 +165,32 @@ class Ledger:
         dataset: str,
         detail: Mapping[str, Any] | None = None,
         after: str | None = None,
+        currency: Currency = "pcost",
     ) -> Entry:
-        """Spends a pcost; only when this has returned may the data be read.
+        """Spends a cost; only when this has returned may the data be read.
 
         Guarantee: when it returns, the debit is on disk; when it raises, nothing was spent, unless the message
         says that the debit may stand; interrupted from outside (Ctrl-C), it may stand too.
 
         Args:
-            cost: pcost for the ledger's unit, above 0, exact (no float); 0 only with a detail, for a measurement
-                that adds nothing to what the dearest cell has paid already.
+            cost: what is spent, for the ledger's unit, above 0, exact (no float); 0 only with a detail, for a
+                measurement that adds nothing to what the dearest cell has paid already.
             purpose: what the money is for, in words that may be public.
             dataset: fingerprint of the data to be read.
             detail: JSON values to keep with the entry.
             after: the head the cost was computed for; the debit is refused if the ledger moved on.
+            currency: what the cost is: a pcost (Gaussian noise), or an epsilon (Laplace noise), which is converted
+                into what the ledger counts in and kept in the entry's detail.
 
         Raises:
             LedgerError: when the budget, the dataset or the disk does not allow it, or the ledger was changed.
             LedgerMovedError: when `after` is no longer the head.
             FileError: when the ledger cannot be opened for writing.
         """
-        amount = exact_cost(cost, zero=bool(detail))
+        given = exact_cost(cost, zero=bool(detail))
+        amount = converted(self._budget, given, currency)
+        if currency != currency_of(self._budget):
+            detail = {**(detail or {}), "pure_epsilon": text_of(given)}
         if not isinstance(purpose, str) or not purpose.strip():
             raise LedgerError(f"purpose must be a text, not {purpose!r}; say what the budget is spent on.")
         seen = self._seen

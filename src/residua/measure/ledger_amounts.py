@@ -7,24 +7,53 @@ from fractions import Fraction
 from numbers import Rational
 
 from residua.errors import LedgerError
+from residua.plan.base import Currency
 from residua.privacy import GDP, ZCDP, ApproxDP, Guarantee, PureDP
+from residua.privacy.conversions import pure_to_gdp_pcost
 
 _BITS = 4096  # of a cost's numerator and denominator; Python refuses to print much longer integers
 
 
+def currency_of(budget: Guarantee) -> Currency:
+    """What a ledger of this budget counts in: epsilon for PureDP, pcost for the others."""
+    return "epsilon" if isinstance(budget, PureDP) else "pcost"
+
+
+def converted(budget: Guarantee, cost: Fraction, currency: Currency) -> Fraction:
+    """A cost in the budget's own currency, never less than the truth.
+
+    An epsilon-DP mechanism counts as pcost `epsilon²` under ZCDP (it is `epsilon²/2`-zCDP), and as `mu²` of the least
+    mu that makes it mu-GDP under GDP and ApproxDP, whose budgets compose as GDP does.
+
+    Raises:
+        LedgerError: Gaussian noise in a ledger of pure DP.
+
+    Reference: Bun and Steinke (2016), Proposition 1.4; `privacy.conversions.pure_to_gdp_pcost`.
+    """
+    if currency == currency_of(budget):
+        return cost
+    if isinstance(budget, PureDP):
+        raise LedgerError(
+            f"the ledger promises {budget!r}, which Gaussian noise cannot keep at any scale; nothing was spent: plan "
+            f"with PureDP, or keep a ledger with a budget such as ApproxDP(epsilon={budget.epsilon:g}, delta=1e-9)."
+        )
+    if isinstance(budget, ZCDP):
+        return cost * cost
+    return pure_to_gdp_pcost(cost)
+
+
 def allowance(budget: object) -> Fraction:
-    """What may be debited in all: a pcost. A ledger in another currency (epsilon, for PureDP) begins here.
+    """What may be debited in all, in the budget's currency: a pcost, or an epsilon for PureDP.
 
     Raises:
         LedgerError: when this is no guarantee.
-        PrivacyError: when no Gaussian mechanism can meet it.
     """
     if not isinstance(budget, ZCDP | GDP | ApproxDP | PureDP):
         raise LedgerError(
-            f"budget must be a guarantee, not {budget!r}; give one such as ZCDP(rho=0.5), GDP(mu=1.0) or "
-            "ApproxDP(epsilon=1.0, delta=1e-9)."
+            f"budget must be a guarantee, not {budget!r}; give one such as ZCDP(rho=0.5), GDP(mu=1.0), "
+            "ApproxDP(epsilon=1.0, delta=1e-9) or PureDP(epsilon=1.0)."
         )
-    return budget.pcost_allowed()
+    return Fraction(budget.epsilon) if isinstance(budget, PureDP) else budget.pcost_allowed()
 
 
 def exact_cost(cost: object, *, zero: bool = False) -> Fraction:
@@ -46,6 +75,28 @@ def exact_cost(cost: object, *, zero: bool = False) -> Fraction:
     return exact
 
 
+def meaning(budget: Guarantee, *, laplace: bool) -> str:
+    """What the total of a ledger stands for, in a sentence.
+
+    Args:
+        budget: the ledger's.
+        laplace: whether a debit was of Laplace noise.
+    """
+    if isinstance(budget, PureDP):
+        return "All releases together are epsilon-DP with the epsilon spent: epsilons add up. Laplace noise only."
+    if not laplace:
+        return "All releases together are mu-GDP with mu² the pcost spent, and rho-zCDP with rho half of it."
+    if isinstance(budget, ZCDP):
+        return (
+            "All releases together are rho-zCDP with rho half the pcost spent: Laplace noise of epsilon counts as "
+            "epsilon²/2. Not everything is Gaussian, so mu and the exact Gaussian curve do not apply to the total."
+        )
+    return (
+        "All releases together are mu-GDP with mu² the pcost spent: Laplace noise of epsilon counts as the mu of "
+        "epsilon-DP, 2 Φ⁻¹(e^epsilon/(1 + e^epsilon))."
+    )
+
+
 def shortage(budget: Guarantee, remaining: Fraction, asked: Fraction) -> str:
     """What is left and what is asked, in the budget's own currency.
 
@@ -55,7 +106,7 @@ def shortage(budget: Guarantee, remaining: Fraction, asked: Fraction) -> str:
     """
     left, needed = _told(budget, remaining, ROUND_FLOOR), _told(budget, asked, ROUND_CEILING)
     # Nearer to each other than floats are, both may print alike.
-    difference = f", more by pcost {float(asked - remaining):.2g}" if left == needed else ""
+    difference = f", more by {currency_of(budget)} {float(asked - remaining):.2g}" if left == needed else ""
     return f"{left} left, the plan needs {needed}{difference}"
 
 
@@ -65,6 +116,8 @@ def _told(budget: Guarantee, pcost: Fraction, rounding: str) -> str:
         name, value = "rho", ZCDP.of_pcost(pcost).rho if pcost else 0.0
     elif isinstance(budget, GDP):
         name, value = "mu", GDP.of_pcost(pcost).mu if pcost else 0.0
+    elif isinstance(budget, PureDP):
+        name = "epsilon"
     elif isinstance(budget, ApproxDP):
         name, end = "epsilon", f" at delta {budget.delta:g}"
         value = ApproxDP.of_pcost(pcost, delta=budget.delta).epsilon if pcost else 0.0

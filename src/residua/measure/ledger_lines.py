@@ -6,6 +6,9 @@ The first line is the header, sequence 0; every other line is a debit:
      "salt":…,"dataset":null,"previous":"","sha256":…}
     {"sequence":1,"time":…,"cost":"1/4","purpose":…,"dataset":…,"detail":{},"previous":…,"sha256":…}
 
+A ledger whose budget is PureDP counts in epsilon: it has `epsilon_allowed`, and its costs are epsilons. In the others a
+debit of Laplace noise keeps its epsilon as `detail.pure_epsilon`, beside the pcost it counts as.
+
 `sha256` is the digest of the bytes of the line that come before `,"sha256"`; `previous` is the `sha256` of the
 line before. Only bytes and values here: files and locks are in `ledger_file`.
 """
@@ -24,7 +27,7 @@ from typing import Any
 from residua.errors import FileError, LedgerError, ResiduaError
 from residua.files import digest_of
 from residua.plan.bodies import guarantee_of_body, guarantee_to_body, unit_of_body, unit_to_body
-from residua.privacy import Guarantee, Unit
+from residua.privacy import Guarantee, PureDP, Unit
 
 FORMAT, VERSION = "residua ledger", 1
 OPENING = b'{"format":"residua ledger",'  # how every ledger begins, whatever its version
@@ -49,7 +52,7 @@ class Header:
 class Entry:
     """One debit, as the ledger holds it; what `Ledger.debit` returns is its receipt.
 
-    `cost` is a pcost for the ledger's unit, `time` is UTC, `digest` identifies this entry and all before it.
+    `cost` is in the ledger's currency and for its unit, `time` is UTC, `digest` identifies this entry and all before.
     """
 
     sequence: int
@@ -58,6 +61,11 @@ class Entry:
     purpose: str
     detail: Mapping[str, Any] = field(hash=False)
     digest: str
+
+    @property
+    def epsilon(self) -> Fraction | None:
+        """What was spent as pure DP, where the debit was one in a ledger of another currency."""
+        return _fraction_of(self.detail["pure_epsilon"]) if "pure_epsilon" in self.detail else None
 
 
 @dataclass(frozen=True)
@@ -96,7 +104,7 @@ def header_line(budget: Guarantee, unit: Unit, allowed: Fraction, salt: str, dat
             "time": _now(),
             "budget": guarantee_to_body(budget),
             "unit": unit_to_body(unit),
-            "pcost_allowed": _text_of(allowed),
+            _allowance_key(budget): text_of(allowed),
             "salt": salt,
             "dataset": dataset,
         },
@@ -109,7 +117,7 @@ def entry_line(after: Contents, cost: Fraction, purpose: str, dataset: str, deta
     body = {
         "sequence": len(after.entries) + 1,
         "time": _now(),
-        "cost": _text_of(cost),
+        "cost": text_of(cost),
         "purpose": purpose,
         "dataset": dataset,
         "detail": dict(detail),
@@ -171,7 +179,7 @@ def _chained(bodies: list[dict[str, Any]], digests: list[str], kept: int, ended:
     budget = guarantee_of_body(first["budget"])
     if budget is None:
         raise ValueError("no budget")
-    allowed, dataset = _fraction_of(first["pcost_allowed"]), first["dataset"]
+    allowed, dataset = _fraction_of(first[_allowance_key(budget)]), first["dataset"]
     header = Header(budget, unit_of_body(first["unit"]), allowed, first["salt"], dataset, digests[0])
     spent = Fraction(0)
     for number, body in enumerate(bodies):
@@ -186,6 +194,11 @@ def _chained(bodies: list[dict[str, Any]], digests: list[str], kept: int, ended:
                 raise _BrokenError(f"line {number + 1} spends more than the budget")
     entries = tuple(_entry(body, digest) for body, digest in zip(bodies[1:], digests[1:], strict=True))
     return Contents(header, entries, spent, dataset, kept, ended)
+
+
+def _allowance_key(budget: Guarantee) -> str:
+    """A ledger of pure DP counts in epsilon; the key says so, lest another version take it for a pcost."""
+    return "epsilon_allowed" if isinstance(budget, PureDP) else "pcost_allowed"
 
 
 def _entry(body: dict[str, Any], digest: str) -> Entry:
@@ -218,7 +231,8 @@ def _digest(line: bytes) -> str:
     return line[-66:-2].decode("ascii")
 
 
-def _text_of(number: Fraction) -> str:
+def text_of(number: Fraction) -> str:
+    """A fraction as a ledger writes it."""
     return f"{number.numerator}/{number.denominator}"
 
 

@@ -17,7 +17,7 @@ from residua.linalg.lattice import closure
 from residua.linalg.layout import Layout, layout_of
 from residua.measure.ledger import Entry, Ledger
 from residua.measure.noisy import noisy
-from residua.plan.base import Blocks, Plan
+from residua.plan.base import Blocks, Currency, Plan
 from residua.plan.kinds import kind_of, priced
 from residua.privacy.exact import round_up
 from residua.release import Release
@@ -82,7 +82,9 @@ def measure(
     blocks, cost = priced(plan)
 
     def pay(fingerprint: str) -> Entry:
-        return (account or _account(ledger, plan)).debit(cost, purpose=purpose, dataset=fingerprint)
+        return (account or _account(ledger, plan)).debit(
+            cost, purpose=purpose, dataset=fingerprint, currency=blocks.currency
+        )
 
     return carry_out(plan, blocks, cost, source_of(source), pay, progress=progress, notice=notice)
 
@@ -114,7 +116,7 @@ def carry_out(
         raise LedgerError("no debit was made; nothing was measured.")
     counter = _counter(data, plan.domain, fingerprint, progress, notice)
     measurements = _measured_or_told(blocks, counter, progress, entry)
-    return release_of(plan, blocks, measurements, _receipt(entry, cost))
+    return release_of(plan, blocks, measurements, _receipt(entry, cost, blocks.currency))
 
 
 def _measured_or_told(
@@ -181,8 +183,11 @@ def _checked(data: Source, domain: Domain, most: int, progress: Progress | None)
     return fingerprint
 
 
-def _receipt(entry: Entry, cost: Fraction) -> dict[str, Any]:
-    return {"sequence": entry.sequence, "time": entry.time, "digest": entry.digest, "pcost": round_up(cost)}
+def _receipt(entry: Entry, cost: Fraction, currency: Currency) -> dict[str, Any]:
+    receipt: dict[str, Any] = {"sequence": entry.sequence, "time": entry.time, "digest": entry.digest}
+    if currency == "epsilon":
+        return {**receipt, "epsilon": round_up(cost), "pcost": round_up(cost * cost)}
+    return {**receipt, "pcost": round_up(cost)}
 
 
 def _step(name: str, progress: Progress | None) -> Callable[[int, int | None], None] | None:

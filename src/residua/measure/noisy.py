@@ -16,16 +16,20 @@ from residua.linalg.layout import Group, Layout, batches
 from residua.linalg.modes import integer_kronecker
 from residua.linalg.tables import centre
 from residua.measure.margins import margins, maximal_layout
-from residua.noise import rounded_normal
+from residua.noise import rounded_laplace, rounded_normal
 from residua.plan.base import Blocks
-from residua.plan.dense.blocks import DenseBlocks, most_dense_records
+from residua.plan.dense.blocks import DenseBlocks
 from residua.plan.product.blocks import ProductBlocks, most_product_records
+from residua.plan.pure.blocks import PureBlocks
+from residua.plan.pure_marginals.blocks import PureMarginalBlocks, most_pure_marginal_records
 from residua.plan.residual.blocks import ResidualBlocks
 from residua.plan.residual.verify import most_records
+from residua.plan.strategy.blocks import StrategyBlocks, most_strategy_records
 
 Integers = NDArray[np.int64]
 Count = Callable[[Layout], Integers]  # counts the tables of a layout from the data, once
 Step = Callable[[int, int | None], None]
+Noise = Callable[[float, tuple[int, ...]], Integers]
 _BATCH_CELLS = 1_000_000
 _WORTH_THREADS = 50_000  # cells: below, starting threads costs more than they save
 
@@ -76,14 +80,47 @@ def noisy_integers(integers: Integers, grids: Integers, scales: NDArray[np.float
 
 
 def dense_measurements(blocks: DenseBlocks, count: Count, progress: Step | None) -> Integers:
-    """`B x + round(s z)`, (rows,)."""
+    """`B x + round(s z)`, z standard normal, (rows,)."""
+    return _strategy_measurements(blocks, rounded_normal, count, progress)
+
+
+def pure_measurements(blocks: PureBlocks, count: Count, progress: Step | None) -> Integers:
+    """`B x + round(s z)`, z standard Laplace, (rows,)."""
+    return _strategy_measurements(blocks, rounded_laplace, count, progress)
+
+
+def _strategy_measurements(blocks: StrategyBlocks, noise: Noise, count: Count, progress: Step | None) -> Integers:
     x = blocks.merged(count(blocks.counted))
-    _require_room(int(x.sum()), most_dense_records(blocks))
+    _require_room(int(x.sum()), most_strategy_records(blocks))
     measurements = blocks.strategy @ x
-    measurements += rounded_normal(blocks.scale, measurements.shape)
+    measurements += noise(blocks.scale, measurements.shape)
     if progress:
         progress(len(measurements), len(measurements))
     return np.asarray(measurements)
+
+
+def pure_marginal_measurements(blocks: PureMarginalBlocks, count: Count, progress: Step | None) -> Integers:
+    """`t · m_A + round(s z)`, z standard Laplace, for every measured set, in the order of the layout, (cells,)."""
+    layout = maximal_layout(blocks.lattice, blocks.sizes, blocks.measured)
+    counts = count(layout)
+    first = layout.groups[0]
+    records = int(counts[first.start : first.start + first.cells].sum())
+    _require_room(records, most_pure_marginal_records(blocks))
+    tables = margins(layout, counts, blocks.layout)
+    del counts
+    place = np.searchsorted(blocks.measured, np.arange(len(blocks.lattice)))
+    done = 0
+    for group in blocks.layout:
+        for part in batches(len(group.numbers), group.cells, _BATCH_CELLS):
+            at = place[group.numbers[part]]
+            start = group.start + group.cells * part.start
+            cells = tables[start : start + group.cells * len(at)].reshape(len(at), group.cells)  # a view: it adjoins
+            cells *= blocks.grids[at, None]
+            cells += rounded_laplace(blocks.scales[at], cells.shape)
+            done += cells.size
+            if progress:
+                progress(done, len(tables))
+    return tables
 
 
 def add_noise(blocks: ResidualBlocks, tables: Integers, progress: Step | None) -> None:
@@ -152,4 +189,6 @@ _MEASURED_BY: dict[type[Blocks], Callable[[Any, Count, Step | None], Integers]] 
     ResidualBlocks: residual_measurements,
     DenseBlocks: dense_measurements,
     ProductBlocks: product_measurements,
+    PureBlocks: pure_measurements,
+    PureMarginalBlocks: pure_marginal_measurements,
 }

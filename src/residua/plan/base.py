@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from numpy.typing import NDArray
 
 from residua.domain import Domain
 from residua.privacy import Guarantee, Unit
 from residua.workload import Explicit, Marginals, Products
+
+Currency = Literal["pcost", "epsilon"]
 
 
 class Blocks(ABC):
@@ -20,6 +22,11 @@ class Blocks(ABC):
     @abstractmethod
     def cells(self) -> int:
         """How many integers are measured."""
+
+    @property
+    def currency(self) -> Currency:
+        """What the verifier's price is in: a pcost for Gaussian noise, an epsilon for Laplace noise."""
+        return "pcost"
 
     @abstractmethod
     def arrays(self) -> dict[str, NDArray[Any]]:

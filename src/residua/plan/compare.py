@@ -13,7 +13,7 @@ from residua.plan.dense.plan import DensePlan
 from residua.plan.objectives import MaxVariance, Targets, targets_of
 from residua.plan.planner import independent, plan
 from residua.plan.residual.plan import ResidualPlan
-from residua.privacy import AddRemove, Guarantee, Unit
+from residua.privacy import AddRemove, Guarantee, PureDP, Unit
 from residua.workload import Explicit, Marginals
 
 Floats = NDArray[np.float64]
@@ -53,6 +53,11 @@ def baselines(
         >>> sorted(baselines(rs.explicit(domain, np.tril(np.ones((32, 32)))), rs.GDP(mu=1.0)))
         ['hierarchical, branching 2', 'identity', 'independent noise']
     """
+    if isinstance(guarantee, PureDP):
+        raise PlanError(
+            "comparing is for Gaussian noise; under PureDP a plan lists what was tried: see plan.candidates, or run "
+            "residua plan."
+        )
     found: dict[str, ResidualPlan | DensePlan] = {"independent noise": independent(workload, guarantee, unit=unit)}
     if isinstance(workload, Marginals) or workload.matrix.shape[1] > MOST_BASELINE_CELLS:
         return found

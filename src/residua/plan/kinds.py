@@ -9,16 +9,27 @@ from typing import Any
 
 from residua.errors import PlanError
 from residua.plan.base import Blocks, Plan
-from residua.plan.dense.blocks import compile_dense, dense_cost, most_dense_records
+from residua.plan.dense.blocks import compile_dense, dense_cost
 from residua.plan.dense.body import dense_of_body, dense_to_body
 from residua.plan.dense.plan import DensePlan
 from residua.plan.product.blocks import compile_product, most_product_records, product_cost
 from residua.plan.product.body import product_of_body, product_to_body
 from residua.plan.product.plan import ProductPlan
+from residua.plan.pure.blocks import compile_pure, pure_cost
+from residua.plan.pure.body import pure_of_body, pure_to_body
+from residua.plan.pure.plan import PurePlan
+from residua.plan.pure_marginals.blocks import (
+    compile_pure_marginals,
+    most_pure_marginal_records,
+    pure_marginals_cost,
+)
+from residua.plan.pure_marginals.body import pure_marginals_of_body, pure_marginals_to_body
+from residua.plan.pure_marginals.plan import PureMarginalPlan
 from residua.plan.residual.blocks import compile_blocks
 from residua.plan.residual.body import residual_of_body, residual_to_body
 from residua.plan.residual.plan import ResidualPlan
 from residua.plan.residual.verify import most_records, verified_cost
+from residua.plan.strategy.blocks import most_strategy_records
 from residua.privacy import Guarantee, Unit
 
 
@@ -47,7 +58,7 @@ class Kind:
 
 KINDS = (
     Kind("residual", ResidualPlan, compile_blocks, verified_cost, most_records, residual_to_body, residual_of_body),
-    Kind("dense", DensePlan, compile_dense, dense_cost, most_dense_records, dense_to_body, dense_of_body),
+    Kind("dense", DensePlan, compile_dense, dense_cost, most_strategy_records, dense_to_body, dense_of_body),
     Kind(
         "product",
         ProductPlan,
@@ -56,6 +67,16 @@ KINDS = (
         most_product_records,
         product_to_body,
         product_of_body,
+    ),
+    Kind("pure", PurePlan, compile_pure, pure_cost, most_strategy_records, pure_to_body, pure_of_body),
+    Kind(
+        "pure marginals",
+        PureMarginalPlan,
+        compile_pure_marginals,
+        pure_marginals_cost,
+        most_pure_marginal_records,
+        pure_marginals_to_body,
+        pure_marginals_of_body,
     ),
 )
 

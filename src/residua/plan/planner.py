@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import overload
+from typing import cast, overload
 
 from residua.errors import PlanError
 from residua.plan.base import Plan
@@ -13,18 +13,19 @@ from residua.plan.product.plan import ProductPlan
 from residua.plan.residual.plan import ResidualPlan
 from residua.plan.residual.planner import MARGINAL_TOLERANCE, independent_marginals, plan_marginals
 from residua.plan.saddle import Progress
-from residua.privacy import AddRemove, Guarantee, Unit
+from residua.privacy import AddRemove, Guarantee, PureDP, Unit
 from residua.workload import Explicit, Marginals, Products, as_explicit
 
 _RECORD = AddRemove()
 _LEAST_COST = 1e-30
+_LEAST_EPSILON = 1e-8
 PRODUCT_TOLERANCE = 1e-3  # of the noise for given strategies; the plan's own gap counts the strategies as well
 
 
 @overload
 def plan(
     workload: Marginals,
-    guarantee: Guarantee | None = None,
+    guarantee: Guarantee | type[PureDP] | None = None,
     *,
     minimise: Objective | None = None,
     targets: Targets | None = None,
@@ -58,7 +59,7 @@ def plan(
 @overload
 def plan(
     workload: Explicit,
-    guarantee: Guarantee | None = None,
+    guarantee: Guarantee | type[PureDP] | None = None,
     *,
     minimise: Objective | None = None,
     targets: Targets | None = None,
@@ -74,7 +75,7 @@ def plan(
 
 def plan(
     workload: Marginals | Products | Explicit,
-    guarantee: Guarantee | None = None,
+    guarantee: Guarantee | type[PureDP] | None = None,
     *,
     minimise: Objective | None = None,
     targets: Targets | None = None,
@@ -92,13 +93,17 @@ def plan(
     privacy at which every marginal meets its own target variance, and `at_most` for the least privacy at which the
     objective's loss is no larger.
 
+    With `PureDP(epsilon)` the noise is Laplace: the plan is a `PurePlan` (or, for marginals, a `PureMarginalPlan`), its
+    strategy is the best found of many that are tried, and its `gap` is relative to a loose bound on every strategy.
+    With the class `PureDP` in place of a guarantee, targets are met with the least epsilon found.
+
     Guarantee: measuring the plan satisfies its `guarantee` for its `unit`; no linear Gaussian mechanism has a loss
     (or, without a budget, a privacy cost) smaller than this plan's by more than a factor `1 + gap`. (For products, none
     that measures the blocks of the plan's split one by one; `plan.gap_any` is about all mechanisms.)
 
     Args:
         workload: what is asked.
-        guarantee: the budget, such as `ZCDP(rho=0.5)`.
+        guarantee: the budget, such as `ZCDP(rho=0.5)` or `PureDP(epsilon=1.0)`; or the class `PureDP`, with targets.
         minimise: the objective, `TotalVariance()` by default, `MaxVariance(targets)` where targets are given.
         targets: wanted variances: one number, a mapping from attribute sets (or query labels), or one for each query.
         at_most: the largest acceptable loss, instead of a budget.
@@ -130,30 +135,35 @@ def plan(
     if not isinstance(workload, Marginals | Products | Explicit):
         raise PlanError(f"workload={workload!r} is not a workload; make one with rs.marginals or rs.queries.")
     objective = _objective(minimise, targets)
-    loss = _accuracy(guarantee, targets, at_most)
+    budget = None if guarantee is PureDP else cast("Guarantee | None", guarantee)
+    loss = _accuracy(budget, targets, at_most)
     _check_unit(unit)
     usual = PRODUCT_TOLERANCE if isinstance(workload, Products) else MARGINAL_TOLERANCE
     effort = Effort(_tolerance(usual if tolerance is None else tolerance), _limit(limit), progress)
-    allowed = None if guarantee is None else _allowed(guarantee)
+    if guarantee is PureDP or isinstance(budget, PureDP):
+        if refined or bias:
+            raise PlanError("refined and bias are for Gaussian noise; leave them out, or give another guarantee.")
+        return _plan_pure(workload, cast("PureDP | None", budget), objective, loss, unit, tolerance, effort)
+    allowed = None if budget is None else _allowed(budget)
     if isinstance(workload, Marginals | Products):
         if refined:
             raise PlanError("refined is for explicit queries; the plan of a marginal workload is unique already.")
         if bias:
             raise PlanError("bias is for explicit queries; marginals and products are answered without bias.")
         if isinstance(workload, Marginals):
-            return plan_marginals(workload, guarantee, allowed, objective, loss, unit, effort)
+            return plan_marginals(workload, budget, allowed, objective, loss, unit, effort)
         from residua.plan.product.planner import plan_products
 
-        return plan_products(workload, guarantee, allowed, objective, loss, unit, effort)
+        return plan_products(workload, budget, allowed, objective, loss, unit, effort)
     from residua.plan.dense.planner import DENSE_TOLERANCE, plan_explicit
 
     if bias:
         from residua.plan.dense.biased_planner import plan_biased
 
-        if guarantee is None or not isinstance(objective, TotalVariance):
+        if budget is None or not isinstance(objective, TotalVariance):
             raise PlanError("bias needs a guarantee and the least total variance; remove targets and minimise.")
-        return plan_biased(workload, guarantee, bias, unit, DENSE_TOLERANCE if tolerance is None else tolerance)
-    return plan_explicit(workload, guarantee, objective, loss, unit, tolerance, refined=refined)
+        return plan_biased(workload, budget, bias, unit, DENSE_TOLERANCE if tolerance is None else tolerance)
+    return plan_explicit(workload, budget, objective, loss, unit, tolerance, refined=refined)
 
 
 @overload
@@ -176,6 +186,8 @@ def independent(workload: Marginals | Products | Explicit, guarantee: Guarantee,
         1.0...
     """
     _check_unit(unit)
+    if isinstance(guarantee, PureDP):
+        return _independent_pure(workload, guarantee, unit)
     allowed = _allowed(guarantee)
     if isinstance(workload, Marginals):
         return independent_marginals(workload, guarantee, allowed, unit)
@@ -222,6 +234,44 @@ def _allowed(guarantee: Guarantee) -> float:
     if not _LEAST_COST <= allowed <= 1 / _LEAST_COST:
         raise PlanError(f"guarantee={guarantee!r} is beyond what can be computed with; state a sensible budget.")
     return allowed
+
+
+def _plan_pure(
+    workload: Marginals | Products | Explicit,
+    guarantee: PureDP | None,
+    objective: Objective,
+    loss: float,
+    unit: Unit,
+    tolerance: float | None,
+    effort: Effort,
+) -> Plan:
+    """Laplace noise: the best strategy found, or the best marginals to measure."""
+    if guarantee is not None:
+        _check_epsilon(guarantee)
+    if isinstance(workload, Marginals):
+        from residua.plan.pure_marginals.planner import plan_pure_marginals
+
+        return plan_pure_marginals(workload, guarantee, objective, loss, unit, effort)
+    from residua.plan.pure.planner import plan_pure
+
+    return plan_pure(as_explicit(workload), guarantee, objective, loss, unit, tolerance, effort.progress)
+
+
+def _independent_pure(workload: Marginals | Products | Explicit, guarantee: PureDP, unit: Unit) -> Plan:
+    from residua.plan.pure.planner import independent_pure
+    from residua.plan.pure_marginals.planner import independent_pure_marginals
+
+    _check_epsilon(guarantee)
+    if isinstance(workload, Marginals):
+        return independent_pure_marginals(workload, guarantee, unit)
+    if isinstance(workload, Products | Explicit):
+        return independent_pure(as_explicit(workload), guarantee, unit)
+    raise PlanError(f"workload={workload!r} is not a workload; make one with rs.marginals or rs.queries.")
+
+
+def _check_epsilon(guarantee: PureDP) -> None:
+    if not _LEAST_EPSILON <= guarantee.epsilon <= 1 / _LEAST_EPSILON:
+        raise PlanError(f"guarantee={guarantee!r} is beyond what can be computed with; state a sensible budget.")
 
 
 def _check_unit(unit: Unit) -> None:

@@ -4,6 +4,7 @@ from residua.privacy.conversions import (
     gdp_to_approx,
     gdp_to_zcdp,
     pure_to_approx,
+    pure_to_gdp,
     pure_to_zcdp,
     zcdp_to_approx_for_any_mechanism,
 )
@@ -29,6 +30,7 @@ __all__ = [
     "gdp_to_zcdp",
     "mu_of",
     "pure_to_approx",
+    "pure_to_gdp",
     "pure_to_zcdp",
     "zcdp_to_approx_for_any_mechanism",
 ]

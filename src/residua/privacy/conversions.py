@@ -1,7 +1,8 @@
 """From one guarantee to another, for any mechanism, where a theorem goes; each rounds against us.
 
     PureDP ──► ZCDP ──► ApproxDP (a Gaussian mechanism has better: ApproxDP.of_pcost)
-       └─────────────► ApproxDP
+       ├─────────────► ApproxDP
+       └─────► GDP
     GDP ─────► ZCDP
        └─────────────► ApproxDP (exact)
 
@@ -12,14 +13,15 @@ ZCDP to GDP.
 import math
 from fractions import Fraction
 
-from flint import arb, ctx
+from flint import arb, ctx, fmpq
 
-from residua.privacy.exact import probability, round_up
+from residua.privacy.exact import probability, root_up, round_up
 from residua.privacy.gaussian_curve import epsilon_of
 from residua.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
 
 _DELTA = "give a small probability such as 1e-9"
 _STEPS = 200
+_LARGE_EPSILON = 1000  # beyond, a bound that needs no long arithmetic
 _SHRINK = (math.sqrt(5) - 1) / 2
 
 
@@ -35,6 +37,47 @@ def pure_to_zcdp(guarantee: PureDP) -> ZCDP:
         ZCDP(rho=0.5)
     """
     return ZCDP(round_up(Fraction(guarantee.epsilon) ** 2 / 2))
+
+
+def pure_to_gdp_pcost(epsilon: Fraction) -> Fraction:
+    """`mu²` for the least mu such that every `epsilon`-DP mechanism is `mu`-GDP, rounded up.
+
+    The trade-off function of epsilon-DP, `f(α) = max(0, 1 − e^ε α, e^−ε (1 − α))`, joins (0, 1), (α*, α*) and (1, 0) by
+    straight lines, with `α* = 1/(1 + e^ε)`. The Gaussian one `G(α) = Φ(Φ⁻¹(1 − α) − mu)` is convex with the same ends,
+    so it lies below f everywhere as soon as `G(α*) ≤ α*`: a convex function lies below its chords. That is
+    `mu ≥ 2 Φ⁻¹(1 − α*)`, and no smaller mu will do at α*. Hence `mu² = 8 erfc⁻¹(2/(1 + e^ε))²`.
+
+    Guarantee: never below the true value.
+
+    Reference: Dong, Roth and Su (2022), arXiv:1905.02383, Proposition 2.5 and Definition 2.6.
+
+    Example:
+        >>> float(pure_to_gdp_pcost(Fraction(1)))
+        1.5179...
+    """
+    if epsilon <= 0:
+        return Fraction(0)
+    if epsilon > _LARGE_EPSILON:
+        # Φ⁻¹(1 − p) ≤ √(2 ln 1/p), and ln(1/α*) ≤ ε + ln 2.
+        return 8 * (epsilon + 1)
+    with ctx.workprec(256 + 2 * int(epsilon)):
+        e = arb(fmpq(epsilon.numerator, epsilon.denominator))
+        square = 8 * (2 / (1 + e.exp())).erfcinv() ** 2
+        mantissa, exponent = square.upper().man_exp()
+    exact = int(mantissa) * Fraction(2) ** int(exponent)
+    return Fraction(-(-exact.numerator * 2**200 // exact.denominator), 2**200)
+
+
+def pure_to_gdp(guarantee: PureDP) -> GDP:
+    """Every `epsilon`-DP mechanism is `mu`-GDP with `mu = 2 Φ⁻¹(e^ε/(1 + e^ε))`; see `pure_to_gdp_pcost`.
+
+    Guarantee: never below the true value.
+
+    Example:
+        >>> pure_to_gdp(PureDP(epsilon=1.0))
+        GDP(mu=1.2320...)
+    """
+    return GDP(root_up(pure_to_gdp_pcost(Fraction(guarantee.epsilon))))
 
 
 def pure_to_approx(guarantee: PureDP, delta: float) -> ApproxDP:

@@ -15,12 +15,14 @@ from residua.domain import Domain, Label
 from residua.errors import PlanError
 from residua.plan.base import Blocks, Plan
 from residua.release.intervals import width
-from residua.release.queried import Part, parts_of, single, term_of, whole_part
+from residua.release.queried import parts_of, single, term_of, whole_part
 from residua.release.table import Answers, Table
 from residua.workload import Asked, Explicit, Marginals, Products, as_products
 
 Floats = NDArray[np.float64]
 Simultaneous = Literal["table", "release"]
+Combination = Mapping[Sequence[str], ArrayLike]
+Answerable = tuple[str, ...] | Explicit | Marginals | Products | Combination
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,8 @@ class Release(ABC):
         if queries:
             return self._queried(tuple(attributes), queries, confidence, simultaneous)
         estimates = self.estimates(attributes)
-        reach = self._width(confidence, self._together(simultaneous, estimates.size))
+        together = self._together(simultaneous, estimates.size)
+        reach = self._widths(tuple(attributes), confidence, together)
         return Table(self.domain, tuple(attributes), estimates, self._stddev(attributes), reach)
 
     def tables(self, *, confidence: float = 0.95, simultaneous: Simultaneous | None = None) -> Iterator[Table]:
@@ -125,24 +128,14 @@ class Release(ABC):
         for term in asked.terms():
             attributes = tuple(self.domain.names[i] for i, _ in term)
             shape = tuple(rows.rows for _, rows in term)
-            estimates, variances = (found.reshape(shape) for found in self._answered(single(asked, term)))
+            workload = single(asked, term)
+            estimates, variances = (found.reshape(shape) for found in self._answered(workload))
             for part in parts_of(self.domain, term):
-                yield self._part(attributes, part, estimates, variances, confidence, simultaneous)
-
-    def _part(
-        self,
-        attributes: tuple[str, ...],
-        part: Part,
-        estimates: Floats,
-        variances: Floats,
-        confidence: float,
-        simultaneous: Simultaneous | None,
-    ) -> Table:
-        """A table of some rows of a term."""
-        found = np.array(estimates[part.rows], order="C")
-        reach = self._width(confidence, self._together(simultaneous, found.size))
-        stddev = np.sqrt(variances[part.rows])
-        return Table(self.domain, attributes, found, stddev, reach, part.labels, part.title)
+                found, stddev = estimates[part.rows], np.sqrt(variances[part.rows])
+                reach = self._widths(workload, confidence, self._together(simultaneous, found.size))
+                if np.ndim(reach):
+                    reach = np.reshape(reach, shape)[part.rows].ravel()
+                yield Table(self.domain, attributes, np.array(found, order="C"), stddev, reach, part.labels, part.title)
 
     def _queried(
         self,
@@ -157,7 +150,11 @@ class Release(ABC):
         shape = [asked.rows for _, asked in term]
         estimates, variances = (found.reshape(shape).transpose(order) for found in self._answered(workload))
         whole = whole_part(self.domain, [term[i] for i in order])
-        return self._part(attributes, whole, estimates, variances, confidence, simultaneous)
+        reach = self._widths(workload, confidence, self._together(simultaneous, estimates.size))
+        if np.ndim(reach):
+            reach = np.reshape(reach, shape).transpose(order).ravel()
+        stddev = np.sqrt(variances)
+        return Table(self.domain, attributes, np.array(estimates, order="C"), stddev, reach, whole.labels, whole.title)
 
     def answers(
         self,
@@ -172,14 +169,14 @@ class Release(ABC):
             PlanError: a query cannot be answered from what was measured.
         """
         estimates, variances = self._answered(workload)
-        reach = self._width(confidence, self._together(simultaneous, len(estimates)))
+        reach = self._widths(workload, confidence, self._together(simultaneous, len(estimates)))
         return Answers(tuple(workload.query_labels()), estimates, np.sqrt(variances), reach)
 
     def combination(self, combination: Mapping[Sequence[str], ArrayLike], *, confidence: float = 0.95) -> Estimate:
         """A linear combination of cells with its exact standard deviation: attribute set → coefficients."""
         value, variance = self._combined(combination)
         stddev = float(np.sqrt(variance))
-        reach = self._width(confidence) * stddev
+        reach = float(np.max(self._widths(combination, confidence, 1.0))) * stddev
         return Estimate(value, stddev, value - reach, value + reach)
 
     def count(
@@ -213,8 +210,11 @@ class Release(ABC):
 
         return load_release(Path(path))
 
-    def _width(self, confidence: float, together: float = 1.0) -> float:
-        """How far intervals reach; NaN for a biased plan, whose intervals would not hold the truth."""
+    def _widths(self, asked: Answerable, confidence: float, together: float) -> float | Floats:
+        """How many standard deviations intervals reach: one figure for all, or one for each number, flat.
+
+        Gaussian answers here; NaN for a biased plan, whose intervals would not hold the truth.
+        """
         reach = width(confidence, together)
         return float("nan") if self.planned.bias else reach
 

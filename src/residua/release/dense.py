@@ -1,7 +1,8 @@
-"""Releases of dense plans: any query in the measured space, by least squares on the integer measurements."""
+"""Releases of plans that measure one integer matrix: any query in the measured space, by least squares."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,6 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from residua.plan.dense.blocks import DenseBlocks
 from residua.plan.dense.plan import DensePlan
+from residua.plan.strategy.blocks import StrategyBlocks
+from residua.plan.strategy.plan import StrategyPlan
 from residua.release.base import Release
 from residua.workload import Explicit, Marginals, Products, explicit_of_products
 
@@ -19,8 +22,8 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class DenseRelease(Release):
-    """A measured dense plan. Answers are the best linear unbiased estimates.
+class StrategyRelease(Release):
+    """A measured strategy. Answers are the best linear unbiased estimates.
 
     Args:
         planned: the plan.
@@ -29,15 +32,15 @@ class DenseRelease(Release):
         receipt: what the ledger recorded when it was debited.
     """
 
-    planned: DensePlan
-    blocks: DenseBlocks
+    planned: StrategyPlan
+    blocks: StrategyBlocks
     measurements: NDArray[np.int64]
     receipt: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def plan(self) -> DensePlan:
+    @abstractmethod
+    def plan(self) -> StrategyPlan:
         """The plan: its variances already include the rounding of strategy and noise to integers."""
-        return self.planned
 
     @property
     def summary(self) -> str:
@@ -87,3 +90,16 @@ class DenseRelease(Release):
         s = self.planned.factors[1]
         inside = self.planned.coordinates(workload)
         return inside @ self._coordinates, ((inside / s) ** 2).sum(axis=1) * self.planned.noise_variance
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DenseRelease(StrategyRelease):
+    """A measured dense plan. Answers are the best linear unbiased estimates."""
+
+    planned: DensePlan
+    blocks: DenseBlocks
+
+    @property
+    def plan(self) -> DensePlan:
+        """The plan: its variances already include the rounding of strategy and noise to integers."""
+        return self.planned

@@ -13,29 +13,59 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from residua.linalg.lattice import Lattice
 from residua.linalg.layout import Group, Layout, batches, layout_of
 from residua.linalg.tables import facets_of, rebuild
-from residua.plan.residual.blocks import ResidualBlocks
 
 Floats = NDArray[np.float64]
 _BATCH_CELLS = 500_000  # they stay in the cache between being made and being used
 
 
+class Measured(Protocol):
+    """Where each residual lies in a buffer, and what one step of its numbers stands for, inverted."""
+
+    @property
+    def lattice(self) -> Lattice:
+        """The family of sets."""
+        ...
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """How many values each attribute has."""
+        ...
+
+    @property
+    def measured(self) -> NDArray[np.int64]:
+        """Numbers of the sets something is known of."""
+        ...
+
+    @property
+    def units(self) -> Floats:
+        """What one step stands for, inverted, of each of those."""
+        ...
+
+    @property
+    def layout(self) -> Layout:
+        """Where their tables lie."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class Estimator:
-    """Reads marginals off integer measurements.
+    """Reads marginals off measurements of residuals.
 
     Args:
         blocks: what was measured, and on which grid.
-        measurements: the noisy integers in the order of `blocks.layout`, (cells,).
+        measurements: the noisy integers (or pooled numbers) in the order of `blocks.layout`, (cells,).
     """
 
-    blocks: ResidualBlocks
-    measurements: NDArray[np.int64]
+    blocks: Measured
+    measurements: NDArray[Any]
 
     @cached_property
     def layout(self) -> Layout:
@@ -90,13 +120,13 @@ class Estimator:
                     yield group, part, tables
             lower, base = kept, start
 
-    def _integers(self, numbers: NDArray[np.int64], like: Floats) -> NDArray[np.int64]:
+    def _integers(self, numbers: NDArray[np.int64], like: Floats) -> NDArray[Any]:
         """The measurements of tables of one shape; zeros where nothing was measured. A view where they adjoin."""
         cells = like[0].size
         starts = self.blocks.layout.starts[numbers]
         if starts[0] >= 0 and (np.diff(starts) == cells).all():
             return self.measurements[starts[0] : starts[0] + like.size].reshape(like.shape)
-        integers = np.zeros((len(numbers), cells), dtype=np.int64)
+        integers = np.zeros((len(numbers), cells), dtype=self.measurements.dtype)
         measured = np.flatnonzero(starts >= 0)
         integers[measured] = self.measurements[starts[measured, None] + np.arange(cells)]
         return integers.reshape(like.shape)

@@ -22,8 +22,17 @@ def width(confidence: float, together: float = 1) -> float:
         >>> round(width(0.95), 4), round(width(0.95, together=10), 4)
         (1.96, 2.7996)
     """
-    if isinstance(confidence, bool) or not isinstance(confidence, int | float) or not 0 < confidence < 1:
-        raise PlanError(f"confidence={confidence!r} is not a probability between 0 and 1, such as 0.95.")
+    check_confidence(confidence)
     # 1 − confidence^(1/m), without losing digits when m is large.
     miss = -math.expm1(math.log(confidence) / together)
     return -NormalDist().inv_cdf(miss / 2)
+
+
+def check_confidence(confidence: float) -> None:
+    """Refuses what is no probability.
+
+    Raises:
+        PlanError: it is not between 0 and 1.
+    """
+    if isinstance(confidence, bool) or not isinstance(confidence, int | float) or not 0 < confidence < 1:
+        raise PlanError(f"confidence={confidence!r} is not a probability between 0 and 1, such as 0.95.")

@@ -15,11 +15,17 @@ from residua.plan.dense.plan import DensePlan
 from residua.plan.kinds import kind_of
 from residua.plan.product.blocks import ProductBlocks
 from residua.plan.product.plan import ProductPlan
+from residua.plan.pure.blocks import compile_pure
+from residua.plan.pure.plan import PurePlan
+from residua.plan.pure_marginals.blocks import compile_pure_marginals
+from residua.plan.pure_marginals.plan import PureMarginalPlan
 from residua.plan.residual.blocks import ResidualBlocks
 from residua.plan.residual.plan import ResidualPlan
 from residua.release.base import Release
 from residua.release.dense import DenseRelease
 from residua.release.product import ProductRelease
+from residua.release.pure import PureRelease
+from residua.release.pure_marginals import PureMarginalRelease
 from residua.release.residual import ResidualRelease
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -52,10 +58,20 @@ def _dense_blocks(plan: DensePlan, arrays: Arrays) -> Blocks:
     return compile_dense(plan)
 
 
+def _pure_blocks(plan: PurePlan, arrays: Arrays) -> Blocks:
+    return compile_pure(plan)
+
+
+def _pure_marginal_blocks(plan: PureMarginalPlan, arrays: Arrays) -> Blocks:
+    return compile_pure_marginals(plan)
+
+
 _KINDS = {
     "residual": ReleaseKind(ResidualRelease, _residual_blocks),
     "dense": ReleaseKind(DenseRelease, _dense_blocks),
     "product": ReleaseKind(ProductRelease, _product_blocks),
+    "pure": ReleaseKind(PureRelease, _pure_blocks),
+    "pure marginals": ReleaseKind(PureMarginalRelease, _pure_marginal_blocks),
 }
 
 

@@ -5,17 +5,40 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from residua.privacy import describe
+from residua.privacy import PureDP, describe, pure_to_gdp, pure_to_zcdp
 from residua.privacy.currencies import printed
 
 if TYPE_CHECKING:
     from residua.release.base import Release
 
 
+def _noise(release: Release) -> str:
+    return "normal" if release.blocks.currency == "pcost" else "Laplace"
+
+
+def _currencies(release: Release) -> list[str]:
+    """What the release costs, one line a currency."""
+    if release.blocks.currency == "epsilon":
+        pure = PureDP(release.receipt["epsilon"])
+        return [
+            f"- epsilon = {printed(pure.epsilon)} (pure differential privacy: no delta)",
+            f"- rho = {printed(pure_to_zcdp(pure).rho)} (zero-concentrated differential privacy)",
+            f"- mu = {printed(pure_to_gdp(pure).mu)} (Gaussian differential privacy)",
+        ]
+    costs = describe(release.receipt.get("pcost", release.planned.unit_pcost))
+    return [
+        f"- rho = {printed(costs.rho)} (zero-concentrated differential privacy)",
+        f"- mu = {printed(costs.mu)} (Gaussian differential privacy)",
+        *(
+            f"- epsilon = {printed(epsilon)} at delta = {delta:g} (approximate differential privacy)"
+            for epsilon, delta in zip(costs.epsilons, costs.deltas, strict=True)
+        ),
+    ]
+
+
 def privacy_statement(release: Release) -> str:
     """What was measured, whom the noise protects and how well, as Markdown."""
     plan = release.planned
-    costs = describe(release.receipt.get("pcost", plan.unit_pcost))
     bias = []
     if plan.bias:
         bias = [
@@ -30,19 +53,14 @@ def privacy_statement(release: Release) -> str:
         "",
         "The same cost in every currency (each figure rounded up):",
         "",
-        f"- rho = {printed(costs.rho)} (zero-concentrated differential privacy)",
-        f"- mu = {printed(costs.mu)} (Gaussian differential privacy)",
-        *(
-            f"- epsilon = {printed(epsilon)} at delta = {delta:g} (approximate differential privacy)"
-            for epsilon, delta in zip(costs.epsilons, costs.deltas, strict=True)
-        ),
+        *_currencies(release),
         "",
         "## What was measured",
         "",
         release.summary,
-        "Each integer is an exact linear combination of counts plus rounded normal noise, sampled exactly from the",
-        "operating system's randomness. No true count is in this folder. All tables are post-processing of the same",
-        "measurements: they agree with each other, and publishing more of them costs nothing.",
+        f"Each integer is an exact linear combination of counts plus rounded {_noise(release)} noise, sampled exactly",
+        "from the operating system's randomness. No true count is in this folder. All tables are post-processing of",
+        "the same measurements: they agree with each other, and publishing more of them costs nothing.",
         "",
         f"Planned for: {plan.objective}"
         + (f", stated to be within {plan.gap:.2g} of {plan.rival}." if 0 < plan.gap < math.inf else "."),

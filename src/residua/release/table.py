@@ -93,7 +93,7 @@ class Columns(ABC):
 class Rows(Columns):
     """Estimates with error bars, one a row: what they are, the estimate, its standard deviation, and an interval."""
 
-    width: float
+    width: float | Floats
 
     @abstractmethod
     def _key_columns(self) -> dict[str, list[Any]]: ...
@@ -139,7 +139,7 @@ class Table(Rows):
         attributes: the table's attributes, in the order asked.
         estimates: unbiased estimates, (n_1, …, n_k).
         stddev: the standard deviation of each cell: one for all, or an array like the estimates.
-        width: how many standard deviations the intervals reach either side.
+        width: how many standard deviations the intervals reach either side: one figure, or one for each cell, flat.
         labels: what each row of each axis is, where that is not the attributes' values (prefixes, ranges, levels).
         title: which table this is, in words.
     """
@@ -148,7 +148,7 @@ class Table(Rows):
     attributes: tuple[str, ...]
     estimates: Floats
     stddev: float | Floats
-    width: float
+    width: float | Floats
     labels: tuple[Sequence[Label], ...] | None = None
     title: str = ""
 
@@ -174,7 +174,7 @@ class Answers(Rows):
     labels: tuple[str, ...]
     estimates: Floats
     stddevs: Floats
-    width: float
+    width: float | Floats
 
     @property
     def keys(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import numpy as np
 from residua.errors import PlanError
 from residua.plan.dense.integer_strategy import direct_integers
 from residua.plan.dense.plan import DensePlan
-from residua.plan.dense.space import first_cells
+from residua.plan.strategy.space import first_cells
 from residua.privacy import Guarantee, ReplaceOne, Unit
 from residua.workload import Explicit
 

@@ -2,93 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-import numpy as np
-
-from residua.domain import Domain, domain_of_settings, settings_of_domain
-from residua.plan.bodies import guarantee_of_body, guarantee_to_body, unit_of_body, unit_to_body
 from residua.plan.dense.plan import DensePlan
-from residua.workload import Explicit
+from residua.plan.strategy.body import strategy_of_body, strategy_to_body
 
 
 def dense_to_body(plan: DensePlan) -> dict[str, Any]:
     """A dense plan as plain values."""
-    return {
-        "kind": "dense",
-        "domain": settings_of_domain(plan.domain),
-        "attributes": list(plan.attributes),
-        "columns": plan.columns.tolist(),
-        "strategy": plan.strategy.tolist(),
-        "scale": plan.scale,
-        "unit": unit_to_body(plan.unit),
-        "guarantee": guarantee_to_body(plan.guarantee),
-        "objective": plan.objective,
-        "gap": plan.gap if math.isfinite(plan.gap) else None,
-        "bias": plan.bias,
-        "workload": None if plan.workload is None else _workload_to_body(plan.workload),
-    }
+    return {"kind": "dense", **strategy_to_body(plan)}
 
 
 def dense_of_body(body: dict[str, Any]) -> DensePlan:
     """The dense plan that plain values describe; every invariant is checked again."""
-    domain = domain_of_settings(body["domain"])
-    plan = DensePlan(
-        domain=domain,
-        attributes=_positions(domain, body["attributes"]),
-        columns=_integers(body["columns"]),
-        strategy=_integers(body["strategy"])
-        if body["strategy"]
-        else np.zeros((0, max(body["columns"]) + 1), dtype=np.int64),
-        scale=float(body["scale"]),
-        guarantee=guarantee_of_body(body["guarantee"]),
-        unit=unit_of_body(body["unit"]),
-        workload=None if body["workload"] is None else _workload_of_body(domain, body["workload"]),
-        objective=str(body["objective"]),
-        gap=math.inf if body["gap"] is None else float(body["gap"]),
-        bias=float(body["bias"]),
-    )
-    if not (plan.gap >= 0 and plan.bias >= 0 and plan.scale > 0):
-        raise ValueError("its gap, bias or noise scale means nothing")
+    plan = DensePlan(**strategy_of_body(body))
     # A plan that measures nothing promises nothing.
     if plan.unit_pcost > (0.0 if plan.guarantee is None else float(plan.guarantee.pcost_allowed()) * (1 + 1e-9)):
         raise ValueError("its guarantee is smaller than what it costs")
     return plan
-
-
-def _integers(values: list[Any]) -> Any:
-    found = np.array(values)
-    if not np.issubdtype(found.dtype, np.integer):
-        raise ValueError("what should be whole numbers is not")
-    return found
-
-
-def _positions(domain: Domain, listed: list[int]) -> tuple[int, ...]:
-    if listed != sorted(set(listed)) or any(not 0 <= i < len(domain) for i in listed):
-        raise ValueError("it names an attribute the domain lacks")
-    return tuple(listed)
-
-
-def _workload_to_body(workload: Explicit) -> dict[str, Any]:
-    rows = workload.matrix.tocoo()
-    return {
-        "attributes": list(workload.attributes),
-        "labels": list(workload.labels),
-        "weights": workload.weights.tolist(),
-        "rows": rows.row.tolist(),
-        "columns": rows.col.tolist(),
-        "values": rows.data.tolist(),
-    }
-
-
-def _workload_of_body(domain: Domain, body: dict[str, Any]) -> Explicit:
-    from scipy.sparse import coo_array, csr_array
-
-    attributes = _positions(domain, body["attributes"])
-    shape = (len(body["labels"]), math.prod(int(domain.sizes[i]) for i in attributes))
-    entries = (np.array(body["values"], dtype=np.float64), (body["rows"], body["columns"]))
-    weights = np.array(body["weights"], dtype=np.float64)
-    if len(weights) != shape[0] or not (weights > 0).all():
-        raise ValueError("a query has no positive weight")
-    return Explicit(domain, attributes, csr_array(coo_array(entries, shape=shape)), tuple(body["labels"]), weights)

@@ -2,72 +2,29 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.domain import Domain, Label
+from residua.domain import Label
 from residua.errors import PlanError
 from residua.plan.base import Plan
-from residua.plan.dense.space import MeasuredSpace
-from residua.privacy import AddRemove, Guarantee, ReplaceOne, Unit
-from residua.workload import Explicit
+from residua.plan.strategy.plan import StrategyPlan
+from residua.plan.strategy.space import Floats
+from residua.privacy import ReplaceOne
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 _ROUNDING_VARIANCE = 1.0 / 12.0
 
 
 @dataclass(frozen=True, eq=False)
-class DensePlan(MeasuredSpace, Plan):
-    """What is measured: `y = B x + round(s z)` on the merged cells of some attributes.
+class DensePlan(StrategyPlan):
+    """What is measured: `y = B x + round(s z)` on the merged cells of some attributes, z standard normal.
 
     Guarantee: measuring this plan costs at most `unit_pcost`, within `guarantee`, for the unit of protection `unit`.
-
-    Args:
-        domain: what the table may hold.
-        attributes: positions of the attributes whose cells are told apart.
-        columns: the column of B of each cell of those attributes, −1 for a cell nobody asks about, (cells,).
-        strategy: B, whole numbers, (rows, columns).
-        scale: s, the noise scale.
-        guarantee: what measuring the plan guarantees.
-        unit: whom it protects.
-        workload: the queries that were asked.
-        objective: what the plan was optimised for, in words.
-        gap: proven bound on how far from optimal the plan is, relative; infinite when nothing is proven.
-        bias: what answers may be off by systematically, a record, as a root mean square over the queries; 0 unless an
-            approximate plan was asked for.
     """
-
-    domain: Domain
-    attributes: tuple[int, ...]
-    columns: Integers
-    strategy: Integers
-    scale: float
-    guarantee: Guarantee | None
-    unit: Unit = field(default_factory=AddRemove)
-    workload: Explicit | None = None
-    objective: str = ""
-    gap: float = np.inf
-    bias: float = 0.0
-
-    def __post_init__(self) -> None:
-        for name in ("columns", "strategy"):
-            array = np.array(getattr(self, name), dtype=np.int64)
-            array.setflags(write=False)
-            object.__setattr__(self, name, array)
-        if self.columns.shape != (math.prod(self.shape),):
-            raise PlanError(
-                f"columns has shape {self.columns.shape}; give one for each of {math.prod(self.shape)} cells."
-            )
-        if self.strategy.ndim != 2 or self.columns.max(initial=-1) != self.strategy.shape[1] - 1:
-            raise PlanError("the strategy does not fit the cells; it belongs to another plan.")
 
     # ---- cost
 
@@ -119,20 +76,11 @@ class DensePlan(MeasuredSpace, Plan):
         """Cells with budget left: more queries on them alone cost nothing, an array with one axis an attribute."""
         return np.asarray(self.profile < self.pcost * (1 - tolerance))
 
-    # ---- accuracy
-
     @cached_property
     def gamma(self) -> Floats:
         """The privacy cost matrix on the merged cells, `BᵀB/s²`, (columns, columns)."""
         B = self.strategy.astype(np.float64) / self.scale
         return np.asarray(B.T @ B)
-
-    @cached_property
-    def factors(self) -> tuple[Floats, Floats, Floats]:
-        """Singular values and vectors of B within its numerical rank: (rows, r), (r,), (r, columns)."""
-        U, s, Vt = np.linalg.svd(self.strategy.astype(np.float64), full_matrices=False)
-        rank = int((s > s.max(initial=0.0) * 1e-12).sum())
-        return U[:, :rank], s[:rank], Vt[:rank]
 
     @property
     def noise_variance(self) -> float:
@@ -154,18 +102,6 @@ class DensePlan(MeasuredSpace, Plan):
         from residua.plan.algebra import derivation
 
         return derivation(self, other)
-
-    # ---- files and plumbing
-
-    def save(self, path: str | Path) -> None:
-        """Writes the plan to a JSON file that `Plan.load` reads."""
-        from residua.plan.storage import save_plan
-
-        save_plan(self, Path(path))
-
-    def replaced(self, **changes: Any) -> DensePlan:
-        """The same plan with some fields changed."""
-        return replace(self, **changes)
 
     def __repr__(self) -> str:
         rows, cells = self.strategy.shape

@@ -15,8 +15,8 @@ from residua.plan.currency import guarantee_like
 from residua.plan.dense.blocks import block_cost, compile_dense, replacement_norm
 from residua.plan.dense.integer_strategy import integer_strategy
 from residua.plan.dense.plan import DensePlan
-from residua.plan.dense.space import first_cells
 from residua.plan.objectives import MaxVariance, Objective, TotalVariance, described
+from residua.plan.strategy.space import first_cells
 from residua.privacy import ZCDP, Guarantee, ReplaceOne, Unit
 from residua.workload import Explicit
 
@@ -41,19 +41,19 @@ def plan_explicit(
     from residua.plan.dense.solver.refined import refine
     from residua.plan.dense.solver.solve import least_privacy, least_total
 
-    _check_size(workload)
+    check_size(workload)
     tolerance = DENSE_TOLERANCE if tolerance is None else tolerance
     if isinstance(objective, TotalVariance):
         if refined:
             raise PlanError("refined orders the privacy of plans that meet targets; use it with targets.")
-        solution = _solved(least_total, workload, workload.weights, tolerance)
+        solution = solved(least_total, workload, workload.weights, tolerance)
         at_cost_one = solution.achieved
     elif isinstance(objective, MaxVariance):
         targets = explicit_targets(workload, objective)
         if refined:
             solution = refine(workload.matrix, targets, tolerance)
         else:
-            solution = _solved(least_privacy, workload, targets, tolerance)
+            solution = solved(least_privacy, workload, targets, tolerance)
         at_cost_one = solution.achieved  # the largest ratio to its target, at privacy cost 1
     else:
         raise PlanError(
@@ -71,7 +71,7 @@ def plan_explicit(
     return made
 
 
-def _solved(solve: Any, workload: Explicit, values: Floats, tolerance: float) -> Any:
+def solved(solve: Any, workload: Explicit, values: Floats, tolerance: float) -> Any:
     """Solves a workload, as ranges where it is tall and made of them: then it is never multiplied out."""
     from residua.plan.dense.solver.intervals import as_intervals
     from residua.plan.dense.solver.problem import prepare
@@ -79,7 +79,7 @@ def _solved(solve: Any, workload: Explicit, values: Floats, tolerance: float) ->
     rows, cells = workload.matrix.shape
     if rows > _TALL * cells:
         problem = prepare(workload.matrix, np.ones(rows))
-        merged = _merged(workload, problem.columns)[problem.rows]
+        merged = merged_workload(workload, problem.columns)[problem.rows]
         ranges = as_intervals(merged) if problem.rank == merged.shape[1] else None
         if ranges is not None:
             solution = solve(ranges, values[problem.rows], tolerance)
@@ -91,9 +91,11 @@ def independent_explicit(workload: Explicit, guarantee: Guarantee, unit: Unit) -
     """Equal independent noise on the answer to every query, pooled into the best unbiased estimates."""
     from residua.plan.dense.solver.problem import prepare
 
-    _check_size(workload)
+    check_size(workload)
     columns = prepare(workload.matrix, np.ones(workload.queries)).columns
-    return dense_of_strategy(workload, _merged(workload, columns), columns, guarantee, unit, "independent noise")
+    return dense_of_strategy(
+        workload, merged_workload(workload, columns), columns, guarantee, unit, "independent noise"
+    )
 
 
 def dense_of_strategy(
@@ -101,7 +103,7 @@ def dense_of_strategy(
 ) -> DensePlan:
     """A plan that measures a given strategy, (rows, distinct cells), at a budget: a baseline; nothing is proven."""
     pcost = float(guarantee.pcost_allowed()) * _SLACK / _replace_ratio(unit, strategy, columns, workload.domain.drops)
-    matrix, scale = integer_strategy(strategy, _merged(workload, columns), pcost)
+    matrix, scale = integer_strategy(strategy, merged_workload(workload, columns), pcost)
     return DensePlan(workload.domain, workload.attributes, columns, matrix, scale, guarantee, unit, workload, name)
 
 
@@ -131,7 +133,12 @@ def explicit_targets(workload: Explicit, objective: MaxVariance) -> Floats:
     return targets
 
 
-def _check_size(workload: Explicit) -> None:
+def check_size(workload: Explicit) -> None:
+    """Refuses a workload too large to be written out.
+
+    Raises:
+        PlanError: it is.
+    """
     rows, cells = workload.matrix.shape
     if rows * cells > _MOST_ENTRIES:
         raise PlanError(
@@ -143,7 +150,7 @@ def _check_size(workload: Explicit) -> None:
 def _dense(
     workload: Explicit, solution: Any, pcost: float, unit: Unit, objective: Objective, guarantee: Guarantee | None
 ) -> DensePlan:
-    matrix, scale = integer_strategy(solution.strategy, _merged(workload, solution.columns), pcost)
+    matrix, scale = integer_strategy(solution.strategy, merged_workload(workload, solution.columns), pcost)
     gap = np.inf if isinstance(unit, ReplaceOne) else solution.gap
     return DensePlan(
         workload.domain,
@@ -159,7 +166,7 @@ def _dense(
     )
 
 
-def _merged(workload: Explicit, columns: NDArray[np.int64]) -> Floats:
+def merged_workload(workload: Explicit, columns: NDArray[np.int64]) -> Floats:
     """The workload on the distinct cells, (queries, distinct)."""
     return np.asarray(workload.matrix.tocsc()[:, first_cells(columns)].toarray())
 

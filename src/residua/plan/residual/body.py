@@ -8,16 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.domain import domain_of_settings, settings_of_domain
+from residua.domain import Domain, domain_of_settings, settings_of_domain
 from residua.linalg.lattice import Lattice, closure
 from residua.plan.bodies import guarantee_of_body, guarantee_to_body, unit_of_body, unit_to_body
 from residua.plan.residual.plan import ResidualPlan
-from residua.workload import Marginals
+from residua.workload import Marginals, renumber
 
 
 def residual_to_body(plan: ResidualPlan) -> dict[str, Any]:
     """A plan as plain values."""
-    workload = plan.workload
     return {
         "kind": "residual",
         "domain": settings_of_domain(plan.domain),
@@ -27,7 +26,7 @@ def residual_to_body(plan: ResidualPlan) -> dict[str, Any]:
         "gap": plan.gap if math.isfinite(plan.gap) else None,
         "sets": lattice_to_body(plan.lattice),
         "precisions": plan.precisions.tolist(),
-        "workload": workload and {"sets": workload.numbers.tolist(), "weights": workload.weights.tolist()},
+        "workload": workload_to_body(plan.workload, plan.lattice),
     }
 
 
@@ -35,10 +34,7 @@ def residual_of_body(body: dict[str, Any]) -> ResidualPlan:
     """The plan that plain values describe; every invariant is checked again."""
     domain = domain_of_settings(body["domain"])
     lattice = lattice_of_body(body["sets"], len(domain))
-    asked = body["workload"]
-    workload = None
-    if asked is not None:
-        workload = Marginals(domain, lattice, *sets_of_body(asked, lattice))
+    workload = workload_of_body(domain, lattice, body["workload"])
     made = ResidualPlan(
         domain=domain,
         lattice=lattice,
@@ -74,6 +70,21 @@ def lattice_of_body(sets: list[dict[str, Any]], attributes: int) -> Lattice:
     if not lattice.same_sets(Lattice(attributes, tuple(levels))):
         raise ValueError("its sets are not a sorted, downward-closed family")
     return lattice
+
+
+def workload_to_body(workload: Marginals | None, lattice: Lattice) -> dict[str, Any] | None:
+    """A workload as plain values, its sets by their numbers in a family that holds them."""
+    if workload is None:
+        return None
+    numbers = workload.numbers
+    if not workload.lattice.same_sets(lattice):
+        numbers = renumber(workload.lattice, lattice)[numbers]
+    return {"sets": numbers.tolist(), "weights": workload.weights.tolist()}
+
+
+def workload_of_body(domain: Domain, lattice: Lattice, asked: dict[str, Any] | None) -> Marginals | None:
+    """The workload that plain values describe."""
+    return None if asked is None else Marginals(domain, lattice, *sets_of_body(asked, lattice))
 
 
 def sets_of_body(asked: dict[str, Any], lattice: Lattice) -> tuple[NDArray[np.int64], NDArray[np.float64]]:

@@ -1,0 +1,1 @@
+"""What Gaussian and Laplace plans share that measure one integer matrix on merged cells."""

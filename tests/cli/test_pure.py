@@ -1,0 +1,53 @@
+"""`epsilon` without delta goes through plan, release, table, answers and ledger."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import DATA, SPEC, inside, released
+
+PURE = SPEC.replace("rho = 0.5", "epsilon = 1.0").replace("rho = 1.0", "epsilon = 1.5")
+ASKED = PURE.replace(
+    "ways = [0, 1, 2]", 'queries = ["age >= 2", "sex = \'F\'", "sex = \'M\'", "age >= 1 and sex = \'F\'"]'
+)
+
+
+@pytest.mark.parametrize("spec", [PURE, ASKED], ids=["marginals", "queries"])
+def test_a_pure_release_from_plan_to_ledger(spec: str, tmp_path: Path) -> None:
+    release = released(tmp_path, spec=spec)
+    planned = inside("plan", "spec.toml", cwd=tmp_path)
+    assert planned.code == 0
+    for part in ("PureDP(epsilon=1.0)", "Strategy", "Others by their loss", "loose"):
+        assert part in planned.out
+    facts = json.loads(inside("plan", "spec.toml", "--json", cwd=tmp_path).out)
+    assert facts["privacy"] == {"epsilon": 1.0, "rho": 0.5}
+    assert facts["candidates"]
+    table = inside("table", "out", "sex", cwd=tmp_path)
+    assert table.code == 0
+    assert "lower" in table.out
+    assert abs(release.count({"sex": "F"}).estimate - 800) < 100
+    assert "epsilon = 1 (pure differential privacy" in (tmp_path / "out" / "PRIVACY.md").read_text()
+    told = inside("ledger", "people.ledger", cwd=tmp_path)
+    for part in ("PureDP(epsilon=1.5)", "Laplace", "Left   epsilon 0.5 of 1.5", "epsilons add up"):
+        assert part in told.out
+    assert json.loads(inside("ledger", "people.ledger", "--json", cwd=tmp_path).out)["entries"][0]["noise"] == "laplace"
+    again = inside("release", "spec.toml", "--out", "more", cwd=tmp_path)
+    assert again.code == 2
+    assert "exhausted: epsilon 0.5 left, the plan needs epsilon 1" in again.err
+    assert not (tmp_path / "more").exists()
+
+
+def test_a_mixed_ledger_says_what_its_total_means(tmp_path: Path) -> None:
+    (tmp_path / "people.csv").write_text(DATA, encoding="utf-8")
+    released(tmp_path, out="normal")
+    (tmp_path / "pure.toml").write_text(SPEC.replace("rho = 0.5", "epsilon = 0.5", 1), encoding="utf-8")
+    assert inside("release", "pure.toml", "--out", "laplace", cwd=tmp_path).code == 0
+    told = inside("ledger", "people.ledger", cwd=tmp_path)
+    assert "mu and the exact Gaussian curve do not apply" in " ".join(told.out.split())
+    assert "rho 0.625" in told.out
+    facts = json.loads(inside("ledger", "people.ledger", "--json", cwd=tmp_path).out)
+    assert [entry["noise"] for entry in facts["entries"]] == ["normal", "laplace"]
+    assert "mu" not in facts["spent"]
