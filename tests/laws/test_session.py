@@ -393,6 +393,17 @@ def test_candidates_must_be_plans_over_one_domain(opened: Open) -> None:
     assert len(session.ledger.entries) == 1
 
 
+def test_what_cannot_be_read_back_is_not_paid_for(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    from residua.session import missing as steps
+
+    monkeypatch.setattr(steps, "top_up", lambda plan, given: rs.top_up(plan, given=given).replaced(gap=-1.0))
+    session = opened(rs.ZCDP(5.0))
+    session.release(YOUNG)
+    with pytest.raises(FileError, match="does not hold a valid plan"):
+        session.release(OLD)
+    assert len(session.ledger.entries) == 1
+
+
 def test_finishing_twice_is_refused(opened: Open) -> None:
     choice = opened(rs.ZCDP(5.0)).choose([ONE, TWO])
     choice.finish(ONE)
