@@ -350,6 +350,14 @@ def test_a_release_names_the_latest_debit(opened: Open, tmp_path: Path) -> None:
     assert again.receipt["pcost"] == pytest.approx(float(session.ledger.spent), rel=1e-9)
 
 
+def test_a_session_that_died_while_it_was_made_is_made_again(opened: Open, tmp_path: Path) -> None:
+    folder = tmp_path / "a.ledger.session"
+    (folder / "parts").mkdir(parents=True)
+    (folder / ".session.json.x1y2").write_text("{")
+    opened().release(ONE)
+    assert {path.name for path in folder.iterdir()} == {"parts", "choices", "lock", "session.json"}
+
+
 # ---- refusals
 
 
