@@ -350,6 +350,14 @@ def test_a_release_names_the_latest_debit(opened: Open, tmp_path: Path) -> None:
     assert again.receipt["pcost"] == pytest.approx(float(session.ledger.spent), rel=1e-9)
 
 
+def test_a_session_that_died_while_it_was_made_is_made_again(opened: Open, tmp_path: Path) -> None:
+    folder = tmp_path / "a.ledger.session"
+    (folder / "parts").mkdir(parents=True)
+    (folder / ".session.json.x1y2").write_text("{")
+    opened().release(ONE)
+    assert {path.name for path in folder.iterdir()} == {"parts", "choices", "lock", "session.json"}
+
+
 # ---- refusals
 
 
@@ -390,6 +398,17 @@ def test_candidates_must_be_plans_over_one_domain(opened: Open) -> None:
     session.release(ONE)
     with pytest.raises(PlanError, match="different domains"):
         session.release(other)
+    assert len(session.ledger.entries) == 1
+
+
+def test_what_cannot_be_read_back_is_not_paid_for(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    from residua.session import missing as steps
+
+    monkeypatch.setattr(steps, "top_up", lambda plan, given: rs.top_up(plan, given=given).replaced(gap=-1.0))
+    session = opened(rs.ZCDP(5.0))
+    session.release(YOUNG)
+    with pytest.raises(FileError, match="does not hold a valid plan"):
+        session.release(OLD)
     assert len(session.ledger.entries) == 1
 
 

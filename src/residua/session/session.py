@@ -307,6 +307,9 @@ class Session:
         require_budget(self._ledger, self._allowed, at, bill, what)
         pay = paid(self._folder, self._ledger, bill, purpose=purpose, allowed=self._allowed, what=what)
         with reserve(self._folder.place(bill.part), found.plan, found.blocks) as room:
+            # What cannot be read back would be paid for and lost: seen before the debit.
+            if digest_of_measured(Plan.load(room.partial / "plan.json"), found.blocks) != bill.digest:
+                raise SessionError("the measurement cannot be kept as it is; this is a defect, nothing was spent.")
             release = carry_out(
                 found.plan,
                 found.blocks,

