@@ -101,7 +101,11 @@ def main() -> None:
         "measure (s)",
         "peak MB",
     )
-    print_rows("Adult with five prefix attributes, released: seconds, and root mean square errors over all queries", columns, rows)
+    print_rows(
+        "Adult with five prefix attributes, released: seconds, and root mean square errors over all queries",
+        columns,
+        rows,
+    )
 
 
 if __name__ == "__main__":

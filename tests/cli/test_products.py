@@ -114,6 +114,30 @@ stddev = 9.0
     assert 2.0 < largest["county: hierarchy"] <= 9.0 * (1 + 1e-9)
 
 
+def test_targets_keep_their_order_beside_queries(folder: Path) -> None:
+    terms = """
+[[workload]]
+prefixes = "age"
+stddev = 2.0
+[[workload]]
+sets = [["age"]]
+stddev = 5.0
+[[workload]]
+prefixes = "age"
+by = ["sex"]
+stddev = 3.0
+[[workload]]
+queries = { old = "age >= 2" }
+stddev = 9.0
+"""
+    head = SPEC[: SPEC.index("[[workload]]")].replace("[privacy]\nrho = 0.5\n", "")
+    (folder / "mixed.toml").write_text(head + terms)
+    found = json.loads(inside("plan", "mixed.toml", "--json", cwd=folder).out)["queries"]
+    stddevs = {one["query"]: one["stddev"] for one in found}
+    targets = {"age<=1": 2.0, "age=1": 5.0, "sex=F, age<=1": 3.0, "old": 9.0}
+    assert all(stddevs[query] <= target * (1 + 1e-6) for query, target in targets.items())
+
+
 @pytest.mark.parametrize(
     ("old", "new", "named"),
     [
