@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import residua as rs
+from residua.cli.spec import read_spec
 from tests.cli.command import inside
 
 ROWS = [("F", 1, "Kern"), ("M", 3, "Erie"), ("F", 2, "Napa"), ("M", 1, "Kern")] * 300
@@ -132,10 +133,11 @@ stddev = 9.0
 """
     head = SPEC[: SPEC.index("[[workload]]")].replace("[privacy]\nrho = 0.5\n", "")
     (folder / "mixed.toml").write_text(head + terms)
-    found = json.loads(inside("plan", "mixed.toml", "--json", cwd=folder).out)["queries"]
-    stddevs = {one["query"]: one["stddev"] for one in found}
-    targets = {"age<=1": 2.0, "age=1": 5.0, "sex=F, age<=1": 3.0, "old": 9.0}
-    assert all(stddevs[query] <= target * (1 + 1e-6) for query, target in targets.items())
+    spec = read_spec(folder / "mixed.toml")
+    assert spec.targets is not None
+    found = dict(zip(spec.workload.query_labels(), np.sqrt(spec.targets), strict=True))
+    wanted = {"age<=1": 2.0, "age=0": 5.0, "age=3": 5.0, "sex=F, age<=0": 3.0, "sex=M, age<=3": 3.0, "old": 9.0}
+    assert {query: found[query] for query in wanted} == pytest.approx(wanted)
 
 
 @pytest.mark.parametrize(
