@@ -342,6 +342,12 @@ def test_workloads_add_and_weigh():
     assert list(rs.ranges(domain, "a", listed=[(1, 2)], by=["b"]).query_labels()) == ["a=1..2, b=0", "a=1..2, b=1"]
 
 
+def test_independent_noise_is_a_baseline_where_cells_are_few():
+    workload = rs.prefixes(rs.Domain.of_sizes({"a": 6, "b": 2}), "a", by=["b"])
+    baseline, plan = rs.independent(workload, rs.GDP(1.0)), rs.plan(workload, rs.GDP(1.0))
+    assert plan.variances(workload).sum() < baseline.variances(as_explicit(workload)).sum()
+
+
 def test_other_values_have_no_place_in_an_order():
     domain = rs.Domain({"age": rs.Integers(0, 3, unknown="other"), "b": ["x", "y"]})
     assert list(rs.prefixes(domain, "age").query_labels()) == ["age<=0", "age<=1", "age<=2", "age<=3", "age=(other)"]

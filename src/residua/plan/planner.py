@@ -14,7 +14,7 @@ from residua.plan.residual.plan import ResidualPlan
 from residua.plan.residual.planner import MARGINAL_TOLERANCE, independent_marginals, plan_marginals
 from residua.plan.saddle import Progress
 from residua.privacy import AddRemove, Guarantee, Unit
-from residua.workload import Explicit, Marginals, Products
+from residua.workload import Explicit, Marginals, Products, as_explicit
 
 _RECORD = AddRemove()
 _LEAST_COST = 1e-30
@@ -161,10 +161,10 @@ def independent(workload: Marginals, guarantee: Guarantee, *, unit: Unit = ...) 
 
 
 @overload
-def independent(workload: Explicit, guarantee: Guarantee, *, unit: Unit = ...) -> DensePlan: ...
+def independent(workload: Products | Explicit, guarantee: Guarantee, *, unit: Unit = ...) -> DensePlan: ...
 
 
-def independent(workload: Marginals | Explicit, guarantee: Guarantee, *, unit: Unit = _RECORD) -> Plan:
+def independent(workload: Marginals | Products | Explicit, guarantee: Guarantee, *, unit: Unit = _RECORD) -> Plan:
     """The baseline: equal independent noise on every asked cell, pooled into the best unbiased estimates.
 
     Its gap is that of its total variance.
@@ -179,10 +179,10 @@ def independent(workload: Marginals | Explicit, guarantee: Guarantee, *, unit: U
     allowed = _allowed(guarantee)
     if isinstance(workload, Marginals):
         return independent_marginals(workload, guarantee, allowed, unit)
-    if isinstance(workload, Explicit):
+    if isinstance(workload, Products | Explicit):  # products only where their cells can be listed
         from residua.plan.dense.planner import independent_explicit
 
-        return independent_explicit(workload, guarantee, unit)
+        return independent_explicit(as_explicit(workload), guarantee, unit)
     raise PlanError(f"workload={workload!r} is not a workload; make one with rs.marginals or rs.queries.")
 
 

@@ -133,11 +133,3 @@ def _mean_game(
     ]
     both = np.array(means)
     return ProductGame(workload, costs, both[:, :, 0], both[:, :, 1])
-
-
-def independent_products(workload: Products, guarantee: Guarantee, allowed: float, unit: Unit) -> ProductPlan:
-    """Refused: noise on every asked query by itself is no product plan."""
-    raise PlanError(
-        "independent noise on products of ranges or prefixes is no product plan; "
-        "compare with marginals, or with explicit queries over few cells."
-    )
