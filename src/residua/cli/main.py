@@ -94,7 +94,7 @@ def table(
 ) -> None:
     """Show one table of a release with error bars."""
     from residua.cli.show import print_table
-    from residua.cli.tables import split_queries
+    from residua.cli.asked_tables import split_queries
     from residua.release import Release
 
     release = Release.load(folder)
@@ -115,7 +115,7 @@ def tables(
     confidence: Annotated[float, typer.Option(help="How often an interval holds the truth.")] = 0.95,
 ) -> None:
     """List every table that was asked of a release (of a hierarchy one a level), or write them all as CSV."""
-    from residua.cli.tables import write_tables
+    from residua.cli.asked_tables import write_tables
     from residua.release import Release
 
     write_tables(Release.load(folder), out, confidence)
