@@ -93,8 +93,8 @@ def table(
     everything: Everything = False,
 ) -> None:
     """Show one table of a release with error bars."""
-    from residua.cli.show import print_table
     from residua.cli.asked_tables import split_queries
+    from residua.cli.show import print_table
     from residua.release import Release
 
     release = Release.load(folder)
