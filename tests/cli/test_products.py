@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import residua as rs
+from residua.cli.spec import read_spec
 from tests.cli.command import inside
 
 ROWS = [("F", 1, "Kern"), ("M", 3, "Erie"), ("F", 2, "Napa"), ("M", 1, "Kern")] * 300
@@ -112,6 +113,31 @@ stddev = 9.0
     assert largest["age: prefixes"] <= 2.0 * (1 + 1e-9)
     assert largest["age"] <= 5.0 * (1 + 1e-9)
     assert 2.0 < largest["county: hierarchy"] <= 9.0 * (1 + 1e-9)
+
+
+def test_targets_keep_their_order_beside_queries(folder: Path) -> None:
+    terms = """
+[[workload]]
+prefixes = "age"
+stddev = 2.0
+[[workload]]
+sets = [["age"]]
+stddev = 5.0
+[[workload]]
+prefixes = "age"
+by = ["sex"]
+stddev = 3.0
+[[workload]]
+queries = { old = "age >= 2" }
+stddev = 9.0
+"""
+    head = SPEC[: SPEC.index("[[workload]]")].replace("[privacy]\nrho = 0.5\n", "")
+    (folder / "mixed.toml").write_text(head + terms)
+    spec = read_spec(folder / "mixed.toml")
+    assert spec.targets is not None
+    found = dict(zip(spec.workload.query_labels(), np.sqrt(spec.targets), strict=True))
+    wanted = {"age<=1": 2.0, "age=0": 5.0, "age=3": 5.0, "sex=F, age<=0": 3.0, "sex=M, age<=3": 3.0, "old": 9.0}
+    assert {query: found[query] for query in wanted} == pytest.approx(wanted)
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ def tables(
     confidence: Annotated[float, typer.Option(help="How often an interval holds the truth.")] = 0.95,
 ) -> None:
     """List every table that was asked of a release (of a hierarchy one a level), or write them all as CSV."""
-    from residua.cli.listing import write_tables
+    from residua.cli.asked_tables import write_tables
     from residua.release import Release
 
     write_tables(Release.load(folder), out, confidence)

@@ -36,6 +36,7 @@ from residua.workload import (
     Explicit,
     Marginals,
     Products,
+    as_explicit,
     as_products,
     hierarchy,
     marginals,
@@ -165,6 +166,8 @@ def _workload(
         known_keys("[[workload]]", term, _WORKLOAD)
         parts.append(_term(domain, term))
         targets.append(_target(term))
+    if any(isinstance(part, Explicit) for part in parts):  # then all are listed, in the order in which they are written
+        parts = [as_explicit(part) if isinstance(part, Products) else part for part in parts]
     workload = reduce(add, parts)
     if all(target is None for target in targets):
         return workload, None

@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from residua.cli.listing import split_queries
+from residua.cli.asked_tables import split_queries
 from residua.cli.show import ROWS_SHOWN, err, print_table
 from residua.errors import PlanError
 from residua.project import Projected

@@ -365,9 +365,8 @@ def attribute_queries(name: str, attribute: Attribute, asked: str | ArrayLike | 
     for level in attribute.hierarchy:
         if asked == level.name:
             return LevelRows(attribute.size, level)
-    raise WorkloadError(
-        f"{name!r} is asked for {asked!r}; use {', '.join(map(repr, KINDS))}, one of its levels, or a matrix."
-    )
+    known = ", ".join(repr(kind) for kind in (*KINDS, *(level.name for level in attribute.hierarchy)))
+    raise WorkloadError(f"{name!r} is asked for {asked!r}; use {known}, or a matrix (levels are declared).")
 
 
 def listed_ranges(name: str, attribute: Attribute, listed: Sequence[tuple[Label, Label]]) -> MatrixRows:
