@@ -111,7 +111,8 @@ def inspect(w, y, zeros, starts, shape, blends, floors, lower, facets, own, owne
     """What a certificate needs to know about tables of one shape.
 
     facts, (tables, 6), receives: the least cell of m that is not a zero, the largest |m| of a zero, `‖C v − y‖²`,
-    `‖C u‖²`, `⟨C u, y⟩` and `Σ u`, with C the centring along all axes. `cut` receives the means of u along each axis.
+    `‖C u‖²`, `⟨C u, y⟩` and `Σ u` without the zeros, with C the centring along all axes.
+    `cut` receives the means of u along each axis.
     If `out` is not empty, it receives the residual `y + blend (C v − y)`.
     """
     k, last = shape.size, shape[-1]
@@ -130,12 +131,13 @@ def inspect(w, y, zeros, starts, shape, blends, floors, lower, facets, own, owne
             total = 0.0
             for i in range(last):
                 old = w[at + i]
-                u = old if zeros.size and zeros[at + i] else min(old - floor, 0.0)
+                zero = zeros.size > 0 and zeros[at + i]
+                u = old if zero else min(old - floor, 0.0)
                 total += u
+                added += 0.0 if zero else u
                 for j in range(k - 1):
                     b_u[places[j] + i] += u
             b_u[places[k - 1]] = total
-            added += total
         _store_means(b_u, shape, ends, cells, cut, owned[t])
         _corrections(lower, facets[t], own, owned[t], blend, shape, ends, b_m)
         _corrections(nothing, first, own, owned[t], 1.0, shape, ends, b_v)

@@ -214,10 +214,12 @@ class _Solver:
                     "dual exceeds the distance to anything feasible); leave one of them out."
                 )
             total = max(found.residuals[self.arrangement.low.starts[0]], 0.0)
-            converged = found.gap <= allowed and found.infeasibility <= 1e-11 * total
+            share = self._repair_share(found)  # what mixing would cost is known to first order
+            exact = found.infeasibility <= 1e-11 * total or 0.0 < share <= 100.0 * tolerance
+            converged = exact and abs(found.distance - found.bound) + 2.0 * share * found.slope <= allowed
             if not converged:
                 self._adapt(norms, found, allowed)
-        return self._finished(found, done, converged, tolerance)
+        return self._finished(done, converged, tolerance)
 
     def _adapt(self, norms: Floats, found: _Certificate, allowed: float) -> None:
         """Keeps both residuals of the method alike, and the floor's share of the gap within a quarter of it."""
@@ -231,7 +233,7 @@ class _Solver:
             self._rescale(self.floors, 1.0 / factor)
             self._set_penalties(self.penalty * factor)
 
-    def _finished(self, found: _Certificate, done: int, converged: bool, tolerance: float) -> LocalFit:
+    def _finished(self, done: int, converged: bool, tolerance: float) -> LocalFit:
         arrangement = self.arrangement
         came = layout_of(arrangement.given, arrangement.given_sizes)
         top = np.empty(arrangement.top.cells)
@@ -252,6 +254,7 @@ class _Solver:
         arrangement.scatter(arrangement.top, top, came, out)
         arrangement.scatter(arrangement.low, low, came, out)
         gap = max(distance - found.bound, 0.0)
+        converged = converged and gap <= 2.0 * tolerance * max(distance, 1.0)
         return LocalFit(_read_only(out), gap, distance, infeasibility, done, converged)
 
     # ---- one step

@@ -204,7 +204,9 @@ def _newton(
 
     def solve(products: Floats) -> tuple[Floats, Floats, Floats]:
         plain = linalg.cho_solve(factor, -dual_off - products / h, check_finite=False)
-        dnu = np.linalg.lstsq(schur, -primal_off - E @ plain, rcond=None)[0] if len(E) else np.empty(0)
+        dnu = np.empty(0)
+        if len(E):
+            dnu = np.asarray(np.linalg.lstsq(schur, -primal_off - E @ plain, rcond=None)[0], dtype=np.float64)
         dh = plain + inverse_e @ dnu
         return dh, dnu, -(products + s * dh) / h
 
@@ -215,13 +217,18 @@ def _polished(F: Floats, t: Floats, E: Floats, e: Floats, h: Floats, nu: Floats,
     """Least squares on the support, if it stays non-negative and is proven no worse; else the point itself."""
     candidates = [(h, nu)]
     s = certificate(F, t, E, h, nu, _has_total(E))[1]
-    scale_h, scale_s = max(float(h.max()), 1e-300), max(float(np.abs(s).max()), 1e-300)
+    # Against what a gradient can be, not against its own largest entry: inside, all of s is rounding.
+    scale_h, scale_s = max(float(h.max()), 1e-300), max(2.0 * float(np.abs(F.T @ t).max()), 1e-300)
     support = h / scale_h > np.abs(s) / scale_s
     for _ in range(20):
         if not support.any():
             candidates.append((np.zeros_like(h), nu))
             break
-        found, multipliers = _equality_least_squares(F[:, support], t, E[:, support], e)
+        # The least change of the point, not the least point: there may be many nearest ones.
+        here = h[support]
+        apart, missing = t - F[:, support] @ here, e - E[:, support] @ here
+        found, multipliers = _equality_least_squares(F[:, support], apart, E[:, support], missing)
+        found = here + found
         point = np.zeros_like(h)
         point[support] = found
         if found.min() >= 0:
@@ -241,7 +248,7 @@ def _polished(F: Floats, t: Floats, E: Floats, e: Floats, h: Floats, nu: Floats,
 def _equality_least_squares(F: Floats, t: Floats, E: Floats, e: Floats) -> tuple[Floats, Floats]:
     """Least squares under equations alone: the point, and the multipliers ν of `∇f = Eᵀν`."""
     if not len(E):
-        return np.linalg.lstsq(F, t, rcond=None)[0], np.empty(0)
+        return np.asarray(np.linalg.lstsq(F, t, rcond=None)[0], dtype=np.float64), np.empty(0)
     U, sv, Vt = np.linalg.svd(E, full_matrices=True)
     rank = int((sv > 1e-12 * sv.max(initial=0.0)).sum())
     h = Vt[:rank].T @ ((U[:, :rank].T @ e) / sv[:rank])
