@@ -210,7 +210,9 @@ def test_the_bound_holds_and_is_never_above_the_release(tmp_path, metric):
             noiseless = problem.unprojected(np.array(_observed(problem, truth)))
             error = np.sqrt(problem.moved(_observed(problem, fit), noiseless) / problem.cells)
             before = np.sqrt(problem.moved(observed, noiseless) / problem.cells)
-            assert error <= before + 1e-6
+            moved = problem.moved(observed, fit) / problem.cells
+            assert error**2 + moved <= before**2 * (1 + 1e-6)  # the angle at the projection is obtuse
+            assert bound.projected**2 == pytest.approx(max(bound.released**2 - moved, 0.0), rel=1e-9)
             assert bound.projected <= bound.released
             failures += error > bound.projected or before > bound.released
     assert failures <= 3

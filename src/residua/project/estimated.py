@@ -1,7 +1,7 @@
 """Projection of any release that gives unbiased marginals of a family of sets: plain squares, no more is assumed.
 
-For kinds whose noise is not alike in all directions of a residual space (products), so that the covariance metric is not
-a weight a set. The tables come from `release.estimates`, and the rest is as for residual releases.
+For kinds whose noise is not alike in all directions of a residual space (products), so that the covariance metric is
+not a weight a set. The tables come from `release.estimates`, and the rest is as for residual releases.
 """
 
 from __future__ import annotations
