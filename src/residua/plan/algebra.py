@@ -7,8 +7,10 @@
     what is left        Γ_p − Γ_q                   τ_p − τ_q           `residual(p, given=q)`
     what is missing     least Δ, Γ_q + Δ ⪰ Γ_p      max(0, τ_p − τ_q)   `top_up(p, given=q)`
 
-Plans for marginals have closed forms for any number of attributes (`residual/algebra.py`); plans for any queries, and
-mixtures of both on small domains, go through matrices over cells (`dense/algebra.py`).
+Plans for marginals have closed forms for any number of attributes (`residual/algebra.py`), and so have plans for
+products, with plans for marginals among them, that measure every attribute by one strategy (`product/algebra.py`).
+Plans for any queries, products measured by different strategies, and other mixtures go through matrices over cells, on
+small domains (`dense/algebra.py`).
 
 Reference: common-mechanism, Theorems 3.5 and 5.4 and Eq. 1.
 """
@@ -139,4 +141,4 @@ def _algebra(plans: Sequence[Plan]) -> Any:
             raise PlanError("a plan with a bias answers other queries than were asked; combine plans without one.")
     if all(isinstance(plan, ResidualPlan) for plan in plans):
         return closed
-    return products if products.concerns(plans) else dense
+    return products if products.agree(plans) else dense

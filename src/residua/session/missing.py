@@ -18,6 +18,7 @@ from residua.plan.base import Blocks, Plan
 from residua.plan.composition import composed_cost
 from residua.plan.dense.plan import DensePlan
 from residua.plan.kinds import priced
+from residua.plan.product.plan import ProductPlan
 from residua.plan.residual.plan import ResidualPlan
 
 _CLOSE = Fraction(1, 2**16)
@@ -79,5 +80,5 @@ def quieter(plan: Plan, share: float) -> Plan:
         return plan
     if isinstance(plan, DensePlan):
         return plan.replaced(scale=plan.scale * (1.0 + share))
-    assert isinstance(plan, ResidualPlan)
+    assert isinstance(plan, ResidualPlan | ProductPlan)
     return plan.replaced(precisions=plan.precisions * (1.0 - share))

@@ -1,4 +1,4 @@
-"""The algebra of dense plans, and of dense with residual plans on the same small domain.
+"""The algebra of dense plans, and of dense with residual and product plans on the same small domain.
 
 Everything is done on matrices over the cells that the plans tell apart, each column scaled by the root of the number of
 cells it stands for, so that results depend on the table alone and not on how its cells were merged. Where the maximal
@@ -26,11 +26,12 @@ from residua.plan.dense import loewner
 from residua.plan.dense.cells import Grouping, Refinement, refine
 from residua.plan.dense.common_many import least_above
 from residua.plan.dense.common_pair import covariances, rows_of, shared_space
-from residua.plan.dense.conversion import residual_rows
+from residua.plan.dense.conversion import product_rows
 from residua.plan.dense.integer_strategy import FILLING
 from residua.plan.dense.loewner import Standard, standardise
 from residua.plan.dense.plan import DensePlan
 from residua.plan.dense.realise import noisier, nothing, realised, within
+from residua.plan.product.plan import ProductPlan
 from residua.plan.residual.plan import ResidualPlan
 
 Floats = NDArray[np.float64]
@@ -176,8 +177,8 @@ def _nearly(plan: Standard, given: Floats) -> bool:
 
 def _rows(plan: Plan) -> tuple[Grouping, Floats]:
     """A plan's cells and its rows over them, divided by its noise scale."""
-    if isinstance(plan, ResidualPlan):
-        return residual_rows(plan)
+    if isinstance(plan, ResidualPlan | ProductPlan):
+        return product_rows(plan)
     if isinstance(plan, DensePlan):
         return Grouping(plan.attributes, plan.columns), plan.strategy / plan.scale
     raise PlanError(f"{type(plan).__name__} has no matrix over cells to combine; use plans for marginals or queries.")
