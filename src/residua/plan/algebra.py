@@ -18,6 +18,7 @@ Reference: common-mechanism, Theorems 3.5 and 5.4 and Eq. 1.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -89,13 +90,23 @@ def residual(plan: Plan, *, given: Plan) -> Plan:
     return made
 
 
-def top_up(plan: Plan, *, given: Plan) -> Plan:
+def top_up(plan: Plan, *, given: Plan | Sequence[Plan]) -> Plan:
     """The least to measure so that, pooled with `given`, everything is at least as accurate as the plan says.
+
+    Args:
+        plan: the accuracy wanted.
+        given: what is known already: one plan, or several that were run.
 
     Raises:
         PlanError: as for `common`.
     """
-    made: Plan = _algebra([plan, given]).top_up(plan, given)
+    held = list(given) if isinstance(given, Sequence) else [given]
+    if not held:
+        raise PlanError("given is empty; give at least one plan.")
+    algebra = _algebra([plan, *held])
+    if algebra is dense:  # as they are: their sum would have to be rounded to integers
+        return dense.top_up(plan, *held)
+    made: Plan = algebra.top_up(plan, reduce(algebra.compose, held))
     return made
 
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import reduce
-from operator import add
 
 from residua.plan.algebra import top_up
 from residua.plan.base import Blocks, Plan
@@ -58,7 +56,7 @@ def missing(wanted: Plan, held: Sequence[Plan]) -> Missing | None:
     blocks, whole = priced(wanted)
     if not held:
         return Missing(wanted, blocks, whole, whole, True)
-    rest = top_up(wanted, given=reduce(add, held))
+    rest = top_up(wanted, given=held)
     if not rest.pcost:
         return None
     first: Missing | None = None

@@ -134,20 +134,20 @@ def residual(plan: Plan, given: Plan) -> DensePlan:
     return within(made, plan, given)
 
 
-def top_up(plan: Plan, given: Plan) -> DensePlan:
-    """The least to measure so that, pooled with `given`, everything is at least as accurate as the plan says.
+def top_up(plan: Plan, *given: Plan) -> DensePlan:
+    """The least to measure so that, pooled with all given, everything is at least as accurate as the plan says.
 
     Of the two ways of `loewner.lacking` the one after which the dearest cell has cost less in all.
     """
-    together = compared([plan, given])
-    have = together.rows[1]
+    together = compared([plan, *given])
+    have = np.vstack(together.rows[1:])
     wanted = standardise(together.rows[0])
     spent = (have**2).sum(axis=0)
     ways = loewner.lacking(wanted, have)
     chosen = min(ways, key=lambda rows: _dearest((spent + (rows**2).sum(axis=0)) / together.cells.sizes))
     spaces = [space / together.weights for space in (wanted.space, standardise(np.vstack(together.rows)).space)]
     made = realised(plan, together.cells, chosen / together.weights, "what is missing", spaces=spaces)
-    return within(made, plan, given) if loewner.answers(wanted, have) else made
+    return within(made, plan, *given) if loewner.answers(wanted, have) else made
 
 
 def _below(made: DensePlan, like: Plan, candidates: Sequence[Standard], together: Compared) -> DensePlan:
