@@ -90,14 +90,14 @@ def test_marginals_mix_with_products_whose_strategies_are_plain_where_they_meet(
     assert both.variances(rs.ranges(domain, "a")).max() <= ranges.variances(rs.ranges(domain, "a")).max()
 
 
-def test_other_strategies_are_refused_with_a_remedy():
-    domain = rs.Domain.of_sizes({"a": 4, "b": 3})
-    one = random_plan(1, full=True, domain=domain, strategies=(Strategy(4), Strategy(3)))
-    two = random_plan(1, full=True, domain=domain, strategies=(Strategy(4, np.array([[1, 2, 3, 5]])), Strategy(3)))
-    with pytest.raises(rs.ResiduaError, match=r"'a' by different strategies.*plan one workload"):
+def test_other_strategies_on_many_cells_are_refused_with_a_remedy():
+    domain = rs.Domain.of_sizes({"a": 100, "b": 50})
+    one = random_plan(1, full=True, domain=domain, strategies=(Strategy(100), Strategy(50)))
+    two = one.replaced(strategies=(Strategy(100, np.arange(100)[None]), Strategy(50)))
+    with pytest.raises(rs.ResiduaError, match=r"5,000 cells.*another strategy.*plan one workload"):
         rs.common([one, two])
-    with pytest.raises(rs.ResiduaError, match="any queries"):
-        rs.common([one, rs.plan(rs.explicit(domain, np.eye(12)), rs.ZCDP(rho=0.5))])
+    with pytest.raises(rs.ResiduaError, match=r"5,000 cells.*other kinds of plans"):
+        rs.common([one, rs.plan(rs.queries(domain, ["a < 3"]), rs.ZCDP(rho=0.5))])
     with pytest.raises(rs.ResiduaError, match="different units"):
         rs.common([one, one.replaced(unit=rs.AddRemove(2))])
     with pytest.raises(rs.ResiduaError, match="different domains"):

@@ -7,8 +7,10 @@
     what is left        Γ_p − Γ_q                   τ_p − τ_q           `residual(p, given=q)`
     what is missing     least Δ, Γ_q + Δ ⪰ Γ_p      max(0, τ_p − τ_q)   `top_up(p, given=q)`
 
-Plans for marginals have closed forms for any number of attributes (`residual/algebra.py`); plans for any queries, and
-mixtures of both on small domains, go through matrices over cells (`dense/algebra.py`).
+Plans for marginals have closed forms for any number of attributes (`residual/algebra.py`), and so have plans for
+products, with plans for marginals among them, that measure every attribute by one strategy (`product/algebra.py`).
+Plans for any queries, products measured by different strategies, and other mixtures go through matrices over cells, on
+small domains (`dense/algebra.py`).
 
 Reference: common-mechanism, Theorems 3.5 and 5.4 and Eq. 1.
 """
@@ -16,6 +18,7 @@ Reference: common-mechanism, Theorems 3.5 and 5.4 and Eq. 1.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -87,13 +90,23 @@ def residual(plan: Plan, *, given: Plan) -> Plan:
     return made
 
 
-def top_up(plan: Plan, *, given: Plan) -> Plan:
+def top_up(plan: Plan, *, given: Plan | Sequence[Plan]) -> Plan:
     """The least to measure so that, pooled with `given`, everything is at least as accurate as the plan says.
+
+    Args:
+        plan: the accuracy wanted.
+        given: what is known already: one plan, or several that were run.
 
     Raises:
         PlanError: as for `common`.
     """
-    made: Plan = _algebra([plan, given]).top_up(plan, given)
+    held = list(given) if isinstance(given, Sequence) else [given]
+    if not held:
+        raise PlanError("given is empty; give at least one plan.")
+    algebra = _algebra([plan, *held])
+    if algebra is dense:  # as they are: their sum would have to be rounded to integers
+        return dense.top_up(plan, *held)
+    made: Plan = algebra.top_up(plan, reduce(algebra.compose, held))
     return made
 
 
@@ -139,4 +152,4 @@ def _algebra(plans: Sequence[Plan]) -> Any:
             raise PlanError("a plan with a bias answers other queries than were asked; combine plans without one.")
     if all(isinstance(plan, ResidualPlan) for plan in plans):
         return closed
-    return products if products.concerns(plans) else dense
+    return products if products.agree(plans) else dense

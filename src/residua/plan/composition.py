@@ -4,6 +4,10 @@ The sum of matrices never costs more than the sum of their costs, and less when 
 the cost is the largest diagonal entry of the sum, not the sum of the largest. Everything is in whole numbers of 2^-200,
 rounded up.
 
+Plans for marginals cost the same in every cell. Plans for products cost most in one cell, the same for all that measure
+by the same strategies, so that those add up exactly; with other kinds, and with other strategies, they are added cell
+by cell where the cells can be listed, and where not by their dearest cells: a safe bound.
+
 Each plan may be chosen after seeing what the earlier ones measured, as long as the sum stays within the budget on every
 cell: fully adaptive composition of Gaussian mechanisms (Smith and Thakurta 2022; Whitehouse et al. 2023; Feldman and
 Zrnic 2021 for single cells).
@@ -21,8 +25,11 @@ from numpy.typing import NDArray
 from residua.errors import PlanError
 from residua.plan.base import Plan
 from residua.plan.dense.blocks import column_norms, compile_dense
-from residua.plan.dense.cells import MOST_CELLS, Grouping, refine
+from residua.plan.dense.cells import MOST_CELLS, MOST_COLUMNS, Grouping, refine
 from residua.plan.dense.plan import DensePlan
+from residua.plan.product.blocks import compile_product, summed_cost
+from residua.plan.product.plan import ProductPlan
+from residua.plan.product.profile import cell_costs
 from residua.plan.residual.blocks import compile_blocks
 from residua.plan.residual.plan import ResidualPlan
 from residua.plan.residual.verify import together_cost
@@ -55,10 +62,11 @@ class Profile:
 def profile_of(plan: Plan) -> Profile:
     """The privacy profile of what one plan really measures, in whole numbers.
 
-    A residual plan costs the same in every cell, and plans of kinds that know no better are taken to do so.
+    A residual plan costs the same in every cell, and product plans over too many cells are taken to do so, and plans of
+    kinds that know no better.
     """
     if not plan.pcost:
-        return Profile(_EVERYWHERE, np.zeros(0, dtype=object), 0)
+        return _even(0)
     if isinstance(plan, DensePlan):
         numerator, denominator = plan.scale.as_integer_ratio()
         upper, lower = denominator * denominator * POINT, numerator * numerator
@@ -66,28 +74,52 @@ def profile_of(plan: Plan) -> Profile:
         return Profile(Grouping(plan.attributes, plan.columns), values, 0)
     if isinstance(plan, ResidualPlan):
         cost = together_cost([compile_blocks(plan)], AddRemove())
+    elif isinstance(plan, ProductPlan):
+        blocks = compile_product(plan)
+        cost = summed_cost([blocks], AddRemove())
+        listed = cell_costs(blocks, MOST_COLUMNS)
+        if listed is not None and listed[0]:
+            attributes, values = listed
+            return Profile(Grouping(attributes, np.arange(values.size)), values.ravel(), 0)
     else:  # priced for its unit
         cost = _price(plan) / plan.unit.scaled(1)
-    return Profile(_EVERYWHERE, np.zeros(0, dtype=object), -(-cost.numerator * POINT // cost.denominator))
+    return _even(-(-cost.numerator * POINT // cost.denominator))
 
 
 def composed_profile(plans: Sequence[Plan]) -> Profile:
     """The privacy profile of running all these plans, in whole numbers.
 
-    Plans over so many cells together that they cannot be listed are added up by their dearest cells.
+    Plans over so many cells together that they cannot be listed are added up by their dearest cells: plans for
+    products first, then all.
     """
     profiles = [profile_of(plan) for plan in plans]
-    everywhere = sum(profile.everywhere for profile in profiles)
-    uneven = [profile for profile in profiles if len(profile.values)]
-    if not uneven:
-        return Profile(_EVERYWHERE, np.zeros(0, dtype=object), everywhere)
-    try:
-        cells = refine(plans[0].domain.sizes, [profile.grouping for profile in uneven], most_columns=MOST_CELLS)
-    except PlanError:
-        dearest = sum(max(profile.values) for profile in uneven)
-        return Profile(_EVERYWHERE, np.zeros(0, dtype=object), everywhere + dearest)
-    values = sum(cells.lifted(profile.values, which) for which, profile in enumerate(uneven))
-    return Profile(Grouping(cells.attributes, cells.columns), np.asarray(values, dtype=object), everywhere)
+    products = [isinstance(plan, ProductPlan) for plan in plans]
+    ways = (
+        profiles,
+        [_flat(profile) if product else profile for profile, product in zip(profiles, products, strict=True)],
+        [_flat(profile) for profile in profiles],
+    )
+    for way in ways:
+        everywhere = sum(profile.everywhere for profile in way)
+        uneven = [profile for profile in way if len(profile.values)]
+        if not uneven:
+            break
+        try:
+            cells = refine(plans[0].domain.sizes, [profile.grouping for profile in uneven], most_columns=MOST_CELLS)
+        except PlanError:
+            continue
+        values = sum(cells.lifted(profile.values, which) for which, profile in enumerate(uneven))
+        return Profile(Grouping(cells.attributes, cells.columns), np.asarray(values, dtype=object), everywhere)
+    return _even(everywhere)
+
+
+def _even(everywhere: int) -> Profile:
+    return Profile(_EVERYWHERE, np.zeros(0, dtype=object), everywhere)
+
+
+def _flat(profile: Profile) -> Profile:
+    """The profile with every cell as dear as the dearest."""
+    return _even(max(profile.values, default=0) + profile.everywhere)
 
 
 def composed_cost(plans: Sequence[Plan]) -> Fraction:
@@ -116,10 +148,12 @@ def composed_cost(plans: Sequence[Plan]) -> Fraction:
 def _replacement(plans: Sequence[Plan]) -> Fraction:
     """What changing one record costs: exact within residual and within dense plans, added up between kinds."""
     residual = [compile_blocks(plan) for plan in plans if isinstance(plan, ResidualPlan)]
+    products = [compile_product(plan) for plan in plans if isinstance(plan, ProductPlan)]
     dense = [plan for plan in plans if isinstance(plan, DensePlan)]
-    others = [plan for plan in plans if not isinstance(plan, ResidualPlan | DensePlan)]
+    others = [plan for plan in plans if not isinstance(plan, ResidualPlan | ProductPlan | DensePlan)]
     total = sum((_price(plan) for plan in others), Fraction(0))
     total += together_cost(residual, ReplaceOne()) if residual else 0
+    total += summed_cost(products, ReplaceOne()) if products else 0
     return total + (_dense_replacement(dense) if dense else 0)
 
 

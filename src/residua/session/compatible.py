@@ -20,10 +20,12 @@ from numpy.typing import ArrayLike, NDArray
 from residua.errors import PlanError
 from residua.plan.base import Plan
 from residua.plan.dense.plan import DensePlan
+from residua.plan.product.plan import ProductPlan
 from residua.plan.residual.plan import ResidualPlan
 from residua.release.base import Release
-from residua.session.signal import variances_of
-from residua.workload import Explicit, Marginals, explicit, explicit_of_marginals
+from residua.release.pooled import whitened
+from residua.session.signal import Workload, variances_of
+from residua.workload import as_explicit, explicit
 
 Floats = NDArray[np.float64]
 RADIUS = 2.0
@@ -56,7 +58,7 @@ class Compatible:
 
 
 def compatible_answers(
-    known: Release, candidate: Plan, workload: Explicit | Marginals, directions: ArrayLike, radius: float
+    known: Release, candidate: Plan, workload: Workload, directions: ArrayLike, radius: float
 ) -> Compatible:
     """What datasets that fit the known estimates answer to a workload, one for each direction.
 
@@ -70,7 +72,7 @@ def compatible_answers(
     Raises:
         PlanError: too many cells, or what is known does not bound the queries.
     """
-    asked = explicit_of_marginals(workload) if isinstance(workload, Marginals) else workload
+    asked = as_explicit(workload)
     wanted = np.atleast_2d(np.asarray(directions, dtype=np.float64))
     if wanted.shape[1:] != (asked.queries,) or len(wanted) < 2 or not np.isfinite(wanted).all():
         raise PlanError(f"directions must be at least two finite rows of {asked.queries} numbers; correct them.")
@@ -110,7 +112,7 @@ def _programmes(K: Floats, k: Floats, objectives: Floats, radius: float) -> Floa
 def _measured_attributes(plan: Plan) -> tuple[int, ...]:
     if isinstance(plan, DensePlan):
         return plan.attributes
-    assert isinstance(plan, ResidualPlan)
+    assert isinstance(plan, ResidualPlan | ProductPlan)
     numbers = np.flatnonzero(plan.precisions > 0)
     return tuple(sorted({i for number in numbers for i in plan.lattice.members(int(number))}))
 
@@ -120,6 +122,10 @@ def _coordinates(known: Release, attributes: tuple[int, ...]) -> tuple[Floats, F
     plan = known.planned
     if isinstance(plan, ResidualPlan):
         return _residuals(known, plan, attributes)
+    if isinstance(plan, ProductPlan):  # its measurements are uncorrelated themselves
+        grouping, rows, measurements = whitened(known)
+        names = [plan.domain.names[i] for i in grouping.attributes]
+        return explicit(known.domain, rows, attributes=names).over(attributes).toarray(), measurements
     assert isinstance(plan, DensePlan)
     basis = plan.factors[2]  # orthonormal, and uncorrelated under the best estimates
     wide = np.where(plan.columns >= 0, basis[:, np.maximum(plan.columns, 0)], 0.0)

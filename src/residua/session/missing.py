@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import reduce
-from operator import add
 
 from residua.plan.algebra import top_up
 from residua.plan.base import Blocks, Plan
 from residua.plan.composition import composed_cost
 from residua.plan.dense.plan import DensePlan
 from residua.plan.kinds import priced
+from residua.plan.product.plan import ProductPlan
 from residua.plan.residual.plan import ResidualPlan
 
 _CLOSE = Fraction(1, 2**16)
@@ -57,7 +56,7 @@ def missing(wanted: Plan, held: Sequence[Plan]) -> Missing | None:
     blocks, whole = priced(wanted)
     if not held:
         return Missing(wanted, blocks, whole, whole, True)
-    rest = top_up(wanted, given=reduce(add, held))
+    rest = top_up(wanted, given=held)
     if not rest.pcost:
         return None
     first: Missing | None = None
@@ -79,5 +78,5 @@ def quieter(plan: Plan, share: float) -> Plan:
         return plan
     if isinstance(plan, DensePlan):
         return plan.replaced(scale=plan.scale * (1.0 + share))
-    assert isinstance(plan, ResidualPlan)
+    assert isinstance(plan, ResidualPlan | ProductPlan)
     return plan.replaced(precisions=plan.precisions * (1.0 - share))

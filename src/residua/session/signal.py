@@ -15,18 +15,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.errors import PlanError
+from residua.errors import WorkloadError
 from residua.plan.base import Plan
 from residua.plan.dense.plan import DensePlan
+from residua.plan.product.of_residual import as_product
+from residua.plan.product.plan import ProductPlan
 from residua.plan.residual.plan import ResidualPlan
 from residua.release.base import Release
-from residua.workload import Explicit, Marginals
+from residua.workload import Explicit, Family, Marginals, Products, as_explicit
 
 if TYPE_CHECKING:
     import pyarrow
 
 Floats = NDArray[np.float64]
-Workload = Explicit | Marginals
+Workload = Explicit | Marginals | Products
 REACH = 3.0  # standard deviations either side, as in the paper
 _SHOWN = 10
 
@@ -111,12 +113,35 @@ def signal_of(name: str, candidate: Plan, known: Release, workload: Workload, re
 
 
 def answerable(known: Plan, workload: Workload) -> Workload | None:
-    """The part of a workload that is answerable from what is known, None if nothing is."""
+    """The part of a workload that is answerable from what is known, None if nothing is.
+
+    Of marginals and products, the terms that are answerable as a whole; of products of which no term is, the single
+    queries that are (the last of all prefixes is the total).
+    """
+    if isinstance(workload, Explicit):
+        return _single(known, workload)
+    good = np.isfinite(_of_terms(known, workload))
     if isinstance(workload, Marginals):
-        good = np.isfinite(_of_marginals(known, workload))
-        if not good.any():
-            return None
-        return Marginals(workload.domain, workload.lattice, workload.numbers[good], workload.weights[good])
+        return _kept(workload, good) if good.any() else None
+    if good.any():
+        return _terms(workload, good)
+    try:
+        return _single(known, as_explicit(workload))
+    except WorkloadError:  # too many to list
+        return None
+
+
+def variances_of(plan: Plan, workload: Workload) -> Floats:
+    """The variance of every query under a plan, infinite where it cannot answer, (queries,)."""
+    if isinstance(plan, DensePlan | ProductPlan):
+        return plan.variances(workload)
+    assert isinstance(plan, ResidualPlan)
+    if isinstance(workload, Marginals):
+        return plan.variances(workload)
+    return as_product(plan).variances(workload)
+
+
+def _single(known: Plan, workload: Explicit) -> Explicit | None:
     good = np.isfinite(variances_of(known, workload))
     if not good.any():
         return None
@@ -124,27 +149,23 @@ def answerable(known: Plan, workload: Workload) -> Workload | None:
     return Explicit(workload.domain, workload.attributes, workload.matrix[good], labels, workload.weights[good])
 
 
-def variances_of(plan: Plan, workload: Workload) -> Floats:
-    """The variance of every query under a plan, infinite where it cannot answer, (queries,)."""
-    if isinstance(plan, DensePlan):
-        return plan.variances(workload)
-    assert isinstance(plan, ResidualPlan)
-    if isinstance(workload, Marginals):
-        return plan.variances(workload)
-    rows = (workload.matrix[[i]].toarray().reshape(workload.shape) for i in range(workload.queries))
-    return np.array([_of_combination(plan, workload.names, row) for row in rows])
+def _terms(workload: Products, good: NDArray[np.bool_]) -> Products:
+    """Some of the terms, in their order."""
+    ends = np.cumsum([len(family.sets) for family in workload.families])
+    pairs = zip(workload.families, np.split(good, ends[:-1]), strict=True)
+    kept = tuple(Family(_kept(family.sets, some), family.queries) for family, some in pairs if some.any())
+    return Products(workload.domain, workload.lattice, kept)
 
 
-def _of_combination(plan: ResidualPlan, names: tuple[str, ...], row: Floats) -> float:
-    try:
-        return float(plan.combination_variance({names: row}))
-    except PlanError:
-        return float("inf")
+def _kept(sets: Marginals, good: NDArray[np.bool_]) -> Marginals:
+    return Marginals(sets.domain, sets.lattice, sets.numbers[good], sets.weights[good])
 
 
-def _of_marginals(plan: Plan, workload: Marginals) -> Floats:
-    """The largest variance in each marginal, (marginals,)."""
-    if isinstance(plan, ResidualPlan):
+def _of_terms(plan: Plan, workload: Marginals | Products) -> Floats:
+    """A variance of each term: finite if all its queries are answerable, (terms,)."""
+    if isinstance(plan, ResidualPlan) and isinstance(workload, Marginals):
         return plan.marginal_variances(workload)
+    if isinstance(plan, ResidualPlan | ProductPlan):
+        return as_product(plan).term_variances(workload)
     starts = np.cumsum([0, *workload.cells.astype(np.int64)])[:-1]
     return np.asarray(np.maximum.reduceat(variances_of(plan, workload), starts))

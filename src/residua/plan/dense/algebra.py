@@ -1,4 +1,4 @@
-"""The algebra of dense plans, and of dense with residual plans on the same small domain.
+"""The algebra of dense plans, and of dense with residual and product plans on the same small domain.
 
 Everything is done on matrices over the cells that the plans tell apart, each column scaled by the root of the number of
 cells it stands for, so that results depend on the table alone and not on how its cells were merged. Where the maximal
@@ -26,11 +26,12 @@ from residua.plan.dense import loewner
 from residua.plan.dense.cells import Grouping, Refinement, refine
 from residua.plan.dense.common_many import least_above
 from residua.plan.dense.common_pair import covariances, rows_of, shared_space
-from residua.plan.dense.conversion import residual_rows
+from residua.plan.dense.conversion import product_rows
 from residua.plan.dense.integer_strategy import FILLING
 from residua.plan.dense.loewner import Standard, standardise
 from residua.plan.dense.plan import DensePlan
 from residua.plan.dense.realise import noisier, nothing, realised, within
+from residua.plan.product.plan import ProductPlan
 from residua.plan.residual.plan import ResidualPlan
 
 Floats = NDArray[np.float64]
@@ -133,20 +134,20 @@ def residual(plan: Plan, given: Plan) -> DensePlan:
     return within(made, plan, given)
 
 
-def top_up(plan: Plan, given: Plan) -> DensePlan:
-    """The least to measure so that, pooled with `given`, everything is at least as accurate as the plan says.
+def top_up(plan: Plan, *given: Plan) -> DensePlan:
+    """The least to measure so that, pooled with all given, everything is at least as accurate as the plan says.
 
     Of the two ways of `loewner.lacking` the one after which the dearest cell has cost less in all.
     """
-    together = compared([plan, given])
-    have = together.rows[1]
+    together = compared([plan, *given])
+    have = np.vstack(together.rows[1:])
     wanted = standardise(together.rows[0])
     spent = (have**2).sum(axis=0)
     ways = loewner.lacking(wanted, have)
     chosen = min(ways, key=lambda rows: _dearest((spent + (rows**2).sum(axis=0)) / together.cells.sizes))
     spaces = [space / together.weights for space in (wanted.space, standardise(np.vstack(together.rows)).space)]
     made = realised(plan, together.cells, chosen / together.weights, "what is missing", spaces=spaces)
-    return within(made, plan, given) if loewner.answers(wanted, have) else made
+    return within(made, plan, *given) if loewner.answers(wanted, have) else made
 
 
 def _below(made: DensePlan, like: Plan, candidates: Sequence[Standard], together: Compared) -> DensePlan:
@@ -176,8 +177,8 @@ def _nearly(plan: Standard, given: Floats) -> bool:
 
 def _rows(plan: Plan) -> tuple[Grouping, Floats]:
     """A plan's cells and its rows over them, divided by its noise scale."""
-    if isinstance(plan, ResidualPlan):
-        return residual_rows(plan)
+    if isinstance(plan, ResidualPlan | ProductPlan):
+        return product_rows(plan)
     if isinstance(plan, DensePlan):
         return Grouping(plan.attributes, plan.columns), plan.strategy / plan.scale
     raise PlanError(f"{type(plan).__name__} has no matrix over cells to combine; use plans for marginals or queries.")

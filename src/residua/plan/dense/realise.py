@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.plan.base import Plan
-from residua.plan.composition import POINT, composed_cost, profile_of
+from residua.plan.composition import POINT, composed_cost, composed_profile
 from residua.plan.currency import guarantee_like
 from residua.plan.dense.blocks import block_cost, column_norms, compile_dense
 from residua.plan.dense.cells import Grouping, Refinement, coarsened, refine
@@ -77,7 +77,7 @@ def noisier(plan: DensePlan, like: Plan, factor: float) -> DensePlan:
     return guaranteed(plan.replaced(scale=plan.scale * math.sqrt(factor) * _UP), like)
 
 
-def within(part: DensePlan, plan: Plan, given: Plan) -> DensePlan:
+def within(part: DensePlan, plan: Plan, *given: Plan) -> DensePlan:
     """What is left of a plan, with noise rounded up until it costs no cell more than the plan leaves beside `given`.
 
     Guarantee: what `given` and the part cost together is at most what the plan costs, in whole numbers; and so for
@@ -85,7 +85,7 @@ def within(part: DensePlan, plan: Plan, given: Plan) -> DensePlan:
     """
     if not part.pcost:
         return part
-    profiles = [profile_of(one) for one in (plan, given)]
+    profiles = [composed_profile([plan]), composed_profile(given)]
     own = Grouping(part.attributes, part.columns)
     cells = refine(part.domain.sizes, [own, *(profile.grouping for profile in profiles)])
     norms = cells.lifted(np.array(column_norms(part.strategy), dtype=object), 0)
@@ -96,7 +96,7 @@ def within(part: DensePlan, plan: Plan, given: Plan) -> DensePlan:
     if made is None or made.scale > part.scale * (1.0 + SLACK / 2):
         made = _tight(part, norms, allowed.max() - spent) or part
     for step in range(8):  # a replacement's cost is not a matter of single cells
-        if not isinstance(part.unit, ReplaceOne) or composed_cost([given, made]) <= composed_cost([plan]):
+        if not isinstance(part.unit, ReplaceOne) or composed_cost([*given, made]) <= composed_cost([plan]):
             break
         made = made.replaced(scale=made.scale * (1.0 + 2.0 ** (step - 34)))
     return guaranteed(made, plan)

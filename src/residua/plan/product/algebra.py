@@ -1,8 +1,9 @@
 """The algebra of product plans that share their strategies: exact, elementwise on precisions, as for residual plans.
 
 Blocks of the same set measure multiples of one Gram matrix `⊗ R_iᵀR_i`, so that Γ is ordered, added and met block by
-block. Plans with other strategies on an attribute do not compare so: they are refused, with a remedy. A residual plan
-is the product plan whose strategies are all plain, and may be mixed with those that agree with it.
+block. Plans with other strategies on an attribute do not compare so: on small domains they are compared as matrices
+over cells (`dense/algebra.py`). A residual plan is the product plan whose strategies are all plain, and may be mixed
+with those that agree with it.
 
 Reference: common-mechanism, Theorem 3.5 and Eq. 1.
 """
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from residua.errors import PlanError
 from residua.linalg.lattice import Lattice
+from residua.plan.base import Plan
 from residua.plan.currency import guarantee_like
 from residua.plan.product.of_residual import as_product
 from residua.plan.product.plan import ProductPlan
@@ -70,15 +72,19 @@ def top_up(plan: Kin, given: Kin) -> ProductPlan:
     return _made(like, _left(wanted, have), "what is missing", like.workload)
 
 
-def concerns(plans: Sequence[object]) -> bool:
-    """Whether these are plans of products, perhaps with plans of marginals among them: what this file is for."""
-    listed = [isinstance(plan, ProductPlan) for plan in plans]
-    kin = all(isinstance(plan, ProductPlan | ResidualPlan) for plan in plans)
-    if any(listed) and not kin:
-        raise PlanError(
-            "a plan of products cannot be combined with a plan of any queries; plan both from one kind of workload."
-        )
-    return any(listed)
+def agree(plans: Sequence[Plan]) -> bool:
+    """Whether these are plans of products or marginals that measure every attribute by one strategy."""
+    kin = [as_product(plan) for plan in plans if isinstance(plan, ProductPlan | ResidualPlan)]
+    return len(kin) == len(plans) and all(len(set(_used(i, kin))) < 2 for i in range(len(plans[0].domain)))
+
+
+def asking(plan: ProductPlan, workload: Products | None) -> ProductPlan:
+    """The same plan, asked for these products; its family grows to hold them."""
+    if workload is None:
+        return plan.replaced(workload=None)
+    wider = plan.lattice.union(workload.lattice)
+    asked = Products(workload.domain, wider, tuple(_moved(family, wider) for family in workload.families))
+    return plan.replaced(lattice=wider, precisions=_on(wider, plan), workload=asked)
 
 
 def _left(wanted: Floats, have: Floats) -> Floats:
@@ -108,14 +114,19 @@ def _aligned(plans: Sequence[Kin]) -> tuple[ProductPlan, list[Floats]]:
 
 def _shared(attribute: int, plans: Sequence[ProductPlan]) -> Strategy:
     """The one strategy that all plans which measure an attribute have for it."""
-    used = [plan.strategies[attribute] for plan in plans if _measures(plan, attribute)]
-    if any(strategy != used[0] for strategy in used):
+    used = _used(attribute, plans)
+    if len(set(used)) > 1:
         name = plans[0].domain.names[attribute]
         raise PlanError(
             f"the plans measure {name!r} by different strategies, so that neither tells exactly what the other lacks; "
             "plan one workload that asks for both, or queries of few cells with rs.explicit."
         )
     return used[0] if used else plans[0].strategies[attribute]
+
+
+def _used(attribute: int, plans: Sequence[ProductPlan]) -> list[Strategy]:
+    """The strategies of the plans that measure an attribute."""
+    return [plan.strategies[attribute] for plan in plans if _measures(plan, attribute)]
 
 
 def _measures(plan: ProductPlan, attribute: int) -> bool:
@@ -132,17 +143,8 @@ def _on(lattice: Lattice, plan: ProductPlan) -> Floats:
 
 
 def _made(like: ProductPlan, precisions: Floats, objective: str, workload: Products | None) -> ProductPlan:
-    lattice = like.lattice
-    if workload is not None:
-        wider = lattice.union(workload.lattice)
-        workload = Products(workload.domain, wider, tuple(_moved(family, wider) for family in workload.families))
-        spread = np.zeros(len(wider))
-        spread[renumber(lattice, wider)] = precisions
-        lattice, precisions = wider, spread
-    made = like.replaced(
-        lattice=lattice, precisions=precisions, workload=workload, objective=objective, gap=np.inf, guarantee=None
-    )
-    return made.replaced(guarantee=guarantee_like(like.guarantee, made.unit_pcost))
+    made = like.replaced(precisions=precisions, workload=None, objective=objective, gap=np.inf, guarantee=None)
+    return asking(made.replaced(guarantee=guarantee_like(like.guarantee, made.unit_pcost)), workload)
 
 
 def _moved(family: Family, lattice: Lattice) -> Family:

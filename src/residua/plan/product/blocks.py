@@ -8,6 +8,7 @@ so that `Σ_S (t²/s²) Π_{i∈S} max_j ‖R_i e_j‖²` is the cost exactly; i
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -28,7 +29,7 @@ from residua.privacy import Guarantee, ReplaceOne, Unit
 Floats = NDArray[np.float64]
 FEWEST_RECORDS = 2**28
 WORD = 2**62
-_POINT = 2**200  # fixed point: a cost is a whole number of 2^-200, rounded up
+POINT = 2**200  # fixed point: a cost is a whole number of 2^-200, rounded up
 _ROUNDING_VARIANCE = 1.0 / 12.0
 
 
@@ -148,19 +149,7 @@ def product_cost(blocks: ProductBlocks, guarantee: Guarantee | None, unit: Unit)
         VerificationError: dearer than promised, not integer, noise outside the exact samplers' range, or numbers
             that could overflow 64 bits.
     """
-    _check_form(blocks)
-    norms = [_heaviest(strategy) for strategy in blocks.strategies]
-    rows = list(blocks.lattice)
-    members = [rows[number] for number in blocks.measured.tolist()]
-    costs = [
-        _share(t, s, math.prod(norms[i] for i in row))
-        for row, t, s in zip(members, blocks.grids.tolist(), blocks.scales.tolist(), strict=True)
-    ]
-    pcost = Fraction(sum(costs), _POINT)
-    replaced = _replacement(blocks, members, costs, norms) if isinstance(unit, ReplaceOne) else None
-    if replaced is not None and blocks.drops:  # a record changed to a value that is left out is a record removed
-        replaced = max(replaced, pcost)
-    cost = unit.scaled(pcost, replaced)
+    cost = summed_cost([blocks], unit)
     if guarantee is None:
         raise VerificationError("the plan promises no guarantee; plan again.")
     if cost > guarantee.pcost_allowed():
@@ -169,6 +158,34 @@ def product_cost(blocks: ProductBlocks, guarantee: Guarantee | None, unit: Unit)
             "plan again. Nothing was spent."
         )
     return cost
+
+
+def summed_cost(several: Sequence[ProductBlocks], unit: Unit) -> Fraction:
+    """What measuring all these blocks of one domain costs this unit of protection, whatever was promised.
+
+    Exact for records added or removed where all of them measure an attribute by one strategy: then one cell is the
+    dearest of every block. Otherwise a bound: each at its own dearest cell.
+    """
+    point, replaced = 0, Fraction(0)
+    for blocks in several:
+        _check_form(blocks)
+        norms = [_heaviest(strategy) for strategy in blocks.strategies]
+        costs = [_share(t, s, math.prod(norms[i] for i in row)) for row, t, s in measured_sets(blocks)]
+        point += sum(costs)
+        if isinstance(unit, ReplaceOne):
+            replaced += _replacement(blocks, [row for row, _, _ in measured_sets(blocks)], costs, norms)
+    pcost = Fraction(point, POINT)
+    if not isinstance(unit, ReplaceOne):
+        return unit.scaled(pcost)
+    # A record changed to a value that is left out is a record removed.
+    return unit.scaled(pcost, max(replaced, pcost) if any(blocks.drops for blocks in several) else replaced)
+
+
+def measured_sets(blocks: ProductBlocks) -> list[tuple[tuple[int, ...], int, float]]:
+    """The attributes, the grid factor and the noise scale of every block."""
+    rows = list(blocks.lattice)
+    members = [rows[number] for number in blocks.measured.tolist()]
+    return list(zip(members, blocks.grids.tolist(), blocks.scales.tolist(), strict=True))
 
 
 def most_product_records(blocks: ProductBlocks) -> int:
@@ -208,7 +225,7 @@ def _heaviest(strategy: Strategy) -> int:
 def _share(grid: int, scale: float, norm: int) -> int:
     """`t² norm / s²` in fixed point, rounded up."""
     numerator, denominator = scale.as_integer_ratio()
-    return -(-((grid * denominator) ** 2) * norm * _POINT // (numerator * numerator))
+    return -(-((grid * denominator) ** 2) * norm * POINT // (numerator * numerator))
 
 
 def _least_inner(strategy: Strategy) -> int:
@@ -232,4 +249,4 @@ def _replacement(blocks: ProductBlocks, members: list[tuple[int, ...]], costs: l
         apart.append(Fraction(max(-_least_inner(strategy), 0), norm) if norm else Fraction(0))
     shares = [2 * cost * (1 + max(apart[i] for i in row)) for cost, row in zip(costs, members, strict=True) if row]
     total = sum(shares, Fraction(0))
-    return Fraction(math.ceil(total), _POINT)
+    return Fraction(math.ceil(total), POINT)

@@ -10,12 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from residua.domain import Domain
 from residua.errors import PlanError, WorkloadError
-from residua.workload import Explicit, Marginals, explicit, explicit_of_marginals, marginals
+from residua.workload import Explicit, Marginals, Products, as_explicit, explicit, marginals
 from residua.workload.explicit import MOST_CELLS
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-Workload = Explicit | Marginals
+Workload = Explicit | Marginals | Products
 RANK_TOLERANCE = 1e-9  # a query this close (relative) to the measured space is in it; else it is not answerable
 _BATCH = 2**22
 
@@ -125,14 +125,12 @@ class MeasuredSpace:
 
     def asked(self, workload: Workload | Sequence[str]) -> Explicit:
         """Any workload, or the marginal on some attributes, as explicit queries."""
-        if not isinstance(workload, Explicit | Marginals):
+        if not isinstance(workload, Explicit | Marginals | Products):
             workload = marginals(self.domain, [workload])
         if workload.domain != self.domain:
             raise PlanError("the plan and the workload are over different domains; declare one domain for both.")
-        if isinstance(workload, Explicit):
-            return workload
         try:
-            return explicit_of_marginals(workload)
+            return as_explicit(workload)
         except WorkloadError as problem:
             raise PlanError(str(problem)) from None
 
