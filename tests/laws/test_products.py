@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import residua as rs
 from residua.errors import GapWarning, PlanError, VerificationError, WorkloadError
+from residua.linalg.lattice import closure
 from residua.plan import ProductPlan, ResidualPlan
 from residua.plan.kinds import priced
 from residua.plan.objectives import Effort
@@ -220,6 +221,17 @@ def test_the_price_is_that_of_the_integers(workload, unit):
         assert float(cost) == pytest.approx(truth, rel=1e-9)
     assert blocks.noise_variances == pytest.approx(plan.noise_variances[blocks.measured], rel=1e-9)
     assert most_product_records(blocks) >= 2**28
+
+
+def test_an_entry_that_has_no_absolute_value_in_64_bits_is_priced_all_the_same():
+    # |−2^63| is negative in 64 bits: taken for small, it would put the parity of a count into the highest bit.
+    strategy = Strategy(3, np.array([[-(2**63), 0, 2**25]]))
+    assert strategy.norm == 2**126
+    assert strategy.largest == 2**63
+    lattice = closure([np.array([[0]], dtype=np.int32)], 1)
+    blocks = ProductBlocks(lattice, np.array([3]), (strategy,), np.array([1]), np.array([1]), np.array([2.0**26]))
+    with pytest.raises(VerificationError):
+        product_cost(blocks, rs.GDP(1.0), rs.AddRemove())
 
 
 def test_altered_blocks_are_refused():

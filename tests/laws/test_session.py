@@ -561,3 +561,33 @@ def test_no_true_count_is_kept_anywhere(opened: Open) -> None:
     for path in session.path.rglob("*"):
         if path.is_file():
             assert fingerprint.encode() not in path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        rs.plan(rs.marginals(DOMAIN, ways=1), rs.PureDP(2.0)),
+        rs.plan(rs.queries(DOMAIN, {"young": "age = 'young'"}), rs.PureDP(2.0)),
+        rs.plan(rs.prefixes(DOMAIN, "age"), rs.ZCDP(0.5)),
+    ],
+    ids=["pure marginals", "pure", "product"],
+)
+def test_a_plan_that_cannot_be_pooled_is_refused_before_anything_is_spent(tmp_path: Path, plan: rs.Plan) -> None:
+    # An epsilon would be debited as if it were a pcost, and the release could not be read.
+    session = rs.Session(DATA, rs.ZCDP(50.0), ledger=tmp_path / "ledger")
+    for attempt in (session.price, session.release, lambda plan: session.choose([plan, plan])):
+        with pytest.raises(PlanError, match="cannot be pooled"):
+            attempt(plan)
+    assert session.ledger.spent == 0
+    assert not list((session.path / "parts").iterdir())
+
+
+def test_pure_dp_has_no_session_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    with pytest.raises(SessionError, match="Gaussian noise"):
+        rs.Session(DATA, rs.PureDP(1.0), ledger=tmp_path / "ledger")
+    assert not list(tmp_path.iterdir())
+    ledger = rs.Ledger(tmp_path / "pure", rs.PureDP(1.0))
+    for given in (ledger, ledger.path):
+        with pytest.raises(SessionError, match="Gaussian noise"):
+            rs.Session(DATA, ledger=given)
+    assert [path.name for path in tmp_path.iterdir()] == ["pure"]

@@ -13,8 +13,10 @@ from residua.measure import Ledger
 from residua.measure.measure import Progress, carry_out
 from residua.plan.algebra import common
 from residua.plan.base import Plan
+from residua.plan.dense.plan import DensePlan
 from residua.plan.kinds import kind_of
-from residua.privacy import Guarantee, Unit
+from residua.plan.residual.plan import ResidualPlan
+from residua.privacy import Guarantee, PureDP, Unit
 from residua.release import Release, reserve
 from residua.release.pooled import pooled
 from residua.session.accounts import Bill, Standing, paid, require_budget, standing
@@ -104,6 +106,7 @@ class Session:
         progress: Progress | None = None,
         notice: Callable[[Tallies], None] | None = None,
     ) -> None:
+        _require_gaussian(budget, ledger)
         self._data = source_of(source)
         fingerprint = self._data.fingerprint()
         if not isinstance(ledger, Ledger):
@@ -170,7 +173,7 @@ class Session:
         from what was measured is more accurate. What is answered already is not debited and not measured.
 
         Raises:
-            PlanError: a plan of another domain or unit.
+            PlanError: a plan of another domain or unit, or of a kind that cannot be pooled (products, pure DP).
             LedgerError: the budget does not allow it. Nothing is spent.
         """
         with self._folder.locked():
@@ -246,6 +249,11 @@ class Session:
 
     def _checked(self, plan: Plan) -> Plan:
         kind_of(plan)
+        if not isinstance(plan, ResidualPlan | DensePlan):
+            raise PlanError(
+                f"{plan!r} cannot be pooled with what a session measures; nothing was spent: use rs.measure, or plan "
+                "marginals or queries (rs.explicit) with ZCDP, GDP or ApproxDP."
+            )
         if plan.unit != self._ledger.unit:
             raise PlanError(f"the plan protects {plan.unit}, the ledger {self._ledger.unit}; plan for that unit.")
         if plan.bias:
@@ -334,6 +342,17 @@ def _beside(ledger: Path) -> Path:
     return ledger.with_name(f"{ledger.name}.session")
 
 
+def _require_gaussian(budget: Guarantee | None, ledger: Ledger | str | Path) -> None:
+    """Refuses pure DP before anything is made: what a session adds up are the matrices of Gaussian noise."""
+    promised = ledger.budget if isinstance(ledger, Ledger) else Ledger(ledger).budget if Path(ledger).exists() else None
+    for given in (budget, promised):
+        if isinstance(given, PureDP):
+            raise SessionError(
+                f"a session measures with Gaussian noise, which cannot keep {given!r} at any scale; nothing was spent: "
+                "use rs.measure, or a ledger with a budget of ZCDP, GDP or ApproxDP."
+            )
+
+
 def _require_its_ledger(ledger: Path, state: str | Path | None) -> None:
     """Refuses to make a new ledger for a session that has one: what was spent is in that one."""
     path = _beside(ledger) if state is None else Path(state)
@@ -345,4 +364,5 @@ def _require_its_ledger(ledger: Path, state: str | Path | None) -> None:
 
 
 def _bill(found: Missing, at: Standing) -> Bill:
+    assert found.blocks.currency == "pcost"  # the increment is one of Γ
     return Bill(at.next_part, digest_of_measured(found.plan, found.blocks), found.alone, found.together)

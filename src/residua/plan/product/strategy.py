@@ -71,7 +71,7 @@ class Strategy:
     @property
     def largest(self) -> int:
         """No entry of R is larger in absolute value."""
-        return self.size if self.rows is None else max(int(np.abs(self.rows).max(initial=0)), 1)
+        return self.size if self.rows is None else max(_largest(self.rows), 1)
 
     @cached_property
     def unit(self) -> float:
@@ -145,6 +145,11 @@ class Strategy:
 
 def column_norms(R: Integers) -> list[int]:
     """`Σ_k R_kj²` for every column, exactly."""
-    if np.abs(R).max(initial=0) < 2**26 and len(R) < 2**10:
+    if _largest(R) < 2**26 and len(R) < 2**10:
         return [int(norm) for norm in (R * R).sum(axis=0)]
     return [sum(int(entry) * int(entry) for entry in column) for column in R.T]
+
+
+def _largest(R: Integers) -> int:
+    """The largest entry in absolute value; `np.abs` would take −2^63 for a negative number."""
+    return max(int(R.max(initial=0)), -int(R.min(initial=0)))
