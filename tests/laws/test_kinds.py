@@ -5,6 +5,7 @@ from __future__ import annotations
 from residua.measure.noisy import _MEASURED_BY
 from residua.plan.base import Blocks, Plan
 from residua.plan.kinds import KINDS
+from residua.project.kinds import _KINDS as PROJECTED
 from residua.release.base import Release
 from residua.release.kinds import _KINDS
 
@@ -24,6 +25,10 @@ def test_every_kind_of_plan_has_one_row():
 def test_every_kind_of_plan_has_a_release():
     assert {kind.name for kind in KINDS} == set(_KINDS)
     assert {kind.make for kind in _KINDS.values()} == _concrete(Release)
+
+
+def test_every_kind_of_plan_can_be_projected():
+    assert {kind.name for kind in KINDS} == set(PROJECTED)
 
 
 def test_every_kind_of_blocks_can_be_measured():

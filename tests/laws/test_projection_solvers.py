@@ -14,7 +14,7 @@ from residua.project.simplex import nearest_histogram
 
 RECORDS = 100.0
 # Zeros may imply other zeros; then no table is strictly inside and the last digits come slowly.
-TOLERANCE = {"free": 1e-11, "total": 1e-11, "invariant": 1e-11, "zeros": 1e-9}
+TOLERANCE = {"free": 1e-11, "total": 1e-11, "invariant": 1e-11, "zeros": 1e-11}
 EXACT = {"solver": "CLARABEL", "tol_gap_abs": 1e-11, "tol_gap_rel": 1e-11, "tol_feas": 1e-11}
 
 

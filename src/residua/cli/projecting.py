@@ -12,7 +12,7 @@ from residua.cli.show import err, out, progress_bar
 from residua.errors import FileError, PlanError
 from residua.project import Projected, project
 from residua.project.folder import is_projection
-from residua.project.statement import WARNING
+from residua.project.statement import METRICS, WARNING
 from residua.release import Release
 
 
@@ -32,7 +32,7 @@ def run_projection(
             release,
             total=_total(total),
             known=_facts(known),
-            metric="plain" if plain else "covariance",
+            metric="plain" if plain else None,
             progress=lambda rounds, left: show("projecting", rounds, None),
         )
         projected.save(target)
@@ -43,6 +43,7 @@ def run_projection(
             )
     out.print(f"Wrote {target}: a projection of {folder}; no data was touched and nothing was spent.")
     out.print(WARNING)
+    out.print(f"Nearest     by {METRICS[projected.metric]}")
     out.print(
         f"Gap         {projected.gap:.2g} (squared distance, proven); violations {projected.infeasibility:.2g} counts"
     )

@@ -33,9 +33,9 @@ def print_marginal(
         _no_intervals(confidence, simultaneous)
         projected = Projected.load(folder)
         names, queries = split_queries(projected.domain, attributes)
-        if queries:
-            raise PlanError("a projection has plain tables only, not prefixes, ranges or levels; name attributes.")
-        table: Columns = projected.rounded(attributes) if rounded else projected.table(attributes)
+        if queries and rounded:
+            raise PlanError("--rounded is for the cells of a table, not its prefixes, ranges or levels; leave one out.")
+        table: Columns = projected.rounded(names) if rounded else projected.table(names, queries=queries)
     elif rounded:
         raise PlanError("--rounded is for projections; run residua project on the release first.")
     else:

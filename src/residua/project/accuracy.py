@@ -56,10 +56,10 @@ def bound_of(problem: Problem, observed: Floats, fit: Fit) -> Bound:
     moved = problem.moved(observed, fit)
     miss = 1.0 - CONFIDENCE
     if not problem.terms.total_stddev:
-        reach = _tail(problem.spectrum, miss)
-        left, doubtful = max(reach - moved, 0.0), moved > _tail(problem.spectrum, _DOUBT)
+        reach = _tail(problem.noise_sums, miss)
+        left, doubtful = max(reach - moved, 0.0), moved > _tail(problem.noise_sums, _DOUBT)
     else:
-        reach = _tail(problem.spectrum, miss / 2)
+        reach = _tail(problem.noise_sums, miss / 2)
         left, _ = _with_noisy_total(problem, fit, moved, miss / 2)
         _, farthest = _with_noisy_total(problem, fit, moved, _DOUBT / 2)
         doubtful = moved > farthest
@@ -73,7 +73,7 @@ def _with_noisy_total(problem: Problem, fit: Fit, moved: float, miss: float) -> 
     The truth scaled to that total, `t' = t (1 + δ/n)`, is in the set: `‖p − t'‖² ≤ ‖y − t'‖² − ‖y − p‖²`, and t' is
     within `a = |δ/n| ‖t‖ ≤ |δ/n| (‖p‖ + ‖p − t‖)` of t. The last step refers to what is bounded: it is iterated.
     """
-    reach = math.sqrt(_tail(problem.spectrum, miss))
+    reach = math.sqrt(_tail(problem.noise_sums, miss))
     simple = reach + math.sqrt(moved)  # ‖p − t‖ ≤ ‖y − t‖ + ‖y − p‖
     total = float(fit.marginal(()))
     off = -NormalDist().inv_cdf(miss / 2) * problem.terms.total_stddev
@@ -87,11 +87,11 @@ def _with_noisy_total(problem: Problem, fit: Fit, moved: float, miss: float) -> 
     return min(error, simple) ** 2, (reach + apart) ** 2
 
 
-def _tail(spectrum: tuple[Floats, Floats], miss: float) -> float:
+def _tail(noise_sums: tuple[float, float, float], miss: float) -> float:
     """What `Σ a_i z_i²` exceeds with probability at most `miss`."""
-    a, often = spectrum
+    total, squares, largest = noise_sums
     x = -math.log(miss)
-    return float((a * often).sum() + 2.0 * math.sqrt(x * (a * a * often).sum()) + 2.0 * x * a.max(initial=0.0))
+    return total + 2.0 * math.sqrt(x * squares) + 2.0 * x * largest
 
 
 @dataclass(frozen=True)

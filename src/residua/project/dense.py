@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from residua.domain import impossible_cells
 from residua.errors import PlanError
-from residua.plan.dense.plan import DensePlan
+from residua.plan.strategy.plan import StrategyPlan
 from residua.project.fact_cells import shown
 from residua.project.histogram import Histogram
 from residua.project.problem import Fit, Problem, Progress, Terms
-from residua.release.dense import DenseRelease
+from residua.release.dense import StrategyRelease
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -33,7 +33,7 @@ class DenseProblem(Problem):
         terms: what the histogram must meet.
     """
 
-    plan: DensePlan
+    plan: StrategyPlan
     terms: Terms
 
     def __post_init__(self) -> None:
@@ -188,7 +188,7 @@ class DenseProblem(Problem):
         return np.asarray(self.plan.factors[2] @ merged)
 
 
-def observed_coordinates(problem: DenseProblem, release: DenseRelease) -> Floats:
+def observed_coordinates(problem: DenseProblem, release: StrategyRelease) -> Floats:
     """The measured vector of a release in the orthonormal basis of the measured space, (r,)."""
     U, s, _ = problem.plan.factors
     return np.asarray((U.T @ release.measurements.astype(np.float64)) / s)

@@ -7,13 +7,12 @@ not a weight a set. The tables come from `release.estimates`, and the rest is as
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from residua.errors import PlanError
-from residua.linalg.lattice import Lattice
 from residua.project.consistent import centred
 from residua.project.problem import Fit
 from residua.project.residual import ResidualProblem
@@ -24,17 +23,14 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class EstimatedProblem(ResidualProblem):
-    """Projection of releases of a plan with a `lattice` of sets, all of which it answers."""
+    """Projection of releases of a plan with a `lattice` of sets, some or all of which it answers."""
+
+    plan: Any
 
     def __post_init__(self) -> None:
         if self.terms.metric != "plain":
-            raise PlanError("releases of this kind are projected in plain squares; say metric='plain'.")
+            raise PlanError("metric: releases of this kind are projected in plain squares only; say metric='plain'.")
         super().__post_init__()
-
-    @cached_property
-    def lattice(self) -> Lattice:
-        """The sets whose tables the release answers."""
-        return self.plan.lattice
 
     @property
     def spectrum(self) -> tuple[Floats, Floats]:
@@ -46,7 +42,7 @@ class EstimatedProblem(ResidualProblem):
         raise PlanError("releases of this kind cannot be simulated yet; there is no indication of accuracy.")
 
 
-def observed_estimates(problem: EstimatedProblem, release: Release) -> Floats:
+def observed_estimates(problem: ResidualProblem, release: Release) -> Floats:
     """The residuals of a release's estimated marginals, in the order of the problem's layout, (cells,)."""
     observed, names = np.empty(problem.layout.cells), release.domain.names
     for group in problem.layout:

@@ -13,7 +13,10 @@ from residua.errors import PlanError
 from residua.plan.base import Plan
 from residua.plan.kinds import kind_of
 from residua.project.dense import DenseProblem, observed_coordinates
-from residua.project.problem import Problem, Terms
+from residua.project.estimated import observed_estimates
+from residua.project.problem import Metric, Problem, Terms
+from residua.project.product import ProductProblem
+from residua.project.pure import PureProblem, observed_pooled, pure_marginal_problem
 from residua.project.residual import ResidualProblem, observed_residuals
 from residua.release.base import Release
 
@@ -27,17 +30,22 @@ class ProjectionKind:
     Args:
         problem: the projection of releases of a plan, under some terms.
         observed: a release's unbiased estimates in the form the problem takes.
+        metrics: in which senses tables can be nearest; the first is the usual one.
         bounded: whether the noise is normal with a known spectrum, so that a bound can be given.
     """
 
     problem: Callable[[Any, Terms], Problem]
     observed: Callable[[Any, Any], Floats]
+    metrics: tuple[Metric, ...] = ("covariance", "plain")
     bounded: bool = True
 
 
 _KINDS = {
     "residual": ProjectionKind(ResidualProblem, observed_residuals),
     "dense": ProjectionKind(DenseProblem, observed_coordinates),
+    "product": ProjectionKind(ProductProblem, observed_estimates, metrics=("plain",)),
+    "pure": ProjectionKind(PureProblem, observed_coordinates, bounded=False),
+    "pure marginals": ProjectionKind(pure_marginal_problem, observed_pooled, bounded=False),
 }
 
 
@@ -53,6 +61,22 @@ def problem_of(plan: Plan, terms: Terms) -> Problem:
 def observed_of(problem: Problem, release: Release) -> Floats:
     """A release's unbiased estimates in the form the problem takes."""
     return _kind(release.planned).observed(problem, release)
+
+
+def metric_of(plan: Plan, wanted: Metric | None) -> Metric:
+    """The metric of a projection: the one wanted, or the usual one of the kind.
+
+    Raises:
+        PlanError: releases of this kind cannot be projected in that sense.
+    """
+    metrics = _kind(plan).metrics
+    if wanted is not None and wanted not in metrics:
+        name = kind_of(plan).name
+        raise PlanError(
+            f"metric={wanted!r}: releases of {name} plans are projected by {' or '.join(metrics)} only; "
+            f"leave metric out, or say metric={metrics[0]!r}."
+        )
+    return wanted or metrics[0]
 
 
 def is_bounded(plan: Plan) -> bool:

@@ -89,6 +89,12 @@ class Problem(ABC):
         """The variances of the noise along orthogonal directions of the metric, and how many directions have each."""
 
     @property
+    def noise_sums(self) -> tuple[float, float, float]:
+        """The sum of those variances, of their squares, and the largest; or bounds on them from above."""
+        a, often = self.spectrum
+        return float(a @ often), float((a * a) @ often), float(a.max(initial=0.0))
+
+    @property
     @abstractmethod
     def cells(self) -> float:
         """How many numbers a squared distance is spread over."""

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 from residua.errors import PlanError
 from residua.project.accuracy import bound_of
 from residua.project.facts import facts_of
-from residua.project.kinds import is_bounded, observed_of, problem_of
+from residua.project.kinds import is_bounded, metric_of, observed_of, problem_of
 from residua.project.problem import Metric, Progress, Terms
 from residua.project.projected import Projected
 from residua.release.base import Release
@@ -23,7 +23,7 @@ def project(
     nonnegative: bool = True,
     total: float | Literal["released", "free"] | None = None,
     known: Mapping[Sequence[str], Any] | None = None,
-    metric: Metric = "covariance",
+    metric: Metric | None = None,
     tolerance: float = 1e-6,
     progress: Progress | None = None,
 ) -> Projected:
@@ -45,12 +45,14 @@ def project(
         known: public marginals to be met exactly, attributes → counts: an array with one axis an attribute, a mapping
             value (or tuple of values) → count, or a frame with a column `count`.
         metric: in which sense nearest: "covariance", the release's own, or "plain", squares over all that was asked.
+            None is "covariance" where the kind of release has that metric (all but product releases, which go by
+            the cells of all tables asked about), else "plain"; `projected.metric` says which.
         tolerance: how small the proven gap must be, relative to the squared distance.
         progress: called with how many rounds were done, and the gap or violation left.
 
     Raises:
-        PlanError: facts that contradict each other, the structural zeros, or non-negativity; facts about tables that
-            the release lacks; a released total that is negative.
+        PlanError: a metric that this kind of release lacks; facts that contradict each other, the structural zeros,
+            or non-negativity; facts about tables that the release lacks; a released total that is negative.
 
     Reference: factorization-and-projection, sections 2.3 and 3.
 
@@ -67,16 +69,16 @@ def project(
     """
     if not isinstance(release, Release):
         raise PlanError(f"release={release!r} is not a release; measure one, or load it with rs.Release.load.")
-    if metric not in get_args(Metric):
-        raise PlanError(f"metric={metric!r} is not 'covariance' or 'plain'; use one of them.")
+    if metric is not None and metric not in get_args(Metric):
+        raise PlanError(f"metric={metric!r} is not 'covariance' or 'plain'; use one of them, or leave it out.")
     if not isinstance(tolerance, int | float) or not 0 < tolerance < 1:
         raise PlanError(f"tolerance={tolerance!r} is not a number between 0 and 1, such as 1e-6.")
     if total is None and not known:
         total = "released" if _tells_total(release) else "free"
     facts = facts_of(release.domain, _total(release, total), known)
     stddev = float(release.table(()).columns["stddev"][0]) if total == "released" else 0.0
-    terms = Terms(bool(nonnegative), facts, metric, float(tolerance), stddev)
     plan = release.plan  # type: ignore[attr-defined]
+    terms = Terms(bool(nonnegative), facts, metric_of(plan, metric), float(tolerance), stddev)
     problem = problem_of(plan, terms)
     observed = observed_of(problem, release)
     fit = problem.solve(observed, progress)

@@ -16,12 +16,13 @@ from residua.plan.base import Plan
 from residua.project.accuracy import Bound, SimulatedError
 from residua.project.histogram import Histogram
 from residua.project.kinds import problem_of
-from residua.project.problem import Fit, Progress, Terms
+from residua.project.problem import Fit, Metric, Progress, Terms
 from residua.project.rounding import controlled_rounding
 from residua.project.statement import BIASED, projection_statement
 from residua.project.tables import CountTable, ProjectedAnswers, ProjectedTable
 from residua.release.base import label_mask
-from residua.workload import Explicit, Marginals
+from residua.release.queried import applied, term_of, whole_part
+from residua.workload import Asked, Explicit, Marginals, Products
 
 Floats = NDArray[np.float64]
 
@@ -53,6 +54,11 @@ class Projected:
     def domain(self) -> Domain:
         """What the table may hold."""
         return self.plan.domain
+
+    @property
+    def metric(self) -> Metric:
+        """In which sense the tables are the nearest: "covariance", the release's own, or "plain" squares."""
+        return self.terms.metric
 
     @property
     def gap(self) -> float:
@@ -92,13 +98,25 @@ class Projected:
             found[mask] = 0.0
         return np.array(found.transpose(np.argsort(np.argsort(positions))), order="C")
 
-    def table(self, attributes: Sequence[str]) -> ProjectedTable:
-        """The marginal on these attributes, tidy; `[]` for the total.
+    def table(self, attributes: Sequence[str], *, queries: Mapping[str, Asked] | None = None) -> ProjectedTable:
+        """The marginal on these attributes, or a table of prefixes, ranges or levels of them; `[]` for the total.
+
+        Args:
+            attributes: which attributes, in the order of the columns.
+            queries: attribute → `"prefixes"`, `"ranges"`, `"hierarchy"`, the name of one of its levels, or a matrix;
+                the other attributes by their values.
 
         Raises:
-            PlanError: the projection does not answer this marginal.
+            PlanError: the projection does not answer the marginal on these attributes.
         """
-        return ProjectedTable(self.domain, tuple(attributes), self.estimates(attributes))
+        found = self.estimates(attributes)
+        if not queries:
+            return ProjectedTable(self.domain, tuple(attributes), found)
+        asked = dict(next(term_of(self.domain, tuple(attributes), queries).terms()))
+        term = tuple((i, asked[i]) for i in self.domain.positions(attributes))
+        whole = whole_part(self.domain, term)
+        found = np.array(applied(term, found), order="C")
+        return ProjectedTable(self.domain, tuple(attributes), found, whole.labels, whole.title)
 
     def rounded(self, attributes: Sequence[str]) -> CountTable:
         """The marginal on these attributes in whole numbers, by controlled rounding; zeros stay zero.
@@ -115,7 +133,7 @@ class Projected:
         rounding = controlled_rounding(self.estimates(attributes))
         return CountTable(self.domain, tuple(attributes), rounding.counts, rounding.margin_error)
 
-    def answers(self, workload: Explicit | Marginals | None = None) -> ProjectedAnswers:
+    def answers(self, workload: Explicit | Marginals | Products | None = None) -> ProjectedAnswers:
         """The answers to every query of a workload, by default of the one the release was planned for.
 
         Raises:
@@ -128,6 +146,10 @@ class Projected:
             raise PlanError("the projection and the workload are over different domains; declare one domain for both.")
         if isinstance(workload, Marginals):
             found = np.concatenate([self.estimates(names).ravel() for names in workload.sets])
+        elif isinstance(workload, Products):
+            names = self.domain.names
+            terms = [(term, self.estimates([names[i] for i, _ in term])) for term in workload.terms()]
+            found = np.concatenate([applied(term, marginal).ravel() for term, marginal in terms])
         else:
             found = np.asarray(workload.matrix @ self.estimates(workload.names).ravel())
         return ProjectedAnswers(tuple(workload.query_labels()), found)
@@ -208,4 +230,4 @@ class Projected:
         return load_projection(Path(path))
 
     def __repr__(self) -> str:
-        return f"Projected({self.plan.guarantee!r}, gap={self.gap:.2g}; {BIASED})"
+        return f"Projected({self.plan.guarantee!r}, metric={self.metric!r}, gap={self.gap:.2g}; {BIASED})"

@@ -54,8 +54,7 @@ class ResidualProblem(Problem):
     @cached_property
     def lattice(self) -> Lattice:
         """The sets whose tables the release answers."""
-        plan = self.plan
-        answered = np.isfinite(plan.coefficients.cell_variances(plan.noise_variances))
+        plan, answered = self.plan, self._answered
         if answered.all():
             return plan.lattice
         if not answered.any():
@@ -66,6 +65,11 @@ class ResidualProblem(Problem):
             [level[answered[a:b]] for level, a, b in zip(plan.lattice.levels, bounds[:-1], bounds[1:], strict=True)],
             plan.lattice.attributes,
         )
+
+    @property
+    def _answered(self) -> NDArray[np.bool_]:
+        """Which sets of the plan's own family have a table that the release answers, (sets,)."""
+        return np.isfinite(self.plan.coefficients.cell_variances(self.plan.noise_variances))
 
     @cached_property
     def layout(self) -> Layout:

@@ -15,6 +15,11 @@ WARNING = (
     "covariances or intervals; take those from the release."
 )
 
+METRICS = {
+    "covariance": "the release's own metric (squares weighted by covariance)",
+    "plain": "plain squares, over the tables or queries that were asked about",
+}
+
 
 def projection_statement(projected: Projected) -> str:
     """What was done and how accurate it is, as Markdown."""
@@ -25,7 +30,6 @@ def projection_statement(projected: Projected) -> str:
         *(f"{_fact(projected, fact.members)} is exactly {_source(projected, fact.members)}" for fact in terms.facts),
         *(f"nobody has {rule}" for rule in projected.domain.impossible),
     ]
-    metric = "the release's own metric (weighted by covariance)" if terms.metric == "covariance" else "plain squares"
     lines = [
         "# Projection",
         "",
@@ -35,7 +39,7 @@ def projection_statement(projected: Projected) -> str:
         "",
         *(f"- {one}" for one in met),
         "",
-        f"Among all tables that do, they are the nearest to the release in {metric};",
+        f"Among all tables that do, they are the nearest to the release by {METRICS[terms.metric]};",
         f"the squared distance is within {projected.gap:.2g} of the least possible, and no condition is missed by more",
         f"than {projected.infeasibility:.2g} counts.",
         "",

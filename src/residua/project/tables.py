@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.domain import Domain
+from residua.domain import Domain, Label
 from residua.errors import PlanError
 from residua.release.table import Columns, label_columns
 
@@ -18,17 +19,21 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ProjectedTable(Columns):
-    """A marginal of a projection, tidy: attributes, estimate. There is no error bar: the estimates are biased.
+    """A table of a projection, tidy: attributes, estimate. There is no error bar: the estimates are biased.
 
     Args:
         domain: where the labels come from.
         attributes: the table's attributes, in the order asked.
         estimates: not negative, consistent with every other table of the projection, (n_1, …, n_k).
+        labels: what each row of each axis is, where that is not the attributes' values (prefixes, ranges, levels).
+        title: which table this is, in words.
     """
 
     domain: Domain
     attributes: tuple[str, ...]
     estimates: Floats
+    labels: tuple[Sequence[Label], ...] | None = None
+    title: str = ""
 
     def __post_init__(self) -> None:
         self.estimates.setflags(write=False)
@@ -44,7 +49,8 @@ class ProjectedTable(Columns):
     @cached_property
     def columns(self) -> dict[str, Any]:
         """The columns by name: labels as lists, estimates as an array."""
-        return {**label_columns(self.domain, self.attributes, self.estimates.shape), "estimate": self.estimates.ravel()}
+        labels = label_columns(self.domain, self.attributes, self.estimates.shape, self.labels)
+        return {**labels, "estimate": self.estimates.ravel()}
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -35,7 +35,7 @@ class Pooled:
     numbers: Floats
 
 
-def pooled(plan: PureMarginalPlan, blocks: PureMarginalBlocks, measurements: NDArray[np.int64]) -> Pooled:
+def pooled(plan: PureMarginalPlan, blocks: PureMarginalBlocks, measurements: NDArray[np.int64] | Floats) -> Pooled:
     """What all measured tables together say of every residual."""
     layout = layout_of(plan.lattice, plan.domain.sizes)
     buffer = np.zeros(layout.cells)

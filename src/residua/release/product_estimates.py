@@ -29,7 +29,7 @@ class ProductEstimator:
     """
 
     blocks: ProductBlocks
-    measurements: NDArray[np.int64]
+    measurements: NDArray[np.int64] | Floats
 
     @cached_property
     def _grids(self) -> Floats:

@@ -1,0 +1,214 @@
+"""Every kind of release can be projected: nearest by a general solver, consistent, idempotent, total kept, saved."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import residua as rs
+from residua.plan.kinds import KINDS, kind_of
+from residua.project.kinds import observed_of, problem_of
+from residua.project.problem import Terms
+from residua.workload import as_explicit
+from tests.laws.projections import IMPOSSIBLE, domain_of_three, nearest_tables, people
+from tests.laws.test_projected import PAIRS, SETS, consistent, weights_of
+
+ASKED = {
+    "residual": lambda domain: rs.marginals(domain, ways=[1, 2]),
+    "dense": lambda domain: rs.queries(domain, ["1", "age <= 1", "age >= 2 and sex = 'F'", "work = 'yes'"]),
+    "product": lambda domain: rs.product(domain, {"age": "prefixes"}, ways=[1, 2]),
+    "pure": lambda domain: rs.queries(domain, ["1", "age <= 1", "age <= 2", "sex = 'F' and work = 'yes'"]),
+    "pure marginals": lambda domain: rs.marginals(domain, ways=[1, 2]),
+}
+TABLES = ["residual", "product", "pure marginals"]
+
+
+class Silence:
+    """In place of a random generator: a release without noise."""
+
+    def standard_normal(self, size):
+        return np.zeros(size)
+
+    def laplace(self, mean, scale, size):
+        return np.zeros(size)
+
+
+class One(Silence):
+    """In place of a random generator: noise of one standard deviation on one measurement."""
+
+    def __init__(self, place):
+        self.place = place
+
+    def standard_normal(self, size):
+        found = np.zeros(size)
+        found[self.place] = 1.0
+        return found
+
+
+def release_of(tmp_path, kind, *, workload=None, impossible=()):
+    """A noisy release of one kind: many cells below zero, a total above."""
+    guarantee = rs.PureDP(0.2) if kind.startswith("pure") else rs.ZCDP(0.02)
+    asked = workload or ASKED[kind](domain_of_three(impossible=impossible))
+    for attempt in range(20):
+        ledger = rs.Ledger(tmp_path / f"{kind} {attempt} {len(list(tmp_path.iterdir()))}", guarantee)
+        release = rs.measure(rs.plan(asked, guarantee), people(np.random.default_rng(0)), ledger=ledger)
+        assert kind_of(release.planned).name == kind
+        if float(release.estimates(())) > 10:
+            return release
+    raise AssertionError("twenty totals far below the truth")
+
+
+@pytest.mark.parametrize("kind", [kind.name for kind in KINDS])
+def test_by_default_every_kind_gives_tables_that_could_be_true(tmp_path, kind):
+    release = release_of(tmp_path, kind, impossible=IMPOSSIBLE)
+    projected = rs.project(release)
+    assert projected.count() == pytest.approx(float(release.estimates(())))
+    assert projected.metric == ("plain" if kind == "product" else "covariance")
+    assert ("plain squares" in projected.statement) == (kind == "product")
+    if kind in TABLES:
+        consistent(projected)
+        assert (projected.estimates(["age", "work"])[:2, 1:] == 0).all()
+    else:
+        assert projected.histogram.min() >= 0
+        assert (projected.histogram[:2, :, 1:] == 0).all()
+    assert len(projected.answers()) == projected.plan.workload.queries
+    projected.save(tmp_path / "projected")
+    again = rs.Projected.load(tmp_path / "projected")
+    assert (again.metric, again.bound) == (projected.metric, projected.bound)
+    np.testing.assert_array_equal(again.answers().estimates, projected.answers().estimates)
+
+
+@pytest.mark.parametrize("kind", [kind.name for kind in KINDS])
+def test_projecting_what_a_projection_would_observe_changes_nothing(tmp_path, kind):
+    release = release_of(tmp_path, kind)
+    projected = rs.project(release, total=60, tolerance=1e-10)
+    problem = problem_of(projected.plan, projected.terms)
+    observed = problem.simulated(projected.fit, Silence())
+    assert problem.moved(observed, projected.fit) < 1e-6 * max(1.0, problem.size(projected.fit))
+    assert problem.moved(observed, problem.solve(observed)) < 1e-6 * max(1.0, problem.size(projected.fit))
+    assert problem.moved(observed_of(problem, release), projected.fit) > 0
+
+
+@pytest.mark.parametrize(("kind", "metric"), [("product", "plain"), ("pure marginals", "covariance")])
+def test_tables_are_the_nearest_by_a_general_solver(tmp_path, kind, metric):
+    release = release_of(tmp_path, kind)
+    if metric == "plain":
+        weights = weights_of(release, "plain")
+    else:
+        pooled = release.plan.pooled
+        weights = {pooled.lattice.members(i): float(pooled.precisions[i]) for i in range(len(pooled.lattice))}
+    projected = rs.project(release, total=60, tolerance=1e-10)
+    names = release.domain.names
+    for pair, table in nearest_tables(release, weights=weights, total=60).items():
+        np.testing.assert_allclose(projected.estimates([names[i] for i in pair]), table, atol=2e-3)
+
+
+@pytest.mark.parametrize("metric", ["covariance", "plain"])
+def test_pure_releases_go_to_the_histogram_whose_answers_are_nearest(tmp_path, metric):
+    release = release_of(tmp_path, "pure")
+    projected = rs.project(release, total=60, metric=metric)
+    plan, asked = release.plan, release.plan.workload
+    W = asked.over(plan.attributes).toarray()
+    root = np.eye(len(W)) if metric == "plain" else np.linalg.cholesky(np.linalg.inv(plan.covariance(asked))).T
+    h = cp.Variable(W.shape[1], nonneg=True)
+    loss = cp.sum_squares(root @ (W @ h - release.answers(asked).estimates))
+    cp.Problem(cp.Minimize(loss), [cp.sum(h) == 60]).solve(solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10)
+    np.testing.assert_allclose(projected.answers().estimates, W @ h.value, atol=2e-3)
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_what_is_projected_are_the_estimates_of_the_release(tmp_path, kind):
+    release = release_of(tmp_path, kind)
+    problem = problem_of(release.plan, Terms(metric="plain"))
+    tables = problem.unprojected(observed_of(problem, release))
+    for members in SETS:
+        names = [release.domain.names[i] for i in members]
+        np.testing.assert_allclose(tables.marginal(members), release.estimates(names), atol=1e-7)
+
+
+def test_the_noise_of_products_adds_up_to_what_the_bound_is_made_of(tmp_path):
+    """Block by block, every measurement's noise is sent through: exact eigenvalues of the covariance of all tables."""
+    release = release_of(tmp_path, "product")
+    problem = problem_of(release.plan, Terms(metric="plain"))
+    nothing = problem.unprojected(np.zeros(problem.layout.cells))
+    columns = []
+    for place in range(release.blocks.cells):
+        tables = problem.unprojected(problem.simulated(nothing, One(place)))
+        columns.append(np.concatenate([tables.marginal(members).ravel() for members in SETS if members]))
+    a = np.linalg.svd(np.array(columns), compute_uv=False) ** 2
+    total, squares, largest = problem.noise_sums
+    names = release.domain.names
+    stated = sum(release.plan.variance([names[i] for i in members]).sum() for members in SETS if members)
+    assert total == pytest.approx(a.sum(), rel=1e-9)
+    assert total == pytest.approx(stated, rel=1e-9)
+    assert squares >= (a**2).sum() * (1 - 1e-9)
+    assert largest >= a.max() * (1 - 1e-9)
+    assert squares < 20 * (a**2).sum()
+    assert largest < 5 * a.max()
+
+
+@pytest.mark.parametrize("kind", ["pure", "pure marginals"])
+def test_laplace_noise_is_simulated_with_the_variance_that_the_plan_states(tmp_path, kind):
+    """The mean of 400 squared lengths, each with a coefficient of variation of 2.3 at most; twelve deviations off."""
+    release = release_of(tmp_path, kind)
+    problem = problem_of(release.plan, Terms())
+    truth = rs.project(release, total=60).fit
+    rng = np.random.default_rng(3)
+    lengths = [problem.moved(problem.simulated(truth, rng), truth) for _ in range(400)]
+    spread = np.std(lengths) / np.sqrt(len(lengths))
+    assert abs(np.mean(lengths) - problem.noise_sums[0]) < 6 * spread
+    assert spread < 0.15 * problem.noise_sums[0]
+
+
+@pytest.mark.parametrize("kind", ["product", "pure", "pure marginals"])
+def test_accuracy_is_a_bound_or_a_simulation_and_says_which(tmp_path, kind):
+    projected = rs.project(release_of(tmp_path, kind), total=60)
+    assert (projected.bound is None) == (kind != "product")
+    assert ("No bound is given" in projected.statement) == (kind != "product")
+    if projected.bound is not None:
+        assert 0 <= projected.bound.projected <= projected.bound.released
+        assert projected.bound.unit == "counts"
+    error = projected.simulated_error(2)
+    assert 0 < error.projected < error.released * 1.5
+
+
+@pytest.mark.parametrize("kind", [kind.name for kind in KINDS])
+def test_prefixes_ranges_and_levels_are_read_off_the_projected_tables(tmp_path, kind):
+    domain = domain_of_three()
+    release = release_of(tmp_path, kind)
+    projected = rs.project(release)
+    for asked in (rs.prefixes(domain, "age", by=["sex"]), rs.ranges(domain, "age", by=["work"])):
+        written = as_explicit(asked)
+        found = projected.answers(asked)
+        np.testing.assert_allclose(found.estimates, projected.answers(written).estimates, atol=1e-9)
+        assert found.labels[0] == next(asked.query_labels())
+    table = projected.table(["sex", "age"], queries={"age": "prefixes"})
+    np.testing.assert_allclose(table.estimates, projected.estimates(["sex", "age"]).cumsum(axis=1), atol=1e-9)
+    assert table.columns["age"][:2] == ["<=0", "<=1"]
+    assert table.columns["sex"][:2] == ["F", "F"]
+    with pytest.raises(rs.ResiduaError, match="'work' is not an attribute of the table"):
+        projected.table(["sex", "age"], queries={"work": "prefixes"})
+
+
+def test_a_metric_that_a_kind_lacks_is_refused_by_name(tmp_path):
+    release = release_of(tmp_path, "product")
+    with pytest.raises(rs.ResiduaError, match="releases of product plans are projected by plain only"):
+        rs.project(release, metric="covariance")
+    with pytest.raises(rs.ResiduaError, match="metric='other'"):
+        rs.project(release, metric="other")
+
+
+def test_tables_that_a_product_release_tells_too_little_about_are_left_out(tmp_path):
+    domain = domain_of_three()
+    halves = np.array([[1, 1, 0, 0, 0], [0, 0, 1, 1, 1]])
+    asked = rs.product(domain, {"age": halves, "sex": "identity"}) + rs.marginals(domain, [("sex", "work")])
+    release = release_of(tmp_path, "product", workload=asked)
+    projected = rs.project(release)
+    assert projected.estimates(["sex", "work"]).min() >= 0
+    with pytest.raises(rs.ResiduaError, match="does not answer the marginal"):
+        projected.estimates(["age"])
+    assert projected.bound is not None
+    assert projected.simulated_error(1).released > 0
+
+
+def test_pairs_are_those_of_the_three_attributes():
+    assert PAIRS == [(0, 1), (0, 2), (1, 2)]
