@@ -587,7 +587,7 @@ def test_pure_dp_has_no_session_and_leaves_nothing_behind(tmp_path: Path) -> Non
         rs.Session(DATA, rs.PureDP(1.0), ledger=tmp_path / "ledger")
     assert not list(tmp_path.iterdir())
     ledger = rs.Ledger(tmp_path / "pure", rs.PureDP(1.0))
-    for given in (ledger, ledger.path):
+    for held in (ledger, ledger.path):
         with pytest.raises(SessionError, match="Gaussian noise"):
-            rs.Session(DATA, ledger=given)
+            rs.Session(DATA, ledger=held)
     assert [path.name for path in tmp_path.iterdir()] == ["pure"]
