@@ -107,6 +107,33 @@ def test_release_tops_up_and_costs_nothing_the_second_time(folder: Path) -> None
     assert rs.Release.load(folder / "three").count({"age": [0, 1]}).stddev > 0
 
 
+def test_products_among_the_plans(folder: Path) -> None:
+    own = """
+[[plan.upto.workload]]
+prefixes = "age"
+by = ["sex"]
+[[plan.spans.workload]]
+ranges = "age"
+"""
+    (folder / "spec.toml").write_text(SPEC + own)
+    run(folder, "open")
+    looked = run(folder, "look", "coarse", "upto", "--share", "0.5", "--snr", "20")
+    assert "SNR under upto" in looked
+    assert 0 < rho(folder) < 0.5
+    run(folder, "finish", "upto", "--out", "out")
+    assert rho(folder) == pytest.approx(0.5, rel=1e-6)
+    shown = inside("table", "out", "age=prefixes", "sex", cwd=folder)
+    assert shown.code == 0, shown.err
+    release = rs.Release.load(folder / "out")
+    found = release.count({"sex": "F", "age": [0, 1]})
+    assert abs(found.estimate - 400) < 8 * found.stddev
+    run(folder, "release", "spans", "--out", "spans")
+    spent = rho(folder)
+    run(folder, "release", "spans", "--out", "again")
+    run(folder, "release", "upto", "--out", "upto")
+    assert rho(folder) == spent
+
+
 def test_mistakes_are_one_sentence_and_cost_nothing(folder: Path) -> None:
     assert "there is no session" in run(folder, "look", code=2)
     run(folder, "open")

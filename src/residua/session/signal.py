@@ -8,6 +8,7 @@ Reference: common-mechanism, §6.2.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.errors import WorkloadError
 from residua.plan.base import Plan
 from residua.plan.dense.plan import DensePlan
 from residua.plan.product.of_residual import as_product
@@ -31,6 +31,7 @@ Floats = NDArray[np.float64]
 Workload = Explicit | Marginals | Products
 REACH = 3.0  # standard deviations either side, as in the paper
 _SHOWN = 10
+_MOST_LISTED = 2**22  # queries times cells
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -116,7 +117,7 @@ def answerable(known: Plan, workload: Workload) -> Workload | None:
     """The part of a workload that is answerable from what is known, None if nothing is.
 
     Of marginals and products, the terms that are answerable as a whole; of products of which no term is, the single
-    queries that are (the last of all prefixes is the total).
+    queries that are, if they are not too many to list (the last of all prefixes is the total).
     """
     if isinstance(workload, Explicit):
         return _single(known, workload)
@@ -125,10 +126,7 @@ def answerable(known: Plan, workload: Workload) -> Workload | None:
         return _kept(workload, good) if good.any() else None
     if good.any():
         return _terms(workload, good)
-    try:
-        return _single(known, as_explicit(workload))
-    except WorkloadError:  # too many to list
-        return None
+    return _single(known, as_explicit(workload)) if _few(workload) else None
 
 
 def variances_of(plan: Plan, workload: Workload) -> Floats:
@@ -139,6 +137,12 @@ def variances_of(plan: Plan, workload: Workload) -> Floats:
     if isinstance(workload, Marginals):
         return plan.variances(workload)
     return as_product(plan).variances(workload)
+
+
+def _few(workload: Products) -> bool:
+    """Whether the queries can be listed one by one without much ado."""
+    used = {i for family in workload.families for i in family.used}
+    return workload.queries * math.prod(int(workload.domain.sizes[i]) for i in used) <= _MOST_LISTED
 
 
 def _single(known: Plan, workload: Explicit) -> Explicit | None:
