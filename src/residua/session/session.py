@@ -106,7 +106,7 @@ class Session:
         progress: Progress | None = None,
         notice: Callable[[Tallies], None] | None = None,
     ) -> None:
-        _require_gaussian(budget, ledger)
+        require_gaussian(budget, _budget_of(ledger))
         self._data = source_of(source)
         fingerprint = self._data.fingerprint()
         if not isinstance(ledger, Ledger):
@@ -342,15 +342,21 @@ def _beside(ledger: Path) -> Path:
     return ledger.with_name(f"{ledger.name}.session")
 
 
-def _require_gaussian(budget: Guarantee | None, ledger: Ledger | str | Path) -> None:
+def require_gaussian(*promised: Guarantee | None) -> None:
     """Refuses pure DP before anything is made: what a session adds up are the matrices of Gaussian noise."""
-    promised = ledger.budget if isinstance(ledger, Ledger) else Ledger(ledger).budget if Path(ledger).exists() else None
-    for given in (budget, promised):
+    for given in promised:
         if isinstance(given, PureDP):
             raise SessionError(
                 f"a session measures with Gaussian noise, which cannot keep {given!r} at any scale; nothing was spent: "
                 "use rs.measure, or a ledger with a budget of ZCDP, GDP or ApproxDP."
             )
+
+
+def _budget_of(ledger: Ledger | str | Path) -> Guarantee | None:
+    """What a ledger promises, None if it is yet to be made."""
+    if isinstance(ledger, Ledger):
+        return ledger.budget
+    return Ledger(ledger).budget if Path(ledger).exists() else None
 
 
 def _require_its_ledger(ledger: Path, state: str | Path | None) -> None:
