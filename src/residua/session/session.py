@@ -177,11 +177,11 @@ class Session:
             LedgerError: the budget does not allow it. Nothing is spent.
         """
         with self._folder.locked():
-            at = self._standing()
-            found = missing(self._checked(plan), at.plans)
+            at, wanted = self._standing(), self._checked(plan)
+            found = missing(wanted, at.plans)
             if found is not None:
                 at = self._measured(found, at, purpose, "the plan")
-            return self._pooled(at, plan.workload)
+            return self._pooled(at, wanted.workload)
 
     def choose(self, candidates: Sequence[Plan] | Mapping[str, Plan], *, purpose: str = "look") -> Choice:
         """Measures what the candidates have in common, so that any of them can be finished without waste.
@@ -215,7 +215,7 @@ class Session:
     def finish_choice(self, number: int, name: str) -> Release:
         """For `Choice.finish`: measures what is left of a candidate."""
         with self._folder.locked():
-            plan = self._open(number).candidates[name]
+            plan = self._checked(self._open(number).candidates[name])
             at = self._standing()
             found = missing(plan, at.plans)
             if found is not None:
@@ -247,7 +247,7 @@ class Session:
             raise SessionError(f"this choice is closed: it {stored.end}. Nothing was spent; begin another with choose.")
         return stored
 
-    def _checked(self, plan: Plan) -> Plan:
+    def _checked(self, plan: Plan) -> ResidualPlan | DensePlan:
         kind_of(plan)
         if not isinstance(plan, ResidualPlan | DensePlan):
             raise PlanError(
@@ -265,7 +265,7 @@ class Session:
             raise PlanError("candidates must be at least two plans; to measure one, use session.release.")
         if not isinstance(candidates, Mapping):
             candidates = {f"plan {i}": plan for i, plan in enumerate(candidates, 1)}
-        named = {str(name): self._checked(plan) for name, plan in candidates.items()}
+        named: dict[str, Plan] = {str(name): self._checked(plan) for name, plan in candidates.items()}
         first = next(iter(named.values()))
         for name, plan in named.items():
             if plan.domain != first.domain:
