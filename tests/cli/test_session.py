@@ -134,6 +134,13 @@ ranges = "age"
     assert rho(folder) == spent
 
 
+def test_a_budget_of_pure_dp_is_refused_before_a_ledger_is_made(folder: Path) -> None:
+    spec = folder / "spec.toml"
+    spec.write_text(spec.read_text().replace("rho = 1.0", "epsilon = 1.0"))
+    assert "Gaussian noise" in run(folder, "open", code=2)
+    assert not (folder / "people.ledger").exists()
+
+
 def test_mistakes_are_one_sentence_and_cost_nothing(folder: Path) -> None:
     assert "there is no session" in run(folder, "look", code=2)
     run(folder, "open")

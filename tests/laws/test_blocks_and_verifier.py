@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import residua as rs
 from residua.errors import VerificationError
+from residua.plan.kinds import priced
 from residua.plan.residual import verify
 from residua.plan.residual.blocks import ResidualBlocks, compile_blocks
 from residua.plan.residual.verify import most_records, verified_cost
@@ -179,3 +180,10 @@ def test_dense_plans_for_replacements_pass_their_own_verifier(drops):
             square = Fraction(plan.scale) ** 2
             worst = max(sum(int(v) ** 2 for v in a - b) / square for a, b in product(columns, columns))
             assert worst <= cost <= plan.guarantee.pcost_allowed()
+
+
+def test_the_total_is_protected_where_a_changed_record_may_be_dropped():
+    domain = rs.Domain({"sex": rs.Categories(["F", "M"], unknown="drop")})
+    plan = rs.plan(rs.marginals(domain, ways=[0]), rs.ZCDP(0.5), unit=rs.ReplaceOne())
+    assert 0.99 < float(priced(plan)[1]) <= 1
+    assert plan.gap == np.inf

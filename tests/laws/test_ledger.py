@@ -381,3 +381,10 @@ def test_a_debit_after_a_head_that_moved_says_so(ledger: Ledger) -> None:
     with pytest.raises(LedgerMovedError, match="moved on since the cost was computed"):
         ledger.debit(Fraction(1, 4), purpose="tables", dataset=DATA, after=head)
     assert ledger.spent == Fraction(1, 4)
+
+
+def test_a_currency_that_is_none_is_refused(ledger: Ledger) -> None:
+    # Taken for an epsilon, a pcost of 1/10 would count as 1/100.
+    with pytest.raises(LedgerError, match="currency"):
+        ledger.debit(Fraction(1, 10), purpose="a", dataset=DATA, currency="Pcost")  # type: ignore[arg-type]
+    assert ledger.spent == 0

@@ -113,3 +113,6 @@ def test_what_cannot_be_pooled_is_refused():
             pooled(given_)
     with pytest.raises(PlanError, match="different units"):
         pooled([release, replacing])
+    paid = release.__class__(release.planned, release.blocks, release.measurements, {"digest": "one debit"})
+    with pytest.raises(PlanError, match="given twice"):  # it would state half the variance
+        pooled([paid, paid])

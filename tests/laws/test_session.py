@@ -1,5 +1,6 @@
 """What a session promises: nothing is wasted, nothing is paid twice, and the ledger holds the exact cost of the sum."""
 
+import shutil
 import threading
 from collections.abc import Callable
 from fractions import Fraction
@@ -591,3 +592,16 @@ def test_pure_dp_has_no_session_and_leaves_nothing_behind(tmp_path: Path) -> Non
         with pytest.raises(SessionError, match="Gaussian noise"):
             rs.Session(DATA, ledger=held)
     assert [path.name for path in tmp_path.iterdir()] == ["pure"]
+
+
+def test_a_candidate_exchanged_on_disk_is_refused_before_anything_is_spent(tmp_path: Path) -> None:
+    session = rs.Session(DATA, rs.ZCDP(50.0), ledger=tmp_path / "ledger")
+    choice = session.choose([ONE, TWO])
+    spent = session.ledger.spent
+    for part in (session.path / "parts").iterdir():
+        shutil.rmtree(part)
+    rs.plan(rs.marginals(DOMAIN, ways=1), rs.PureDP(9.0)).save(session.path / "choices" / "0001" / "00.json")
+    session = rs.Session(DATA, ledger=session.ledger)
+    with pytest.raises(PlanError, match="cannot be pooled"):
+        session.finish_choice(1, next(iter(choice.candidates)))
+    assert session.ledger.spent == spent

@@ -17,6 +17,7 @@ from residua.plan.base import Plan
 from residua.release import Release
 from residua.session import Choice, Session
 from residua.session.recommend import By, check_rule
+from residua.session.session import require_gaussian
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,6 +41,7 @@ def opened(spec: SessionSpec, *, create: bool = False) -> Iterator[Session]:
         budget = budget or first.guarantee
         if budget is None:
             raise SpecError("say what the session may spend: [ledger] rho = 1.0, for example.")
+        require_gaussian(budget)  # before the ledger is made
         if not first.ledger_path.parent.is_dir():
             raise SpecError(f"the folder of [ledger] path, {str(first.ledger_path.parent)!r}, does not exist; make it.")
     ledger = Ledger(first.ledger_path, budget, unit=first.unit)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from numbers import Rational
+from typing import get_args
 
 from residua.errors import LedgerError
 from residua.plan.base import Currency
@@ -26,10 +27,12 @@ def converted(budget: Guarantee, cost: Fraction, currency: Currency) -> Fraction
     mu that makes it mu-GDP under GDP and ApproxDP, whose budgets compose as GDP does.
 
     Raises:
-        LedgerError: Gaussian noise in a ledger of pure DP.
+        LedgerError: Gaussian noise in a ledger of pure DP, or no currency.
 
     Reference: Bun and Steinke (2016), Proposition 1.4; `privacy.conversions.pure_to_gdp_pcost`.
     """
+    if currency not in get_args(Currency):  # a small cost taken for an epsilon would be squared
+        raise LedgerError(f"currency must be 'pcost' or 'epsilon', not {currency!r}; nothing was spent.")
     if currency == currency_of(budget):
         return cost
     if isinstance(budget, PureDP):

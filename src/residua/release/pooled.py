@@ -95,6 +95,9 @@ def _checked(releases: Sequence[Release]) -> list[Release]:
             raise PlanError("the releases protect different units; pool releases with one unit.")
         if part.planned.bias:
             raise PlanError("a release with a bias answers other queries than were asked; pool releases without one.")
+    debits = [part.receipt["digest"] for part in parts if "digest" in part.receipt]
+    if len(set(debits)) < len(debits):
+        raise PlanError("the same release is given twice, and would count twice as sure; give each once.")
     return parts
 
 

@@ -106,7 +106,7 @@ class Session:
         progress: Progress | None = None,
         notice: Callable[[Tallies], None] | None = None,
     ) -> None:
-        _require_gaussian(budget, ledger)
+        require_gaussian(budget, _budget_of(ledger))
         self._data = source_of(source)
         fingerprint = self._data.fingerprint()
         if not isinstance(ledger, Ledger):
@@ -177,11 +177,11 @@ class Session:
             LedgerError: the budget does not allow it. Nothing is spent.
         """
         with self._folder.locked():
-            at = self._standing()
-            found = missing(self._checked(plan), at.plans)
+            at, wanted = self._standing(), self._checked(plan)
+            found = missing(wanted, at.plans)
             if found is not None:
                 at = self._measured(found, at, purpose, "the plan")
-            return self._pooled(at, plan.workload)
+            return self._pooled(at, wanted.workload)
 
     def choose(self, candidates: Sequence[Plan] | Mapping[str, Plan], *, purpose: str = "look") -> Choice:
         """Measures what the candidates have in common, so that any of them can be finished without waste.
@@ -215,7 +215,7 @@ class Session:
     def finish_choice(self, number: int, name: str) -> Release:
         """For `Choice.finish`: measures what is left of a candidate."""
         with self._folder.locked():
-            plan = self._open(number).candidates[name]
+            plan = self._checked(self._open(number).candidates[name])
             at = self._standing()
             found = missing(plan, at.plans)
             if found is not None:
@@ -247,7 +247,7 @@ class Session:
             raise SessionError(f"this choice is closed: it {stored.end}. Nothing was spent; begin another with choose.")
         return stored
 
-    def _checked(self, plan: Plan) -> Plan:
+    def _checked(self, plan: Plan) -> ResidualPlan | DensePlan:
         kind_of(plan)
         if not isinstance(plan, ResidualPlan | DensePlan):
             raise PlanError(
@@ -265,7 +265,7 @@ class Session:
             raise PlanError("candidates must be at least two plans; to measure one, use session.release.")
         if not isinstance(candidates, Mapping):
             candidates = {f"plan {i}": plan for i, plan in enumerate(candidates, 1)}
-        named = {str(name): self._checked(plan) for name, plan in candidates.items()}
+        named: dict[str, Plan] = {str(name): self._checked(plan) for name, plan in candidates.items()}
         first = next(iter(named.values()))
         for name, plan in named.items():
             if plan.domain != first.domain:
@@ -342,15 +342,21 @@ def _beside(ledger: Path) -> Path:
     return ledger.with_name(f"{ledger.name}.session")
 
 
-def _require_gaussian(budget: Guarantee | None, ledger: Ledger | str | Path) -> None:
+def require_gaussian(*promised: Guarantee | None) -> None:
     """Refuses pure DP before anything is made: what a session adds up are the matrices of Gaussian noise."""
-    promised = ledger.budget if isinstance(ledger, Ledger) else Ledger(ledger).budget if Path(ledger).exists() else None
-    for given in (budget, promised):
+    for given in promised:
         if isinstance(given, PureDP):
             raise SessionError(
                 f"a session measures with Gaussian noise, which cannot keep {given!r} at any scale; nothing was spent: "
                 "use rs.measure, or a ledger with a budget of ZCDP, GDP or ApproxDP."
             )
+
+
+def _budget_of(ledger: Ledger | str | Path) -> Guarantee | None:
+    """What a ledger promises, None if it is yet to be made."""
+    if isinstance(ledger, Ledger):
+        return ledger.budget
+    return Ledger(ledger).budget if Path(ledger).exists() else None
 
 
 def _require_its_ledger(ledger: Path, state: str | Path | None) -> None:

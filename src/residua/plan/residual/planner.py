@@ -125,4 +125,4 @@ def _unit_cost(unit: Unit, game: MarginalGame, solution: Solution) -> tuple[floa
     if cost <= 0:
         raise PlanError("replacing a record changes none of these tables; they can be published without noise.")
     least = replacement_value(lattice, sizes, game.coefficients.importance(game.spread(solution.weights)))
-    return cost, max(solution.achieved * cost / least - 1.0, 0.0)
+    return cost, max(solution.achieved * cost / least - 1.0, 0.0) if least > 0 else np.inf  # only removals cost
