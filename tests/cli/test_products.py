@@ -188,3 +188,25 @@ def test_a_saved_plan_comes_back_with_its_levels(folder: Path) -> None:
     np.testing.assert_allclose(
         plan.variances(plan.workload), rs.Release.load(folder / "out").planned.variances(plan.workload)
     )  # type: ignore[attr-defined]
+
+
+def test_a_release_of_products_is_projected_and_its_prefixes_and_levels_shown(folder: Path) -> None:
+    done = inside("project", "out", "--out", "projected", "--total", "1200", "--simulate", "1", cwd=folder)
+    assert done.code == 0, done.err
+    for part in ("plain squares", "root mean square", "1 releases simulated"):
+        assert part in done.out
+    cells = rows_of(inside("table", "projected", "sex", "age", "--csv", cwd=folder).out)
+    sums = np.array([float(row["estimate"]) for row in cells]).reshape(2, 4)
+    assert sums.min() >= 0
+    assert sums.sum() == pytest.approx(1200)
+    prefixes = rows_of(inside("table", "projected", "age=prefixes", "sex", "--csv", cwd=folder).out)
+    assert [row["age"] for row in prefixes[::2]] == ["<=0", "<=1", "<=2", "<=3"]
+    found = np.array([float(row["estimate"]) for row in prefixes]).reshape(4, 2)
+    np.testing.assert_allclose(found, sums.cumsum(axis=1).T, atol=1e-6)
+    states = rows_of(inside("table", "projected", "county=state", "--csv", cwd=folder).out)
+    assert sum(float(row["estimate"]) for row in states) == pytest.approx(1200)
+    answers = rows_of(inside("answers", "projected", "--csv", cwd=folder).out)
+    assert len(answers) == rs.Projected.load(folder / "projected").plan.workload.queries
+    for arguments, told in ((("age=prefixes", "--rounded"), "--rounded is for"), (("age=prefix",), "prefix")):
+        done = inside("table", "projected", *arguments, cwd=folder)
+        assert (done.code, told in done.err) == (2, True), done.err
