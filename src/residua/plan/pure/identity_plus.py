@@ -80,7 +80,7 @@ def _starts(asked: Asked) -> Iterator[Floats]:
 def _work(theta: Floats, rounds: int) -> float:
     """Multiplications in so many rounds of descent from Θ."""
     p, n = theta.shape
-    return float(n) * n * p * rounds
+    return 1.0 * rounds * int(p) * int(n) ** 2
 
 
 def _improved(asked: Asked, theta: Floats, accuracy: float, rounds: int) -> tuple[float, Floats]:
