@@ -25,19 +25,31 @@ Told = Callable[[float], None]
 _SHARPNESS = (6.0, 40.0)  # orders of the norm that stands for a maximum, one after the other
 _ROUGH, _FINE = 1e-6, 1e-8
 _MOST_WORK = 4e10  # multiplications spent on starts; one more is made as long as this is not reached
-_ROUNDS = 600
+_SHORT, _LONG = 150, 1200  # rounds from every start, and from the best of them
+_FINALISTS = 4
 
 
 def identity_plus(asked: Asked, told: Told | None = None) -> Floats:
-    """The best strategy found of identity plus a few queries, (n + p, n), sensitivity 1."""
-    best, lowest = np.zeros((1, asked.cells)), np.inf
-    for theta in _starts(asked):
-        theta, loss = _improved(asked, theta, _ROUGH, _ROUNDS)
+    """The best strategy found of identity plus a few queries, (n + p, n), sensitivity 1.
+
+    Every start is descended for a while, and the most promising to the end: the order changes on the way.
+    """
+    tried: list[tuple[float, Floats]] = []
+    for start in _starts(asked):
+        tried.append(_improved(asked, start, _ROUGH, _SHORT))
         if told:
-            told(loss)
+            told(min(loss for loss, _ in tried))
+    tried.sort(key=lambda each: each[0])
+    done, lowest, best = 0.0, np.inf, tried[0][1]
+    for loss, theta in tried[:_FINALISTS]:
+        done += _work(theta, _LONG)
+        if np.isfinite(lowest) and done > 2 * _MOST_WORK:
+            break
+        loss, theta = _improved(asked, theta, _FINE, _LONG)
         if loss < lowest:
-            best, lowest = theta, loss
-    best, _ = _improved(asked, best, _FINE, 2 * _ROUNDS)
+            lowest, best = loss, theta
+        if told:
+            told(lowest)
     return strategy_of(best)
 
 
@@ -55,18 +67,24 @@ def _starts(asked: Asked) -> Iterator[Floats]:
     tree = [part for part in levels(n, 4)[:-1] if len(part) <= max(n // 8, 1)]
     if tree:
         yield 0.5 * np.vstack(tree)
-    shares = (16, 12, 10, 16, 8, 12, 16, 10, 8, 4, 16, 12)
+    shares = (16, 12, 10, 16, 8, 12, 16, 10, 8, 16, 16, 12)
     for seed, share in enumerate(shares):
         p = max(n // share, 1) if n > 16 else max(n // 4, 1) + seed % 3
-        work = float(n) * n * p * _ROUNDS / 2
-        if seed > 0 and done + work > _MOST_WORK:
+        start = np.random.default_rng(seed).random((p, n))
+        done += _work(start, _SHORT)
+        if seed > 0 and done > _MOST_WORK:
             return
-        done += work
-        yield np.random.default_rng(seed).random((p, n))
+        yield start
 
 
-def _improved(asked: Asked, theta: Floats, accuracy: float, rounds: int) -> tuple[Floats, float]:
-    """Quasi-Newton descent from one start."""
+def _work(theta: Floats, rounds: int) -> float:
+    """Multiplications in so many rounds of descent from Θ."""
+    p, n = theta.shape
+    return 1.0 * rounds * int(p) * int(n) ** 2
+
+
+def _improved(asked: Asked, theta: Floats, accuracy: float, rounds: int) -> tuple[float, Floats]:
+    """Quasi-Newton descent from one start: the loss, and Θ."""
     shape = theta.shape
     unit = float(np.trace(asked.gram))
 
@@ -85,7 +103,7 @@ def _improved(asked: Asked, theta: Floats, accuracy: float, rounds: int) -> tupl
             options={"maxiter": rounds, "maxfun": 2 * rounds, "ftol": accuracy, "gtol": 1e-10, "maxcor": 20},
         )
         theta = found.x.reshape(shape)
-    return theta, asked.loss(strategy_of(theta)) if asked.worst else float(found.fun) * unit
+    return asked.loss(strategy_of(theta)) if asked.worst else float(found.fun) * unit, theta
 
 
 def _loss(asked: Asked, theta: Floats, sharpness: float) -> tuple[float, Floats]:

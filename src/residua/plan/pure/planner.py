@@ -10,6 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import linalg
 
 from residua.errors import GapWarning, PlanError
 from residua.plan.dense.integer_strategy import LARGEST_SCALE, integer_strategy
@@ -116,11 +117,32 @@ def _task(workload: Explicit, objective: Objective, tolerance: float | None) -> 
         raise PlanError(
             f"{type(objective).__name__} is not for pure DP; with PureDP, minimise TotalVariance or MaxVariance."
         )
+    tolerance = DENSE_TOLERANCE if tolerance is None else max(tolerance, 1e-9)
+    ranges = _ranges(workload)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GapWarning)  # the bound counts, and it is true however far the solver got
-        optimum = solved(solve, workload, values, DENSE_TOLERANCE if tolerance is None else max(tolerance, 1e-9))
-    asked = Asked(_queries(workload, scales), isinstance(objective, MaxVariance))
-    return _Task(workload, objective, scales, asked, optimum)
+        optimum = solved(solve, workload, values, tolerance) if ranges is None else solve(ranges, values, tolerance)
+    queries = _queries(workload, scales) if ranges is None else ScaledQueries(ranges, scales)
+    return _Task(workload, objective, scales, Asked(queries, isinstance(objective, MaxVariance)), optimum)
+
+
+def _ranges(workload: Explicit) -> Queries | None:
+    """Many queries as ranges of the cells as they stand, where they are ranges and tell all cells apart.
+
+    Then nothing is merged or dropped, and the matrix is read once instead of multiplied out, which costs O(m n²).
+    """
+    rows, cells = workload.matrix.shape
+    if rows <= _TALL * cells:
+        return None
+    W = np.asarray(workload.matrix.toarray())
+    ranges = as_intervals(W) if W.any(axis=1).all() else None
+    if ranges is None:
+        return None
+    gram = ranges.gram(np.ones(rows))
+    root = np.sqrt(np.diagonal(gram))
+    # Full rank, far from any doubt: so no two columns are equal either.
+    full = bool((root > 0).all()) and linalg.eigvalsh(gram / np.outer(root, root), subset_by_index=[0, 0])[0] > 1e-9
+    return ranges if full else None
 
 
 def _queries(workload: Explicit, scales: Floats) -> Queries:

@@ -91,15 +91,16 @@ def weighted_levels(asked: Asked, parts: list[Floats]) -> Floats:
     Every cell is in one node of each level, so with weights ω ≥ 0, `Σ ω = 1`, the sensitivity is 1 and the loss
     `tr V (Σ_l ω_l² H_lᵀH_l)⁻¹` is smooth in ω. A level whose weight falls to 0 is left out.
     """
-    grams = np.array([part.T @ part for part in parts])
+    n = asked.cells
+    grams = np.array([(part.T @ part).ravel() for part in parts])  # (levels, n²)
     last = len(parts) - 1
 
     def objective(logits: Floats) -> tuple[float, Floats]:
         omega = np.exp(logits - logits.max())
         omega /= omega.sum()
-        M = np.asarray(linalg.inv(np.tensordot(omega**2, grams, axes=1), check_finite=False), dtype=np.float64)
+        M = np.asarray(linalg.inv((omega**2 @ grams).reshape(n, n), check_finite=False), dtype=np.float64)
         value, V = _norm(asked, M)
-        slope = -2 * omega * np.einsum("lij,ij->l", grams, M @ V @ M)
+        slope = -2 * omega * (grams @ (M @ V @ M).ravel())
         slope = omega * (slope - omega @ slope)
         return math.log(value), slope / value
 
