@@ -569,9 +569,8 @@ def test_no_true_count_is_kept_anywhere(opened: Open) -> None:
     [
         rs.plan(rs.marginals(DOMAIN, ways=1), rs.PureDP(2.0)),
         rs.plan(rs.queries(DOMAIN, {"young": "age = 'young'"}), rs.PureDP(2.0)),
-        rs.plan(rs.prefixes(DOMAIN, "age"), rs.ZCDP(0.5)),
     ],
-    ids=["pure marginals", "pure", "product"],
+    ids=["pure marginals", "pure"],
 )
 def test_a_plan_that_cannot_be_pooled_is_refused_before_anything_is_spent(tmp_path: Path, plan: rs.Plan) -> None:
     # An epsilon would be debited as if it were a pcost, and the release could not be read.

@@ -15,6 +15,7 @@ from residua.plan.algebra import common
 from residua.plan.base import Plan
 from residua.plan.dense.plan import DensePlan
 from residua.plan.kinds import kind_of
+from residua.plan.product.plan import ProductPlan
 from residua.plan.residual.plan import ResidualPlan
 from residua.privacy import Guarantee, PureDP, Unit
 from residua.release import Release, reserve
@@ -173,7 +174,7 @@ class Session:
         from what was measured is more accurate. What is answered already is not debited and not measured.
 
         Raises:
-            PlanError: a plan of another domain or unit, or of a kind that cannot be pooled (products, pure DP).
+            PlanError: a plan of another domain or unit, or of a kind that cannot be pooled (pure DP).
             LedgerError: the budget does not allow it. Nothing is spent.
         """
         with self._folder.locked():
@@ -247,12 +248,12 @@ class Session:
             raise SessionError(f"this choice is closed: it {stored.end}. Nothing was spent; begin another with choose.")
         return stored
 
-    def _checked(self, plan: Plan) -> ResidualPlan | DensePlan:
+    def _checked(self, plan: Plan) -> ResidualPlan | ProductPlan | DensePlan:
         kind_of(plan)
-        if not isinstance(plan, ResidualPlan | DensePlan):
+        if not isinstance(plan, ResidualPlan | ProductPlan | DensePlan):
             raise PlanError(
                 f"{plan!r} cannot be pooled with what a session measures; nothing was spent: use rs.measure, or plan "
-                "marginals or queries (rs.explicit) with ZCDP, GDP or ApproxDP."
+                "with ZCDP, GDP or ApproxDP."
             )
         if plan.unit != self._ledger.unit:
             raise PlanError(f"the plan protects {plan.unit}, the ledger {self._ledger.unit}; plan for that unit.")
