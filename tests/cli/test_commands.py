@@ -421,8 +421,8 @@ def test_ledger_shows_history_and_what_is_left(tmp_path: Path) -> None:
     released(tmp_path, spec=SPEC.replace("rho = 0.5", "rho = 0.125"), out="second")
     shown = process("ledger", "people.ledger", cwd=tmp_path)
     assert (shown.code, shown.err) == (0, "")
-    assert re.search(r"^1 .*released as out +0.5 +50.0%$", shown.out, flags=re.MULTILINE)
-    assert re.search(r"^2 .*released as second +0.125 +12.5%$", shown.out, flags=re.MULTILINE)
+    assert re.search(r"^1 .*released as out +normal +0.5 +50.0%$", shown.out, flags=re.MULTILINE)
+    assert re.search(r"^2 .*released as second +normal +0.125 +12.5%$", shown.out, flags=re.MULTILINE)
     assert "Left   rho 0.375 of 1" in shown.out
     assert "Spent" in shown.out
     facts = json.loads(inside("ledger", "people.ledger", "--json", cwd=tmp_path).out)
@@ -454,7 +454,7 @@ def test_demo_runs_twice_in_an_empty_folder(tmp_path: Path) -> None:
         for part in ("Female", "Bachelors", ">50K", "estimate", "Where to look next", f"{name}/release/PRIVACY.md"):
             assert part in done.out
         advised = re.findall(r"^  \S*residua (.*?)(?:   .*)?$", done.out, flags=re.MULTILINE)
-        assert len(advised) == 4
+        assert len(advised) == 5
         for line in advised:  # every command that it advises works
             assert inside(*line.split(), cwd=tmp_path).code == 0
 

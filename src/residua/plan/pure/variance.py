@@ -19,7 +19,7 @@ def rounded_laplace_variance(scale: Scale) -> Scale:
 
     Example:
         >>> round(rounded_laplace_variance(10.0) - 200, 6)
-        0.083269
+        0.08326
     """
     u = 0.5 / scale
     if isinstance(u, float):

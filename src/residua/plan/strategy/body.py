@@ -41,7 +41,8 @@ def strategy_of_body(body: dict[str, Any]) -> dict[str, Any]:
         "domain": domain,
         "attributes": _positions(domain, body["attributes"]),
         "columns": _integers(body["columns"]),
-        "strategy": _integers(body["strategy"]),
+        # A plan with nothing left to measure has no rows, but columns all the same.
+        "strategy": _integers(body["strategy"] or np.zeros((0, max(body["columns"]) + 1), dtype=np.int64)),
         "scale": scale,
         "guarantee": guarantee_of_body(body["guarantee"]),
         "unit": unit_of_body(body["unit"]),
@@ -52,7 +53,7 @@ def strategy_of_body(body: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _integers(values: list[Any]) -> Any:
+def _integers(values: Any) -> Any:
     found = np.array(values)
     if not np.issubdtype(found.dtype, np.integer):
         raise ValueError("what should be whole numbers is not")
