@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg
 from scipy.optimize import minimize
 
 from residua.plan.pure.asked import Asked
@@ -109,8 +108,7 @@ def _improved(asked: Asked, theta: Floats, accuracy: float, rounds: int) -> tupl
 def _loss(asked: Asked, theta: Floats, sharpness: float) -> tuple[float, Floats]:
     """The loss of Θ and its gradient, (p, n). O(p n²)."""
     d = 1.0 + theta.sum(axis=0)
-    unit = np.eye(len(theta))
-    C = linalg.cho_solve(linalg.cho_factor(unit + theta @ theta.T, check_finite=False), unit, check_finite=False)
+    C: Floats = np.asarray(np.linalg.inv(np.eye(len(theta)) + theta @ theta.T), dtype=np.float64)
     if not asked.worst:
         return _total(asked.gram, theta, d, C)
     M = d[:, None] * (np.eye(len(d)) - theta.T @ (C @ theta)) * d
