@@ -77,7 +77,7 @@ def project(
         total = "released" if _tells_total(release) else "free"
     facts = facts_of(release.domain, _total(release, total), known)
     stddev = float(release.table(()).columns["stddev"][0]) if total == "released" else 0.0
-    plan = release.plan  # type: ignore[attr-defined]
+    plan = release.plan
     terms = Terms(bool(nonnegative), facts, metric_of(plan, metric), float(tolerance), stddev)
     problem = problem_of(plan, terms)
     observed = observed_of(problem, release)

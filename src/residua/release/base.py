@@ -61,8 +61,13 @@ class Release(ABC):
 
     @property
     @abstractmethod
+    def plan(self) -> Plan:
+        """The plan as it was really measured, the rounding of noise to integers included."""
+
+    @property
     def asked_cells(self) -> float:
         """How many numbers were asked for."""
+        return float(self.planned.workload.queries) if self.planned.workload is not None else 1.0
 
     @property
     @abstractmethod

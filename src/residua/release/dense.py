@@ -51,11 +51,6 @@ class StrategyRelease(Release):
             f"{self.asked_cells:,.0f} queries were asked."
         )
 
-    @property
-    def asked_cells(self) -> float:
-        """How many queries were asked."""
-        return float(self.planned.workload.queries) if self.planned.workload is not None else 1.0
-
     @cached_property
     def _coordinates(self) -> Floats:
         """The measured vector in the orthonormal basis of the measured space, (r,)."""

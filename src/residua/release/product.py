@@ -8,12 +8,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from residua.errors import PlanError
 from residua.plan.product.blocks import ProductBlocks
 from residua.plan.product.plan import ProductPlan
-from residua.release.base import Release
+from residua.release.family import FamilyRelease
 from residua.release.product_estimates import ProductEstimator
 from residua.release.queried import applied
 from residua.workload import Explicit, Marginals
@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ProductRelease(Release):
+class ProductRelease(FamilyRelease):
     """A measured product plan.
 
     Args:
@@ -33,6 +33,7 @@ class ProductRelease(Release):
         receipt: what the ledger recorded when it was debited.
     """
 
+    _asked_as = "terms"
     planned: ProductPlan
     blocks: ProductBlocks
     measurements: NDArray[np.int64]
@@ -51,11 +52,6 @@ class ProductRelease(Release):
         return ProductEstimator(self.blocks, self.measurements)
 
     @property
-    def sets(self) -> tuple[tuple[str, ...], ...]:
-        """The attribute sets of the terms that were asked for."""
-        return self.planned.workload.sets if self.planned.workload is not None else ()
-
-    @property
     def summary(self) -> str:
         """What was measured, in a sentence."""
         shaped = [name for name, one in zip(self.domain.names, self.blocks.strategies, strict=True) if not one.identity]
@@ -65,36 +61,11 @@ class ProductRelease(Release):
             f"all; {len(self.sets):,} terms with {self.asked_cells:,.0f} queries were asked for."
         )
 
-    @property
-    def asked_cells(self) -> float:
-        """How many queries were asked."""
-        return float(self.planned.workload.queries) if self.planned.workload is not None else 1.0
-
-    def estimates(self, attributes: Sequence[str]) -> Floats:
-        """Unbiased estimates of the marginal on these attributes, an array with one axis each, in this order.
-
-        Raises:
-            PlanError: the release cannot answer this marginal.
-        """
-        positions = self.domain.positions(attributes)
-        self.plan.variance(tuple(attributes))
-        order = np.argsort(np.argsort(positions))
-        return np.array(self.estimator.marginal(tuple(sorted(positions))).transpose(order), order="C")
-
-    def __repr__(self) -> str:
-        return f"Release({len(self.sets):,} terms, {self.planned.guarantee!r}, {self.planned.unit})"
+    def _marginal(self, positions: tuple[int, ...]) -> Floats:
+        return self.estimator.marginal(positions)
 
     def _stddev(self, attributes: Sequence[str]) -> Floats:
         return np.sqrt(self.plan.variance(tuple(attributes)))
-
-    def _combined(self, combination: Mapping[Sequence[str], ArrayLike]) -> tuple[float, float]:
-        variance = self.plan.combination_variance(combination)
-        value = 0.0
-        for names, coefficients in combination.items():
-            positions = self.domain.positions(names)
-            marginal = self.estimator.marginal(tuple(sorted(positions))).transpose(np.argsort(np.argsort(positions)))
-            value += float((marginal * np.asarray(coefficients, dtype=np.float64)).sum())
-        return value, variance
 
     def _answered(self, workload: Explicit | Marginals | Products) -> tuple[Floats, Floats]:
         variances = self.plan.variances(workload)

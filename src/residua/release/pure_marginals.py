@@ -14,8 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 from residua.linalg.layout import Group
 from residua.plan.pure_marginals.blocks import PureMarginalBlocks
 from residua.plan.pure_marginals.plan import PureMarginalPlan
-from residua.release.base import Answerable, Release
+from residua.release.base import Answerable
 from residua.release.estimates import Estimator
+from residua.release.family import FamilyRelease
 from residua.release.intervals import check_confidence
 from residua.release.laplace import reaches, single_reach
 from residua.release.marginal_noise import noise_terms
@@ -26,7 +27,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PureMarginalRelease(Release):
+class PureMarginalRelease(FamilyRelease):
     """Measured marginals with Laplace noise.
 
     Guarantee: all tables agree; an interval holds the truth with at least the confidence stated (see
@@ -55,11 +56,6 @@ class PureMarginalRelease(Release):
         return Estimator(found, found.numbers)
 
     @property
-    def sets(self) -> tuple[tuple[str, ...], ...]:
-        """The marginals that were asked for."""
-        return self.planned.workload.sets if self.planned.workload is not None else ()
-
-    @property
     def summary(self) -> str:
         """What was measured, in a sentence."""
         return (
@@ -67,39 +63,15 @@ class PureMarginalRelease(Release):
             f"{self.blocks.cells:,} noisy integers in all; {len(self.sets):,} tables were asked for."
         )
 
-    @property
-    def asked_cells(self) -> float:
-        """How many cells were asked for."""
-        return float(self.planned.workload.queries) if self.planned.workload is not None else 1.0
-
-    def estimates(self, attributes: Sequence[str]) -> Floats:
-        """Unbiased estimates of the marginal on these attributes, an array with one axis each, in this order.
-
-        Raises:
-            PlanError: the release cannot answer this marginal.
-        """
-        positions = self.domain.positions(attributes)
-        self.planned.variance(tuple(attributes))
-        order = np.argsort(np.argsort(positions))
-        return np.array(self._estimator.marginal(tuple(sorted(positions))).transpose(order), order="C")
-
     def all_estimates(self) -> Iterator[tuple[Group, slice, Floats]]:
         """Every marginal of the family in batches of equal shape, streamed; see `Estimator.all_marginals`."""
         return self._estimator.all_marginals()
 
-    def __repr__(self) -> str:
-        return f"Release({len(self.sets):,} tables, {self.planned.guarantee!r}, {self.planned.unit})"
+    def _marginal(self, positions: tuple[int, ...]) -> Floats:
+        return self._estimator.marginal(positions)
 
     def _stddev(self, attributes: Sequence[str]) -> float:
         return math.sqrt(self.planned.variance(attributes))
-
-    def _combined(self, combination: Mapping[Sequence[str], ArrayLike]) -> tuple[float, float]:
-        variance = self.planned.combination_variance(combination)
-        value = sum(
-            float((self.estimates(tuple(names)) * np.asarray(coefficients, dtype=np.float64)).sum())
-            for names, coefficients in combination.items()
-        )
-        return value, variance
 
     def _answered(self, workload: Explicit | Marginals | Products) -> tuple[Floats, Floats]:
         if isinstance(workload, Products):

@@ -9,14 +9,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from residua.linalg.layout import Group
 from residua.plan.product.of_residual import as_product
 from residua.plan.residual.blocks import ResidualBlocks
 from residua.plan.residual.plan import ResidualPlan
-from residua.release.base import Release
 from residua.release.estimates import Estimator
+from residua.release.family import FamilyRelease
 from residua.release.queried import applied
 from residua.workload import Explicit, Marginals, Products
 
@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ResidualRelease(Release):
+class ResidualRelease(FamilyRelease):
     """A measured residual plan.
 
     Args:
@@ -51,11 +51,6 @@ class ResidualRelease(Release):
         return Estimator(self.blocks, self.measurements)
 
     @property
-    def sets(self) -> tuple[tuple[str, ...], ...]:
-        """The marginals that were asked for."""
-        return self.planned.workload.sets if self.planned.workload is not None else ()
-
-    @property
     def summary(self) -> str:
         """What was measured, in a sentence."""
         return (
@@ -63,42 +58,18 @@ class ResidualRelease(Release):
             f"{self.blocks.cells:,} noisy integers in all; {len(self.sets):,} tables were asked for."
         )
 
-    @property
-    def asked_cells(self) -> float:
-        """How many cells were asked for."""
-        return float(self.planned.workload.queries) if self.planned.workload is not None else 1.0
-
-    def estimates(self, attributes: Sequence[str]) -> Floats:
-        """Unbiased estimates of the marginal on these attributes, an array with one axis each, in this order.
-
-        Raises:
-            PlanError: the release cannot answer this marginal.
-        """
-        positions = self.domain.positions(attributes)
-        self.plan.variance(tuple(attributes))
-        order = np.argsort(np.argsort(positions))
-        return np.array(self._estimator.marginal(tuple(sorted(positions))).transpose(order), order="C")
-
     def all_estimates(self) -> Iterator[tuple[Group, slice, Floats]]:
         """Every marginal of the closure in batches of equal shape, streamed; see `Estimator.all_marginals`."""
         return self._estimator.all_marginals()
 
-    def __repr__(self) -> str:
-        return f"Release({len(self.sets):,} tables, {self.planned.guarantee!r}, {self.planned.unit})"
-
     def _names(self, term: Sequence[tuple[int, Any]]) -> tuple[str, ...]:
         return tuple(self.domain.names[i] for i, _ in term)
 
+    def _marginal(self, positions: tuple[int, ...]) -> Floats:
+        return self._estimator.marginal(positions)
+
     def _stddev(self, attributes: Sequence[str]) -> float:
         return math.sqrt(self.plan.variance(attributes))
-
-    def _combined(self, combination: Mapping[Sequence[str], ArrayLike]) -> tuple[float, float]:
-        variance = self.plan.combination_variance(combination)
-        value = sum(
-            float((self.estimates(tuple(names)) * np.asarray(coefficients, dtype=np.float64)).sum())
-            for names, coefficients in combination.items()
-        )
-        return value, variance
 
     def _answered(self, workload: Explicit | Marginals | Products) -> tuple[Floats, Floats]:
         if isinstance(workload, Products):
