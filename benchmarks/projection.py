@@ -212,8 +212,8 @@ def show_adult(releases: int, tolerance: float, metric: str, rhos: tuple[float, 
                 plan.lattice, plan.domain.sizes, observed, weights, fixed={(): observed[0]}, tolerance=tolerance
             )
             seconds = time.process_time() - start
-            after.append(by_ways(plan, np.abs(rebuilt(plan, fit.residuals) - truth)))
-            least, apart = infeasibility(plan, fit.residuals)
+            after.append(by_ways(plan, np.abs(rebuilt(plan, fit.coordinates) - truth)))
+            least, apart = infeasibility(plan, fit.coordinates)
             facts.append((fit.rounds, fit.gap / fit.distance, least, apart, seconds))
             shown = f"MAE {before[-1][0]:.4f} -> {after[-1][0]:.4f}, {fit.rounds} rounds, {seconds:.0f} CPU s"
             print(f"rho {rho:g}, {metric}: {shown}, gap {facts[-1][1]:.1e}, margins {apart:.0e}", flush=True)
@@ -245,7 +245,7 @@ def show_wide(tolerance: float) -> None:
     )
     wall, cpu = time.perf_counter() - start, time.process_time() - spent
     before = np.abs(rebuilt(plan, observed) - truth).mean()
-    tables = rebuilt(plan, fit.residuals)
+    tables = rebuilt(plan, fit.coordinates)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     row = [str(len(plan.lattice)), f"{fit.rounds}", f"{fit.gap / fit.distance:.1e}", f"{tables.min() / 50_000:.0e}"]
     row += [f"{before:.3f}", f"{np.abs(tables - truth).mean():.3f}", f"{wall:.1f}", f"{cpu:.1f}", f"{peak:.1f}"]

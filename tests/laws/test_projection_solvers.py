@@ -123,26 +123,26 @@ def test_tables_are_the_nearest_by_an_independent_solver(name, kind, seed):
     assert fit.converged
     assert fit.distance == pytest.approx(value, rel=1e-6, abs=1e-6)
     assert fit.distance - fit.gap <= value * (1.0 + 1e-8) + 1e-8, "the bound is above what is possible"
-    tables = instance.T @ fit.residuals
+    tables = instance.T @ fit.coordinates
     np.testing.assert_allclose(tables, instance.T @ residuals, atol=1e-6 * RECORDS)
     assert tables.min() >= -1e-9 * RECORDS
-    np.testing.assert_allclose(instance.C @ fit.residuals, fit.residuals, atol=1e-11 * RECORDS)
+    np.testing.assert_allclose(instance.C @ fit.coordinates, fit.coordinates, atol=1e-11 * RECORDS)
     for members, table in fixed.items():
-        np.testing.assert_allclose(fit.residuals[instance.cells(members)], table.ravel(), atol=1e-11 * RECORDS)
+        np.testing.assert_allclose(fit.coordinates[instance.cells(members)], table.ravel(), atol=1e-11 * RECORDS)
     if zeros is not None:
         assert np.abs(tables[zeros]).max(initial=0.0) <= 1e-9 * RECORDS
     again = nearest_consistent(
-        instance.lattice, instance.sizes, fit.residuals, instance.weights, fixed=fixed, zeros=zeros
+        instance.lattice, instance.sizes, fit.coordinates, instance.weights, fixed=fixed, zeros=zeros
     )
     assert again.rounds == 0
-    np.testing.assert_allclose(again.residuals, fit.residuals, atol=1e-13 * RECORDS)
+    np.testing.assert_allclose(again.coordinates, fit.coordinates, atol=1e-13 * RECORDS)
 
 
 @pytest.mark.parametrize("name", list(families()))
 def test_feasible_tables_come_back_unchanged(name):
     instance = Instance(name, 7)
     fit = nearest_consistent(instance.lattice, instance.sizes, instance.truth, instance.weights)
-    np.testing.assert_allclose(fit.residuals, instance.C @ instance.truth, atol=1e-12 * RECORDS)
+    np.testing.assert_allclose(fit.coordinates, instance.C @ instance.truth, atol=1e-12 * RECORDS)
     assert (fit.rounds, fit.gap, fit.distance) == (0, 0.0, 0.0)
 
 
@@ -153,7 +153,7 @@ def test_projection_without_the_rule_of_signs_meets_the_zeros_alone():
         instance.lattice, instance.sizes, instance.noisy, instance.weights, fixed=fixed, zeros=zeros,
         nonnegative=False, tolerance=1e-11,
     )  # fmt: skip
-    tables = instance.T @ fit.residuals
+    tables = instance.T @ fit.coordinates
     assert np.abs(tables[zeros]).max() <= 1e-9 * RECORDS
     assert tables.min() < -1.0
 
@@ -175,8 +175,8 @@ def test_a_gap_that_was_not_reached_is_still_a_proof():
             instance.lattice, instance.sizes, instance.noisy, instance.weights, tolerance=1e-12, rounds=rounds
         )
         assert not fit.converged
-        assert (instance.T @ fit.residuals).min() >= -1e-9 * RECORDS
-        apart = fit.residuals - instance.C @ instance.noisy
+        assert (instance.T @ fit.coordinates).min() >= -1e-9 * RECORDS
+        apart = fit.coordinates - instance.C @ instance.noisy
         assert fit.distance == pytest.approx(float(instance.per_cell() @ apart**2), rel=1e-9)
         assert fit.distance - fit.gap <= value * (1.0 + 1e-8)
 
@@ -184,7 +184,7 @@ def test_a_gap_that_was_not_reached_is_still_a_proof():
 def test_a_family_of_the_total_alone_is_one_number():
     lattice = closure([], 2)
     fit = nearest_consistent(lattice, np.array([2, 3]), np.array([-4.0]), np.array([0.5]))
-    assert fit.residuals.tolist() == [0.0]
+    assert fit.coordinates.tolist() == [0.0]
     assert fit.distance == 8.0
 
 

@@ -6,6 +6,7 @@ Whole numbers are multiplied by the fast floating-point product, in pieces so sm
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,8 +19,10 @@ _EXACT_BITS = 53
 
 def along(matrix: Floats, tables: Floats, axis: int) -> Floats:
     """Each fibre of the tables along an axis multiplied by a matrix (m, n): (…, n, …) becomes (…, m, …)."""
-    moved = np.moveaxis(tables, axis, -1)
-    return np.moveaxis(np.matmul(moved, matrix.T), -1, axis)
+    before, n, after = tables.shape[:axis], tables.shape[axis], tables.shape[axis + 1 :]
+    rows = tables.reshape(math.prod(before), n, math.prod(after))
+    found = np.matmul(rows[:, :, 0], matrix.T) if rows.shape[2] == 1 else np.matmul(matrix, rows)
+    return found.reshape(*before, len(matrix), *after)
 
 
 def kronecker(matrices: Sequence[Floats | None], tables: Floats) -> Floats:

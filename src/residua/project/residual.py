@@ -167,7 +167,7 @@ class ResidualProblem(Problem):
             tolerance=self.terms.tolerance,
             progress=progress,
         )
-        return ConsistentTables(self.lattice, self.plan.domain.sizes, found.residuals, found.gap, found.infeasibility)
+        return ConsistentTables(self.lattice, self.plan.domain.sizes, found.coordinates, found.gap, found.infeasibility)
 
     def unprojected(self, observed: Floats) -> ConsistentTables:
         """The observed estimates themselves, as tables."""
