@@ -11,7 +11,6 @@ import pytest
 import residua as rs
 from residua.project import kinds
 from residua.project.accuracy import bound_of
-from residua.project.estimated import EstimatedProblem, observed_estimates
 from residua.project.facts import Fact
 from residua.project.kinds import observed_of, problem_of
 from residua.project.problem import Terms
@@ -272,23 +271,6 @@ def test_merged_and_unasked_cells_take_part_in_totals_only(tmp_path):
     projected = rs.project(released(tmp_path, asked, rho=2.0), total=60)
     assert projected.histogram.sum() == pytest.approx(60)
     assert projected.histogram[4:].sum() == pytest.approx(projected.answers().estimates[0], abs=1e-6)
-
-
-def test_releases_of_which_only_tables_are_known_are_projected_in_plain_squares(tmp_path):
-    """What other kinds (products) can be registered with gives the same as the residual kind."""
-    release = all_two_way(tmp_path, impossible=IMPOSSIBLE)
-    terms = Terms(metric="plain", facts=(Fact((), np.asarray(60.0)),), tolerance=1e-10)
-    problem = EstimatedProblem(release.plan, terms)
-    fit = problem.solve(observed_estimates(problem, release))
-    projected = rs.project(release, metric="plain", total=60, tolerance=1e-10)
-    for members in SETS:
-        np.testing.assert_allclose(fit.marginal(members), projected.fit.marginal(members), atol=1e-4)
-    with pytest.raises(rs.ResiduaError, match="metric='plain'"):
-        EstimatedProblem(release.plan, Terms())
-    with pytest.raises(rs.ResiduaError, match="no bound"):
-        problem.spectrum  # noqa: B018
-    with pytest.raises(rs.ResiduaError, match="simulated"):
-        problem.simulated(fit, Silence())
 
 
 def test_every_kind_of_plan_is_projected_or_refused_by_name(tmp_path, monkeypatch):

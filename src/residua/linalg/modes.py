@@ -22,7 +22,7 @@ def along(matrix: Floats, tables: Floats, axis: int) -> Floats:
     before, n, after = tables.shape[:axis], tables.shape[axis], tables.shape[axis + 1 :]
     rows = tables.reshape(math.prod(before), n, math.prod(after))
     found = np.matmul(rows[:, :, 0], matrix.T) if rows.shape[2] == 1 else np.matmul(matrix, rows)
-    return found.reshape(*before, len(matrix), *after)
+    return np.asarray(found.reshape(*before, len(matrix), *after))
 
 
 def kronecker(matrices: Sequence[Floats | None], tables: Floats) -> Floats:

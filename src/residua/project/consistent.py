@@ -81,3 +81,10 @@ def centred(table: Floats) -> Floats:
     for axis in range(table.ndim):
         table = table - table.mean(axis=axis, keepdims=True)
     return table
+
+
+def centred_each(tables: Floats) -> Floats:
+    """Centres every table of a batch along each of its axes."""
+    for axis in range(1, tables.ndim):
+        tables = tables - tables.mean(axis=axis, keepdims=True)
+    return tables

@@ -169,6 +169,38 @@ def inspect(w, y, zeros, starts, shape, blends, floors, lower, facets, own, owne
 
 
 @_compiled
+def reflect(m, w, zeros, even, floor, cell_weights, penalties, relax, norms):
+    """The tables' half of a step in coordinates along axes, for rows of tables (tables, cells), in place.
+
+    `w ← relax m + (1 − relax) z + u` with the floor `floor · even`, and m becomes the penalty's gradient
+    `penalty · cell weight · (m − v)`, v the new one. norms, (tables, 2), is as in `sweep`, in the penalty's norm.
+    """
+    for t in range(m.shape[0]):
+        apart, moved = 0.0, 0.0
+        for i in range(m.shape[1]):
+            old, lowest, weight = w[t, i], floor * even[i], cell_weights[i]
+            zero = zeros.size > 0 and zeros[t, i]
+            z = 0.0 if zero else max(old, lowest)
+            new = relax * (m[t, i] - z) + old
+            x = 0.0 if zero else max(new, lowest)
+            apart += weight * (m[t, i] - x) ** 2
+            moved += weight * (x - z) ** 2
+            w[t, i] = new
+            m[t, i] = penalties[t] * weight * (m[t, i] - 2.0 * x + new)
+        norms[t, 0], norms[t, 1] = penalties[t] * apart, penalties[t] * moved
+
+
+@_compiled
+def follow(y, wanted, gradient, weights, pulls, lengths, free):
+    """The coordinates' half: `y ← y + (weight (wanted − y) − gradient)/(weight + pull · length)` if free."""
+    for t in range(y.shape[0]):
+        if free[t]:
+            for i in range(y.shape[1]):
+                push = weights[t] * (wanted[t, i] - y[t, i]) - gradient[t, i]
+                y[t, i] += push / (weights[t] + pulls[t] * lengths[i])
+
+
+@_compiled
 def add_means(source, target, begins, outers, lengths, inners, places, weights):
     """`target_p += weight_p · mean of source_p along one axis` for many pairs of tables p."""
     for p in range(begins.size):

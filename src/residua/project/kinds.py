@@ -13,9 +13,8 @@ from residua.errors import PlanError
 from residua.plan.base import Plan
 from residua.plan.kinds import kind_of
 from residua.project.dense import DenseProblem, observed_coordinates
-from residua.project.estimated import observed_estimates
 from residua.project.problem import Metric, Problem, Terms
-from residua.project.product import ProductProblem
+from residua.project.product import observed_estimates, product_problem
 from residua.project.pure import PureProblem, observed_pooled, pure_marginal_problem
 from residua.project.residual import ResidualProblem, observed_residuals
 from residua.release.base import Release
@@ -43,7 +42,7 @@ class ProjectionKind:
 _KINDS = {
     "residual": ProjectionKind(ResidualProblem, observed_residuals),
     "dense": ProjectionKind(DenseProblem, observed_coordinates),
-    "product": ProjectionKind(ProductProblem, observed_estimates, metrics=("plain",)),
+    "product": ProjectionKind(product_problem, observed_estimates),
     "pure": ProjectionKind(PureProblem, observed_coordinates, bounded=False),
     "pure marginals": ProjectionKind(pure_marginal_problem, observed_pooled, bounded=False),
 }

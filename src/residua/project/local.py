@@ -1,7 +1,7 @@
 """Consistent tables nearest to a release, in residual space, without ever forming the cells of the whole domain.
 
 Coordinates are the residuals r_S, one weight a set; every maximal table is `m_A = Σ_{S⊆A} spread(r_S)/Π_{i∈A∖S} n_i`.
-The residuals follow the tables in closed form, because `Σ_{A⊇S} ρ_A C_S margin_S(spread(r_S))/Π n² = c_S r_S`; a step is
+The residuals follow the tables in closed form: `Σ_{A⊇S} ρ_A C_S margin_S(spread(r_S))/Π n² = c_S r_S`. A step is
 one sweep over the maximal tables. The dual's p is `p_S = C_S Σ_{A⊇S} margin_S(λ_A)/Π_{i∈A∖S} n_i`.
 """
 
