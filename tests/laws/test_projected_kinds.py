@@ -27,9 +27,7 @@ CROSSED = {
     "ranges and prefixes": lambda domain: rs.product(domain, {"age": "ranges", "work": "prefixes"}, ways=[1, 2]),
     "a negative spread": lambda domain: rs.product(domain, {"age": np.array(SKEWED)}, ways=[1, 2]),
 }
-SKEWED = np.array(
-    [[9, 1, 0, 0, 0], [1, 0, 0, 0, 0], [0, 1, 0, 0, 0], [0, 1, 1, 1, 0], [1, 0, 1, 0, 0], [0, 0, 0, 1, 1]]
-)
+SKEWED = [[0, 4, 3, 0, 0], [5, -1, -3, -1, 0], [7, 2, 8, 6, 2], [4, 0, 0, -2, 9], [-3, 0, 0, 0, 4], [0, 3, -1, -2, 0]]
 TABLES = ["residual", "product", "pure marginals"]
 
 
