@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from residua.errors import PlanError
 from residua.linalg.lattice import Lattice
@@ -82,7 +83,8 @@ def nearest_crossed(
         is_fixed[number] = True
     solver = _Crossed(crossing, coordinates, weights, is_fixed, _arranged(crossing, zeros), nonnegative)
     try:
-        return solver.solve(tolerance, rounds, progress)
+        with threadpool_limits(1, user_api="blas"):  # the tables are worked on side by side already
+            return solver.solve(tolerance, rounds, progress)
     finally:
         solver.pool.shutdown()
 

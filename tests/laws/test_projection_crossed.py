@@ -1,0 +1,128 @@
+"""Projection in coordinates along axes: white noise, no cross terms, the same as in residuals where both apply."""
+
+import numpy as np
+import pytest
+
+import residua as rs
+from residua.errors import PlanError
+from residua.plan.product.of_residual import as_product
+from residua.plan.product.strategy import Strategy
+from residua.project.axis import axis_of
+from residua.project.crossed import nearest_crossed
+from residua.project.crossing import Below, Crossing
+from residua.project.facts import Fact
+from residua.project.problem import Terms
+from residua.project.product import CrossedProblem
+from residua.project.residual import ResidualProblem, observed_residuals
+from tests.laws.projections import IMPOSSIBLE, all_two_way
+
+POSITIVE = np.array([[3, -1, -1, -1], [0, 2, -1, -1], [0, 0, 1, -1]])
+NEGATIVE = np.array([[2, 1, 0, 0], [0, 1, -2, 0], [0, 0, 1, -1]])
+
+
+@pytest.mark.parametrize("rows", [None, POSITIVE, NEGATIVE], ids=["plain", "positive", "negative"])
+def test_along_an_axis_noise_is_white_and_weighed_squares_have_no_cross_terms(rows):
+    strategy = Strategy(4, rows)
+    axis = axis_of(strategy)
+    v, F, D = axis.up[:, 0], axis.up[:, 1:], np.diag(axis.cell_weights)
+    np.testing.assert_allclose(v, strategy.spread, atol=1e-12)
+    np.testing.assert_allclose(F @ F.T, strategy.inverse, atol=1e-12)  # y of variance 1 gives the covariance stated
+    np.testing.assert_allclose(axis.up @ axis.down, np.eye(4), atol=1e-12)
+    np.testing.assert_allclose(axis.down[0], 1.0, atol=1e-12)
+    np.testing.assert_allclose(F.T @ D @ F, np.diag(axis.lengths), atol=1e-12)
+    assert axis.even.sum() == pytest.approx(1.0)
+    assert axis.even.min() > 0
+    gram, diagonal = axis.up.T @ D @ axis.up, np.concatenate([[axis.total_length], axis.lengths])
+    assert (strategy.spread.min() < 0) == (rows is NEGATIVE) == (axis.crossing > 0)
+    assert np.linalg.eigvalsh((1.0 + axis.crossing) * np.diag(diagonal) - gram).min() >= -1e-12
+
+
+@pytest.mark.parametrize("facts", ["free", "total", "known", "zeros"])
+def test_where_noise_is_alike_in_all_directions_it_is_the_projection_in_residuals(tmp_path, facts):
+    given = {
+        "free": (),
+        "total": (Fact((), np.asarray(60.0)),),
+        "known": (Fact((1,), np.array([25.0, 35.0])),),
+        "zeros": (Fact((), np.asarray(60.0)),),
+    }[facts]
+    release = all_two_way(tmp_path, impossible=IMPOSSIBLE if facts == "zeros" else ())
+    terms = Terms(facts=given, tolerance=1e-10)
+    residual, crossed = ResidualProblem(release.plan, terms), CrossedProblem(as_product(release.plan), terms)
+    observed = observed_residuals(residual, release)
+    first, second = residual.solve(observed), crossed.solve(observed)
+    np.testing.assert_allclose(second.residuals, first.residuals, atol=1e-4)
+    assert crossed.moved(observed, second) == pytest.approx(residual.moved(observed, second), rel=1e-9)
+    assert crossed.size(second) == pytest.approx(residual.size(second), rel=1e-9)
+    assert crossed.noise_sums == pytest.approx(residual.noise_sums)
+    assert second.infeasibility <= 1e-9 * 60
+
+
+def test_a_gap_that_was_not_reached_is_still_a_proof():
+    domain = rs.Domain.of_sizes([4, 3, 4, 1])
+    names = domain.names
+    lattice = rs.marginals(domain, [(names[0], names[1], names[2]), (names[1], names[3])]).lattice
+    axes = [axis_of(Strategy(4, POSITIVE)), axis_of(Strategy(3)), axis_of(Strategy(4, NEGATIVE)), axis_of(Strategy(1))]
+    random = np.random.default_rng(5)
+    crossing = Crossing(lattice, axes, lattice.is_maximal)
+    y = 8.0 * random.standard_normal(crossing.coordinates.cells)
+    y[0] = 100.0
+    weights = random.uniform(0.2, 3.0, len(lattice))
+    best = nearest_crossed(lattice, axes, y, weights, tolerance=1e-11, rounds=50_000)
+    assert best.converged
+    for rounds in (1, 5, 25):
+        fit = nearest_crossed(lattice, axes, y, weights, tolerance=1e-12, rounds=rounds)
+        assert not fit.converged
+        assert fit.distance - fit.gap <= best.distance * (1.0 + 1e-9)
+        assert best.distance - best.gap <= fit.distance
+        least = min(part.up(part.rows(crossing.gather(fit.coordinates))).min() for part in crossing.parts)
+        assert least >= -1e-9 * 100
+    again = nearest_crossed(lattice, axes, best.coordinates, weights)
+    assert again.rounds == 0
+    np.testing.assert_allclose(again.coordinates, best.coordinates, atol=1e-12)
+
+
+def test_facts_that_nothing_can_meet_are_refused():
+    lattice = rs.marginals(rs.Domain.of_sizes([3, 4]), ways=[2]).lattice
+    axes = [axis_of(Strategy(3)), axis_of(Strategy(4, POSITIVE))]
+    y, weights = np.ones(12), np.ones(4)
+    with pytest.raises(PlanError, match="no consistent non-negative tables"):
+        nearest_crossed(lattice, axes, y, weights, fixed={(): np.array(5.0)}, zeros=np.ones(12, dtype=bool))
+    with pytest.raises(PlanError, match="12 finite numbers"):
+        nearest_crossed(lattice, axes, y[1:], weights)
+    with pytest.raises(PlanError, match="4 positive numbers"):
+        nearest_crossed(lattice, axes, y, weights - 1.0)
+
+
+def test_without_the_rule_of_signs_the_zeros_alone_are_met():
+    lattice = rs.marginals(rs.Domain.of_sizes([3, 4]), ways=[2]).lattice
+    axes = [axis_of(Strategy(3)), axis_of(Strategy(4, POSITIVE))]
+    crossing = Crossing(lattice, axes, lattice.is_maximal)
+    zeros = np.arange(12) % 5 == 0
+    y = 10.0 * np.random.default_rng(0).standard_normal(12)
+    fit = nearest_crossed(lattice, axes, y, np.ones(4), zeros=zeros, nonnegative=False, tolerance=1e-11)
+    cells = crossing.parts[0].up(crossing.gather(fit.coordinates).reshape(1, -1))[0]
+    assert np.abs(cells[zeros]).max() < 1e-8
+    assert cells.min() < -1.0
+
+
+def test_shared_coordinates_are_kept_once_and_found_in_every_table():
+    lattice = rs.marginals(rs.Domain.of_sizes([3, 4, 2, 1]), ways=[2, 3]).lattice
+    axes = [axis_of(Strategy(3)), axis_of(Strategy(4, NEGATIVE)), axis_of(Strategy(2)), axis_of(Strategy(1))]
+    crossing = Crossing(lattice, axes, lattice.is_maximal)
+    y = np.random.default_rng(0).standard_normal(crossing.coordinates.cells)
+    everything = Crossing(lattice, axes, np.ones(len(lattice), dtype=bool))
+    tables, below = {}, Below.of(crossing)
+    for part in everything.parts:
+        for members, cells in zip(part.members.tolist(), part.up(part.rows(everything.gather(y))), strict=True):
+            tables[tuple(members)] = cells.reshape(part.shape)
+    for members, table in tables.items():
+        for axis in range(len(members)):
+            smaller = tables[members[:axis] + members[axis + 1 :]]
+            np.testing.assert_allclose(table.sum(axis=axis), smaller, atol=1e-12)
+    buffer = np.zeros(crossing.cells)
+    below.spread(y[below.places], buffer)
+    gathered = crossing.gather(y)
+    shared = np.zeros(crossing.cells, dtype=bool)
+    shared[below.here] = True
+    np.testing.assert_array_equal(buffer[shared], gathered[shared])
+    assert len(np.unique(below.places)) + sum(crossing.own(part)[1].size for part in crossing.parts) == len(y)
