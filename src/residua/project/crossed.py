@@ -34,7 +34,7 @@ from residua.project.crossing import Alike, Below, Crossing, crossed
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-_FIRST_PENALTY = 3.0
+_FIRST_PENALTY = 6.0
 _NO_ZEROS = np.zeros((0, 0), dtype=bool)
 
 
