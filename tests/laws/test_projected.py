@@ -67,7 +67,7 @@ def test_residual_releases_go_to_the_nearest_tables_that_meet_the_terms(tmp_path
     release = all_two_way(tmp_path, impossible=IMPOSSIBLE if zeros else ())
     total = 60 if facts in ("total", "all") else "free"
     known = {("sex",): [25, 35]} if facts in ("known", "all") else {}
-    projected = rs.project(release, total=total, known=known, metric=metric, tolerance=1e-10)
+    projected = rs.project(release, total=total, known=known, metric=metric, margins="together", tolerance=1e-10)
     mask = np.zeros((5, 3), dtype=bool)
     mask[:2, 1:] = zeros
     wanted = nearest_tables(
@@ -129,7 +129,8 @@ def test_a_release_that_meets_everything_comes_back_as_it_is(tmp_path):
     projected = rs.project(release)
     for names in release.sets:
         np.testing.assert_allclose(projected.estimates(names), release.estimates(names), atol=1e-9)
-    for projected in (rs.project(release, total="free"), rs.project(release, total="released")):
+    for total in ("free", "released"):
+        projected = rs.project(release, total=total, margins="together")
         assert projected.bound.projected == pytest.approx(projected.bound.released)
 
 
@@ -201,7 +202,7 @@ def test_the_bound_holds_and_is_never_above_the_release(tmp_path, metric):
     failures = 0
     for release in (all_two_way(tmp_path), queries_release(tmp_path)):
         problem = problem_of(release.plan, Terms(metric=metric))
-        truth = rs.project(release, metric=metric, total=60).fit  # any non-negative tables will do
+        truth = rs.project(release, metric=metric, total=60, margins="together").fit  # any non-negative tables will do
         for _ in range(8):
             observed = problem.simulated(truth, rng)
             fit = problem.solve(observed)
@@ -245,11 +246,12 @@ def _observed(problem, fit):
     return problem.simulated(fit, Silence())
 
 
-def test_facts_that_are_false_are_doubted(tmp_path):
+@pytest.mark.parametrize("margins", ["first", "together"])
+def test_facts_that_are_false_are_doubted(tmp_path, margins):
     release = all_two_way(tmp_path, rho=2.0)
-    assert not rs.project(release, total=60).bound.doubtful
-    false = rs.project(release, known={("sex",): [2000, 3000]})
-    assert false.bound.doubtful
+    assert not rs.project(release, total=60, margins=margins).doubtful
+    false = rs.project(release, known={("sex",): [2000, 3000]}, margins=margins)
+    assert false.doubtful
     assert "is wrong" in false.statement
 
 

@@ -99,7 +99,7 @@ def test_projecting_what_a_projection_would_observe_changes_nothing(tmp_path, ki
 
 def test_product_tables_are_the_nearest_in_plain_squares_by_a_general_solver(tmp_path):
     release = release_of(tmp_path, "product")
-    projected = rs.project(release, total=60, metric="plain", tolerance=1e-10)
+    projected = rs.project(release, total=60, metric="plain", margins="together", tolerance=1e-10)
     names = release.domain.names
     for pair, table in nearest_tables(release, weights=weights_of(release, "plain"), total=60).items():
         np.testing.assert_allclose(projected.estimates([names[i] for i in pair]), table, atol=2e-3)
@@ -114,7 +114,7 @@ def test_product_tables_are_the_nearest_in_their_own_metric_by_a_general_solver(
     assert (release.plan.strategies[0].spread.min() < 0) == (asked == "a negative spread")
     terms = {"total": 60, "free": "free", "known": None, "zeros": 60}[facts]
     known = {("sex", "work"): [[20, 5, 5], [10, 10, 10]]} if facts == "known" else None
-    projected = rs.project(release, total=terms, known=known, tolerance=1e-11)
+    projected = rs.project(release, total=terms, known=known, margins="together", tolerance=1e-11)
     assert (projected.metric, projected.bound is None) == ("covariance", False)
     sizes = [int(n) for n in domain.sizes]
     tables = {pair: cp.Variable([sizes[i] for i in pair], nonneg=True) for pair in combinations(range(3), 2)}
@@ -157,7 +157,7 @@ def test_product_tables_are_the_nearest_in_their_own_metric_by_a_general_solver(
 def test_pure_marginals_are_the_nearest_to_the_measured_tables_by_a_general_solver(tmp_path):
     """By precision: the pooled tables and the measured ones, each with its own noise, have the same nearest tables."""
     release = release_of(tmp_path, "pure marginals", workload=rs.marginals(domain_of_three(), ways=[1, 2, 3]))
-    projected = rs.project(release, total=60, tolerance=1e-10)
+    projected = rs.project(release, total=60, margins="together", tolerance=1e-10)
     blocks, numbers = release.blocks, np.arange(30).reshape(5, 2, 3)
     h, loss = cp.Variable(30, nonneg=True), 0
     for group in blocks.layout:
@@ -234,12 +234,15 @@ def test_laplace_noise_is_simulated_with_the_variance_that_the_plan_states(tmp_p
 
 @pytest.mark.parametrize("kind", ["product", "pure", "pure marginals"])
 def test_accuracy_is_a_bound_or_a_simulation_and_says_which(tmp_path, kind):
-    projected = rs.project(release_of(tmp_path, kind), total=60)
+    together = "together" if kind == "product" else None
+    projected = rs.project(release_of(tmp_path, kind), total=60, margins=together)
     assert (projected.bound is None) == (kind != "product")
     assert ("No bound is given" in projected.statement) == (kind != "product")
     if projected.bound is not None:
         assert 0 <= projected.bound.projected <= projected.bound.released
         assert projected.bound.unit == "standard deviations"
+    assert (projected.simulated is None) == (kind == "product")
+    assert ("Simulated:" in projected.statement) == (kind != "product")
     error = projected.simulated_error(2)
     assert 0 <= error.projected < np.inf
     assert error.released > 0
@@ -273,7 +276,7 @@ def test_tables_that_a_product_release_tells_too_little_about_are_left_out(tmp_p
     halves = np.array([[1, 1, 0, 0, 0], [0, 0, 1, 1, 1]])
     asked = rs.product(domain, {"age": halves, "sex": "identity"}) + rs.marginals(domain, [("sex", "work")])
     release = release_of(tmp_path, "product", workload=asked)
-    projected = rs.project(release)
+    projected = rs.project(release, margins="together")
     assert projected.estimates(["sex", "work"]).min() >= 0
     with pytest.raises(rs.ResiduaError, match="does not answer the marginal"):
         projected.estimates(["age"])

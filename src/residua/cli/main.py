@@ -148,12 +148,20 @@ def project(
     plain: Annotated[
         bool, typer.Option("--plain", help="Nearest in plain squares, not weighted by covariance.")
     ] = False,
-    simulate: Annotated[int, typer.Option(help="Simulate so many releases to indicate the error.", min=0)] = 0,
+    together: Annotated[
+        bool, typer.Option("--together", help="Project all tables at once, not those of one attribute first.")
+    ] = False,
+    simulate: Annotated[
+        int | None,
+        typer.Option(
+            help="Simulate so many releases to indicate the error; usually 1 if no bound can be given.", min=0
+        ),
+    ] = None,
 ) -> None:
     """Make a release's tables non-negative and consistent with what is known. Touches no data and costs nothing."""
     from residua.cli.projecting import run_projection
 
-    run_projection(folder, out, total=total, known=known or [], plain=plain, simulations=simulate)
+    run_projection(folder, out, total=total, known=known or [], plain=plain, together=together, simulations=simulate)
 
 
 @app.command()

@@ -17,7 +17,14 @@ from residua.release import Release
 
 
 def run_projection(
-    folder: Path, target: Path, *, total: str | None, known: Sequence[Path], plain: bool, simulations: int
+    folder: Path,
+    target: Path,
+    *,
+    total: str | None,
+    known: Sequence[Path],
+    plain: bool,
+    together: bool,
+    simulations: int | None,
 ) -> Projected:
     """Projects a saved release, writes the projection, and says what it is."""
     if target.exists() or target.is_symlink():  # before the work, not after it
@@ -33,26 +40,24 @@ def run_projection(
             total=_total(total),
             known=_facts(known),
             metric="plain" if plain else None,
+            margins="together" if together else None,
+            simulations=simulations,
             progress=lambda rounds, left: show("projecting", rounds, None),
         )
         projected.save(target)
-        error = None
-        if simulations:
-            error = projected.simulated_error(
-                simulations, progress=lambda done, left: show("simulating", done, simulations)
-            )
     out.print(f"Wrote {target}: a projection of {folder}; no data was touched and nothing was spent.")
     out.print(WARNING)
-    out.print(f"Nearest     by {METRICS[projected.metric]}")
+    first = "tables of one attribute first, " if projected.terms.margins_first else ""
+    out.print(f"Nearest     {first}by {METRICS[projected.metric]}")
     out.print(
         f"Gap         {projected.gap:.2g} (squared distance, proven); violations {projected.infeasibility:.2g} counts"
     )
     if projected.bound is not None:
         out.print(f"Error       {projected.bound}")
-        if projected.bound.doubtful:
-            err.print("residua: warning: the release does not fit these facts, by more than its noise; check them.")
-    if error is not None:
-        out.print(f"Simulated   {error}")
+    if projected.doubtful:
+        err.print("residua: warning: the release does not fit these facts, by more than its noise; check them.")
+    if projected.simulated is not None:
+        out.print(f"Simulated   {projected.simulated}")
     command = "residua" if shutil.which("residua") else str(Path(sys.argv[0]))
     out.print(f"Next        {command} table {target} [ATTRIBUTE …] [--rounded], and read {target / 'PROJECTION.md'}")
     return projected

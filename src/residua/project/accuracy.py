@@ -16,7 +16,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.project.problem import Fit, Problem
+from residua.project.problem import Fit, Problem, Progress
 
 Floats = NDArray[np.float64]
 CONFIDENCE = 0.999
@@ -67,6 +67,11 @@ def bound_of(problem: Problem, observed: Floats, fit: Fit) -> Bound:
     return Bound(math.sqrt(reach / cells), math.sqrt(left / cells), problem.unit, doubtful=doubtful)
 
 
+def are_doubtful(squares: float, count: float) -> bool:
+    """Whether noise explains a sum of so many squares of standard normal numbers in one case in a million only."""
+    return squares > _tail((count, count, 1.0), _DOUBT)
+
+
 def _with_noisy_total(problem: Problem, fit: Fit, moved: float, miss: float) -> tuple[float, float]:
     """Squared bounds on `‖p − t‖` and `‖y − p‖` when the total that was met is the release's own, off by δ.
 
@@ -112,7 +117,37 @@ class SimulatedError:
     simulations: int
 
     def __str__(self) -> str:
+        releases = "1 release" if self.simulations == 1 else f"{self.simulations} releases"
         return (
             f"{self.projected:,.4g} (unprojected {self.released:,.4g}); mean absolute error over what was asked, "
-            f"{self.simulations} releases simulated as if the projected tables were the truth"
+            f"{releases} simulated as if the projected tables were the truth"
         )
+
+
+def simulated_error(
+    problem: Problem,
+    truth: Fit,
+    simulations: int,
+    *,
+    done: Progress | None = None,
+    progress: Progress | None = None,
+) -> SimulatedError:
+    """Mean absolute errors of releases simulated from a problem's plan as if a fit were the truth, and projected.
+
+    Args:
+        problem: the projection.
+        truth: what is taken for the data.
+        simulations: how many releases to simulate.
+        done: called with how many are done, and the error so far.
+        progress: as for `problem.solve`.
+    """
+    random = np.random.default_rng()
+    errors = np.zeros((simulations, 2))
+    for i in range(simulations):
+        observed = problem.simulated(truth, random)
+        fits = (problem.unprojected(observed), problem.solve(observed, progress))
+        errors[i] = [problem.error(fit, truth) for fit in fits]
+        if done is not None:
+            done(i + 1, float(errors[: i + 1, 1].mean()))
+    released, projected = errors.mean(axis=0)
+    return SimulatedError(float(released), float(projected), simulations)

@@ -6,7 +6,8 @@ pulls them together with penalties ρ_A; its multipliers `λ_A = −ρ_A u_A ≥
 that `−Σ_S ‖p_S‖²/w_S − 2 Σ_S ⟨p_S, ŷ_S⟩`, p the coordinates' gradient of `⟨λ, tables⟩`, bounds the optimum from below.
 
 The tables are asked to stay above a tiny floor, the table of `floor_share` of all records spread evenly, so that what
-has nearly converged is strictly feasible, and the certificate is that of the problem without the floor.
+has nearly converged is strictly feasible, and the certificate is that of the problem without the floor. What is still
+negative in the end is repaired by mixing in tables from the interior (`interior.py`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.errors import PlanError
+from residua.project.interior import Interior
 
 Floats = NDArray[np.float64]
 Progress = Callable[[int, float], object]
@@ -64,7 +66,7 @@ class Certificate:
         infeasibility: the largest violation of a sign or a zero, in counts.
         slope: how fast the floor raises the distance, per share.
         total: of all records.
-        short: the share of evenly spread records that must be mixed in so that no cell is negative.
+        short: the share of interior tables that must be mixed in so that no cell is negative.
     """
 
     distance: float
@@ -83,6 +85,7 @@ class Alternating(ABC):
         is_fixed: whose coordinates are given, (sets,).
         has_zeros: whether some cells must be zero.
         nonnegative: whether no cell may be negative.
+        interior: of all tables with the given coordinates.
         penalty: the first, relative to the weights.
     """
 
@@ -92,10 +95,11 @@ class Alternating(ABC):
         is_fixed: NDArray[np.bool_],
         has_zeros: bool,
         nonnegative: bool,
+        interior: Interior,
         penalty: float,
     ) -> None:
         self.weights, self.is_fixed = weights, is_fixed
-        self.has_zeros, self.nonnegative = has_zeros, nonnegative
+        self.has_zeros, self.nonnegative, self.interior = has_zeros, nonnegative, interior
         self.floor_share = 0.0
         self.penalty = penalty
 
@@ -132,7 +136,7 @@ class Alternating(ABC):
 
     @abstractmethod
     def mix(self, share: float) -> float:
-        """Mixes the coordinates kept with those of the same total spread evenly; their distance then."""
+        """Mixes the coordinates kept with those of interior tables of the same total; their distance then."""
 
     @abstractmethod
     def written(self) -> Floats:
@@ -150,7 +154,7 @@ class Alternating(ABC):
         if found.infeasibility <= 1e-10 * found.total:
             return Nearest(self.as_they_came(), 0.0, 0.0, found.infeasibility, 0, True)
         most = self._most()
-        self.shift(tolerance, 1.0)
+        self.shift(min(tolerance, (self.interior.evenness or 1.0) / 2.0), 1.0)
         done, converged = 0, False
         while done < rounds and not converged:
             for _ in range(min(_CHECK_EVERY, rounds - done)):
@@ -174,7 +178,8 @@ class Alternating(ABC):
 
     def _adapt(self, apart: float, moved: float, found: Certificate, tolerance: float, allowed: float) -> None:
         """Keeps both residuals of the method alike, and the floor's share of the gap within a quarter of it."""
-        wanted = min(10.0 * tolerance, allowed / 4.0 / max(found.slope, 1e-300))
+        room = (self.interior.evenness or 1.0) / 2.0
+        wanted = min(10.0 * tolerance, room, allowed / 4.0 / max(found.slope, 1e-300))
         if not 0.5 < wanted / self.floor_share < 2.0:
             self.shift(wanted, 1.0)
         ratio = apart / max(moved, 1e-300)
@@ -193,10 +198,8 @@ class Alternating(ABC):
         return Nearest(self.written(), gap, distance, infeasibility, done, converged)
 
     def _share(self, found: Certificate) -> float:
-        """How much of the evenly spread total is to be mixed in; 0 if that is not open."""
-        if not self.nonnegative or self.has_zeros or self.is_fixed[1:].any():
-            return 0.0
-        return found.short
+        """How much of the interior is to be mixed in; 0 if that is not open."""
+        return found.short if self.nonnegative and not self.has_zeros and self.interior.evenness > 0 else 0.0
 
     def _most(self) -> float:
         """No feasible tables are further away: n records are n times one. Infinite without a total."""
@@ -207,5 +210,5 @@ class Alternating(ABC):
 
 
 def mixing_share(short: Floats, even: Floats) -> float:
-    """How much of `even` must be mixed in to raise cells that fall short by this much to zero."""
+    """How much must be mixed in of tables not below `even`, to raise cells that fall short by this much to zero."""
     return float((short / np.maximum(short + even, 1e-300)).max()) * (1.0 + 1e-9) if even.max() > 0 else 0.0

@@ -30,7 +30,8 @@ from residua.project.alternating import (
     mixing_share,
 )
 from residua.project.axis import Axis
-from residua.project.crossing import Alike, Below, Crossing, crossed
+from residua.project.crossing import Alike, Below, Crossing
+from residua.project.interior import Interior, interior_of
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -81,12 +82,20 @@ def nearest_crossed(
         start = crossing.coordinates.starts[number]
         coordinates[start : start + table.size] = table.ravel()
         is_fixed[number] = True
-    solver = _Crossed(crossing, coordinates, weights, is_fixed, _arranged(crossing, zeros), nonnegative)
+    interior = interior_of(_margins(axes, fixed or {}), [axis.even for axis in axes])
+    solver = _Crossed(crossing, coordinates, weights, is_fixed, _arranged(crossing, zeros), nonnegative, interior)
     try:
         with threadpool_limits(1, user_api="blas"):  # the tables are worked on side by side already
             return solver.solve(tolerance, rounds, progress)
     finally:
         solver.pool.shutdown()
+
+
+def _margins(axes: Sequence[Axis], fixed: Mapping[tuple[int, ...], Floats]) -> dict[tuple[int, ...], Floats]:
+    """The given margins of single attributes as cells, and all else that is given."""
+    total = np.ravel(fixed.get((), 0.0))
+    alone = {members: own for members, own in fixed.items() if len(members) == 1}
+    return {**fixed, **{(i,): axes[i].up @ np.concatenate([total, own.ravel()]) for (i,), own in alone.items()}}
 
 
 def _arranged(crossing: Crossing, zeros: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
@@ -115,8 +124,9 @@ class _Crossed(Alternating):
         is_fixed: NDArray[np.bool_],
         zeros: NDArray[np.bool_],
         nonnegative: bool,
+        interior: Interior,
     ) -> None:
-        super().__init__(weights, is_fixed, bool(zeros.size), nonnegative, _FIRST_PENALTY)
+        super().__init__(weights, is_fixed, bool(zeros.size), nonnegative, interior, _FIRST_PENALTY)
         self.crossing, self.zeros = crossing, zeros
         self.below = Below.of(crossing)
         self.wanted_top, self.wanted_low = crossing.gather(wanted), wanted[self.below.places]
@@ -234,7 +244,14 @@ class _Crossed(Alternating):
             own, wanted = part.own(pull), part.own(part.rows(self.wanted_top))
             bound = -float((free / weights) @ (own**2).sum(axis=1)) - 2.0 * float((own * wanted).sum())
             broken = float(np.abs(np.where(zeros, tables, 0.0)).max())
-            return np.array([bound, max(float(short.max()), broken), slope, mixing_share(short, total * part.even)])
+            return np.array(
+                [
+                    bound,
+                    max(float(short.max()), broken),
+                    slope,
+                    mixing_share(short, self.interior.evenness * total * part.even),
+                ]
+            )
 
         bounds, broken, slopes, shares = np.array(list(self.pool.map(work, self.crossing.parts))).T
         p_low, weights, free = self.below.summed(p), self.weights[self.below.sets], ~self.is_fixed[self.below.sets]
@@ -258,13 +275,13 @@ class _Crossed(Alternating):
     # ---- what leaves
 
     def mix(self, share: float) -> float:
-        """Mixes the coordinates with those of the same total spread evenly; their distance then."""
-        total = float(self.top[0])
-        self.low = (1.0 - share) * self.low + share * total * self.below.even
-        for part in self.crossing.parts:
-            even = crossed([axis.down @ axis.even for axis in part.axes])
-            tables = part.rows(self.top)
-            tables[:] = (1.0 - share) * tables + share * total * even
+        """Mixes the coordinates with those of interior tables of the same total; their distance then."""
+        axes, total = self.crossing.axes, float(self.top[0])
+        even = [axis.down[1:] @ axis.even for axis in axes]
+        rests = [axis.down[1:] @ rest for axis, rest in zip(axes, self.interior.rests, strict=True)]
+        inside = self.interior.coordinates(self.crossing.coordinates, even, rests)
+        self.low = (1.0 - share) * self.low + share * total * inside[self.below.places]
+        self.top = (1.0 - share) * self.top + share * total * self.crossing.gather(inside)
         return self._distance()
 
     def written(self) -> Floats:

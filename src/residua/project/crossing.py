@@ -180,7 +180,6 @@ class Below:
         places: of these among all coordinates, increasing, (low,).
         sets: the set of each, (low,).
         lengths: `Π length_i` of each, (low,).
-        even: what each is if one record is spread evenly, (low,).
         here: where they are needed in the buffer of tables, part by part, (shared,).
         which: which of them is needed there, (shared,).
         spans: for each part, by the number of its first table, its piece of `here`.
@@ -189,7 +188,6 @@ class Below:
     places: Integers
     sets: Integers
     lengths: Floats
-    even: Floats
     here: Integers
     which: Integers
     spans: Mapping[int, slice]
@@ -199,13 +197,12 @@ class Below:
         """What the chosen tables of a crossing share."""
         lower = Crossing(crossing.lattice, crossing.axes, ~crossing.chosen)
         nothing = np.zeros(0, dtype=np.int64)
-        places, sets, lengths, even = [nothing], [nothing], [np.zeros(0)], [np.zeros(0)]
+        places, sets, lengths = [nothing], [nothing], [np.zeros(0)]
         for part in lower.parts:
             there = lower.own(part)[1]
             places.append(there.ravel())
             sets.append(np.repeat(part.numbers, there.shape[1]))
             lengths.append(np.tile(crossed([axis.lengths for axis in part.axes]), len(there)))
-            even.append(np.tile(crossed([axis.down[1:] @ axis.even for axis in part.axes]), len(there)))
         order = np.argsort(np.concatenate(places))
         ordered = np.concatenate(places)[order]
         here, which, spans, start = [nothing], [nothing], {}, 0
@@ -219,7 +216,6 @@ class Below:
             places=ordered,
             sets=np.concatenate(sets)[order],
             lengths=np.concatenate(lengths)[order],
-            even=np.concatenate(even)[order],
             here=np.concatenate(here),
             which=np.concatenate(which),
             spans=spans,

@@ -1,6 +1,6 @@
 """A saved projection: a folder that is whole or absent, says that it is biased, and notices when it was changed.
 
-projection.json    kind, version, terms, gap, bound, receipt, and the digest of every other file
+projection.json    kind, version, terms, gap, bound or simulated error, receipt, and the digest of every other file
 plan.json          the plan of the release it was made from
 estimates.npy      residuals of all tables, or the histogram (64-bit floats, no pickle)
 facts.npz          the public facts that were met
@@ -26,13 +26,13 @@ from residua.errors import FileError, ResiduaError
 from residua.files import read_document, write_document
 from residua.folders import check_digests, digests_of, whole_folder, write_synced
 from residua.plan.storage import load_plan, save_plan
-from residua.project.accuracy import Bound
+from residua.project.accuracy import Bound, SimulatedError
 from residua.project.facts import Fact
 from residua.project.kinds import problem_of
 from residua.project.problem import Terms
 from residua.project.projected import Projected
 
-KIND, VERSION = "residua projection", 1
+KIND, VERSION = "residua projection", 2
 NAME = "projection.json"
 _FILES = ("plan.json", "estimates.npy", "facts.npz", "codebook.toml", "PROJECTION.md")
 
@@ -50,10 +50,13 @@ def save_projection(projected: Projected, path: Path) -> None:
         "metric": terms.metric,
         "tolerance": terms.tolerance,
         "total_stddev": terms.total_stddev,
+        "margins_first": terms.margins_first,
         "facts": [list(fact.members) for fact in terms.facts],
         "gap": projected.gap if math.isfinite(projected.gap) else None,
         "infeasibility": projected.infeasibility,
         "bound": None if projected.bound is None else asdict(projected.bound),
+        "simulated": None if projected.simulated is None else asdict(projected.simulated),
+        "doubtful": projected.doubtful,
         "receipt": dict(projected.receipt),
     }
     with whole_folder(path, "projection") as folder:
@@ -86,11 +89,14 @@ def load_projection(path: Path) -> Projected:
         estimates: NDArray[np.float64] = np.load(path / "estimates.npy", mmap_mode="r", allow_pickle=False)
         with np.load(path / "facts.npz", allow_pickle=False) as arrays:
             facts = tuple(Fact(tuple(members), arrays[f"fact_{i}"]) for i, members in enumerate(body["facts"]))
-        terms = Terms(body["nonnegative"], facts, body["metric"], body["tolerance"], body["total_stddev"])
+        terms = Terms(
+            body["nonnegative"], facts, body["metric"], body["tolerance"], body["total_stddev"], body["margins_first"]
+        )
         gap = math.inf if body["gap"] is None else float(body["gap"])
         fit = problem_of(plan, terms).fit_of(estimates, gap, float(body["infeasibility"]))
         bound = None if body["bound"] is None else Bound(**body["bound"])
-        return Projected(plan, terms, fit, bound, body["receipt"])
+        simulated = None if body["simulated"] is None else SimulatedError(**body["simulated"])
+        return Projected(plan, terms, fit, bound, body["receipt"], simulated, body["doubtful"])
     except FileError:
         raise
     except (ValueError, KeyError, TypeError, OSError, ResiduaError) as problem:

@@ -28,6 +28,7 @@ from residua.project.alternating import (
     mixing_share,
 )
 from residua.project.arrangement import Arrangement, Part
+from residua.project.interior import Interior, interior_of
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -100,8 +101,9 @@ class _Residuals(Alternating):
         is_fixed: NDArray[np.bool_],
         zeros: NDArray[np.bool_],
         nonnegative: bool,
+        interior: Interior,
     ) -> None:
-        super().__init__(weights, is_fixed, bool(zeros.size), nonnegative, _FIRST_PENALTY)
+        super().__init__(weights, is_fixed, bool(zeros.size), nonnegative, interior, _FIRST_PENALTY)
         self.arrangement, self.wanted, self.wanted_low, self.zeros = arrangement, wanted, wanted_low, zeros
         self.cells = arrangement.lattice.products(arrangement.sizes.astype(np.float64))
         self.numbers = np.concatenate([part.numbers for part in arrangement.parts])
@@ -145,7 +147,12 @@ class _Residuals(Alternating):
         arrangement.centre_top(wanted)
         arrangement.centre(wanted_low)
         renumbered = np.argsort(arrangement.numbers)
-        return cls(arrangement, wanted, wanted_low, weights[renumbered], is_fixed[renumbered], mask, nonnegative)
+        total = fixed.get((), np.asarray(0.0))
+        margins = {i: table + total / table.size if i else table for i, table in fixed.items() if len(i) < 2}
+        interior = interior_of({**fixed, **margins}, [np.full(int(n), 1.0 / n) for n in sizes])
+        return cls(
+            arrangement, wanted, wanted_low, weights[renumbered], is_fixed[renumbered], mask, nonnegative, interior
+        )
 
     @property
     def total(self) -> float:
@@ -261,7 +268,7 @@ class _Residuals(Alternating):
             infeasibility=max(float(short.max()), float(facts[:, 1].max())),
             slope=max(slope, 0.0),
             total=total,
-            short=mixing_share(short, total / self.cells[numbers]),
+            short=mixing_share(short, self.interior.evenness * total / self.cells[numbers]),
         )
 
     def unprojected(self) -> Certificate:
@@ -275,10 +282,15 @@ class _Residuals(Alternating):
     # ---- what leaves
 
     def mix(self, share: float) -> float:
-        """Mixes the residuals kept with the same total spread evenly, which has none; their distance then."""
+        """Mixes the residuals kept with those of interior tables of the same total; their distance then."""
+        given, sizes = self.arrangement.given, self.arrangement.given_sizes
+        came, sets = layout_of(given, sizes), self.arrangement.low_sets
+        rests = [rest - 1.0 / len(rest) for rest in self.interior.rests]
+        inside = self.interior.coordinates(came, [np.zeros(int(n)) for n in sizes], rests)
         top, low = self._kept
-        sets = self.arrangement.low_sets
-        top, low = (1.0 - share) * top, np.where(sets == 0, 1.0, 1.0 - share) * low
+        total = float(low[self.arrangement.low.starts[0]])
+        top = (1.0 - share) * top + share * total * self.arrangement.gather(self.arrangement.top, inside, came)
+        low = (1.0 - share) * low + share * total * self.arrangement.gather(self.arrangement.low, inside, came)
         self._kept = top, low
         distance = float((self.weights[sets] * (low - self.wanted_low) ** 2).sum())
         for number, cells in self._tables():

@@ -28,6 +28,7 @@ class Terms:
             summed over all that was asked.
         tolerance: how small the gap must be, relative to the squared distance.
         total_stddev: the standard deviation of the total among the facts, if it was taken from the release.
+        margins_first: whether tables of one attribute are projected first, and then kept.
     """
 
     nonnegative: bool = True
@@ -35,6 +36,7 @@ class Terms:
     metric: Metric = "covariance"
     tolerance: float = 1e-6
     total_stddev: float = 0.0
+    margins_first: bool = False
 
 
 class Fit(ABC):
@@ -82,6 +84,13 @@ class Problem(ABC):
     @abstractmethod
     def size(self, fit: Fit) -> float:
         """The squared length of a fit in the metric."""
+
+    def misfit(self, observed: Floats) -> tuple[float, float]:
+        """How far the facts are from what was observed, a sum of squares in standard deviations, and of how many.
+
+        Asked only where margins are projected first; with all tables together the bound tells.
+        """
+        return 0.0, 0.0
 
     @property
     @abstractmethod

@@ -21,7 +21,7 @@ from residua.plan.product.strategy import Strategy
 from residua.project.axis import Axis, axis_of
 from residua.project.consistent import ConsistentTables, centred, centred_each
 from residua.project.crossing import Crossing
-from residua.project.family import FamilyProblem
+from residua.project.family import FamilyProblem, Margins
 from residua.project.problem import Fit, Progress, Terms
 from residua.release.product import ProductRelease
 from residua.release.product_estimates import ProductEstimator
@@ -56,6 +56,18 @@ class ProductProblem(FamilyProblem):
         asked = np.concatenate([family.sets.numbers for family in workload.families])
         numbers = renumber(workload.lattice, self.lattice)[asked]
         return np.union1d(numbers[numbers >= 0], largest)
+
+    @cached_property
+    def axes(self) -> tuple[Axis, ...]:
+        """The coordinates along each attribute, the same object where the strategy is the same."""
+        told = {int(i) for i in self.lattice.levels[1].ravel()} if len(self.lattice.levels) > 1 else set()
+        chosen = [one if i in told else Strategy(one.size) for i, one in enumerate(self.plan.strategies)]
+        known = {strategy: axis_of(strategy) for strategy in dict.fromkeys(chosen)}
+        return tuple(known[strategy] for strategy in chosen)
+
+    def _own(self, members: tuple[int, ...], table: Floats) -> Floats:
+        """The own coordinates of a table, one axis an attribute."""
+        return np.asarray(kronecker([self.axes[i].down[1:] for i in members], table[None])[0])
 
     def simulated(self, fit: Fit, random: np.random.Generator) -> Floats:
         """What a release of the plan would observe if a fit were the truth."""
@@ -107,20 +119,12 @@ class CrossedProblem(ProductProblem):
     """Projection in the release's own metric."""
 
     @cached_property
-    def axes(self) -> tuple[Axis, ...]:
-        """The coordinates along each attribute, the same object where the strategy is the same."""
-        told = {int(i) for i in self.lattice.levels[1].ravel()} if len(self.lattice.levels) > 1 else set()
-        chosen = [one if i in told else Strategy(one.size) for i, one in enumerate(self.plan.strategies)]
-        known = {strategy: axis_of(strategy) for strategy in dict.fromkeys(chosen)}
-        return tuple(known[strategy] for strategy in chosen)
-
-    @cached_property
     def _tables(self) -> Crossing:
         """The tables of all sets."""
         return Crossing(self.lattice, self.axes, np.ones(len(self.lattice), dtype=bool))
 
-    def solve(self, observed: Floats, progress: Progress | None = None) -> ConsistentTables:
-        """The nearest consistent tables that meet the terms."""
+    def _nearest(self, observed: Floats, known: Margins, progress: Progress | None) -> ConsistentTables:
+        """The nearest consistent tables with these margins."""
         from residua.project.crossed import nearest_crossed
 
         found = nearest_crossed(
@@ -128,13 +132,16 @@ class CrossedProblem(ProductProblem):
             self.axes,
             self._coordinates(observed),
             self.weights,
-            fixed={subset: self._own(subset, margin) for subset, margin in self.known_margins().items()},
+            fixed={members: self._own(members, cells) for members, cells in known.items()},
             zeros=self.zeros() if self.terms.nonnegative else None,
             nonnegative=self.terms.nonnegative,
             tolerance=self.terms.tolerance,
             progress=progress,
         )
         return self.fit_of(self._residuals(found.coordinates), found.gap, found.infeasibility)
+
+    def _even(self, attribute: int) -> Floats:
+        return self.axes[attribute].even
 
     def _squared(self, first: Floats, second: Floats | None) -> float:
         apart = self._coordinates(first if second is None else first - second)
@@ -143,10 +150,6 @@ class CrossedProblem(ProductProblem):
             squares = group.view(apart).reshape(len(group.numbers), -1) ** 2
             total += float(self.weights[group.numbers] @ squares.sum(axis=1))
         return total
-
-    def _own(self, members: tuple[int, ...], table: Floats) -> Floats:
-        """The own coordinates of a table, one axis an attribute."""
-        return np.asarray(kronecker([self.axes[i].down[1:] for i in members], table[None])[0])
 
     def _coordinates(self, residuals: Floats) -> Floats:
         """The coordinates of all sets from the residuals of their tables."""

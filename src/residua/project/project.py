@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
 from residua.errors import PlanError
-from residua.project.accuracy import bound_of
+from residua.project.accuracy import are_doubtful, bound_of, simulated_error
 from residua.project.facts import facts_of
-from residua.project.kinds import is_bounded, metric_of, observed_of, problem_of
+from residua.project.kinds import is_bounded, margins_first, observed_of, problem_of
 from residua.project.problem import Metric, Progress, Terms
 from residua.project.projected import Projected
 from residua.release.base import Release
@@ -24,17 +24,24 @@ def project(
     total: float | Literal["released", "free"] | None = None,
     known: Mapping[Sequence[str], Any] | None = None,
     metric: Metric | None = None,
+    margins: Literal["first", "together"] | None = None,
     tolerance: float = 1e-6,
+    simulations: int | None = None,
     progress: Progress | None = None,
 ) -> Projected:
     """The tables nearest to a release that some dataset could have given: not negative, consistent, facts met.
 
     Reads the release alone: no data is touched, nothing is spent, and it can be done on any machine, later.
 
-    Guarantee: in the metric chosen, the projection is never further from the truth than the release, if the facts and
-    structural zeros are true and the total is public or free. (A released total is noisy, so that the truth need not
-    have it; `projected.bound` allows for that.) The estimates are biased, and the result has no standard deviations or
-    intervals.
+    Releases of marginals and products are projected margins first: tables of one attribute by themselves, then all
+    others given those. Raising the negative cells of many large tables would otherwise push the small, precise ones
+    about: on Adult the tables of one attribute get up to five times worse (docs/figures.md).
+
+    Guarantee: all together (`margins="together"`, and other kinds of releases), the projection is never further from
+    the truth than the release in the metric chosen, if the facts and structural zeros are true and the total is public
+    or free. (A released total is noisy, so that the truth need not have it; `projected.bound` allows for that.) Margins
+    first there is no such bound; `projected.simulated` indicates the error. The estimates are biased, and the result
+    has no standard deviations or intervals.
 
     Args:
         release: what was measured; `rs.Release.load` reads a saved one.
@@ -44,14 +51,16 @@ def project(
             known marginals if there are any, else the release's own if it tells one.
         known: public marginals to be met exactly, attributes → counts: an array with one axis an attribute, a mapping
             value (or tuple of values) → count, or a frame with a column `count`.
-        metric: in which sense nearest: "covariance", the release's own, or "plain", squares over all that was asked.
-            None is "covariance" where the kind of release has that metric (all but product releases, which go by
-            the cells of all tables asked about), else "plain"; `projected.metric` says which.
+        metric: in which sense nearest: "covariance" (usual), the release's own, or "plain", squares over all that was
+            asked.
+        margins: whether tables of one attribute are projected "first", and kept, or all tables "together"; None is
+            "first" for releases of marginals and products, "together" for others, which have no margins.
         tolerance: how small the proven gap must be, relative to the squared distance.
+        simulations: how many releases to simulate to indicate the error; None is one where there is no bound.
         progress: called with how many rounds were done, and the gap or violation left.
 
     Raises:
-        PlanError: a metric that this kind of release lacks; facts that contradict each other, the structural zeros,
+        PlanError: margins first of a release that has none; facts that contradict each other, the structural zeros,
             or non-negativity; facts about tables that the release lacks; a released total that is negative.
 
     Reference: factorization-and-projection, sections 2.3 and 3.
@@ -71,14 +80,21 @@ def project(
         raise PlanError(f"release={release!r} is not a release; measure one, or load it with rs.Release.load.")
     if metric is not None and metric not in get_args(Metric):
         raise PlanError(f"metric={metric!r} is not 'covariance' or 'plain'; use one of them, or leave it out.")
+    if margins not in (None, "first", "together"):
+        raise PlanError(f"margins={margins!r} is not 'first' or 'together'; use one of them, or leave it out.")
     if not isinstance(tolerance, int | float) or not 0 < tolerance < 1:
         raise PlanError(f"tolerance={tolerance!r} is not a number between 0 and 1, such as 1e-6.")
+    if simulations is not None and (
+        isinstance(simulations, bool) or not isinstance(simulations, int) or simulations < 0
+    ):
+        raise PlanError(f"simulations={simulations!r} is not a whole number of releases; 0 makes none.")
     if total is None and not known:
         total = "released" if _tells_total(release) else "free"
     facts = facts_of(release.domain, _total(release, total), known)
     stddev = float(release.table(()).columns["stddev"][0]) if total == "released" else 0.0
     plan = release.plan
-    terms = Terms(bool(nonnegative), facts, metric_of(plan, metric), float(tolerance), stddev)
+    first = margins_first(plan, margins) and bool(nonnegative)
+    terms = Terms(bool(nonnegative), facts, metric or "covariance", float(tolerance), stddev, first)
     problem = problem_of(plan, terms)
     observed = observed_of(problem, release)
     fit = problem.solve(observed, progress)
@@ -88,8 +104,12 @@ def project(
             f"no tables meet all the facts: one is missed by {fit.infeasibility:,.3g} counts whatever the tables; "
             "some of total, known and the structural zeros contradict each other (or tolerance is too coarse)."
         )
-    bound = bound_of(problem, observed, fit) if is_bounded(plan) else None
-    return Projected(plan, terms, fit, bound, dict(release.receipt))
+    bound = bound_of(problem, observed, fit) if is_bounded(plan) and not terms.margins_first else None
+    simulated = None
+    if simulations or (simulations is None and bound is None):
+        simulated = simulated_error(problem, fit, simulations or 1, progress=progress)
+    doubtful = bound.doubtful if bound else is_bounded(plan) and are_doubtful(*problem.misfit(observed))
+    return Projected(plan, terms, fit, bound, dict(release.receipt), simulated, doubtful)
 
 
 def _tells_total(release: Release) -> bool:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from residua.domain import Domain, Label, impossible_cells
 from residua.errors import PlanError
 from residua.plan.base import Plan
-from residua.project.accuracy import Bound, SimulatedError
+from residua.project.accuracy import Bound, SimulatedError, simulated_error
 from residua.project.histogram import Histogram
 from residua.project.kinds import problem_of
 from residua.project.problem import Fit, Metric, Progress, Terms
@@ -33,15 +33,17 @@ class Projected:
 
     Guarantee: computed from the release alone; no data is touched and no privacy is spent. All tables agree with each
     other, impossible cells are exactly zero, and no cell is negative (if asked). The estimates are biased: there are
-    no standard deviations, covariances or intervals. `bound` holds whatever the data; `simulated_error` is an
-    indication.
+    no standard deviations, covariances or intervals. `bound` holds whatever the data; `simulated` is an indication.
 
     Args:
         plan: the release's plan.
         terms: what the tables must meet.
         fit: what was found.
-        bound: how far from the truth it can be; None where the release is biased itself, or its noise not normal.
+        bound: how far from the truth it can be; None where margins were projected first, the release is biased itself,
+            or its noise is not normal.
         receipt: what the ledger recorded when the release was paid for.
+        simulated: the error that simulations indicated, if any were made.
+        doubtful: the release is further from the facts than its noise explains in all but one case in a million.
     """
 
     plan: Plan
@@ -49,6 +51,8 @@ class Projected:
     fit: Fit
     bound: Bound | None
     receipt: Mapping[str, Any] = field(default_factory=dict)
+    simulated: SimulatedError | None = None
+    doubtful: bool = False
 
     @property
     def domain(self) -> Domain:
@@ -186,16 +190,7 @@ class Projected:
         """
         if isinstance(simulations, bool) or not isinstance(simulations, int) or simulations < 1:
             raise PlanError(f"simulations={simulations!r} is not a positive whole number; 10 is a good one.")
-        problem, random = problem_of(self.plan, self.terms), np.random.default_rng()
-        errors = np.zeros((simulations, 2))
-        for i in range(simulations):
-            observed = problem.simulated(self.fit, random)
-            fits = (problem.unprojected(observed), problem.solve(observed))
-            errors[i] = [problem.error(fit, self.fit) for fit in fits]
-            if progress is not None:
-                progress(i + 1, float(errors[: i + 1, 1].mean()))
-        released, projected = errors.mean(axis=0)
-        return SimulatedError(float(released), float(projected), simulations)
+        return simulated_error(problem_of(self.plan, self.terms), self.fit, simulations, done=progress)
 
     # ---- files
 

@@ -21,6 +21,21 @@ METRICS = {
 }
 
 
+_INDICATION = [
+    "This is an indication, not a bound: releases were simulated from the plan as if these tables, themselves made",
+    "from a private release, were the data.",
+]
+_DOUBT = [
+    "",
+    "**The release is further from these conditions than its noise explains in all but one case in a million: a public",
+    "fact, a structural zero or the declared domain is wrong, and what is said here of accuracy does not hold.**",
+]
+_FIRST = [
+    "Tables of one attribute (but those that larger facts or rules are about) were projected first, by themselves, and",
+    "the others given those.",
+]
+
+
 def projection_statement(projected: Projected) -> str:
     """What was done and how accurate it is, as Markdown."""
     terms = projected.terms
@@ -39,6 +54,7 @@ def projection_statement(projected: Projected) -> str:
         "",
         *(f"- {one}" for one in met),
         "",
+        *(_FIRST if terms.margins_first else []),
         f"Among all tables that do, they are the nearest to the release by {METRICS[terms.metric]};",
         f"the squared distance is within {projected.gap:.2g} of the least possible, and no condition is missed by more",
         f"than {projected.infeasibility:.2g} counts.",
@@ -57,7 +73,14 @@ def projection_statement(projected: Projected) -> str:
 
 
 def _accuracy(projected: Projected) -> list[str]:
+    simulated = [] if projected.simulated is None else ["", f"Simulated: {projected.simulated}.", *_INDICATION]
+    return [*_bound(projected), *simulated, *(_DOUBT if projected.doubtful else [])]
+
+
+def _bound(projected: Projected) -> list[str]:
     bound = projected.bound
+    if bound is None and projected.terms.margins_first:
+        return ["No bound is given: the tables that were projected first are noisy, and the truth need not have them."]
     if bound is None:
         return ["No bound is given: the release is biased itself (an approximate plan), or its noise is not normal."]
     lines = [
@@ -66,12 +89,6 @@ def _accuracy(projected: Projected) -> list[str]:
     ]
     if not projected.terms.total_stddev:
         lines.append("In the metric above, the projection is never further from the truth than the release.")
-    if bound.doubtful:
-        lines += [
-            "",
-            "**The release is further from these conditions than its noise explains in all but one case in a million:",
-            "a public fact, a structural zero or the declared domain is wrong, and the bound does not hold.**",
-        ]
     return lines
 
 
