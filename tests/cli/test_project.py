@@ -17,8 +17,8 @@ def test_a_release_is_projected_shown_and_rounded(tmp_path):
     done = inside("project", "out", "--out", "projected", "--total", "2000", "--known", "sex.csv", cwd=tmp_path)
     assert done.code == 0, done.err
     assert "biased" in done.out
-    assert "1 release simulated" in done.out
-    assert "tables of one attribute first" in done.out
+    assert "root mean square" in done.out
+    assert "small tables weighing more" in done.out
     assert "nothing was spent" in done.out
     shown = inside("table", "projected", "sex", "age", cwd=tmp_path)
     assert shown.code == 0, shown.err
@@ -39,7 +39,7 @@ def test_a_release_is_projected_shown_and_rounded(tmp_path):
 
 def test_plain_released_and_simulated(tmp_path):
     released(tmp_path)
-    arguments = ("--plain", "--together", "--total", "released", "--simulate", "2")
+    arguments = ("--metric", "plain", "--total", "released", "--simulate", "2")
     done = inside("project", "out", "--out", "projected", *arguments, cwd=tmp_path)
     assert done.code == 0, done.err
     assert "2 releases simulated" in done.out
@@ -53,6 +53,7 @@ def test_mistakes_are_one_sentence_and_leave_nothing(tmp_path):
     (tmp_path / "sex.csv").write_text("sex,count\nF,800\nM,1300\n")
     (tmp_path / "age.csv").write_text("age,n\n0,1\n")
     for arguments, told in (
+        (("--metric", "best"), "metric='best'"),
         (("--total", "many"), "neither a number nor 'released'"),
         (("--total", "-5"), "is not a count"),
         (("--known", "none.csv"), "cannot read --known"),

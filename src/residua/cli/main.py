@@ -145,12 +145,12 @@ def project(
             help="A public table to meet exactly: CSV or Parquet with its attributes and 'count'. Repeatable."
         ),
     ] = None,
-    plain: Annotated[
-        bool, typer.Option("--plain", help="Nearest in plain squares, not weighted by covariance.")
-    ] = False,
-    together: Annotated[
-        bool, typer.Option("--together", help="Project all tables at once, not those of one attribute first.")
-    ] = False,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            help="In which sense nearest: 'margins' (usual for tables: small ones weigh more), 'covariance' or 'plain'."
+        ),
+    ] = None,
     simulate: Annotated[
         int | None,
         typer.Option(
@@ -161,7 +161,7 @@ def project(
     """Make a release's tables non-negative and consistent with what is known. Touches no data and costs nothing."""
     from residua.cli.projecting import run_projection
 
-    run_projection(folder, out, total=total, known=known or [], plain=plain, together=together, simulations=simulate)
+    run_projection(folder, out, total=total, known=known or [], metric=metric, simulations=simulate)
 
 
 @app.command()

@@ -6,12 +6,13 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from residua.cli.show import err, out, progress_bar
 from residua.errors import FileError, PlanError
 from residua.project import Projected, project
 from residua.project.folder import is_projection
+from residua.project.problem import Metric
 from residua.project.statement import METRICS, WARNING
 from residua.release import Release
 
@@ -22,8 +23,7 @@ def run_projection(
     *,
     total: str | None,
     known: Sequence[Path],
-    plain: bool,
-    together: bool,
+    metric: str | None,
     simulations: int | None,
 ) -> Projected:
     """Projects a saved release, writes the projection, and says what it is."""
@@ -39,22 +39,20 @@ def run_projection(
             release,
             total=_total(total),
             known=_facts(known),
-            metric="plain" if plain else None,
-            margins="together" if together else None,
+            metric=cast("Metric | None", metric),  # `project` refuses any other
             simulations=simulations,
             progress=lambda rounds, left: show("projecting", rounds, None),
         )
         projected.save(target)
     out.print(f"Wrote {target}: a projection of {folder}; no data was touched and nothing was spent.")
     out.print(WARNING)
-    first = "tables of one attribute first, " if projected.terms.margins_first else ""
-    out.print(f"Nearest     {first}by {METRICS[projected.metric]}")
+    out.print(f"Nearest     by {METRICS[projected.metric]}")
     out.print(
         f"Gap         {projected.gap:.2g} (squared distance, proven); violations {projected.infeasibility:.2g} counts"
     )
     if projected.bound is not None:
         out.print(f"Error       {projected.bound}")
-    if projected.doubtful:
+    if projected.bound is not None and projected.bound.doubtful:
         err.print("residua: warning: the release does not fit these facts, by more than its noise; check them.")
     if projected.simulated is not None:
         out.print(f"Simulated   {projected.simulated}")

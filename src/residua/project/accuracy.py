@@ -67,11 +67,6 @@ def bound_of(problem: Problem, observed: Floats, fit: Fit) -> Bound:
     return Bound(math.sqrt(reach / cells), math.sqrt(left / cells), problem.unit, doubtful=doubtful)
 
 
-def are_doubtful(squares: float, count: float) -> bool:
-    """Whether noise explains a sum of so many squares of standard normal numbers in one case in a million only."""
-    return squares > _tail((count, count, 1.0), _DOUBT)
-
-
 def _with_noisy_total(problem: Problem, fit: Fit, moved: float, miss: float) -> tuple[float, float]:
     """Squared bounds on `‖p − t‖` and `‖y − p‖` when the total that was met is the release's own, off by δ.
 

@@ -83,11 +83,6 @@ class DenseProblem(Problem):
         return np.asarray(np.linalg.qr(self.plan.coordinates(self.plan.workload)).R)
 
     @property
-    def unit(self) -> str:  # type: ignore[override]
-        """What distances are measured in."""
-        return "standard deviations" if self.terms.metric == "covariance" else "counts"
-
-    @property
     def spectrum(self) -> tuple[Floats, Floats]:
         """The variances of the noise along orthogonal directions of the metric, and how many directions have each."""
         noise = self._root / self.plan.factors[1] * np.sqrt(self.plan.noise_variance)

@@ -4,15 +4,15 @@ The squared distance is `Σ_S w_S ‖r_S − r̂_S‖²` in residuals r_S, ortho
 w_S is the precision, if the noise is alike in all directions of each residual space. In the plain one, squared
 differences summed over the cells of all asked tables, `w_S = Σ_{A⊇S} Π_{i∈A∖S} 1/n_i`.
 
-Margins first: many raised cells of large tables would push small, precise tables about. So tables of one attribute can
-be projected by themselves and then kept, like public facts. That is always possible: any such tables have a common
-distribution, the independent one. Attributes that larger facts or structural zeros are about are not kept.
+Raising the negative cells of many large tables pushes the small, precise ones about, however precise they are. In the
+metric "margins", the usual one, small tables weigh more than their precision: those of one attribute 256 times, others
+below the largest 4 times. (Decision 8 has the comparison that led there.)
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 
@@ -27,14 +27,13 @@ from residua.plan.product.plan import ProductPlan
 from residua.plan.residual.plan import ResidualPlan
 from residua.project.consistent import ConsistentTables, centred
 from residua.project.fact_cells import shown
-from residua.project.facts import Fact
 from residua.project.problem import Fit, Problem, Progress, Terms
 from residua.workload import renumber
 
 Floats = NDArray[np.float64]
 Margins = dict[tuple[int, ...], Floats]  # attribute positions → cells
 _BATCH_CELLS = 500_000
-_MOST_EVEN = 1e-5
+_ONE_ATTRIBUTE, _BELOW_LARGEST = 256.0, 4.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,12 +43,10 @@ class FamilyProblem(Problem):
     Args:
         plan: the plan, with the precisions really measured.
         terms: what the tables must meet.
-        most_attributes: how many attributes a table may have to take part; None for any number.
     """
 
     plan: ResidualPlan | ProductPlan
     terms: Terms
-    most_attributes: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         for fact in self.terms.facts:
@@ -65,8 +62,6 @@ class FamilyProblem(Problem):
     def lattice(self) -> Lattice:
         """The sets whose tables the release answers."""
         plan, answered = self.plan, self._answered
-        if self.most_attributes is not None:
-            answered = answered & (plan.lattice.set_sizes <= self.most_attributes)
         if answered.all():
             return plan.lattice
         if not answered.any():
@@ -105,18 +100,19 @@ class FamilyProblem(Problem):
     @cached_property
     def weights(self) -> Floats:
         """w_S, (sets,); a set with an empty residual weighs nothing that matters."""
-        if self.terms.metric == "covariance":
+        if self.terms.metric != "plain":
             precisions = self.plan.precisions[self._numbers]
-            return np.where(precisions > 0, precisions, 1.0)
+            return np.where(precisions > 0, precisions, 1.0) * self._factors
         asked = np.zeros(len(self.lattice))
         asked[self._asked] = 1.0
         plain = self.lattice.sum_over_supersets(asked, 1.0 / self.plan.domain.sizes)
         return np.where(plain > 0, plain, plain[plain > 0].min(initial=1.0))
 
     @property
-    def unit(self) -> str:  # type: ignore[override]
-        """What distances are measured in."""
-        return "standard deviations" if self.terms.metric == "covariance" else "counts"
+    def _factors(self) -> Floats:
+        """How much more than its precision each set weighs, (sets,)."""
+        small = np.where(self.lattice.set_sizes == 1, _ONE_ATTRIBUTE, _BELOW_LARGEST)
+        return np.where((self.terms.metric == "covariance") | self.lattice.is_maximal, 1.0, small)
 
     @cached_property
     def _dimensions(self) -> Floats:
@@ -131,9 +127,9 @@ class FamilyProblem(Problem):
 
     @property
     def cells(self) -> float:
-        """How many numbers a squared distance is spread over: directions measured, or cells asked."""
-        if self.terms.metric == "covariance":
-            return float(self.spectrum[1].sum())
+        """How many numbers a squared distance is spread over: directions measured (by weight), or cells asked."""
+        if self.terms.metric != "plain":
+            return self.noise_sums[0]
         return float(self.lattice.products(self.plan.domain.sizes.astype(np.float64))[self._asked].sum())
 
     def moved(self, observed: Floats, fit: Fit) -> float:
@@ -160,77 +156,6 @@ class FamilyProblem(Problem):
 
     def solve(self, observed: Floats, progress: Progress | None = None) -> ConsistentTables:
         """The nearest consistent tables that meet the terms."""
-        known = self._known_margins()
-        if self.terms.margins_first and len(self.lattice.levels) > 2 and not self._is_met(observed, known):
-            known = {**known, **self._first_margins(observed, known)}
-        return self._nearest(observed, known, progress)
-
-    def _first_margins(self, observed: Floats, known: Margins) -> Margins:
-        """The tables of one attribute, and the total, projected without the larger ones.
-
-        A tiny share of the records is spread evenly, so that the larger tables keep room to move (`interior.py`).
-        """
-        facts = tuple(Fact(members, cells) for members, cells in known.items() if len(members) < 2)
-        terms = replace(self.terms, facts=facts, margins_first=False)
-        first = replace(self, terms=terms, most_attributes=1)
-        places = self.layout.starts[renumber(first.lattice, self.lattice)]
-        part = np.empty(first.layout.cells)
-        for group in first.layout:
-            group.view(part).reshape(len(group.numbers), -1)[:] = observed[
-                places[group.numbers][:, None] + np.arange(group.cells)
-            ]
-        fit = first.solve(part)
-        domain = self.plan.domain
-        larger = [set(members) for members in known] + [set(domain.positions(rule.names)) for rule in domain.impossible]
-        bound = set().union(*(members for members in larger if len(members) > 1))
-        kept = [(), *((i,) for i in first.lattice.levels[1].ravel().tolist() if i not in bound)]
-        return {members: self._lifted(members, fit) for members in kept if members not in known}
-
-    def _lifted(self, members: tuple[int, ...], fit: ConsistentTables) -> Floats:
-        """A table of one attribute, with a tiny share spread evenly if it is not in there already; or the total."""
-        cells = fit.marginal(members)
-        if not members:
-            return cells
-        share = min(20.0 * self.terms.tolerance, _MOST_EVEN)
-        even = share * float(fit.marginal(())) * self._even(members[0])
-        return cells if (cells >= even * (1.0 - 1e-6)).all() else (1.0 - share) * cells + even
-
-    def _is_met(self, observed: Floats, known: Margins) -> bool:
-        """Whether the tables as observed meet everything already."""
-        tables = self.unprojected(observed)
-        room = 1e-12 * abs(float(tables.marginal(())))
-        if any(np.abs(tables.marginal(members) - cells).max() > room for members, cells in known.items()):
-            return False
-        domain = self.plan.domain
-        for number in np.flatnonzero(self.lattice.is_maximal):
-            members = self.lattice.members(int(number))
-            cells, mask = tables.marginal(members), impossible_cells(domain, [domain.names[i] for i in members])
-            if cells.min() < -room or (mask is not None and np.abs(cells[mask]).max(initial=0.0) > room):
-                return False
-        return True
-
-    def _even(self, attribute: int) -> Floats:
-        """One record spread evenly over an attribute's values."""
-        size = int(self.plan.domain.sizes[attribute])
-        return np.full(size, 1.0 / size)
-
-    def misfit(self, observed: Floats) -> tuple[float, float]:
-        """How far the facts are from what was observed, a sum of squares in standard deviations, and of how many."""
-        tables, squares, count = self.unprojected(observed), 0.0, 0.0
-        for members, cells in self._known_margins().items():
-            number = self._find(members)
-            if members or not self.terms.total_stddev:
-                apart = self._own(members, tables.marginal(members) - cells)
-                squares += float((apart**2).sum() * self.plan.precisions[self._numbers[number]])
-                count += float(self._dimensions[number])
-        return squares, count
-
-    def _own(self, members: tuple[int, ...], table: Floats) -> Floats:
-        """The part of a table that its own measurement tells, in which the noise is alike in all directions."""
-        return centred(table)
-
-    def _nearest(self, observed: Floats, known: Margins, progress: Progress | None) -> ConsistentTables:
-        """The nearest consistent tables with these margins."""
         from residua.project.local import nearest_consistent
 
         found = nearest_consistent(
@@ -238,7 +163,7 @@ class FamilyProblem(Problem):
             self.plan.domain.sizes,
             observed,
             self.weights,
-            fixed={members: centred(cells) for members, cells in known.items()},
+            fixed={members: centred(cells) for members, cells in self._known_margins().items()},
             zeros=self.zeros() if self.terms.nonnegative else None,
             nonnegative=self.terms.nonnegative,
             tolerance=self.terms.tolerance,

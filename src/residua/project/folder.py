@@ -50,13 +50,11 @@ def save_projection(projected: Projected, path: Path) -> None:
         "metric": terms.metric,
         "tolerance": terms.tolerance,
         "total_stddev": terms.total_stddev,
-        "margins_first": terms.margins_first,
         "facts": [list(fact.members) for fact in terms.facts],
         "gap": projected.gap if math.isfinite(projected.gap) else None,
         "infeasibility": projected.infeasibility,
         "bound": None if projected.bound is None else asdict(projected.bound),
         "simulated": None if projected.simulated is None else asdict(projected.simulated),
-        "doubtful": projected.doubtful,
         "receipt": dict(projected.receipt),
     }
     with whole_folder(path, "projection") as folder:
@@ -89,14 +87,12 @@ def load_projection(path: Path) -> Projected:
         estimates: NDArray[np.float64] = np.load(path / "estimates.npy", mmap_mode="r", allow_pickle=False)
         with np.load(path / "facts.npz", allow_pickle=False) as arrays:
             facts = tuple(Fact(tuple(members), arrays[f"fact_{i}"]) for i, members in enumerate(body["facts"]))
-        terms = Terms(
-            body["nonnegative"], facts, body["metric"], body["tolerance"], body["total_stddev"], body["margins_first"]
-        )
+        terms = Terms(body["nonnegative"], facts, body["metric"], body["tolerance"], body["total_stddev"])
         gap = math.inf if body["gap"] is None else float(body["gap"])
         fit = problem_of(plan, terms).fit_of(estimates, gap, float(body["infeasibility"]))
         bound = None if body["bound"] is None else Bound(**body["bound"])
         simulated = None if body["simulated"] is None else SimulatedError(**body["simulated"])
-        return Projected(plan, terms, fit, bound, body["receipt"], simulated, body["doubtful"])
+        return Projected(plan, terms, fit, bound, body["receipt"], simulated)
     except FileError:
         raise
     except (ValueError, KeyError, TypeError, OSError, ResiduaError) as problem:

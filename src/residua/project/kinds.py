@@ -13,7 +13,7 @@ from residua.errors import PlanError
 from residua.plan.base import Plan
 from residua.plan.kinds import kind_of
 from residua.project.dense import DenseProblem, observed_coordinates
-from residua.project.problem import Problem, Terms
+from residua.project.problem import Metric, Problem, Terms
 from residua.project.product import observed_estimates, product_problem
 from residua.project.pure import PureProblem, observed_pooled, pure_marginal_problem
 from residua.project.residual import ResidualProblem, observed_residuals
@@ -29,22 +29,23 @@ class ProjectionKind:
     Args:
         problem: the projection of releases of a plan, under some terms.
         observed: a release's unbiased estimates in the form the problem takes.
-        margins: whether tables of one attribute can be projected first.
+        metrics: in which senses tables can be nearest; the first is the usual one.
         bounded: whether the noise is normal with a known spectrum, so that a bound can be given.
     """
 
     problem: Callable[[Any, Terms], Problem]
     observed: Callable[[Any, Any], Floats]
-    margins: bool = False
+    metrics: tuple[Metric, ...] = ("covariance", "plain")
     bounded: bool = True
 
 
+_OF_TABLES: tuple[Metric, ...] = ("margins", "covariance", "plain")
 _KINDS = {
-    "residual": ProjectionKind(ResidualProblem, observed_residuals, margins=True),
+    "residual": ProjectionKind(ResidualProblem, observed_residuals, metrics=_OF_TABLES),
     "dense": ProjectionKind(DenseProblem, observed_coordinates),
-    "product": ProjectionKind(product_problem, observed_estimates, margins=True),
+    "product": ProjectionKind(product_problem, observed_estimates, metrics=_OF_TABLES),
     "pure": ProjectionKind(PureProblem, observed_coordinates, bounded=False),
-    "pure marginals": ProjectionKind(pure_marginal_problem, observed_pooled, margins=True, bounded=False),
+    "pure marginals": ProjectionKind(pure_marginal_problem, observed_pooled, metrics=_OF_TABLES, bounded=False),
 }
 
 
@@ -62,19 +63,19 @@ def observed_of(problem: Problem, release: Release) -> Floats:
     return _kind(release.planned).observed(problem, release)
 
 
-def margins_first(plan: Plan, wanted: str | None) -> bool:
-    """Whether tables of one attribute are projected first: as wanted, or as usual with the kind.
+def metric_of(plan: Plan, wanted: Metric | None) -> Metric:
+    """The metric of a projection: the one wanted, or the usual one of the kind.
 
     Raises:
-        PlanError: releases of this kind hold a histogram, not margins.
+        PlanError: releases of this kind cannot be projected in that sense.
     """
-    usual = _kind(plan).margins
-    if wanted == "first" and not usual:
+    metrics = _kind(plan).metrics
+    if wanted is not None and wanted not in metrics:
         raise PlanError(
-            f"margins='first': releases of {kind_of(plan).name} plans are projected to one histogram, which has all "
-            "its margins at once; leave margins out."
+            f"metric={wanted!r}: releases of {kind_of(plan).name} plans are projected to one histogram, which has all "
+            f"its margins at once; leave metric out, or say {' or '.join(map(repr, metrics))}."
         )
-    return usual and wanted != "together"
+    return wanted or metrics[0]
 
 
 def is_bounded(plan: Plan) -> bool:

@@ -13,8 +13,13 @@ from numpy.typing import NDArray
 from residua.project.facts import Fact
 
 Floats = NDArray[np.float64]
-Metric = Literal["covariance", "plain"]
+Metric = Literal["margins", "covariance", "plain"]
 Progress = Callable[[int, float], object]
+UNITS: dict[Metric, str] = {
+    "margins": "standard deviations, small tables weighing more",
+    "covariance": "standard deviations",
+    "plain": "counts",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,11 +29,10 @@ class Terms:
     Args:
         nonnegative: whether no cell may be negative.
         facts: public marginals to be met exactly, the total among them.
-        metric: "covariance", the release's own (each direction by its precision), or "plain", squared differences
-            summed over all that was asked.
+        metric: "covariance", the release's own (each direction by its precision); "margins", the same with small tables
+            weighing more; or "plain", squared differences summed over all that was asked.
         tolerance: how small the gap must be, relative to the squared distance.
         total_stddev: the standard deviation of the total among the facts, if it was taken from the release.
-        margins_first: whether tables of one attribute are projected first, and then kept.
     """
 
     nonnegative: bool = True
@@ -36,7 +40,6 @@ class Terms:
     metric: Metric = "covariance"
     tolerance: float = 1e-6
     total_stddev: float = 0.0
-    margins_first: bool = False
 
 
 class Fit(ABC):
@@ -62,8 +65,12 @@ class Fit(ABC):
 class Problem(ABC):
     """The projection of releases of one plan under some terms; `observed` are such a release's estimates, flat."""
 
-    unit: str
     terms: Terms
+
+    @property
+    def unit(self) -> str:
+        """What distances are measured in."""
+        return UNITS[self.terms.metric]
 
     @abstractmethod
     def solve(self, observed: Floats, progress: Progress | None = None) -> Fit:
@@ -84,13 +91,6 @@ class Problem(ABC):
     @abstractmethod
     def size(self, fit: Fit) -> float:
         """The squared length of a fit in the metric."""
-
-    def misfit(self, observed: Floats) -> tuple[float, float]:
-        """How far the facts are from what was observed, a sum of squares in standard deviations, and of how many.
-
-        Asked only where margins are projected first; with all tables together the bound tells.
-        """
-        return 0.0, 0.0
 
     @property
     @abstractmethod

@@ -21,7 +21,7 @@ from residua.plan.product.strategy import Strategy
 from residua.project.axis import Axis, axis_of
 from residua.project.consistent import ConsistentTables, centred, centred_each
 from residua.project.crossing import Crossing
-from residua.project.family import FamilyProblem, Margins
+from residua.project.family import FamilyProblem
 from residua.project.problem import Fit, Progress, Terms
 from residua.release.product import ProductRelease
 from residua.release.product_estimates import ProductEstimator
@@ -56,18 +56,6 @@ class ProductProblem(FamilyProblem):
         asked = np.concatenate([family.sets.numbers for family in workload.families])
         numbers = renumber(workload.lattice, self.lattice)[asked]
         return np.union1d(numbers[numbers >= 0], largest)
-
-    @cached_property
-    def axes(self) -> tuple[Axis, ...]:
-        """The coordinates along each attribute, the same object where the strategy is the same."""
-        told = {int(i) for i in self.lattice.levels[1].ravel()} if len(self.lattice.levels) > 1 else set()
-        chosen = [one if i in told else Strategy(one.size) for i, one in enumerate(self.plan.strategies)]
-        known = {strategy: axis_of(strategy) for strategy in dict.fromkeys(chosen)}
-        return tuple(known[strategy] for strategy in chosen)
-
-    def _own(self, members: tuple[int, ...], table: Floats) -> Floats:
-        """The own coordinates of a table, one axis an attribute."""
-        return np.asarray(kronecker([self.axes[i].down[1:] for i in members], table[None])[0])
 
     def simulated(self, fit: Fit, random: np.random.Generator) -> Floats:
         """What a release of the plan would observe if a fit were the truth."""
@@ -116,15 +104,27 @@ class PlainProblem(ProductProblem):
 
 @dataclass(frozen=True, eq=False)
 class CrossedProblem(ProductProblem):
-    """Projection in the release's own metric."""
+    """Projection in the release's own metric, or with small tables weighing more."""
+
+    @cached_property
+    def axes(self) -> tuple[Axis, ...]:
+        """The coordinates along each attribute, the same object where the strategy is the same."""
+        told = {int(i) for i in self.lattice.levels[1].ravel()} if len(self.lattice.levels) > 1 else set()
+        chosen = [one if i in told else Strategy(one.size) for i, one in enumerate(self.plan.strategies)]
+        known = {strategy: axis_of(strategy) for strategy in dict.fromkeys(chosen)}
+        return tuple(known[strategy] for strategy in chosen)
+
+    def _own(self, members: tuple[int, ...], table: Floats) -> Floats:
+        """The own coordinates of a table, one axis an attribute."""
+        return np.asarray(kronecker([self.axes[i].down[1:] for i in members], table[None])[0])
 
     @cached_property
     def _tables(self) -> Crossing:
         """The tables of all sets."""
         return Crossing(self.lattice, self.axes, np.ones(len(self.lattice), dtype=bool))
 
-    def _nearest(self, observed: Floats, known: Margins, progress: Progress | None) -> ConsistentTables:
-        """The nearest consistent tables with these margins."""
+    def solve(self, observed: Floats, progress: Progress | None = None) -> ConsistentTables:
+        """The nearest consistent tables that meet the terms."""
         from residua.project.crossed import nearest_crossed
 
         found = nearest_crossed(
@@ -132,16 +132,13 @@ class CrossedProblem(ProductProblem):
             self.axes,
             self._coordinates(observed),
             self.weights,
-            fixed={members: self._own(members, cells) for members, cells in known.items()},
+            fixed={members: self._own(members, cells) for members, cells in self._known_margins().items()},
             zeros=self.zeros() if self.terms.nonnegative else None,
             nonnegative=self.terms.nonnegative,
             tolerance=self.terms.tolerance,
             progress=progress,
         )
         return self.fit_of(self._residuals(found.coordinates), found.gap, found.infeasibility)
-
-    def _even(self, attribute: int) -> Floats:
-        return self.axes[attribute].even
 
     def _squared(self, first: Floats, second: Floats | None) -> float:
         apart = self._coordinates(first if second is None else first - second)
@@ -173,7 +170,7 @@ class CrossedProblem(ProductProblem):
 
 def product_problem(plan: ProductPlan, terms: Terms) -> ProductProblem:
     """The projection of releases of a product plan."""
-    return CrossedProblem(plan, terms) if terms.metric == "covariance" else PlainProblem(plan, terms)
+    return PlainProblem(plan, terms) if terms.metric == "plain" else CrossedProblem(plan, terms)
 
 
 def observed_estimates(problem: ProductProblem, release: ProductRelease) -> Floats:

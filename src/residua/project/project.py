@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
 from residua.errors import PlanError
-from residua.project.accuracy import are_doubtful, bound_of, simulated_error
+from residua.project.accuracy import bound_of, simulated_error
 from residua.project.facts import facts_of
-from residua.project.kinds import is_bounded, margins_first, observed_of, problem_of
+from residua.project.kinds import is_bounded, metric_of, observed_of, problem_of
 from residua.project.problem import Metric, Progress, Terms
 from residua.project.projected import Projected
 from residua.release.base import Release
@@ -24,7 +24,6 @@ def project(
     total: float | Literal["released", "free"] | None = None,
     known: Mapping[Sequence[str], Any] | None = None,
     metric: Metric | None = None,
-    margins: Literal["first", "together"] | None = None,
     tolerance: float = 1e-6,
     simulations: int | None = None,
     progress: Progress | None = None,
@@ -33,15 +32,10 @@ def project(
 
     Reads the release alone: no data is touched, nothing is spent, and it can be done on any machine, later.
 
-    Releases of marginals and products are projected margins first: tables of one attribute by themselves, then all
-    others given those. Raising the negative cells of many large tables would otherwise push the small, precise ones
-    about: on Adult the tables of one attribute get up to five times worse (docs/figures.md).
-
-    Guarantee: all together (`margins="together"`, and other kinds of releases), the projection is never further from
-    the truth than the release in the metric chosen, if the facts and structural zeros are true and the total is public
-    or free. (A released total is noisy, so that the truth need not have it; `projected.bound` allows for that.) Margins
-    first there is no such bound; `projected.simulated` indicates the error. The estimates are biased, and the result
-    has no standard deviations or intervals.
+    Guarantee: in the metric chosen, the projection is never further from the truth than the release, if the facts and
+    structural zeros are true and the total is public or free. (A released total is noisy, so that the truth need not
+    have it; `projected.bound` allows for that.) The estimates are biased, and the result has no standard deviations or
+    intervals.
 
     Args:
         release: what was measured; `rs.Release.load` reads a saved one.
@@ -51,16 +45,17 @@ def project(
             known marginals if there are any, else the release's own if it tells one.
         known: public marginals to be met exactly, attributes → counts: an array with one axis an attribute, a mapping
             value (or tuple of values) → count, or a frame with a column `count`.
-        metric: in which sense nearest: "covariance" (usual), the release's own, or "plain", squares over all that was
-            asked.
-        margins: whether tables of one attribute are projected "first", and kept, or all tables "together"; None is
-            "first" for releases of marginals and products, "together" for others, which have no margins.
+        metric: in which sense nearest. "covariance" is the release's own: every direction by its precision. Raising
+            the negative cells of many large tables then pushes small tables about, so that those of one attribute can
+            become several times worse (docs/figures.md). In "margins", the usual metric for releases of marginals and
+            products, small tables weigh more: those of one attribute 256 times, others below the largest 4 times.
+            "plain" is squares over all that was asked.
         tolerance: how small the proven gap must be, relative to the squared distance.
         simulations: how many releases to simulate to indicate the error; None is one where there is no bound.
         progress: called with how many rounds were done, and the gap or violation left.
 
     Raises:
-        PlanError: margins first of a release that has none; facts that contradict each other, the structural zeros,
+        PlanError: a metric that this kind of release lacks; facts that contradict each other, the structural zeros,
             or non-negativity; facts about tables that the release lacks; a released total that is negative.
 
     Reference: factorization-and-projection, sections 2.3 and 3.
@@ -79,9 +74,9 @@ def project(
     if not isinstance(release, Release):
         raise PlanError(f"release={release!r} is not a release; measure one, or load it with rs.Release.load.")
     if metric is not None and metric not in get_args(Metric):
-        raise PlanError(f"metric={metric!r} is not 'covariance' or 'plain'; use one of them, or leave it out.")
-    if margins not in (None, "first", "together"):
-        raise PlanError(f"margins={margins!r} is not 'first' or 'together'; use one of them, or leave it out.")
+        raise PlanError(
+            f"metric={metric!r} is not 'margins', 'covariance' or 'plain'; use one of them, or leave it out."
+        )
     if not isinstance(tolerance, int | float) or not 0 < tolerance < 1:
         raise PlanError(f"tolerance={tolerance!r} is not a number between 0 and 1, such as 1e-6.")
     if simulations is not None and (
@@ -93,8 +88,7 @@ def project(
     facts = facts_of(release.domain, _total(release, total), known)
     stddev = float(release.table(()).columns["stddev"][0]) if total == "released" else 0.0
     plan = release.plan
-    first = margins_first(plan, margins) and bool(nonnegative)
-    terms = Terms(bool(nonnegative), facts, metric or "covariance", float(tolerance), stddev, first)
+    terms = Terms(bool(nonnegative), facts, metric_of(plan, metric), float(tolerance), stddev)
     problem = problem_of(plan, terms)
     observed = observed_of(problem, release)
     fit = problem.solve(observed, progress)
@@ -104,12 +98,11 @@ def project(
             f"no tables meet all the facts: one is missed by {fit.infeasibility:,.3g} counts whatever the tables; "
             "some of total, known and the structural zeros contradict each other (or tolerance is too coarse)."
         )
-    bound = bound_of(problem, observed, fit) if is_bounded(plan) and not terms.margins_first else None
+    bound = bound_of(problem, observed, fit) if is_bounded(plan) else None
     simulated = None
     if simulations or (simulations is None and bound is None):
         simulated = simulated_error(problem, fit, simulations or 1, progress=progress)
-    doubtful = bound.doubtful if bound else is_bounded(plan) and are_doubtful(*problem.misfit(observed))
-    return Projected(plan, terms, fit, bound, dict(release.receipt), simulated, doubtful)
+    return Projected(plan, terms, fit, bound, dict(release.receipt), simulated)
 
 
 def _tells_total(release: Release) -> bool:

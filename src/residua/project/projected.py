@@ -39,11 +39,9 @@ class Projected:
         plan: the release's plan.
         terms: what the tables must meet.
         fit: what was found.
-        bound: how far from the truth it can be; None where margins were projected first, the release is biased itself,
-            or its noise is not normal.
+        bound: how far from the truth it can be; None where the release is biased itself, or its noise not normal.
         receipt: what the ledger recorded when the release was paid for.
         simulated: the error that simulations indicated, if any were made.
-        doubtful: the release is further from the facts than its noise explains in all but one case in a million.
     """
 
     plan: Plan
@@ -52,7 +50,6 @@ class Projected:
     bound: Bound | None
     receipt: Mapping[str, Any] = field(default_factory=dict)
     simulated: SimulatedError | None = None
-    doubtful: bool = False
 
     @property
     def domain(self) -> Domain:
@@ -61,7 +58,7 @@ class Projected:
 
     @property
     def metric(self) -> Metric:
-        """In which sense the tables are the nearest: "covariance", the release's own, or "plain" squares."""
+        """In which sense the tables are the nearest: "margins", "covariance" or "plain"; see `rs.project`."""
         return self.terms.metric
 
     @property

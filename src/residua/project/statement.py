@@ -16,6 +16,7 @@ WARNING = (
 )
 
 METRICS = {
+    "margins": "the release's own metric (squares weighted by covariance) with small tables weighing more",
     "covariance": "the release's own metric (squares weighted by covariance)",
     "plain": "plain squares, over the tables or queries that were asked about",
 }
@@ -29,10 +30,6 @@ _DOUBT = [
     "",
     "**The release is further from these conditions than its noise explains in all but one case in a million: a public",
     "fact, a structural zero or the declared domain is wrong, and what is said here of accuracy does not hold.**",
-]
-_FIRST = [
-    "Tables of one attribute (but those that larger facts or rules are about) were projected first, by themselves, and",
-    "the others given those.",
 ]
 
 
@@ -54,7 +51,6 @@ def projection_statement(projected: Projected) -> str:
         "",
         *(f"- {one}" for one in met),
         "",
-        *(_FIRST if terms.margins_first else []),
         f"Among all tables that do, they are the nearest to the release by {METRICS[terms.metric]};",
         f"the squared distance is within {projected.gap:.2g} of the least possible, and no condition is missed by more",
         f"than {projected.infeasibility:.2g} counts.",
@@ -74,13 +70,11 @@ def projection_statement(projected: Projected) -> str:
 
 def _accuracy(projected: Projected) -> list[str]:
     simulated = [] if projected.simulated is None else ["", f"Simulated: {projected.simulated}.", *_INDICATION]
-    return [*_bound(projected), *simulated, *(_DOUBT if projected.doubtful else [])]
+    return [*_bound(projected), *simulated, *(_DOUBT if projected.bound and projected.bound.doubtful else [])]
 
 
 def _bound(projected: Projected) -> list[str]:
     bound = projected.bound
-    if bound is None and projected.terms.margins_first:
-        return ["No bound is given: the tables that were projected first are noisy, and the truth need not have them."]
     if bound is None:
         return ["No bound is given: the release is biased itself (an approximate plan), or its noise is not normal."]
     lines = [
