@@ -118,7 +118,7 @@ def test_the_bound_of_a_class_is_below_what_its_members_reach(workload):
         for n, s in zip(workload.domain.sizes, design.strategies, strict=True)
     ]
     cells = [None if s is None else s.cells for s in design.strategies]
-    bound = class_bound(workload, game, design.weights, design.grams, spreads, cells)
+    bound = class_bound(workload, design.weights, game.dilutions, design.grams, spreads, cells)
     reached = game.value(design.weights)
     assert bound <= reached * (1 + 1e-9)
     if len(workload.families) == 1:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.errors import PlanError
+from residua.linalg.contrasts import contrasts
 from residua.plan.dense.cells import MOST_COLUMNS, Grouping
 from residua.plan.product.of_residual import as_product
 from residua.plan.product.plan import ProductPlan
@@ -53,11 +54,3 @@ def product_rows(plan: ProductPlan | ResidualPlan) -> tuple[Grouping, Floats]:
 def measured_rows(strategy: Strategy) -> Floats:
     """Independent rows with the Gram matrix of an attribute's `R/unit`, (rank, values)."""
     return contrasts(strategy.size) if strategy.identity else np.asarray(strategy.matrix / strategy.unit)
-
-
-def contrasts(n: int) -> Floats:
-    """Orthonormal rows that sum to 0 (Helmert's), (n − 1, n)."""
-    rows = np.tril(np.ones((n, n)), -1)[1:]
-    k = np.arange(1, n)
-    rows[np.arange(n - 1), k] = -k
-    return np.asarray(rows / np.sqrt(k * (k + 1.0))[:, None])

@@ -14,7 +14,7 @@ from residua.plan.objectives import Effort, MaxVariance, Objective, TotalVarianc
 from residua.plan.product.bounds import class_bound
 from residua.plan.product.maxima import Pairs, query_game
 from residua.plan.product.plan import ProductPlan, row_facts
-from residua.plan.product.response import ProductGame
+from residua.plan.product.response import ProductGame, felt
 from residua.plan.product.rounding import column_bits, integer_strategies
 from residua.plan.product.strategy import Strategy
 from residua.plan.product.tilting import Design, designed
@@ -90,9 +90,10 @@ def _solved(
     """The best noise for integer strategies at privacy cost 1, and what no plan of their class can beat."""
     facts = _facts(workload, strategies)
     costs = np.array([strategy.cost for strategy in strategies])
-    game = _mean_game(workload, facts, costs, design.rows)
+    shares, dilutions = _means(facts, design.rows)
+    game = ProductGame(workload, costs, shares, felt(dilutions, shares))
     if isinstance(objective, MaxVariance) and objective.over == "queries":
-        queries = query_game(workload, facts, costs)
+        queries = query_game(workload, [[(d, felt(e, d)) for d, e in row] for row in facts], costs)
         factors = 1.0 / objective.scales(workload)
         scaled = _Scaled(factors[queries.terms])
         solution = least_maximum(queries, scaled, len(queries.terms), effort.tolerance, effort.limit, effort.progress)
@@ -102,7 +103,7 @@ def _solved(
         weights = solution.weights
     spreads = [strategy.spread for strategy in strategies]
     cells = [None if real is None else real.cells for real in design.strategies]
-    return solution, class_bound(workload, game, weights, design.grams, spreads, cells)
+    return solution, class_bound(workload, weights, dilutions, design.grams, spreads, cells)
 
 
 def _facts(workload: Products, strategies: tuple[Strategy, ...]) -> list[list[Pairs]]:
@@ -120,10 +121,8 @@ def _facts(workload: Products, strategies: tuple[Strategy, ...]) -> list[list[Pa
     return found
 
 
-def _mean_game(
-    workload: Products, facts: list[list[Pairs]], costs: Floats, rows: list[list[Floats | None]]
-) -> ProductGame:
-    """The game over the terms' mean variances, rows weighed as the design weighs them."""
+def _means(facts: list[list[Pairs]], rows: list[list[Floats | None]]) -> tuple[Floats, Floats]:
+    """The means of both parts of the pairs, rows weighed as the design weighs them, (families, attributes) each."""
     means = [
         [
             [float(part.mean()) if p is None else float(p @ part) for part in pair]
@@ -132,4 +131,4 @@ def _mean_game(
         for pairs, weights in zip(facts, rows, strict=True)
     ]
     both = np.array(means)
-    return ProductGame(workload, costs, both[:, :, 0], both[:, :, 1])
+    return both[:, :, 0], both[:, :, 1]
