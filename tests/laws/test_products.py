@@ -111,7 +111,7 @@ def test_no_plan_beats_the_bounds(workload):
 @SETTINGS
 def test_the_bound_of_a_class_is_below_what_its_members_reach(workload):
     """Not clipped at zero as a plan's gap is: a bound that were a little too high would show here."""
-    design = designed(workload, rs.TotalVariance(), Effort())
+    design = designed(workload, rs.TotalVariance(), Effort(), [None] * len(workload.domain))
     game = design.game()
     spreads = [
         np.full(int(n), 1 / n) if s is None else s.spread

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.errors import PlanError, WorkloadError
+from residua.linalg.contrasts import contrasts
 from residua.linalg.layout import batches
 from residua.plan.base import Plan
 from residua.plan.composition import composed_cost

@@ -36,8 +36,9 @@ def product_rows(plan: ProductPlan | ResidualPlan) -> tuple[Grouping, Floats]:
     if cells > MOST_COLUMNS:
         raise PlanError(
             f"a plan for marginals or products measures {cells:,} cells; it can be combined with other kinds of plans, "
-            f"or with plans that measure an attribute by another strategy, over at most {MOST_COLUMNS:,}. Combine it "
-            "with plans for marginals, plan one workload that asks for all, or plan over fewer attributes."
+            f"or with plans that measure an attribute by another strategy, over at most {MOST_COLUMNS:,}. Plan one "
+            "like the other, with rs.plan(…, like=other): plans that share strategies combine over any number of "
+            "cells. Or plan over fewer attributes."
         )
     parts = {i: measured_rows(plan.strategies[i]) for i in attributes}
 

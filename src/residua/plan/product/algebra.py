@@ -119,19 +119,14 @@ def _shared(attribute: int, plans: Sequence[ProductPlan]) -> Strategy:
         name = plans[0].domain.names[attribute]
         raise PlanError(
             f"the plans measure {name!r} by different strategies, so that neither tells exactly what the other lacks; "
-            "plan one workload that asks for both, or queries of few cells with rs.explicit."
+            "plan one of them like the other: rs.plan(…, like=other)."
         )
     return used[0] if used else plans[0].strategies[attribute]
 
 
 def _used(attribute: int, plans: Sequence[ProductPlan]) -> list[Strategy]:
     """The strategies of the plans that measure an attribute."""
-    return [plan.strategies[attribute] for plan in plans if _measures(plan, attribute)]
-
-
-def _measures(plan: ProductPlan, attribute: int) -> bool:
-    with_attribute, _ = plan.lattice.covers[attribute]
-    return bool((plan.precisions[with_attribute] > 0).any())
+    return [plan.strategies[attribute] for plan in plans if plan.measures(attribute)]
 
 
 def _on(lattice: Lattice, plan: ProductPlan) -> Floats:

@@ -2,8 +2,8 @@
 
 What the other attributes make an attribute worth is two Gram matrices: the loss is `vᵀ A v + tr(B K)`, with v the
 spread vector and `K = F Fᵀ` the covariances of the rest (see `strategy.py`). With `N = K⁻¹` on what sums to 0, the
-columns of the strategy have the squared norms `(e_j − v)ᵀ N (e_j − v)`: the values lie in an ellipsoid around v. Weights
-q on them make it a saddle point, each part of which is closed:
+columns of the strategy have the squared norms `(e_j − v)ᵀ N (e_j − v)`: the values lie in an ellipsoid around v.
+Weights q on them make it a saddle point, each part of which is closed:
 
     N   is the geometric mean of B and `(Σ_j q_j (e_j − v)(e_j − v)ᵀ)⁻¹`, and `T = tr N⁻¹ B` its value;
     v   solves `(I + K A / T) v = q`;

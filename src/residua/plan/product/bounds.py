@@ -112,7 +112,7 @@ def gap_of_any(plan: ProductPlan) -> float:
         return np.inf
     from residua.plan.product.tilting import designed
 
-    strategies = designed(workload, TotalVariance(), Effort()).strategies
+    strategies = designed(workload, TotalVariance(), Effort(), [None] * len(workload.domain)).strategies
     cells = [
         np.full(int(n), 1.0 / n) if s is None else s.cells
         for n, s in zip(workload.domain.sizes, strategies, strict=True)

@@ -181,6 +181,11 @@ class ProductPlan(Plan):
         """Variance of a linear combination of cells: attribute set → coefficients, an array over its cells."""
         return cov.of_combination(self, combination)
 
+    def measures(self, attribute: int) -> bool:
+        """Whether more than the total is measured of an attribute, given by its position."""
+        with_attribute, _ = self.lattice.covers[attribute]
+        return bool((self.precisions[with_attribute] > 0).any())
+
     def row_facts(self, attribute: int, asked: AttributeQueries) -> tuple[Floats, Floats]:
         """`w_jᵀ K w_j` and `(w_jᵀ v)²` of every row asked of an attribute, (rows,) each; infinite: not measured."""
         return self._facts(attribute, asked)

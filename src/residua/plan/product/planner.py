@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -47,18 +48,24 @@ def plan_products(
     loss: float,
     unit: Unit,
     effort: Effort,
+    given: Sequence[Strategy | None] | None = None,
 ) -> ProductPlan:
-    """A product plan for a budget, or (without one) for a largest acceptable loss."""
+    """A product plan for a budget, or (without one) for a largest acceptable loss.
+
+    Args but the last: as for `rs.plan`, checked.
+        given: for each attribute a strategy to measure it by, or None to choose one.
+    """
     if not isinstance(objective, TotalVariance | MaxVariance):
         raise PlanError(f"{type(objective).__name__} is for marginals; products take TotalVariance or MaxVariance.")
-    design = designed(workload, objective, effort)
+    kept = given or [None] * len(workload.domain)
+    design = designed(workload, objective, effort, kept)
     game = design.game()
     noise, _, value = game.respond(design.weights)
     ratio = 1.0 if isinstance(unit, ReplaceOne) else float(unit.scaled(1))
     shares = np.where(np.isfinite(noise), game.cost / noise, 0.0)
     foreseen = value / loss if allowed is None else allowed / ratio
-    bits = column_bits(workload.lattice, workload.domain.sizes, design.strategies, shares, foreseen)
-    strategies = integer_strategies(design.strategies, design.kinds, workload.domain.sizes, bits)
+    bits = column_bits(workload.lattice, workload.domain.sizes, design.strategies, kept, shares, foreseen)
+    strategies = integer_strategies(design.strategies, design.kinds, workload.domain.sizes, kept, bits)
     solution, bound = _solved(workload, objective, effort, design, strategies)
     if solution.gap > effort.tolerance:
         warnings.warn(

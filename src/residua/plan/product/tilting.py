@@ -94,9 +94,7 @@ class Design:
         return ProductGame(self.workload, costs, shares, felt(dilutions, shares))
 
 
-def designed(
-    workload: Products, objective: Objective, effort: Effort, given: Sequence[Strategy | None] | None = None
-) -> Design:
+def designed(workload: Products, objective: Objective, effort: Effort, given: Sequence[Strategy | None]) -> Design:
     """Strategies for an objective, a total or a maximum.
 
     Args:
@@ -132,9 +130,7 @@ class _Searches:
         progress: called with the round; nothing is proven yet.
     """
 
-    def __init__(
-        self, workload: Products, given: Sequence[Strategy | None] | None, progress: Progress | None = None
-    ) -> None:
+    def __init__(self, workload: Products, given: Sequence[Strategy | None], progress: Progress | None = None) -> None:
         count = len(workload.domain)
         self.progress, self.rounds = progress, 0
         self.given: list[RealStrategy | None] = [None] * count
@@ -142,7 +138,7 @@ class _Searches:
         known: dict[tuple[AttributeQueries, ...], Search] = {}
         for i in range(count):
             kinds = tuple(kinds_of(workload, i))
-            kept = given[i] if given else None
+            kept = given[i]
             plain = all(isinstance(asked, Identity) for asked in kinds)
             if kept is not None and not (plain and kept.identity):
                 self.given[i] = _real(kept)
