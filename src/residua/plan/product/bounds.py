@@ -31,6 +31,8 @@ Floats = NDArray[np.float64]
 MOST_DIMENSIONS = 1500
 _MOST_WORK = 10**10  # cubed dimensions: some seconds
 _LARGEST_SUM = 1000
+_FEW_CELLS, _FEW_ENTRIES = 1024, 2**24  # a dense plan takes a second or two at most
+_WORTH_SAYING = 0.01
 
 
 def class_bound(
@@ -120,6 +122,22 @@ def gap_of_any(plan: ProductPlan) -> float:
     bound = any_bound(workload, workload.weights * workload.cells, cells)
     achieved = float((workload.weights * workload.cells) @ plan.term_variances(workload)) * plan.pcost
     return max(achieved / bound - 1.0, 0.0)
+
+
+def dense_advice(plan: ProductPlan) -> str:
+    """What a dense plan of the same queries could save at most, where it is quickly made; nothing if that is little."""
+    workload = plan.workload
+    if workload is None:
+        return ""
+    used = {i for family in workload.families for i in family.used}
+    cells = math.prod(int(workload.domain.sizes[i]) for i in used)
+    if cells > _FEW_CELLS or workload.queries * cells > _FEW_ENTRIES:
+        return ""
+    left = plan.gap_any
+    if left <= _WORTH_SAYING or (math.isinf(left) and not plan.gap > _WORTH_SAYING):
+        return ""
+    much = f"{left / (1.0 + left):.0%} less variance at most" if math.isfinite(left) else "less variance"
+    return f"over {cells:,} cells a dense plan of the same queries could have {much}: list them with rs.explicit"
 
 
 def any_bound(workload: Products, weights: Floats, cells: list[Floats]) -> float:

@@ -114,6 +114,13 @@ class ProductPlan(Plan):
 
         return gap_of_any(self)
 
+    @property
+    def advice(self) -> str:
+        """Where the cells are so few that a dense plan of the same queries could be better: how much, at most."""
+        from residua.plan.product.bounds import dense_advice
+
+        return dense_advice(self)
+
     def supports(self, asked: Workload | Iterable[str]) -> bool:
         """Whether all these queries (or the marginal on these attributes) can be answered without bias."""
         if isinstance(asked, Products | Marginals | Explicit):
