@@ -71,25 +71,34 @@ class Search:
         self.v = self.q if spread is None else spread
         self.memory, self.exponent = Acceleration(), _EXPONENT
         self.mark, self.waited = np.inf, 0
+        self.problem = gram, gram
         self.gram = self._projected(gram)
         energies = np.linalg.eigvalsh(self.gram)
         self.rank = int((energies > _SMALLEST * gram.trace()).sum())
 
     def strategy(self) -> RealStrategy:
-        """The best for the present weights, its heaviest columns scaled to one norm (where the row space allows)."""
+        """The best for the present weights; its heaviest columns scaled to one norm, if that is better."""
         n = len(self.q)
         if not self.rank:  # every row is a multiple of the total
             return RealStrategy(np.empty((0, n)), self.q, self.v, np.zeros((n, n)))
+        norms = np.sqrt((self._response[0] ** 2).sum(axis=0))
+        found = self._scaled(np.full(n, norms.max()))
+        if not self._full or self.kept:
+            return found
+        even = self._scaled(np.where(norms >= _NEARLY * norms.max(), norms, norms.max()))
+        return min(found, even, key=self._loss)
+
+    def _scaled(self, norms: Floats) -> RealStrategy:
+        """The strategy with its columns divided by some numbers, whatever spread and inverse it then has."""
         R, F, T = self._response
-        norms = np.sqrt((R**2).sum(axis=0))
-        scale = np.ones(n)
-        if self._full and not self.kept:
-            heavy = norms >= _NEARLY * norms.max()
-            scale[heavy] = norms[heavy] / norms.max()
-        v = self.v * scale / float(self.v @ scale)
-        F = F * (scale * np.sqrt(T) * norms.max())[:, None]
+        v = self.v * norms / float(self.v @ norms)
+        F = F * (norms * np.sqrt(T))[:, None]
         F = F - np.outer(v, F.sum(axis=0))
-        return RealStrategy(R / scale / norms.max(), self.q / self.q.sum(), v, np.asarray(F @ F.T))
+        return RealStrategy(R / norms, self.q / self.q.sum(), v, np.asarray(F @ F.T))
+
+    def _loss(self, made: RealStrategy) -> float:
+        total, rest = self.problem
+        return float(made.spread @ total @ made.spread) + float(np.einsum("ij,ij->", rest, made.inverse))
 
     def advance(self, total: Floats, rest: Floats) -> float:
         """One round for the loss `vᵀ A v + tr(B K)`; how far from settled the round before was.
@@ -98,7 +107,7 @@ class Search:
             total: A, (n, n).
             rest: B, (n, n), with the rows that the search began with.
         """
-        gram = self._projected(rest)
+        gram, problem = self._projected(rest), (total, rest)
         if not self.rank or gram.trace() <= 0:
             return 0.0
         n = len(self.q)
@@ -108,7 +117,7 @@ class Search:
         moved = self.v if self.kept else np.linalg.solve(np.eye(n) + F @ (F.T @ total) / T, self.q)
         away = moved - self.v
         changed = float(np.linalg.norm(gram / gram.trace() - self.gram / self.gram.trace()))
-        uneven = (float(norms.max()) - 1.0) * (1.0 if self._full else _UNSCALED)
+        uneven = (float(norms.max()) - 1.0) * (1.0 if self._full and not self.kept else _UNSCALED)
         unsettled = max(uneven, self._felt(away, total), changed)
         self._calm(unsettled)
         point = np.concatenate([np.log(self.q), self.v])
@@ -119,18 +128,20 @@ class Search:
         if not self.kept:
             self.v = self.v + step[n:]
             self.v = self.v / self.v.sum()
-        self.gram = gram
+        self.gram, self.problem = gram, problem
         self.__dict__.pop("_response", None)
         return unsettled
 
     def _calm(self, unsettled: float) -> None:
-        """Smaller steps, and a clean memory, when rounds bring nothing."""
+        """Smaller steps and a clean memory when rounds bring nothing; in the end, plain steps only."""
         self.waited += 1
         if unsettled < 0.8 * self.mark:
             self.mark, self.waited = unsettled, 0
         if self.waited >= _PATIENCE:
+            self.exponent, self.mark, self.waited = max(0.7 * self.exponent, 0.5), unsettled, 0
             self.memory.forget()
-            self.exponent, self.mark, self.waited = max(0.7 * self.exponent, 0.3), unsettled, 0
+        if self.exponent <= 0.5:
+            self.memory.forget()
 
     def _felt(self, move: Floats, total: Floats) -> float:
         """A move of the spread in the metric of the loss: its square is the error it makes, relative."""
@@ -159,13 +170,15 @@ class Search:
         return R, self.basis.T @ (C @ (U / quarter)), T
 
 
-def best_cells(rest: Floats, spread: Floats) -> Floats:
-    """The weights on values that prove the most about every strategy with this spread, (n,)."""
+def best_cells(rest: Floats, spread: Floats, start: Floats) -> Floats:
+    """The weights on values that prove the most about every strategy with this spread, (n,), from some to begin with."""
     search = Search(rest, spread)
+    search.q = cells = start
     for _ in range(_ROUNDS):
+        cells = search.q
         if search.advance(rest, rest) <= SETTLED:
             break
-    return search.strategy().cells
+    return cells / cells.sum()
 
 
 def weighed_gram(V: Floats, spread: Floats, cells: Floats) -> Floats:

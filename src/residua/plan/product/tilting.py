@@ -209,14 +209,18 @@ def _settled(design: Design, searches: _Searches) -> Design:
 
 
 def _certified(design: Design, searches: _Searches) -> Design:
-    """The design with the weights on values that prove the most about the strategies that were given."""
+    """The design with the weights on values that prove the most, where the search for strategies did not find them.
+
+    They are not sought for given strategies, nor settled to first order where rows leave values together.
+    """
     game = design.game()
     noise, _, _ = game.respond(design.weights)
     _, beta = game.balances(design.weights, noise)
     found = list(design.strategies)
-    for i, given in enumerate(searches.given):
-        if given is not None:
-            found[i] = replace(given, cells=best_cells(design.weighted(i, beta[:, i]), given.spread))
+    for i, strategy in enumerate(found):
+        if strategy is not None and (searches.given[i] is not None or len(strategy.rows) < len(strategy.cells) - 1):
+            cells = best_cells(design.weighted(i, beta[:, i]), strategy.spread, strategy.cells)
+            found[i] = replace(strategy, cells=cells)
     return replace(design, strategies=found)
 
 
