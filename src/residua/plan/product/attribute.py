@@ -171,14 +171,14 @@ class Search:
 
 
 def best_cells(rest: Floats, spread: Floats, start: Floats) -> Floats:
-    """The weights on values that prove the most about every strategy with this spread, (n,), from some to begin with."""
+    """The weights on values that prove the most about every strategy with this spread, (n,), beginning with some."""
     search = Search(rest, spread)
     search.q = cells = start
     for _ in range(_ROUNDS):
         cells = search.q
         if search.advance(rest, rest) <= SETTLED:
             break
-    return cells / cells.sum()
+    return np.asarray(cells / cells.sum())
 
 
 def weighed_gram(V: Floats, spread: Floats, cells: Floats) -> Floats:

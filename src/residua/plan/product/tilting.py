@@ -30,6 +30,7 @@ from residua.workload import AttributeQueries, Identity, Products
 Floats = NDArray[np.float64]
 _ROUNDS = 200
 _MAXIMUM_ROUNDS = 60
+_PATIENCE, _PROGRESS = 20, 1e-4  # rounds without progress after which nature's weights on rows are left as they are
 _GROWTH = 1.0  # exponent of nature's weights on rows
 
 
@@ -229,7 +230,7 @@ def _rows_weighed(design: Design, scales: Floats, searches: _Searches) -> Design
     from residua.plan.product.maxima import query_game
 
     workload = design.workload
-    best, least = design, np.inf
+    best, least, waited = design, np.inf, 0
     for _ in range(_MAXIMUM_ROUNDS):
         game = design.game()
         facts = [
@@ -240,8 +241,11 @@ def _rows_weighed(design: Design, scales: Floats, searches: _Searches) -> Design
         worst = query_game(workload, facts, game.costs)
         ratios = worst.variances(noise) / scales[worst.terms]
         largest = float(ratios.max()) / float(design.weights @ scales)
+        waited = 0 if largest < least * (1.0 - _PROGRESS) else waited + 1
         if largest < least:
             best, least = design, largest
+        if waited >= _PATIENCE:
+            break
         alpha, beta = game.balances(design.weights, noise)
         rows = [
             [
