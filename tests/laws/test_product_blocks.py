@@ -9,8 +9,9 @@ import residua as rs
 from residua.errors import PlanError, VerificationError
 from residua.linalg.lattice import closure
 from residua.plan.kinds import priced
-from residua.plan.product.blocks import ProductBlocks, compile_product, most_product_records, product_cost
+from residua.plan.product.blocks import ProductBlocks, compile_product
 from residua.plan.product.strategy import Strategy
+from residua.plan.product.verify import most_product_records, product_cost
 from tests.laws.dense import kron, replacement
 from tests.laws.product_plans import SETTINGS, all_cells, workloads
 

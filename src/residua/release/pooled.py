@@ -34,13 +34,14 @@ from residua.plan.dense.conversion import product_rows
 from residua.plan.dense.plan import DensePlan
 from residua.plan.dense.realise import realised
 from residua.plan.dense.recreate import Stacked, stack
+from residua.plan.lattice_blocks import INVISIBLE_SCALE
 from residua.plan.product import algebra as products
 from residua.plan.product.algebra import agree
 from residua.plan.product.blocks import ProductBlocks
 from residua.plan.product.of_residual import as_product
 from residua.plan.product.plan import ProductPlan
 from residua.plan.residual.algebra import asking, compose
-from residua.plan.residual.blocks import INVISIBLE_SCALE, ResidualBlocks
+from residua.plan.residual.blocks import ResidualBlocks
 from residua.plan.residual.plan import ResidualPlan
 from residua.privacy.exact import round_up
 from residua.release.base import Release

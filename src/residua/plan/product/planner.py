@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from residua.errors import GapWarning, PlanError
 from residua.plan.currency import guarantee_like
-from residua.plan.objectives import Effort, MaxVariance, Objective, TotalVariance, described
+from residua.plan.objectives import Effort, MaxVariance, Objective, Scaled, TotalVariance, described
 from residua.plan.product.bounds import class_bound
 from residua.plan.product.maxima import Pairs, query_game
 from residua.plan.product.plan import ProductPlan, row_facts
@@ -25,19 +25,6 @@ from residua.workload import Products
 
 Floats = NDArray[np.float64]
 _SLACK = 1.0 - 2.0**-40  # see the residual planner
-
-
-@dataclass(frozen=True, eq=False)
-class _Scaled:
-    """Candidates' variances over their terms' targets."""
-
-    factors: Floats
-
-    def forward(self, variances: Floats) -> Floats:
-        return variances * self.factors
-
-    def adjoint(self, weights: Floats) -> Floats:
-        return weights * self.factors
 
 
 def plan_products(
@@ -102,7 +89,7 @@ def _solved(
     if isinstance(objective, MaxVariance) and objective.over == "queries":
         queries = query_game(workload, [[(d, felt(e, d)) for d, e in row] for row in facts], costs)
         factors = 1.0 / objective.scales(workload)
-        scaled = _Scaled(factors[queries.terms])
+        scaled = Scaled(factors[queries.terms])
         solution = least_maximum(queries, scaled, len(queries.terms), effort.tolerance, effort.limit, effort.progress)
         weights = design.weights
     else:

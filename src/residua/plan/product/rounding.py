@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from residua.errors import PlanError
 from residua.linalg.lattice import Lattice
 from residua.plan.dense.integer_strategy import integer_basis
+from residua.plan.lattice_blocks import LARGEST_SCALE
 from residua.plan.product.attribute import RealStrategy
-from residua.plan.product.blocks import FEWEST_RECORDS, WORD
 from residua.plan.product.strategy import Strategy
-from residua.plan.residual.blocks import LARGEST_SCALE
+from residua.plan.product.verify import FEWEST_RECORDS
+from residua.plan.verifying import WORD
 from residua.workload import AttributeQueries, MatrixRows
 
 Floats = NDArray[np.float64]

@@ -16,14 +16,12 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.errors import VerificationError
-from residua.plan.residual.blocks import LARGEST_SCALE, SMALLEST_SCALE, ResidualBlocks
+from residua.plan.residual.blocks import ResidualBlocks
 from residua.plan.residual.replacement import MOST_ENUMERATED
+from residua.plan.verifying import POINT, WORD, check_blocks, check_records, promised
 from residua.privacy import Guarantee, ReplaceOne, Unit
 
-_POINT = 2**200  # fixed point: a cost is a whole number of 2^-200, rounded up
 _FEWEST_RECORDS = 2**31
-_WORD = 2**62
 
 
 def verified_cost(blocks: ResidualBlocks, guarantee: Guarantee | None, unit: Unit) -> Fraction:
@@ -35,15 +33,7 @@ def verified_cost(blocks: ResidualBlocks, guarantee: Guarantee | None, unit: Uni
         VerificationError: dearer than promised, not integer, noise outside the exact samplers' range, or numbers
             that could overflow 64 bits.
     """
-    cost = together_cost([blocks], unit)
-    if guarantee is None:
-        raise VerificationError("the plan promises no guarantee; plan again.")
-    if cost > guarantee.pcost_allowed():
-        raise VerificationError(
-            f"what would be measured costs {float(cost):.6g}, more than {guarantee!r} allows; the plan was altered, "
-            "plan again. Nothing was spent."
-        )
-    return cost
+    return promised(together_cost([blocks], unit), guarantee)
 
 
 def together_cost(several: Sequence[ResidualBlocks], unit: Unit) -> Fraction:
@@ -51,14 +41,15 @@ def together_cost(several: Sequence[ResidualBlocks], unit: Unit) -> Fraction:
     precisions: list[int] = []
     members: list[tuple[int, ...]] = []
     for blocks in several:
-        _check_form(blocks)
+        check_blocks(blocks)
+        check_records(most_records(blocks), _FEWEST_RECORDS)
         rows = list(blocks.lattice)
         own = [rows[number] for number in blocks.measured.tolist()]
         precisions += _precisions(blocks, own, blocks.sizes.tolist())
         members += own
     sizes = several[0].sizes.tolist()
     point = sum(_shrunk(precision, row, sizes) for precision, row in zip(precisions, members, strict=True))
-    pcost = Fraction(point, _POINT)
+    pcost = Fraction(point, POINT)
     replaced = _replacement(precisions, members, sizes) if isinstance(unit, ReplaceOne) else None
     # A record changed to a value that is left out is a record removed.
     if replaced is not None and any(blocks.drops for blocks in several):
@@ -69,23 +60,7 @@ def together_cost(several: Sequence[ResidualBlocks], unit: Unit) -> Fraction:
 def most_records(blocks: ResidualBlocks) -> int:
     """How many records may be counted before a measurement could leave 64 bits."""
     largest = max(int(t) * math.prod(int(n) for n in group) for t, group in _extents(blocks))
-    return (_WORD - 2**50) // largest
-
-
-def _check_form(blocks: ResidualBlocks) -> None:
-    count = len(blocks.measured)
-    if not count or blocks.grids.shape != (count,) or blocks.scales.shape != (count,):
-        raise VerificationError("the blocks are incomplete; each needs a set, a grid factor and a noise scale.")
-    if not np.issubdtype(blocks.grids.dtype, np.integer) or (blocks.grids < 1).any():
-        raise VerificationError("a grid factor is not a positive whole number; only integers are measured.")
-    if (np.diff(blocks.measured) <= 0).any() or not 0 <= blocks.measured[0] <= blocks.measured[-1] < len(
-        blocks.lattice
-    ):
-        raise VerificationError("a set is measured twice or does not exist; list each once, in order.")
-    if not ((blocks.scales >= SMALLEST_SCALE) & (blocks.scales <= LARGEST_SCALE)).all():  # also refuses NaN
-        raise VerificationError("a noise scale is outside 1/2 to 2^40; noise cannot be sampled exactly there.")
-    if most_records(blocks) < _FEWEST_RECORDS:
-        raise VerificationError("a measured table is so large that its numbers could overflow; leave it out.")
+    return (WORD - 2**50) // largest
 
 
 def _extents(blocks: ResidualBlocks) -> list[tuple[int, tuple[int, ...]]]:
@@ -101,7 +76,7 @@ def _precisions(blocks: ResidualBlocks, members: list[tuple[int, ...]], sizes: l
     for row, t, s in zip(members, blocks.grids.tolist(), blocks.scales.tolist(), strict=True):
         numerator, denominator = s.as_integer_ratio()
         unit = t * math.prod(sizes[i] for i in row) * denominator
-        found.append(-(-unit * unit * _POINT // (numerator * numerator)))
+        found.append(-(-unit * unit * POINT // (numerator * numerator)))
     return found
 
 
@@ -120,7 +95,7 @@ def _replacement(precisions: list[int], members: list[tuple[int, ...]], sizes: l
     if len(used) > MOST_ENUMERATED:
         without = [tuple(sorted(row, key=lambda i: sizes[i])[1:]) for row in members]
         pairs = zip(precisions, members, without, strict=True)
-        return Fraction(2 * sum(_shrunk(tau, rest, sizes) for tau, row, rest in pairs if row), _POINT)
+        return Fraction(2 * sum(_shrunk(tau, rest, sizes) for tau, row, rest in pairs if row), POINT)
     shared: NDArray[np.object_] = np.zeros((2,) * len(used), dtype=object)
     for precision, row in zip(precisions, members, strict=True):
         if all(sizes[i] > 1 for i in row):
@@ -129,4 +104,4 @@ def _replacement(precisions: list[int], members: list[tuple[int, ...]], sizes: l
         without, with_i = np.take(shared, 0, axis=axis), np.take(shared, 1, axis=axis)
         shared = np.stack([without * sizes[i] - with_i, without * sizes[i] + with_i * (sizes[i] - 1)], axis=axis)
     everything = shared[(1,) * len(used)]  # cells that agree on all: the diagonal itself
-    return Fraction(2 * (everything - shared.min()), math.prod(sizes[i] for i in used) * _POINT)
+    return Fraction(2 * (everything - shared.min()), math.prod(sizes[i] for i in used) * POINT)
