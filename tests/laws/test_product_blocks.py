@@ -48,7 +48,8 @@ def test_an_entry_that_has_no_absolute_value_in_64_bits_is_priced_all_the_same()
     assert strategy.norm == 2**126
     assert strategy.largest == 2**63
     lattice = closure([np.array([[0]], dtype=np.int32)], 1)
-    blocks = ProductBlocks(lattice, np.array([3]), (strategy,), np.array([1]), np.array([1]), np.array([2.0**26]))
+    arrays = np.array([3]), np.array([1]), np.array([1]), np.array([2.0**26])
+    blocks = ProductBlocks(lattice, *arrays, strategies=(strategy,))
     with pytest.raises(VerificationError):
         product_cost(blocks, rs.GDP(1.0), rs.AddRemove())
 

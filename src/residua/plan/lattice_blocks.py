@@ -6,6 +6,7 @@ Block S is an integer table times an integer grid factor t, plus rounded noise o
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -27,14 +28,16 @@ SMALLEST_SCALE = 0.5
 _ROUNDING_VARIANCE = 1.0 / 12.0
 
 
+@dataclass(frozen=True, eq=False)
 class LatticeBlocks(Blocks):
     """Some sets of a family, with a grid factor and a noise scale each.
 
-    lattice: the family the sets belong to.
-    sizes: how many values each attribute has, (attributes,).
-    measured: numbers of the sets that are measured, (blocks,), increasing.
-    grids: the integer factor t of each, (blocks,).
-    scales: the noise scale s of each, (blocks,).
+    Args:
+        lattice: the family the sets belong to.
+        sizes: how many values each attribute has, (attributes,).
+        measured: numbers of the sets that are measured, (blocks,), increasing.
+        grids: the integer factor t of each, (blocks,).
+        scales: the noise scale s of each, (blocks,); a float is an exact rational.
     """
 
     lattice: Lattice
@@ -74,8 +77,15 @@ class LatticeBlocks(Blocks):
         return {"measured": self.measured, "grids": self.grids, "scales": self.scales}
 
 
+@dataclass(frozen=True, eq=False)
 class GaussianBlocks(LatticeBlocks):
-    """The same with Gaussian noise."""
+    """The same with Gaussian noise.
+
+    Args:
+        drops: whether changing a record may remove it from every table (a policy `drop`).
+    """
+
+    drops: bool = False
 
     @cached_property
     def noise_variances(self) -> Floats:

@@ -126,7 +126,7 @@ def _pooled_products(parts: Sequence[Blocked], workload: Products | None) -> Pro
     plan = products.asking(plan, workload)
     measured, grids, scales = _grid(plan, np.array([strategy.unit for strategy in plan.strategies]))
     sizes, drops = plan.domain.sizes, plan.domain.drops
-    blocks = ProductBlocks(plan.lattice, sizes, plan.strategies, measured, grids, scales, drops)
+    blocks = ProductBlocks(plan.lattice, sizes, measured, grids, scales, drops, plan.strategies)
     guarantee, receipt = _paid([part.planned for part in parts])
     return ProductRelease(plan.replaced(guarantee=guarantee), blocks, _averaged(plan, blocks, parts), receipt)
 

@@ -11,7 +11,6 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.linalg.lattice import Lattice
 from residua.linalg.layout import Group, Layout, layout_of
 from residua.plan.lattice_blocks import GaussianBlocks, gridded
 from residua.plan.product.plan import ProductPlan
@@ -25,22 +24,11 @@ class ProductBlocks(GaussianBlocks):
     """Integer measurements of products.
 
     Args:
-        lattice: the family the sets belong to.
-        sizes: how many values each attribute has, (attributes,).
         strategies: the integer matrix of each attribute.
-        measured: numbers of the sets that are measured, (blocks,), increasing.
-        grids: the integer factor t of each, (blocks,).
-        scales: the noise scale s of each, (blocks,); a float is an exact rational.
-        drops: whether changing a record may remove it from every table (a policy `drop`).
+        Others as for `LatticeBlocks`.
     """
 
-    lattice: Lattice
-    sizes: NDArray[np.int64]
-    strategies: tuple[Strategy, ...]
-    measured: NDArray[np.int64]
-    grids: NDArray[np.int64]
-    scales: Floats
-    drops: bool = False
+    strategies: tuple[Strategy, ...] = ()
 
     @cached_property
     def rows(self) -> NDArray[np.int64]:
@@ -86,4 +74,4 @@ def compile_product(plan: ProductPlan) -> ProductBlocks:
     units = plan.lattice.products(np.array([strategy.unit for strategy in plan.strategies]))
     up = 2.0**-46  # a product of k ≤ 20 roots and factors
     measured, grids, scales = gridded(plan.domain, plan.lattice, plan.precisions, units, up)
-    return ProductBlocks(plan.lattice, plan.domain.sizes, plan.strategies, measured, grids, scales, plan.domain.drops)
+    return ProductBlocks(plan.lattice, plan.domain.sizes, measured, grids, scales, plan.domain.drops, plan.strategies)

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.errors import VerificationError
-from residua.linalg.lattice import Lattice
 from residua.plan.base import Currency
 from residua.plan.lattice_blocks import LARGEST_SCALE, SMALLEST_SCALE, LatticeBlocks
 from residua.plan.pure.blocks import within
@@ -29,21 +28,7 @@ _WORD = 2**62
 
 @dataclass(frozen=True, eq=False)
 class PureMarginalBlocks(LatticeBlocks):
-    """Integer measurements `t · m_A + round(s z)` of marginals, z standard Laplace.
-
-    Args:
-        lattice: the family the sets belong to.
-        sizes: how many values each attribute has, (attributes,).
-        measured: numbers of the sets that are measured, (blocks,), increasing.
-        grids: the integer factor t of each, (blocks,).
-        scales: the noise scale s of each, (blocks,); a float is an exact rational.
-    """
-
-    lattice: Lattice
-    sizes: NDArray[np.int64]
-    measured: NDArray[np.int64]
-    grids: NDArray[np.int64]
-    scales: NDArray[np.float64]
+    """Integer measurements `t · m_A + round(s z)` of marginals, z standard Laplace."""
 
     @property
     def currency(self) -> Currency:

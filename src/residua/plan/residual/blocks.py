@@ -14,7 +14,6 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.linalg.lattice import Lattice
 from residua.plan.lattice_blocks import GaussianBlocks, gridded
 from residua.plan.residual.plan import ResidualPlan
 
@@ -23,23 +22,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class ResidualBlocks(GaussianBlocks):
-    """Integer measurements of residuals.
-
-    Args:
-        lattice: the family the sets belong to.
-        sizes: how many values each attribute has, (attributes,).
-        measured: numbers of the sets that are measured, (blocks,), increasing.
-        grids: the integer factor t of each, (blocks,).
-        scales: the noise scale s of each, (blocks,); a float is an exact rational.
-        drops: whether changing a record may remove it from every table (a policy `drop`).
-    """
-
-    lattice: Lattice
-    sizes: NDArray[np.int64]
-    measured: NDArray[np.int64]
-    grids: NDArray[np.int64]
-    scales: Floats
-    drops: bool = False
+    """Integer measurements of residuals."""
 
     @cached_property
     def units(self) -> Floats:
