@@ -101,7 +101,7 @@ def test_where_a_dense_plan_is_better_the_plan_says_by_how_much(name):
     dense = rs.plan(listed, rs.GDP(1.0))
     loss = float((workload.weights * workload.cells) @ plan.term_variances(workload))
     gain = 1 - float(listed.weights @ dense.variances(listed)) / loss
-    assert saved - 0.02 < gain < saved + 0.005
+    assert saved - 0.02 < gain <= saved
 
 
 def test_nothing_is_advised_where_little_is_to_be_gained_or_cells_are_many():

@@ -136,7 +136,9 @@ def dense_advice(plan: ProductPlan) -> str:
     left = plan.gap_any
     if left <= _WORTH_SAYING or (math.isinf(left) and not plan.gap > _WORTH_SAYING):
         return ""
-    much = f"{left / (1.0 + left):.0%} less variance at most" if math.isfinite(left) else "less variance"
+    much = (
+        f"{math.ceil(100.0 * left / (1.0 + left))}% less variance at most" if math.isfinite(left) else "less variance"
+    )
     return f"over {cells:,} cells a dense plan of the same queries could have {much}: list them with rs.explicit"
 
 
