@@ -30,6 +30,7 @@ from residua.plan.dense.solver.acceleration import Acceleration
 Floats = NDArray[np.float64]
 SETTLED = 1e-3  # relative: norms of columns, the spread and the problem itself; errors of the loss are its square
 _SMALLEST = 1e-13  # of the trace: an eigenvalue of a Gram matrix below this is zero
+_FAINT = 1e-20  # of the largest: an eigenvalue of a weighed Gram matrix counts as no less
 _ROUNDS = 300
 _EXPONENT, _PATIENCE = 1.5, 5
 _FLOOR = 1e-7  # of the average: the least weight of a value
@@ -163,7 +164,7 @@ class Search:
         values = self.basis - (self.basis @ self.v)[:, None]  # e_j − v
         C = np.linalg.cholesky((values * self.q) @ values.T)
         energies, U = np.linalg.eigh(C.T @ self.gram @ C)
-        energies, U = np.maximum(energies[-self.rank :], 1e-300), U[:, -self.rank :]
+        energies, U = np.maximum(energies[-self.rank :], _FAINT * energies[-1]), U[:, -self.rank :]
         T = float(np.sqrt(energies).sum())
         quarter = energies**0.25
         R = (quarter[:, None] * U.T) @ solve_triangular(C, values, lower=True) / np.sqrt(T)

@@ -85,6 +85,12 @@ def _solved(
     facts = _facts(workload, strategies)
     costs = np.array([strategy.cost for strategy in strategies])
     shares, dilutions = _means(facts, design.rows)
+    if not np.isfinite(shares).all():
+        name = workload.domain.names[int(np.flatnonzero(~np.isfinite(shares).all(axis=0))[0])]
+        raise PlanError(
+            f"the rows asked of {name!r} differ in size by more than the numbers of a plan can follow; scale them, or "
+            "leave the smallest out."
+        )
     game = ProductGame(workload, costs, shares, felt(dilutions, shares))
     if isinstance(objective, MaxVariance) and objective.over == "queries":
         queries = query_game(workload, [[(d, felt(e, d)) for d, e in row] for row in facts], costs)
