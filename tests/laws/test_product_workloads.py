@@ -73,7 +73,11 @@ BAD = [
     (lambda d: rs.plan(rs.ranges(d, "a"), rs.GDP(1.0), minimise=rs.PNormVariance(2)), PlanError, "for marginals"),
     (lambda d: rs.plan(rs.ranges(d, "a"), rs.GDP(1.0), bias=0.1), PlanError, "bias"),
     (lambda d: rs.plan(rs.ranges(d, "a")), PlanError, "say what to spend"),
-    (lambda d: rs.plan(rs.product(d, {"a": np.diag([1e-6, 1e-2, 1e2, 1e5])}), rs.GDP(1.0)), PlanError, "differ in size"),
+    (
+        lambda d: rs.plan(rs.product(d, {"a": np.diag([1e-6, 1e-2, 1e2, 1e5])}), rs.GDP(1.0)),
+        PlanError,
+        "differ in size",
+    ),
     (lambda d: rs.MaxVariance(over="cells"), PlanError, "cells"),
     (lambda d: rs.plan(rs.ranges(d, "a"), targets={("b",): 1.0}), PlanError, "does not ask"),
     (lambda d: rs.plan(rs.ranges(d, "a"), targets=float("nan")), PlanError, "positive finite"),

@@ -51,7 +51,7 @@ def plan(workload: Marginals, guarantee: Budget = None, **options: Unpack[_Optio
 
 
 @overload
-def plan(workload: Products, guarantee: Guarantee | None = None, **options: Unpack[_Options]) -> ProductPlan: ...
+def plan(workload: Products, guarantee: Budget = None, **options: Unpack[_Options]) -> ProductPlan: ...
 
 
 @overload

@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 
 from residua.plan.residual.blocks import ResidualBlocks
 from residua.plan.residual.replacement import MOST_ENUMERATED
-from residua.plan.verifying import POINT, WORD, check_blocks, check_records, promised
+from residua.plan.verifying import POINT as _POINT
+from residua.plan.verifying import WORD as _WORD
+from residua.plan.verifying import check_blocks, check_records, promised
 from residua.privacy import Guarantee, ReplaceOne, Unit
 
 _FEWEST_RECORDS = 2**31
@@ -41,15 +43,14 @@ def together_cost(several: Sequence[ResidualBlocks], unit: Unit) -> Fraction:
     precisions: list[int] = []
     members: list[tuple[int, ...]] = []
     for blocks in several:
-        check_blocks(blocks)
-        check_records(most_records(blocks), _FEWEST_RECORDS)
+        _check_form(blocks)
         rows = list(blocks.lattice)
         own = [rows[number] for number in blocks.measured.tolist()]
         precisions += _precisions(blocks, own, blocks.sizes.tolist())
         members += own
     sizes = several[0].sizes.tolist()
     point = sum(_shrunk(precision, row, sizes) for precision, row in zip(precisions, members, strict=True))
-    pcost = Fraction(point, POINT)
+    pcost = Fraction(point, _POINT)
     replaced = _replacement(precisions, members, sizes) if isinstance(unit, ReplaceOne) else None
     # A record changed to a value that is left out is a record removed.
     if replaced is not None and any(blocks.drops for blocks in several):
@@ -60,7 +61,12 @@ def together_cost(several: Sequence[ResidualBlocks], unit: Unit) -> Fraction:
 def most_records(blocks: ResidualBlocks) -> int:
     """How many records may be counted before a measurement could leave 64 bits."""
     largest = max(int(t) * math.prod(int(n) for n in group) for t, group in _extents(blocks))
-    return (WORD - 2**50) // largest
+    return (_WORD - 2**50) // largest
+
+
+def _check_form(blocks: ResidualBlocks) -> None:
+    check_blocks(blocks)
+    check_records(most_records(blocks), _FEWEST_RECORDS)
 
 
 def _extents(blocks: ResidualBlocks) -> list[tuple[int, tuple[int, ...]]]:
@@ -76,7 +82,7 @@ def _precisions(blocks: ResidualBlocks, members: list[tuple[int, ...]], sizes: l
     for row, t, s in zip(members, blocks.grids.tolist(), blocks.scales.tolist(), strict=True):
         numerator, denominator = s.as_integer_ratio()
         unit = t * math.prod(sizes[i] for i in row) * denominator
-        found.append(-(-unit * unit * POINT // (numerator * numerator)))
+        found.append(-(-unit * unit * _POINT // (numerator * numerator)))
     return found
 
 
@@ -95,7 +101,7 @@ def _replacement(precisions: list[int], members: list[tuple[int, ...]], sizes: l
     if len(used) > MOST_ENUMERATED:
         without = [tuple(sorted(row, key=lambda i: sizes[i])[1:]) for row in members]
         pairs = zip(precisions, members, without, strict=True)
-        return Fraction(2 * sum(_shrunk(tau, rest, sizes) for tau, row, rest in pairs if row), POINT)
+        return Fraction(2 * sum(_shrunk(tau, rest, sizes) for tau, row, rest in pairs if row), _POINT)
     shared: NDArray[np.object_] = np.zeros((2,) * len(used), dtype=object)
     for precision, row in zip(precisions, members, strict=True):
         if all(sizes[i] > 1 for i in row):
@@ -104,4 +110,4 @@ def _replacement(precisions: list[int], members: list[tuple[int, ...]], sizes: l
         without, with_i = np.take(shared, 0, axis=axis), np.take(shared, 1, axis=axis)
         shared = np.stack([without * sizes[i] - with_i, without * sizes[i] + with_i * (sizes[i] - 1)], axis=axis)
     everything = shared[(1,) * len(used)]  # cells that agree on all: the diagonal itself
-    return Fraction(2 * (everything - shared.min()), math.prod(sizes[i] for i in used) * POINT)
+    return Fraction(2 * (everything - shared.min()), math.prod(sizes[i] for i in used) * _POINT)
