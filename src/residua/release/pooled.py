@@ -22,7 +22,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.errors import PlanError, WorkloadError
-from residua.linalg.contrasts import contrasts
 from residua.linalg.layout import batches
 from residua.plan.base import Plan
 from residua.plan.composition import composed_cost
@@ -30,7 +29,7 @@ from residua.plan.currency import guarantee_like
 from residua.plan.dense.algebra import noise_at_least
 from residua.plan.dense.blocks import compile_dense
 from residua.plan.dense.cells import Grouping, refine
-from residua.plan.dense.conversion import product_rows
+from residua.plan.dense.conversion import contrasts, product_rows
 from residua.plan.dense.plan import DensePlan
 from residua.plan.dense.realise import realised
 from residua.plan.dense.recreate import Stacked, stack

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.errors import PlanError
-from residua.linalg.contrasts import contrasts
+from residua.linalg.contrasts import contrasts as contrasts
 from residua.plan.dense.cells import MOST_COLUMNS, Grouping
 from residua.plan.product.of_residual import as_product
 from residua.plan.product.plan import ProductPlan
