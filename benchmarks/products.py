@@ -37,13 +37,46 @@ def main() -> None:
     domain = rs.Domain.of_sizes(np.linspace(10, 50, 40).round().astype(int))
     pairs = rs.product(domain, dict.fromkeys(domain.names, "ranges"), ways=2)
     rows.append(planned("40 attributes of 10 to 50, ranges, all pairs", pairs, None))
+    long = rs.Domain.of_sizes({"a": 500, "b": 3})
+    rows.append(planned("500 values, prefixes", rs.prefixes(long, "a"), None))
+    rows.append(planned("500 values, ranges", rs.ranges(long, "a"), None))
+    both = rs.prefixes(long, "a", by=["b"]) + rs.marginals(long, [("a",)])
+    rows.append(planned("500 values, prefixes by 3 and values", both, None))
+    rows.append(planned("500 values, prefixes, largest variance", rs.prefixes(long, "a"), None, rs.MaxVariance()))
     columns = ("workload", "queries", "plain split", "RMSE", "gain %", "gap", "gap, any plan", "CPU s", "MB")
     print_rows("Products at privacy cost 1: root mean square error over all queries", columns, rows)
+    mixed = [planned(name, workload, None) for name, workload in mixtures().items()]
+    print_rows("Attributes asked in several ways", columns, mixed)
 
 
-def planned(name, workload, plain):
+def mixtures():
+    """Workloads that ask an attribute in two ways."""
+    two = rs.Domain.of_sizes({"a": 16, "b": 12})
+    three = rs.Domain.of_sizes({"a": 40, "b": 10, "c": 5})
+    grouped = rs.Domain.of_sizes({"a": 64, "b": 4})
+    groups = rs.product(grouped, {"a": np.kron(np.eye(8), np.ones(8)), "b": "identity"})
+    crossed = rs.product(two, {"a": "prefixes", "b": "prefixes"})
+    return {
+        "prefixes and values of one attribute": rs.prefixes(two, "a") + rs.marginals(two, [("a",)]),
+        "prefixes of a × b, values of a": crossed + rs.marginals(two, [("a",)]),
+        "prefixes of a × b, values of a × b": crossed + rs.marginals(two, ways=2),
+        "prefixes of a × values of b, and the reverse": rs.prefixes(two, "a", by=["b"])
+        + rs.prefixes(two, "b", by=["a"]),
+        "prefixes of a, of b, values of a × b": rs.prefixes(two, "a")
+        + rs.prefixes(two, "b")
+        + rs.marginals(two, ways=2),
+        "prefixes 1- and 2-way, values 2-way": rs.product(three, {"a": "prefixes"}, ways=[1, 2])
+        + rs.marginals(three, ways=2),
+        "prefixes and ranges 1-way, values 3-way": rs.product(three, {"a": "prefixes", "b": "ranges"}, ways=1)
+        + rs.marginals(three, ways=3),
+        "groups of a × b, prefixes of a": groups + rs.prefixes(grouped, "a"),
+        "groups of a × b, values of a": groups + rs.marginals(grouped, [("a",)]),
+    }
+
+
+def planned(name, workload, plain, minimise=None):
     start = time.process_time()
-    plan = rs.plan(workload, rs.GDP(mu=1.0))
+    plan = rs.plan(workload, rs.GDP(mu=1.0), minimise=minimise)
     seconds = time.process_time() - start
     rmse = float(np.sqrt(workload.cells @ plan.term_variances(workload) / workload.queries))
     left = plan.gap_any

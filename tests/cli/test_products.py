@@ -210,3 +210,17 @@ def test_a_release_of_products_is_projected_and_its_prefixes_and_levels_shown(fo
     for arguments, told in ((("age=prefixes", "--rounded"), "--rounded is for"), (("age=prefix",), "prefix")):
         done = inside("table", "projected", *arguments, cwd=folder)
         assert (done.code, told in done.err) == (2, True), done.err
+
+
+def test_where_a_dense_plan_would_be_better_the_command_says_so_and_makes_it(tmp_path: Path) -> None:
+    spec = SPEC.replace('sets = [["sex"]]', 'sets = [["sex", "age"]]').replace('by = ["sex"]', "")
+    spec = spec.replace("high = 3", "high = 15")
+    (tmp_path / "spec.toml").write_text(spec)
+    shown = inside("plan", "spec.toml", cwd=tmp_path).out
+    assert "Better?     over 96 cells a dense plan" in shown
+    (tmp_path / "spec.toml").write_text(spec + "[objective]\ndense = true\n")
+    dense = inside("plan", "spec.toml", cwd=tmp_path).out
+    assert "Better?" not in dense
+    assert "groups of cells" in dense
+    (tmp_path / "spec.toml").write_text(spec + "[objective]\ndense = 1\n")
+    assert "not true or false" in inside("plan", "spec.toml", cwd=tmp_path).err

@@ -191,3 +191,35 @@ def test_a_plan_dearer_than_the_budget_is_refused_before_the_look(folder: Path) 
     run(folder, "open")
     assert "dearer than the budget" in run(folder, "look", "coarse", "fine", code=2)
     assert rho(folder) == 0
+
+
+WIDE = """
+[source]
+path = "people.csv"
+[privacy]
+rho = 0.5
+[ledger]
+path = "people.ledger"
+rho = 1.0
+[domain.age]
+low = 0
+high = 79
+[domain.income]
+low = 0
+high = 59
+
+[[plan.prefixes.workload]]
+product = { age = "prefixes", income = "identity" }
+[[plan.ranges.workload]]
+product = { age = "ranges", income = "prefixes" }
+"""
+
+
+def test_plans_of_products_share_strategies_over_many_cells(tmp_path: Path) -> None:
+    (tmp_path / "people.csv").write_text("age,income\n" + "3,7\n71,50\n" * 500)
+    (tmp_path / "spec.toml").write_text(WIDE)
+    run(tmp_path, "open")
+    run(tmp_path, "look")
+    assert 0.01 < rho(tmp_path) < 0.5
+    run(tmp_path, "finish", "prefixes", "--out", "out")
+    assert rho(tmp_path) == pytest.approx(0.5, rel=1e-9)

@@ -1,13 +1,20 @@
-"""Random product plans, whoever would plan so, and the same as dense matrices over all cells."""
+"""Random workloads of products, random plans, whoever would plan so, and the same as dense matrices over all cells."""
 
 from functools import reduce
 
 import numpy as np
+from hypothesis import HealthCheck, Phase, assume, settings
+from hypothesis import strategies as st
 
 import residua as rs
 from residua.plan.product.plan import ProductPlan
 from residua.plan.product.strategy import Strategy
-from residua.workload import as_products
+from residua.workload import Products, as_explicit, as_products
+
+KINDS = ("identity", "prefixes", "ranges", "matrix")
+# Shrinking would plan thousands of times; a workload of a few cells is small enough to read as it is.
+PHASES = [Phase.explicit, Phase.generate]
+SETTINGS = settings(max_examples=16, deadline=None, suppress_health_check=[HealthCheck.too_slow], phases=PHASES)
 
 
 def random_strategy(rng, size, *, full=False):
@@ -54,3 +61,41 @@ def gamma(plan):
         for members, tau in zip(plan.lattice, plan.precisions, strict=True)
     )
     return sum(blocks, np.zeros((cells, cells)))
+
+
+def all_cells(workload) -> np.ndarray:
+    return as_explicit(workload).over(tuple(range(len(workload.domain)))).toarray()
+
+
+def dense_variances(plan, W) -> np.ndarray:
+    inverse = np.linalg.pinv(gamma(plan), rcond=1e-11, hermitian=True)
+    return np.einsum("ij,jk,ik->i", W, inverse, W)
+
+
+@st.composite
+def asked(draw, domain):
+    """A kind of query, or a small matrix, for every attribute."""
+    found = {}
+    for name in domain.names:
+        kind = draw(st.sampled_from(KINDS))
+        n = domain[name].size
+        if kind == "matrix":
+            rows = draw(st.lists(st.lists(st.integers(-1, 2), min_size=n, max_size=n), min_size=1, max_size=3))
+            assume(all(any(row) for row in rows))
+            kind = np.array(rows, dtype=float)
+        found[name] = kind
+    return found
+
+
+@st.composite
+def workloads(draw):
+    """One or two families, so that an attribute may be asked in two ways."""
+    sizes = draw(st.lists(st.integers(1, 5), min_size=1, max_size=3).filter(lambda s: 1 < np.prod(s) <= 48))
+    domain = rs.Domain.of_sizes(sizes)
+    total = None
+    for _ in range(draw(st.integers(1, 2))):
+        ways = draw(st.sets(st.integers(0, len(sizes)), min_size=1, max_size=3).filter(lambda w: w != {0}))
+        term = rs.product(domain, draw(asked(domain)), ways=sorted(ways), weight=draw(st.floats(0.1, 10.0)))
+        total = term if total is None else total + term
+    assume(isinstance(total, Products))
+    return total

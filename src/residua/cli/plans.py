@@ -56,6 +56,8 @@ def print_privacy(plan: Plan) -> None:
     proven = f"proven within {plan.gap:.2g} of {plan.rival}" if math.isfinite(plan.gap) else "not compared"
     proven = f"proven {plan.rival}" if plan.gap == 0 else proven
     out.print(f"Objective   {plan.objective}: {proven}")
+    if isinstance(plan, ProductPlan) and plan.advice:
+        out.print(f"Better?     {plan.advice}, or [objective] dense = true")
     if isinstance(plan, PurePlan | PureMarginalPlan):
         _print_candidates(plan)
     if plan.bias:

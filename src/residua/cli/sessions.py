@@ -14,10 +14,13 @@ from residua.errors import FileError, SessionError, SpecError
 from residua.measure import Ledger
 from residua.plan import independent
 from residua.plan.base import Plan
+from residua.plan.product.like import common_ground
+from residua.privacy import PureDP
 from residua.release import Release
 from residua.session import Choice, Session
 from residua.session.recommend import By, check_rule
 from residua.session.session import require_gaussian
+from residua.workload import Explicit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,14 +57,18 @@ def plans_of(spec: SessionSpec, names: Sequence[str]) -> dict[str, Plan]:
     for name in names:
         if name not in spec.plans:
             raise SpecError(f"there is no plan {name!r}; there are {', '.join(map(repr, spec.plans))}.")
-    return {name: _planned(spec.plans[name]) for name in (names or spec.plans)}
+    # The strategies are those for all plans of the file, whichever are named, so that a plan is always the same.
+    best = {name: named.spec for name, named in spec.plans.items() if not named.independent}
+    ground = common_ground([one.workload for one in best.values()])
+    return {name: _planned(spec.plans[name], ground) for name in (names or spec.plans)}
 
 
-def _planned(named: NamedPlan) -> Plan:
+def _planned(named: NamedPlan, ground: Plan | None) -> Plan:
     spec = named.spec
     if named.independent and spec.guarantee is not None:
         return independent(spec.workload, spec.guarantee, unit=spec.unit)
-    return make_plan(spec)
+    alone = isinstance(spec.workload, Explicit) or isinstance(spec.guarantee, PureDP)
+    return make_plan(spec, None if alone else ground)
 
 
 def print_status(session: Session, *, as_json: bool = False) -> None:

@@ -8,7 +8,7 @@
                   by = ["sex"] | product = { age = "prefixes", sex = "identity" }, with ways or sets if you like;
                   weight; variance or stddev as target
 [privacy]         rho | mu | epsilon and delta; records = 1 per person, or replace = true
-[objective]       minimise = "total" | "max" | "p-norm" with p; tolerance
+[objective]       minimise = "total" | "max" | "p-norm" with p; tolerance; dense = true: queries listed one by one
 [ledger]          path = "adult.ledger"; rho | mu | epsilon and delta: the whole budget of the dataset
 [plan.NAME]       candidates of a session (session_spec.py); [session] state = "folder"
 """
@@ -49,7 +49,7 @@ from residua.workload import (
 _SECTIONS = {
     "source": {"path", "database", "query", "weight"},
     "privacy": {"rho", "mu", "epsilon", "delta", "records", "replace"},
-    "objective": {"minimise", "p", "tolerance"},
+    "objective": {"minimise", "p", "tolerance", "dense"},
     "ledger": {"path", "rho", "mu", "epsilon", "delta"},
     "session": {"state"},
 }
@@ -134,6 +134,10 @@ def _spec(content: Mapping[str, Any], folder: Path) -> Spec:
     domain = domain_of_settings(content["domain"])
     workload, targets = _workload(domain, content.get("workload"))
     privacy, objective = content.get("privacy", {}), content.get("objective", {})
+    if objective.get("dense", False) is True:
+        workload = as_explicit(workload)
+    elif objective.get("dense", False) is not False:
+        raise SpecError(f"[objective] dense = {objective['dense']!r} is not true or false; write one of them.")
     guarantee = _guarantee("privacy", privacy)
     ledger = content.get("ledger", {})
     if not isinstance(ledger.get("path", ""), str):

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 read = read_spec
 
 
-def make_plan(spec: Spec) -> Plan:
-    """The best plan for a specification."""
+def make_plan(spec: Spec, like: Plan | None = None) -> Plan:
+    """The best plan for a specification; with the strategies of another if one is given."""
     with progress_bar() as show:
         return best_plan(
             spec.workload,
@@ -39,6 +39,7 @@ def make_plan(spec: Spec) -> Plan:
             targets=spec.targets,
             unit=spec.unit,
             tolerance=spec.tolerance,
+            like=like,
             progress=lambda rounds, gap: show("planning", rounds, None),
         )
 

@@ -19,7 +19,8 @@ from residua.measure.margins import margins, maximal_layout
 from residua.noise import rounded_laplace, rounded_normal
 from residua.plan.base import Blocks
 from residua.plan.dense.blocks import DenseBlocks
-from residua.plan.product.blocks import ProductBlocks, most_product_records
+from residua.plan.product.blocks import ProductBlocks
+from residua.plan.product.verify import most_product_records
 from residua.plan.pure.blocks import PureBlocks
 from residua.plan.pure_marginals.blocks import PureMarginalBlocks, most_pure_marginal_records
 from residua.plan.residual.blocks import ResidualBlocks

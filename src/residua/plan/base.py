@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self, cast
 
 from numpy.typing import NDArray
 
@@ -55,9 +56,16 @@ class Plan(ABC):
     def unit_pcost(self) -> float:
         """The privacy cost for the plan's unit of protection."""
 
-    @abstractmethod
     def save(self, path: str | Path) -> None:
         """Writes the plan to a JSON file that `Plan.load` reads."""
+        from residua.plan.storage import save_plan
+
+        save_plan(self, Path(path))
+
+    def replaced(self, **changes: Any) -> Self:
+        """The same plan with some fields changed."""
+        made: Self = replace(cast("Any", self), **changes)
+        return made
 
     def answers(self, other: Plan) -> bool:
         """Whether whatever `other` would release can be computed from this plan's release: `Γ_other ⪯ Γ`.

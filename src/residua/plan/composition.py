@@ -27,15 +27,16 @@ from residua.plan.base import Plan
 from residua.plan.dense.blocks import column_norms, compile_dense
 from residua.plan.dense.cells import MOST_CELLS, MOST_COLUMNS, Grouping, refine
 from residua.plan.dense.plan import DensePlan
-from residua.plan.product.blocks import compile_product, summed_cost
+from residua.plan.product.blocks import compile_product
 from residua.plan.product.plan import ProductPlan
 from residua.plan.product.profile import cell_costs
+from residua.plan.product.verify import summed_cost
 from residua.plan.residual.blocks import compile_blocks
 from residua.plan.residual.plan import ResidualPlan
 from residua.plan.residual.verify import together_cost
+from residua.plan.verifying import POINT
 from residua.privacy import AddRemove, ReplaceOne
 
-POINT = 2**200
 _EVERYWHERE = Grouping((), np.array([-1]))
 
 

@@ -12,9 +12,10 @@ from residua.plan.base import Blocks, Plan
 from residua.plan.dense.blocks import compile_dense, dense_cost
 from residua.plan.dense.body import dense_of_body, dense_to_body
 from residua.plan.dense.plan import DensePlan
-from residua.plan.product.blocks import compile_product, most_product_records, product_cost
+from residua.plan.product.blocks import compile_product
 from residua.plan.product.body import product_of_body, product_to_body
 from residua.plan.product.plan import ProductPlan
+from residua.plan.product.verify import most_product_records, product_cost
 from residua.plan.pure.blocks import compile_pure, pure_cost
 from residua.plan.pure.body import pure_of_body, pure_to_body
 from residua.plan.pure.plan import PurePlan

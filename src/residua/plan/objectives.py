@@ -97,7 +97,7 @@ class MaxVariance:
         """Multiplicative weights on the marginals."""
         scales = self.scales(workload)
         return least_maximum(
-            response, _Scaled(1.0 / scales), len(scales), effort.tolerance, effort.limit, effort.progress
+            response, Scaled(1.0 / scales), len(scales), effort.tolerance, effort.limit, effort.progress
         )
 
 
@@ -264,13 +264,17 @@ def _listed(workload: Workload, targets: Sequence[float] | Floats) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class _Scaled:
+class Scaled:
+    """Variances, each times a factor: those of marginals, or of single queries, over their targets."""
+
     factors: Floats
 
     def forward(self, variances: Floats) -> Floats:
+        """What the maximum is taken of."""
         return variances * self.factors
 
     def adjoint(self, weights: Floats) -> Floats:
+        """Weights on what the maximum is taken of as weights on variances."""
         return weights * self.factors
 
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import cast, overload
+from typing import TypedDict, Unpack, cast, overload
 
 from residua.errors import PlanError
 from residua.plan.base import Plan
 from residua.plan.dense.plan import DensePlan
 from residua.plan.objectives import Effort, MaxVariance, Objective, Targets, TotalVariance
 from residua.plan.product.plan import ProductPlan
+from residua.plan.product.strategy import Strategy
 from residua.plan.residual.plan import ResidualPlan
 from residua.plan.residual.planner import MARGINAL_TOLERANCE, independent_marginals, plan_marginals
 from residua.plan.saddle import Progress
 from residua.privacy import AddRemove, Guarantee, PureDP, Unit
-from residua.workload import Explicit, Marginals, Products, as_explicit
+from residua.workload import Explicit, Marginals, Products, as_explicit, as_products
 
 _RECORD = AddRemove()
 _LEAST_COST = 1e-30
@@ -22,60 +23,54 @@ _LEAST_EPSILON = 1e-8
 PRODUCT_TOLERANCE = 1e-3  # of the noise for given strategies; the plan's own gap counts the strategies as well
 
 
-@overload
-def plan(
-    workload: Marginals,
-    guarantee: Guarantee | type[PureDP] | None = None,
-    *,
-    minimise: Objective | None = None,
-    targets: Targets | None = None,
-    at_most: float | None = None,
-    unit: Unit = ...,
-    tolerance: float | None = None,
-    limit: int = ...,
-    refined: bool = ...,
-    bias: float = ...,
-    progress: Progress | None = None,
-) -> ResidualPlan: ...
+class _Options(TypedDict, total=False):
+    """What every overload of `plan` takes as well."""
+
+    minimise: Objective | None
+    targets: Targets | None
+    at_most: float | None
+    unit: Unit
+    tolerance: float | None
+    limit: int
+    refined: bool
+    bias: float
+    progress: Progress | None
+
+
+Budget = Guarantee | type[PureDP] | None
 
 
 @overload
 def plan(
-    workload: Products,
-    guarantee: Guarantee | None = None,
-    *,
-    minimise: Objective | None = None,
-    targets: Targets | None = None,
-    at_most: float | None = None,
-    unit: Unit = ...,
-    tolerance: float | None = None,
-    limit: int = ...,
-    refined: bool = ...,
-    bias: float = ...,
-    progress: Progress | None = None,
-) -> ProductPlan: ...
+    workload: Marginals | Products, guarantee: Budget = None, *, like: Plan, **options: Unpack[_Options]
+) -> ResidualPlan | ProductPlan: ...
+
+
+@overload
+def plan(workload: Marginals, guarantee: Budget = None, **options: Unpack[_Options]) -> ResidualPlan: ...
+
+
+@overload
+def plan(workload: Products, guarantee: Budget = None, **options: Unpack[_Options]) -> ProductPlan: ...
+
+
+@overload
+def plan(workload: Explicit, guarantee: Budget = None, **options: Unpack[_Options]) -> DensePlan: ...
 
 
 @overload
 def plan(
-    workload: Explicit,
-    guarantee: Guarantee | type[PureDP] | None = None,
+    workload: Marginals | Products | Explicit,
+    guarantee: Budget = None,
     *,
-    minimise: Objective | None = None,
-    targets: Targets | None = None,
-    at_most: float | None = None,
-    unit: Unit = ...,
-    tolerance: float | None = None,
-    limit: int = ...,
-    refined: bool = ...,
-    bias: float = ...,
-    progress: Progress | None = None,
-) -> DensePlan: ...
+    like: Plan | None,
+    **options: Unpack[_Options],
+) -> Plan: ...
 
 
 def plan(
     workload: Marginals | Products | Explicit,
-    guarantee: Guarantee | type[PureDP] | None = None,
+    guarantee: Budget = None,
     *,
     minimise: Objective | None = None,
     targets: Targets | None = None,
@@ -85,6 +80,7 @@ def plan(
     limit: int = 10_000,
     refined: bool = False,
     bias: float = 0.0,
+    like: Plan | None = None,
     progress: Progress | None = None,
 ) -> Plan:
     """The best plan for a workload: least loss for a budget, or least privacy for a wanted accuracy.
@@ -114,6 +110,9 @@ def plan(
             privacy profile.
         bias: for explicit queries, how far off answers may be systematically, a record, as a root mean square over
             the queries; 0 for unbiased answers. See `plan.bias` and `plan.workload` of the result.
+        like: a plan of products or marginals whose strategies to use, attribute by attribute, so that `common`,
+            `residual`, `top_up` and sessions combine the two exactly over any number of cells. `gap` counts what its
+            strategies cost; where that is much, plan the sum of the workloads first, and then each of them like that.
         progress: called with the round and its gap.
 
     Raises:
@@ -141,20 +140,23 @@ def plan(
     usual = PRODUCT_TOLERANCE if isinstance(workload, Products) else MARGINAL_TOLERANCE
     effort = Effort(_tolerance(usual if tolerance is None else tolerance), _limit(limit), progress)
     if guarantee is PureDP or isinstance(budget, PureDP):
-        if refined or bias:
-            raise PlanError("refined and bias are for Gaussian noise; leave them out, or give another guarantee.")
+        if refined or bias or like is not None:
+            raise PlanError("refined, bias and like are for Gaussian noise; leave them out, or give another guarantee.")
         return _plan_pure(workload, cast("PureDP | None", budget), objective, loss, unit, tolerance, effort)
     allowed = None if budget is None else _allowed(budget)
+    if like is not None and isinstance(workload, Explicit):
+        raise PlanError("like is for marginals and products; plans of explicit queries have no strategies to share.")
     if isinstance(workload, Marginals | Products):
         if refined:
             raise PlanError("refined is for explicit queries; the plan of a marginal workload is unique already.")
         if bias:
             raise PlanError("bias is for explicit queries; marginals and products are answered without bias.")
-        if isinstance(workload, Marginals):
+        given = None if like is None else _given(like, workload)
+        if isinstance(workload, Marginals) and given is None:
             return plan_marginals(workload, budget, allowed, objective, loss, unit, effort)
         from residua.plan.product.planner import plan_products
 
-        return plan_products(workload, budget, allowed, objective, loss, unit, effort)
+        return plan_products(as_products(workload), budget, allowed, objective, loss, unit, effort, given)
     from residua.plan.dense.planner import DENSE_TOLERANCE, plan_explicit
 
     if bias:
@@ -208,6 +210,15 @@ def _objective(minimise: Objective | None, targets: Targets | None) -> Objective
     if minimise is not None and minimise.targets is not None:
         raise PlanError("targets is given twice, also in MaxVariance; give it once.")
     return MaxVariance(targets)
+
+
+def _given(like: Plan, workload: Marginals | Products) -> tuple[Strategy | None, ...] | None:
+    """The strategies to measure by; None if they are those of every plan for marginals."""
+    from residua.plan.product.like import like_strategies
+
+    given = like_strategies(like, workload)
+    plain = isinstance(workload, Marginals) and all(strategy is None or strategy.identity for strategy in given)
+    return None if plain else given
 
 
 def _accuracy(guarantee: Guarantee | None, targets: Targets | None, at_most: float | None) -> float:

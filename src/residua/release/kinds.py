@@ -51,7 +51,7 @@ def _residual_blocks(plan: ResidualPlan, arrays: Arrays) -> ResidualBlocks:
 
 def _product_blocks(plan: ProductPlan, arrays: Arrays) -> ProductBlocks:
     measured, grids, scales = arrays["measured"], arrays["grids"], arrays["scales"]
-    return ProductBlocks(plan.lattice, plan.domain.sizes, plan.strategies, measured, grids, scales, plan.domain.drops)
+    return ProductBlocks(plan.lattice, plan.domain.sizes, measured, grids, scales, plan.domain.drops, plan.strategies)
 
 
 def _dense_blocks(plan: DensePlan, arrays: Arrays) -> Blocks:

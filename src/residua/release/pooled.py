@@ -33,13 +33,14 @@ from residua.plan.dense.conversion import contrasts, product_rows
 from residua.plan.dense.plan import DensePlan
 from residua.plan.dense.realise import realised
 from residua.plan.dense.recreate import Stacked, stack
+from residua.plan.lattice_blocks import INVISIBLE_SCALE
 from residua.plan.product import algebra as products
 from residua.plan.product.algebra import agree
 from residua.plan.product.blocks import ProductBlocks
 from residua.plan.product.of_residual import as_product
 from residua.plan.product.plan import ProductPlan
 from residua.plan.residual.algebra import asking, compose
-from residua.plan.residual.blocks import INVISIBLE_SCALE, ResidualBlocks
+from residua.plan.residual.blocks import ResidualBlocks
 from residua.plan.residual.plan import ResidualPlan
 from residua.privacy.exact import round_up
 from residua.release.base import Release
@@ -124,7 +125,7 @@ def _pooled_products(parts: Sequence[Blocked], workload: Products | None) -> Pro
     plan = products.asking(plan, workload)
     measured, grids, scales = _grid(plan, np.array([strategy.unit for strategy in plan.strategies]))
     sizes, drops = plan.domain.sizes, plan.domain.drops
-    blocks = ProductBlocks(plan.lattice, sizes, plan.strategies, measured, grids, scales, drops)
+    blocks = ProductBlocks(plan.lattice, sizes, measured, grids, scales, drops, plan.strategies)
     guarantee, receipt = _paid([part.planned for part in parts])
     return ProductRelease(plan.replaced(guarantee=guarantee), blocks, _averaged(plan, blocks, parts), receipt)
 

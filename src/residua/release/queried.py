@@ -16,14 +16,10 @@ from numpy.typing import NDArray
 from residua.domain import Attribute, Domain, Label
 from residua.errors import PlanError
 from residua.linalg.modes import along
-from residua.workload.attribute_queries import (
-    AttributeQueries,
-    Hierarchy,
-    Identity,
-    Prefixes,
-    Ranges,
-    attribute_queries,
-)
+from residua.workload.asking import attribute_queries
+from residua.workload.attribute_queries import AttributeQueries, Identity
+from residua.workload.nested import Hierarchy
+from residua.workload.ordered import Prefixes, Ranges
 from residua.workload.products import Asked, Products, as_products, product
 
 Floats = NDArray[np.float64]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -42,9 +42,7 @@ class ResidualRelease(FamilyRelease):
     @cached_property
     def plan(self) -> ResidualPlan:
         """The plan with the precisions really measured, the rounding of noise to integers included."""
-        precisions = np.zeros(len(self.planned.lattice))
-        precisions[self.blocks.measured] = 1.0 / self.blocks.noise_variances
-        return replace(self.planned, precisions=precisions)
+        return self.planned.replaced(precisions=self.blocks.precisions)
 
     @cached_property
     def _estimator(self) -> Estimator:

@@ -117,7 +117,8 @@ def explicit(
 
     Args:
         domain: what the table may hold.
-        matrix: (queries, cells), dense or SciPy sparse; cells in row-major order of the attributes.
+        matrix: (queries, cells), dense or SciPy sparse; cells in row-major order of the attributes. Or a workload of
+            marginals or products, whose queries are then listed one by one.
         attributes: the attributes that make the cells, in the order of the columns; all of the domain by default.
         labels: a label for every query; `query 0`, … by default.
         weight: how much these queries matter, relative to others added with `+`.
@@ -134,6 +135,8 @@ def explicit(
 
     if not isinstance(domain, Domain):
         raise WorkloadError(f"domain={domain!r} is not a Domain; declare one with rs.Domain.")
+    if isinstance(matrix, Marginals) or hasattr(matrix, "families"):
+        return _listed(domain, matrix, attributes, labels) * weight
     try:
         positions = domain.positions(domain.names if attributes is None else attributes)
     except DomainError as problem:
@@ -175,6 +178,17 @@ def explicit_of_marginals(workload: Marginals) -> Explicit:
     matrix = csr_array(coo_array((np.ones(len(columns)), (np.concatenate(rows), columns)), shape=(start, cells)))
     weights = np.repeat(workload.weights, workload.cells.astype(np.int64))
     return Explicit(domain, union, matrix, tuple(workload.query_labels()), weights)
+
+
+def _listed(domain: Domain, workload: Any, attributes: object, labels: object) -> Explicit:
+    """Another workload's queries, one by one."""
+    from residua.workload.products import as_explicit
+
+    if attributes is not None or labels is not None:
+        raise WorkloadError("a workload has its own attributes and labels; leave out attributes and labels.")
+    if workload.domain != domain:
+        raise WorkloadError("the workload is over another domain; declare one domain for both.")
+    return as_explicit(workload)
 
 
 def check_cells(domain: Domain, attributes: Sequence[int]) -> None:

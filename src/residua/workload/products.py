@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from residua.domain import Domain, Label
 from residua.errors import DomainError, WorkloadError
 from residua.linalg.lattice import Lattice
-from residua.workload.attribute_queries import AttributeQueries, Identity, attribute_queries, listed_ranges
+from residua.workload.asking import attribute_queries, listed_ranges
+from residua.workload.attribute_queries import AttributeQueries, Identity
 from residua.workload.explicit import Explicit, check_cells, explicit_of_marginals
 from residua.workload.marginals import Marginals, marginals, renumber
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.errors import PlanError
+from residua.linalg.contrasts import contrasts as contrasts
 from residua.plan.dense.cells import MOST_COLUMNS, Grouping
 from residua.plan.product.of_residual import as_product
 from residua.plan.product.plan import ProductPlan
@@ -35,8 +36,9 @@ def product_rows(plan: ProductPlan | ResidualPlan) -> tuple[Grouping, Floats]:
     if cells > MOST_COLUMNS:
         raise PlanError(
             f"a plan for marginals or products measures {cells:,} cells; it can be combined with other kinds of plans, "
-            f"or with plans that measure an attribute by another strategy, over at most {MOST_COLUMNS:,}. Combine it "
-            "with plans for marginals, plan one workload that asks for all, or plan over fewer attributes."
+            f"or with plans that measure an attribute by another strategy, over at most {MOST_COLUMNS:,}. Plan one "
+            "like the other, with rs.plan(…, like=other): plans that share strategies combine over any number of "
+            "cells. Or plan over fewer attributes."
         )
     parts = {i: measured_rows(plan.strategies[i]) for i in attributes}
 
@@ -53,11 +55,3 @@ def product_rows(plan: ProductPlan | ResidualPlan) -> tuple[Grouping, Floats]:
 def measured_rows(strategy: Strategy) -> Floats:
     """Independent rows with the Gram matrix of an attribute's `R/unit`, (rank, values)."""
     return contrasts(strategy.size) if strategy.identity else np.asarray(strategy.matrix / strategy.unit)
-
-
-def contrasts(n: int) -> Floats:
-    """Orthonormal rows that sum to 0 (Helmert's), (n − 1, n)."""
-    rows = np.tril(np.ones((n, n)), -1)[1:]
-    k = np.arange(1, n)
-    rows[np.arange(n - 1), k] = -k
-    return np.asarray(rows / np.sqrt(k * (k + 1.0))[:, None])

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.plan.base import Plan
-from residua.plan.composition import POINT, composed_cost, composed_profile
+from residua.plan.composition import composed_cost, composed_profile
 from residua.plan.currency import guarantee_like
 from residua.plan.dense.blocks import block_cost, column_norms, compile_dense
 from residua.plan.dense.cells import Grouping, Refinement, coarsened, refine
@@ -18,6 +18,7 @@ from residua.plan.dense.integer_rows import integer_rows, joint_integer_rows
 from residua.plan.dense.integer_strategy import basis_integers, direct_integers, filled_integers
 from residua.plan.dense.loewner import SINE_TOLERANCE, standardise
 from residua.plan.dense.plan import DensePlan
+from residua.plan.verifying import POINT
 from residua.privacy import ReplaceOne
 from residua.workload import Explicit
 

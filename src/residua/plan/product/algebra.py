@@ -20,6 +20,7 @@ from residua.errors import PlanError
 from residua.linalg.lattice import Lattice
 from residua.plan.base import Plan
 from residua.plan.currency import guarantee_like
+from residua.plan.precisions import ORDER_TOLERANCE, on
 from residua.plan.product.of_residual import as_product
 from residua.plan.product.plan import ProductPlan
 from residua.plan.product.strategy import Strategy
@@ -28,7 +29,6 @@ from residua.workload import Family, Marginals, Products, as_products, renumber
 
 Floats = NDArray[np.float64]
 Kin = ProductPlan | ResidualPlan
-_ORDER_TOLERANCE = 2.0**-30  # relative; precisions closer than this are one: a measurement's own rounding is 1e-13
 
 
 def compose(first: Kin, second: Kin) -> ProductPlan:
@@ -45,7 +45,7 @@ def compose(first: Kin, second: Kin) -> ProductPlan:
 def answers(plan: Kin, other: Kin) -> bool:
     """Whether what `other` releases can be computed from what `plan` releases."""
     _, (have, wanted) = _aligned([plan, other])
-    return bool((wanted <= have * (1.0 + _ORDER_TOLERANCE)).all())
+    return bool((wanted <= have * (1.0 + ORDER_TOLERANCE)).all())
 
 
 def common(plans: Sequence[Kin], progress: object = None) -> ProductPlan:
@@ -61,7 +61,7 @@ def residual(plan: Kin, given: Kin) -> ProductPlan:
         PlanError: the plan does not answer `given`, so that some of it would be wasted.
     """
     like, (wanted, have) = _aligned([plan, given])
-    if not (have <= wanted * (1.0 + _ORDER_TOLERANCE)).all():
+    if not (have <= wanted * (1.0 + ORDER_TOLERANCE)).all():
         raise PlanError("given is not answered by the plan; use common([…]) first, or top_up for what is missing.")
     return _made(like, _left(wanted, have), "what is left", like.workload)
 
@@ -84,17 +84,17 @@ def asking(plan: ProductPlan, workload: Products | None) -> ProductPlan:
         return plan.replaced(workload=None)
     wider = plan.lattice.union(workload.lattice)
     asked = Products(workload.domain, wider, tuple(_moved(family, wider) for family in workload.families))
-    return plan.replaced(lattice=wider, precisions=_on(wider, plan), workload=asked)
+    return plan.replaced(lattice=wider, precisions=on(wider, plan), workload=asked)
 
 
 def _left(wanted: Floats, have: Floats) -> Floats:
-    """`max(0, τ_wanted − τ_have)`, less than _ORDER_TOLERANCE being nothing.
+    """`max(0, τ_wanted − τ_have)`, less than ORDER_TOLERANCE being nothing.
 
     Noise scales are rounded up when plans are compiled; giving up 2^-44 of the precision makes sure that what is left
     and what was known never cost more together than the plan itself.
     """
     left = wanted * (1.0 - 2.0**-44) - have
-    return np.where(left > _ORDER_TOLERANCE * wanted, left, 0.0)
+    return np.where(left > ORDER_TOLERANCE * wanted, left, 0.0)
 
 
 def _aligned(plans: Sequence[Kin]) -> tuple[ProductPlan, list[Floats]]:
@@ -108,7 +108,7 @@ def _aligned(plans: Sequence[Kin]) -> tuple[ProductPlan, list[Floats]]:
             raise PlanError("the plans protect different units; plan with one unit.")
     strategies = tuple(_shared(i, made) for i in range(len(first.domain)))
     lattice = reduce(Lattice.union, (plan.lattice for plan in made))
-    precisions = [_on(lattice, plan) for plan in made]
+    precisions = [on(lattice, plan) for plan in made]
     return first.replaced(lattice=lattice, precisions=precisions[0], strategies=strategies), precisions
 
 
@@ -119,27 +119,14 @@ def _shared(attribute: int, plans: Sequence[ProductPlan]) -> Strategy:
         name = plans[0].domain.names[attribute]
         raise PlanError(
             f"the plans measure {name!r} by different strategies, so that neither tells exactly what the other lacks; "
-            "plan one workload that asks for both, or queries of few cells with rs.explicit."
+            "plan one of them like the other: rs.plan(…, like=other)."
         )
     return used[0] if used else plans[0].strategies[attribute]
 
 
 def _used(attribute: int, plans: Sequence[ProductPlan]) -> list[Strategy]:
     """The strategies of the plans that measure an attribute."""
-    return [plan.strategies[attribute] for plan in plans if _measures(plan, attribute)]
-
-
-def _measures(plan: ProductPlan, attribute: int) -> bool:
-    with_attribute, _ = plan.lattice.covers[attribute]
-    return bool((plan.precisions[with_attribute] > 0).any())
-
-
-def _on(lattice: Lattice, plan: ProductPlan) -> Floats:
-    if plan.lattice.same_sets(lattice):
-        return plan.precisions
-    precisions = np.zeros(len(lattice))
-    precisions[renumber(plan.lattice, lattice)] = plan.precisions
-    return precisions
+    return [plan.strategies[attribute] for plan in plans if plan.measures(attribute)]
 
 
 def _made(like: ProductPlan, precisions: Floats, objective: str, workload: Products | None) -> ProductPlan:

@@ -1,10 +1,16 @@
-"""The best strategy of one attribute, for any balance between its total and its rest.
+"""The best strategy of one attribute: how to spread its total, and what to measure of the rest.
 
-With weights α on the total's spread and β on the rest, an attribute asked the rows of W should minimise
-`α vᵀWᵀWv + β tr(WᵀW K)` over the spread vector v and the strategy of the rest, whose columns have norm at most 1. With
-`X = c 11ᵀ + (1 − c) RᵀR` this is the dense problem of least total variance for the Gram matrix `WᵀW + ν 11ᵀ`: one
-number ν, the extra weight of the total, moves along all best compromises (the frontier). `ν → ∞` hardly differs from
-the plain centring of residual plans; a finite ν tilts v towards what makes `W v` small.
+What the other attributes make an attribute worth is two Gram matrices: the loss is `vᵀ A v + tr(B K)`, with v the
+spread vector and `K = F Fᵀ` the covariances of the rest (see `strategy.py`). With `N = K⁻¹` on what sums to 0, the
+columns of the strategy have the squared norms `(e_j − v)ᵀ N (e_j − v)`: the values lie in an ellipsoid around v.
+Weights q on them make it a saddle point, each part of which is closed:
+
+    N   is the geometric mean of B and `(Σ_j q_j (e_j − v)(e_j − v)ᵀ)⁻¹`, and `T = tr N⁻¹ B` its value;
+    v   solves `(I + K A / T) v = q`;
+    q   grows where the norm is above average.
+
+All three settle together, accelerated. With A and B proportional (one kind of rows) the problem is convex and this is
+its optimum; otherwise a stationary point.
 
 Reference: this departs from residual-planner, whose split is `v = 1/n` always.
 """
@@ -16,14 +22,21 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 
-from residua.plan.dense.solver import least_total
-from residua.workload import AttributeQueries, MatrixRows
+from residua.linalg.contrasts import contrasts
+from residua.plan.dense.solver.acceleration import Acceleration
 
 Floats = NDArray[np.float64]
-FINE, COARSE = 1e-6, 1e-4  # gaps: of a strategy that is kept, and of one that only shows which way to go
-_SMALLEST = 1e-13  # of the largest: an eigenvalue of a Gram matrix below this is zero
-TILTS = np.geomspace(0.001, 120.0, 9)  # extra weight of the total, times n / tr WᵀW, where frontiers are solved
+SETTLED = 1e-3  # relative: norms of columns, the spread and the problem itself; errors of the loss are its square
+_SMALLEST = 1e-13  # of the trace: an eigenvalue of a Gram matrix below this is zero
+_FAINT = 1e-20  # of the largest: an eigenvalue of a weighed Gram matrix counts as no less
+_ROUNDS = 300
+_EXPONENT, _PATIENCE = 1.5, 5
+_FLOOR = 1e-7  # of the average: the least weight of a value
+_NEARLY = 0.9  # of the largest norm: a column this heavy is made the heaviest, which costs in second order only
+_UNSCALED = 100.0  # columns that cannot be scaled must be more even: their unevenness is an error of first order
+_METRIC = 0.1  # of the spread vector beside the weights' logarithms, for the acceleration
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,76 +45,149 @@ class RealStrategy:
 
     Args:
         rows: R, (r, n), largest column norm 1.
-        cells: weights on the values, summing to 1, that prove it optimal for its spread.
+        cells: q, weights on the values, summing to 1, that prove it optimal for its spread.
+        spread: v, (n,).
+        inverse: K, (n, n).
     """
 
     rows: Floats
     cells: Floats
-
-    @cached_property
-    def _solved(self) -> Floats:
-        return np.linalg.pinv(np.vstack([np.ones((1, self.rows.shape[1])), self.rows]))
-
-    @cached_property
-    def spread(self) -> Floats:
-        """v, (n,)."""
-        return self._solved[:, 0].copy()
-
-    @cached_property
-    def inverse(self) -> Floats:
-        """K = F Fᵀ, (n, n)."""
-        F = self._solved[:, 1:]
-        return np.asarray(F @ F.T)
+    spread: Floats
+    inverse: Floats
 
 
-def best_strategy(V: Floats, extra: float, merged: NDArray[np.int64] | None = None, gap: float = FINE) -> RealStrategy:
-    """The optimum for the Gram matrix `V + extra · 11ᵀ`, split into its total and its rest.
+class Search:
+    """One attribute's search for its strategy, a round at a time; its problem may change on the way.
 
     Args:
-        V: (n, n) Gram matrix of the rows asked.
-        extra: ν > 0.
-        merged: for every value the group of values that no row tells apart, (n,); None if all are told apart.
-        gap: how far from the optimum it may be.
+        gram: the Gram matrix of all rows asked, (n, n): where to begin.
+        spread: a spread vector to keep; None to search for one.
     """
-    n = len(V)
-    first = np.arange(n) if merged is None else np.unique(merged, return_index=True)[1]
-    codes = np.arange(n) if merged is None else merged
-    gram = V[np.ix_(first, first)] + extra
-    energies, U = np.linalg.eigh(gram)
-    kept = energies > _SMALLEST * energies[-1]
-    factor = np.sqrt(energies[kept])[:, None] * U[:, kept].T
-    solution = least_total(factor, tolerance=gap)
-    S = np.asarray(solution.strategy)[:, solution.columns]
-    # 1 = Sᵀh: the part of S along h measures the total, the rest measures R.
-    h = np.linalg.lstsq(S.T, np.ones(S.shape[1]), rcond=None)[0]
-    rest = np.linalg.svd(h[None, :] / np.linalg.norm(h))[2][1:]
-    R = (rest @ S)[:, codes]
-    weights = np.zeros(n)
-    weights[first] = solution.certificate.cell_weights
-    largest = float(np.sqrt((R**2).sum(axis=0).max(initial=0.0)))
-    return RealStrategy(R / largest if largest else R, weights / weights.sum())
+
+    def __init__(self, gram: Floats, spread: Floats | None = None) -> None:
+        n = len(gram)
+        self.kept = spread is not None
+        self.basis = contrasts(n)
+        self.q = np.full(n, 1.0 / n)
+        self.v = self.q if spread is None else spread
+        self.memory, self.exponent = Acceleration(), _EXPONENT
+        self.mark, self.waited = np.inf, 0
+        self.problem = gram, gram
+        self.gram = self._projected(gram)
+        energies = np.linalg.eigvalsh(self.gram)
+        self.rank = int((energies > _SMALLEST * gram.trace()).sum())
+
+    def strategy(self) -> RealStrategy:
+        """The best for the present weights; its heaviest columns scaled to one norm, if that is better."""
+        n = len(self.q)
+        if not self.rank:  # every row is a multiple of the total
+            return RealStrategy(np.empty((0, n)), self.q, self.v, np.zeros((n, n)))
+        norms = np.sqrt((self._response[0] ** 2).sum(axis=0))
+        found = self._scaled(np.full(n, norms.max()))
+        if not self._full or self.kept:
+            return found
+        even = self._scaled(np.where(norms >= _NEARLY * norms.max(), norms, norms.max()))
+        return min(found, even, key=self._loss)
+
+    def _scaled(self, norms: Floats) -> RealStrategy:
+        """The strategy with its columns divided by some numbers, whatever spread and inverse it then has."""
+        R, F, T = self._response
+        v = self.v * norms / float(self.v @ norms)
+        F = F * (norms * np.sqrt(T))[:, None]
+        F = F - np.outer(v, F.sum(axis=0))
+        return RealStrategy(R / norms, self.q / self.q.sum(), v, np.asarray(F @ F.T))
+
+    def _loss(self, made: RealStrategy) -> float:
+        total, rest = self.problem
+        return float(made.spread @ total @ made.spread) + float(np.einsum("ij,ij->", rest, made.inverse))
+
+    def advance(self, total: Floats, rest: Floats) -> float:
+        """One round for the loss `vᵀ A v + tr(B K)`; how far from settled the round before was.
+
+        Args:
+            total: A, (n, n).
+            rest: B, (n, n), with the rows that the search began with.
+        """
+        gram, problem = self._projected(rest), (total, rest)
+        if not self.rank or gram.trace() <= 0:
+            return 0.0
+        n = len(self.q)
+        R, F, T = self._response
+        norms = (R**2).sum(axis=0)
+        total = total * float(self.gram.trace() / gram.trace())
+        moved = self.v if self.kept else np.linalg.solve(np.eye(n) + F @ (F.T @ total) / T, self.q)
+        away = moved - self.v
+        changed = float(np.linalg.norm(gram / gram.trace() - self.gram / self.gram.trace()))
+        uneven = (float(norms.max()) - 1.0) * (1.0 if self._full and not self.kept else _UNSCALED)
+        unsettled = max(uneven, self._felt(away, total), changed)
+        self._calm(unsettled)
+        point = np.concatenate([np.log(self.q), self.v])
+        residual = np.concatenate([np.log(np.maximum(norms, 1e-100)), away / _EXPONENT])
+        step = self.memory.step(point, residual, np.concatenate([self.q, np.full(n, _METRIC * n)]), self.exponent)
+        grown = self.q * np.exp(step[:n] - step[:n].max())
+        self.q = np.maximum(grown / grown.sum(), _FLOOR / n)
+        if not self.kept:
+            self.v = self.v + step[n:]
+            self.v = self.v / self.v.sum()
+        self.gram, self.problem = gram, problem
+        self.__dict__.pop("_response", None)
+        return unsettled
+
+    def _calm(self, unsettled: float) -> None:
+        """Smaller steps and a clean memory when rounds bring nothing; in the end, plain steps only."""
+        self.waited += 1
+        if unsettled < 0.8 * self.mark:
+            self.mark, self.waited = unsettled, 0
+        if self.waited >= _PATIENCE:
+            self.exponent, self.mark, self.waited = max(0.7 * self.exponent, 0.5), unsettled, 0
+            self.memory.forget()
+        if self.exponent <= 0.5:
+            self.memory.forget()
+
+    def _felt(self, move: Floats, total: Floats) -> float:
+        """A move of the spread in the metric of the loss: its square is the error it makes, relative."""
+        R, _, T = self._response
+        made = float(move @ total @ move) + T * T * float(((R @ move) ** 2).sum())
+        return float(np.sqrt(max(made, 0.0) / (float(self.v @ total @ self.v) + T * T)))
+
+    @property
+    def _full(self) -> bool:
+        """Whether every value is told apart, so that columns may be scaled without leaving the row space."""
+        return self.rank == len(self.q) - 1
+
+    def _projected(self, gram: Floats) -> Floats:
+        return np.asarray(self.basis @ gram @ self.basis.T)
+
+    @cached_property
+    def _response(self) -> tuple[Floats, Floats, float]:
+        """R with columns of average norm 1, its inverse F but for a factor √T, and T, for the present q and v."""
+        values = self.basis - (self.basis @ self.v)[:, None]  # e_j − v
+        C = np.linalg.cholesky((values * self.q) @ values.T)
+        energies, U = np.linalg.eigh(C.T @ self.gram @ C)
+        energies, U = np.maximum(energies[-self.rank :], _FAINT * energies[-1]), U[:, -self.rank :]
+        T = float(np.sqrt(energies).sum())
+        quarter = energies**0.25
+        R = (quarter[:, None] * U.T) @ solve_triangular(C, values, lower=True) / np.sqrt(T)
+        return R, self.basis.T @ (C @ (U / quarter)), T
 
 
-def indistinct(queries: list[AttributeQueries]) -> NDArray[np.int64] | None:
-    """For every value the group of values that none of these rows tells apart, (n,); None if all are told apart."""
-    if not all(isinstance(asked, MatrixRows) for asked in queries):
-        return None
-    W = np.vstack([asked.matrix() for asked in queries])
-    codes = np.unique(W, axis=1, return_inverse=True)[1].ravel()
-    return None if len(np.unique(codes)) == W.shape[1] else np.asarray(codes)
+def best_cells(rest: Floats, spread: Floats, start: Floats) -> Floats:
+    """The weights on values that prove the most about every strategy with this spread, (n,), beginning with some."""
+    search = Search(rest, spread)
+    search.q = cells = start
+    for _ in range(_ROUNDS):
+        cells = search.q
+        if search.advance(rest, rest) <= SETTLED:
+            break
+    return np.asarray(cells / cells.sum())
 
 
-def block_value(V: Floats, spread: Floats, cells: Floats) -> float:
-    """`T = tr (Q^½ V Q^½)^½` on the rest of the split by v: the least `√(max cost · tr(V K))` of any strategy for it.
+def weighed_gram(V: Floats, spread: Floats, cells: Floats) -> Floats:
+    """`G = Cᵀ V C` on the rest of the split by v, with `C Cᵀ = Σ_j q_j (e_j − v)(e_j − v)ᵀ`, (n − 1, n − 1).
 
-    K lives on `1^⊥`, its cost is weighed by `P Q Pᵀ` with `P = I − v 1ᵀ`.
+    `tr √G` is the least `√(max cost · tr(V K))` of any strategy with this spread.
     """
-    n = len(V)
-    B = np.linalg.svd(np.ones((1, n)))[2][1:].T  # an orthonormal basis of 1^⊥
-    P = np.eye(n) - np.outer(spread, np.ones(n))
-    N = B.T @ P
-    weight = (N * cells) @ N.T
-    w, U = np.linalg.eigh(weight)
-    root = (U * np.sqrt(np.maximum(w, 0.0))) @ U.T
-    energies = np.linalg.eigvalsh(root @ (B.T @ V @ B) @ root)
-    return float(np.sqrt(np.maximum(energies, 0.0)).sum())
+    B = contrasts(len(V))
+    values = B - (B @ spread)[:, None]
+    C = np.linalg.cholesky((values * cells) @ values.T)
+    return np.asarray(C.T @ (B @ V @ B.T) @ C)

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from residua.domain import Domain
 from residua.errors import PlanError, WorkloadError
+from residua.plan.precisions import checked_coefficients
 from residua.plan.product.strategy import SUPPORT_TOLERANCE
 from residua.workload import AttributeQueries, Explicit, range_ends
 
@@ -182,13 +183,7 @@ def of_combination(plan: ProductPlan, combination: Mapping[Sequence[str], ArrayL
     total = np.zeros(sizes)
     for names, given in combination.items():
         positions = plan.domain.positions(names)
-        shape = tuple(int(plan.domain.sizes[i]) for i in positions)
-        try:
-            coefficients = np.asarray(given, dtype=np.float64)
-        except (TypeError, ValueError):
-            coefficients = np.empty(0)
-        if coefficients.shape != shape or not np.isfinite(coefficients).all():
-            raise PlanError(f"the coefficients of {tuple(names)!r} must be finite and of shape {shape}.")
+        coefficients = checked_coefficients(plan.domain, tuple(names), given)
         ordered = coefficients.transpose(np.argsort(positions))
         total = total + ordered.reshape([n if i in positions else 1 for i, n in zip(union, sizes, strict=True)])
     found = float(of_tensors(plan, union, total[None])[0])

@@ -8,10 +8,9 @@ sums over subsets of products over attributes (`covariance.py`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +19,7 @@ from residua.domain import Domain
 from residua.errors import DomainError, PlanError
 from residua.linalg.lattice import Lattice
 from residua.plan.base import Plan
+from residua.plan.precisions import checked_precisions, inverse
 from residua.plan.product import covariance as cov
 from residua.plan.product.covariance import Query
 from residua.plan.product.strategy import SUPPORT_TOLERANCE, Strategy
@@ -62,16 +62,9 @@ class ProductPlan(Plan):
     gap: float = np.inf
 
     def __post_init__(self) -> None:
-        precisions = np.array(self.precisions, dtype=np.float64)
-        if precisions.shape != (len(self.lattice),):
-            raise PlanError(f"precisions has shape {precisions.shape}; give one for each of {len(self.lattice)} sets.")
-        if not (np.isfinite(precisions).all() and (precisions >= 0).all()):
-            raise PlanError("precisions must be finite and not negative.")
         if [strategy.size for strategy in self.strategies] != self.domain.sizes.tolist():
             raise PlanError("the strategies do not fit the domain; give one for each attribute.")
-        precisions[self.costs == 0] = 0.0  # an empty block is known without measuring
-        precisions.setflags(write=False)
-        object.__setattr__(self, "precisions", precisions)
+        object.__setattr__(self, "precisions", checked_precisions(self.precisions, self.lattice, self.costs))
 
     # ---- cost
 
@@ -104,8 +97,7 @@ class ProductPlan(Plan):
     @cached_property
     def noise_variances(self) -> Floats:
         """`σ²_S = 1/τ_S` for every set, infinite where nothing is measured, (sets,)."""
-        with np.errstate(divide="ignore"):
-            return np.asarray(1.0 / self.precisions)
+        return inverse(self.precisions)
 
     @cached_property
     def gap_any(self) -> float:
@@ -113,6 +105,13 @@ class ProductPlan(Plan):
         from residua.plan.product.bounds import gap_of_any
 
         return gap_of_any(self)
+
+    @property
+    def advice(self) -> str:
+        """Where the cells are so few that a dense plan of the same queries could be better: how much, at most."""
+        from residua.plan.product.bounds import dense_advice
+
+        return dense_advice(self)
 
     def supports(self, asked: Workload | Iterable[str]) -> bool:
         """Whether all these queries (or the marginal on these attributes) can be answered without bias."""
@@ -181,21 +180,16 @@ class ProductPlan(Plan):
         """Variance of a linear combination of cells: attribute set → coefficients, an array over its cells."""
         return cov.of_combination(self, combination)
 
+    def measures(self, attribute: int) -> bool:
+        """Whether more than the total is measured of an attribute, given by its position."""
+        with_attribute, _ = self.lattice.covers[attribute]
+        return bool((self.precisions[with_attribute] > 0).any())
+
     def row_facts(self, attribute: int, asked: AttributeQueries) -> tuple[Floats, Floats]:
         """`w_jᵀ K w_j` and `(w_jᵀ v)²` of every row asked of an attribute, (rows,) each; infinite: not measured."""
         return self._facts(attribute, asked)
 
-    # ---- files and plumbing
-
-    def save(self, path: str | Path) -> None:
-        """Writes the plan to a JSON file that `Plan.load` reads."""
-        from residua.plan.storage import save_plan
-
-        save_plan(self, Path(path))
-
-    def replaced(self, **changes: Any) -> ProductPlan:
-        """The same plan with some fields changed."""
-        return replace(self, **changes)
+    # ---- plumbing
 
     def __repr__(self) -> str:
         return (

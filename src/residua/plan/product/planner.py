@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from residua.errors import GapWarning, PlanError
 from residua.plan.currency import guarantee_like
-from residua.plan.objectives import Effort, MaxVariance, Objective, TotalVariance, described
+from residua.plan.objectives import Effort, MaxVariance, Objective, Scaled, TotalVariance, described
 from residua.plan.product.bounds import class_bound
 from residua.plan.product.maxima import Pairs, query_game
 from residua.plan.product.plan import ProductPlan, row_facts
-from residua.plan.product.response import ProductGame
+from residua.plan.product.response import ProductGame, felt
 from residua.plan.product.rounding import column_bits, integer_strategies
 from residua.plan.product.strategy import Strategy
 from residua.plan.product.tilting import Design, designed
@@ -26,19 +27,6 @@ Floats = NDArray[np.float64]
 _SLACK = 1.0 - 2.0**-40  # see the residual planner
 
 
-@dataclass(frozen=True, eq=False)
-class _Scaled:
-    """Candidates' variances over their terms' targets."""
-
-    factors: Floats
-
-    def forward(self, variances: Floats) -> Floats:
-        return variances * self.factors
-
-    def adjoint(self, weights: Floats) -> Floats:
-        return weights * self.factors
-
-
 def plan_products(
     workload: Products,
     guarantee: Guarantee | None,
@@ -47,18 +35,24 @@ def plan_products(
     loss: float,
     unit: Unit,
     effort: Effort,
+    given: Sequence[Strategy | None] | None = None,
 ) -> ProductPlan:
-    """A product plan for a budget, or (without one) for a largest acceptable loss."""
+    """A product plan for a budget, or (without one) for a largest acceptable loss.
+
+    Args but the last: as for `rs.plan`, checked.
+        given: for each attribute a strategy to measure it by, or None to choose one.
+    """
     if not isinstance(objective, TotalVariance | MaxVariance):
         raise PlanError(f"{type(objective).__name__} is for marginals; products take TotalVariance or MaxVariance.")
-    design = designed(workload, objective, effort)
+    kept = given or [None] * len(workload.domain)
+    design = designed(workload, objective, effort, kept)
     game = design.game()
     noise, _, value = game.respond(design.weights)
     ratio = 1.0 if isinstance(unit, ReplaceOne) else float(unit.scaled(1))
     shares = np.where(np.isfinite(noise), game.cost / noise, 0.0)
     foreseen = value / loss if allowed is None else allowed / ratio
-    bits = column_bits(workload.lattice, workload.domain.sizes, design.strategies, shares, foreseen)
-    strategies = integer_strategies(design.strategies, design.kinds, workload.domain.sizes, bits)
+    bits = column_bits(workload.lattice, workload.domain.sizes, design.strategies, kept, shares, foreseen)
+    strategies = integer_strategies(design.strategies, design.kinds, workload.domain.sizes, kept, bits)
     solution, bound = _solved(workload, objective, effort, design, strategies)
     if solution.gap > effort.tolerance:
         warnings.warn(
@@ -90,11 +84,18 @@ def _solved(
     """The best noise for integer strategies at privacy cost 1, and what no plan of their class can beat."""
     facts = _facts(workload, strategies)
     costs = np.array([strategy.cost for strategy in strategies])
-    game = _mean_game(workload, facts, costs, design.rows)
+    shares, dilutions = _means(facts, design.rows)
+    if not np.isfinite(shares).all():
+        name = workload.domain.names[int(np.flatnonzero(~np.isfinite(shares).all(axis=0))[0])]
+        raise PlanError(
+            f"the rows asked of {name!r} differ in size by more than the numbers of a plan can follow; scale them, or "
+            "leave the smallest out."
+        )
+    game = ProductGame(workload, costs, shares, felt(dilutions, shares))
     if isinstance(objective, MaxVariance) and objective.over == "queries":
-        queries = query_game(workload, facts, costs)
+        queries = query_game(workload, [[(d, felt(e, d)) for d, e in row] for row in facts], costs)
         factors = 1.0 / objective.scales(workload)
-        scaled = _Scaled(factors[queries.terms])
+        scaled = Scaled(factors[queries.terms])
         solution = least_maximum(queries, scaled, len(queries.terms), effort.tolerance, effort.limit, effort.progress)
         weights = design.weights
     else:
@@ -102,7 +103,7 @@ def _solved(
         weights = solution.weights
     spreads = [strategy.spread for strategy in strategies]
     cells = [None if real is None else real.cells for real in design.strategies]
-    return solution, class_bound(workload, game, weights, design.grams, spreads, cells)
+    return solution, class_bound(workload, weights, dilutions, design.grams, spreads, cells)
 
 
 def _facts(workload: Products, strategies: tuple[Strategy, ...]) -> list[list[Pairs]]:
@@ -120,10 +121,8 @@ def _facts(workload: Products, strategies: tuple[Strategy, ...]) -> list[list[Pa
     return found
 
 
-def _mean_game(
-    workload: Products, facts: list[list[Pairs]], costs: Floats, rows: list[list[Floats | None]]
-) -> ProductGame:
-    """The game over the terms' mean variances, rows weighed as the design weighs them."""
+def _means(facts: list[list[Pairs]], rows: list[list[Floats | None]]) -> tuple[Floats, Floats]:
+    """The means of both parts of the pairs, rows weighed as the design weighs them, (families, attributes) each."""
     means = [
         [
             [float(part.mean()) if p is None else float(p @ part) for part in pair]
@@ -132,4 +131,4 @@ def _mean_game(
         for pairs, weights in zip(facts, rows, strict=True)
     ]
     both = np.array(means)
-    return ProductGame(workload, costs, both[:, :, 0], both[:, :, 1])
+    return both[:, :, 0], both[:, :, 1]

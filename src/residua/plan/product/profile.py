@@ -7,8 +7,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.plan.product.blocks import POINT, ProductBlocks, measured_sets
+from residua.plan.product.blocks import ProductBlocks
 from residua.plan.product.strategy import Strategy, column_norms
+from residua.plan.product.verify import measured_sets
+from residua.plan.verifying import POINT
 
 
 def cell_costs(blocks: ProductBlocks, most_cells: int) -> tuple[tuple[int, ...], NDArray[np.object_]] | None:

@@ -20,6 +20,7 @@ from residua.workload import Products
 Floats = NDArray[np.float64]
 _NOTHING = 1e-30  # of the largest importance: a block that matters less is not measured
 _SMALLEST_WEIGHT = 1e-100
+_UNFELT = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,3 +106,11 @@ class ProductGame:
     def _split(self, values: Floats) -> list[Floats]:
         bounds = np.cumsum([len(family.sets) for family in self.workload.families])[:-1]
         return np.split(values, bounds)
+
+
+def felt(dilutions: Floats, shares: Floats) -> Floats:
+    """`a_i`, or for rows that hardly see how the total is spread (`wᵀv ≈ 0`) a little more, in proportion to `θ_i`.
+
+    Their blocks without the attribute would get no budget at all, and rounding would make their noise felt after all.
+    """
+    return np.maximum(dilutions, _UNFELT * shares)

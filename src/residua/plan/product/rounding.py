@@ -9,6 +9,7 @@ again, which leaves the loss of second order. Whatever v the rounded matrix has 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,15 +17,16 @@ from numpy.typing import NDArray
 from residua.errors import PlanError
 from residua.linalg.lattice import Lattice
 from residua.plan.dense.integer_strategy import integer_basis
+from residua.plan.lattice_blocks import LARGEST_SCALE
 from residua.plan.product.attribute import RealStrategy
-from residua.plan.product.blocks import FEWEST_RECORDS, WORD
 from residua.plan.product.strategy import Strategy
-from residua.plan.residual.blocks import LARGEST_SCALE
+from residua.plan.product.verify import FEWEST_RECORDS
+from residua.plan.verifying import WORD
 from residua.workload import AttributeQueries, MatrixRows
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-_MOST_BITS = 22.0
+_MOST_BITS = 15.0  # loses a few parts in a million; any two strategies can then be crossed, by a plan like this one
 _FEWEST_BITS = 5.0
 _MARGIN_BITS = 6.0  # of the noise scale, kept free so that budgets from 2^-12 on are measured on the same integers
 _FILLING = 2.0**-7  # of the largest column norm, for directions outside a row space that is not integer
@@ -32,26 +34,49 @@ _ACTIVE = 1e-3
 
 
 def column_bits(
-    lattice: Lattice, sizes: Integers, strategies: list[RealStrategy | None], shares: Floats, pcost: float
+    lattice: Lattice,
+    sizes: Integers,
+    strategies: list[RealStrategy | None],
+    kept: Sequence[Strategy | None],
+    shares: Floats,
+    pcost: float,
 ) -> float:
-    """How many bits the column norms of all strategies may have, from each block's share of the privacy cost, (sets,).
+    """How many bits the column norms of strategies may have that are to be rounded.
+
+    Args:
+        lattice: the sets.
+        sizes: how many values each attribute has, (attributes,).
+        strategies: each attribute's; None for the plain one.
+        kept: those that are integers already.
+        shares: each block's share of the privacy cost, (sets,).
+        pcost: the privacy cost.
 
     Raises:
         PlanError: too few for a useful strategy: the noise would be beyond what can be sampled exactly.
     """
-    plain = np.array(
-        [0.0 if s is not None else 0.5 * math.log2(n * max(n - 1, 1)) for n, s in zip(sizes, strategies, strict=True)]
-    )
-    given = np.array([s is not None for s in strategies], dtype=np.float64)
-    fixed, count = _sums(lattice, plain), _sums(lattice, given)
-    measured = (shares > 0) & (count > 0)
-    if not measured.any():
-        return _MOST_BITS
-    spent = 0.5 * math.log2(min(pcost, 2.0 ** (-2 * _MARGIN_BITS)))  # lower budgets need larger scales
+    plain = np.zeros(len(sizes))
+    for i, (n, strategy, given) in enumerate(zip(sizes.tolist(), strategies, kept, strict=True)):
+        if given is not None:
+            plain[i] = 0.5 * math.log2(max(given.norm, 1))
+        elif strategy is None:
+            plain[i] = 0.5 * math.log2(n * max(n - 1, 1))
+    rounded = np.array([s is not None and g is None for s, g in zip(strategies, kept, strict=True)], dtype=np.float64)
+    fixed, count = _sums(lattice, plain), _sums(lattice, rounded)
+    spent = 0.5 * math.log2(pcost)  # lower budgets need larger scales
     with np.errstate(divide="ignore"):
         scale = math.log2(LARGEST_SCALE) - 0.5 + spent - fixed + 0.5 * np.log2(shares)
-    word = math.log2(WORD / FEWEST_RECORDS) - 0.5 - fixed
-    bits = float((np.minimum(scale, word)[measured] / count[measured]).min())
+    room = np.minimum(scale, math.log2(WORD / FEWEST_RECORDS) - 0.5 - fixed)
+    alone, measured = (shares > 0) & (count == 0), (shares > 0) & (count > 0)
+    if any(given is not None for given in kept) and (room[alone] < 0).any():
+        raise PlanError(
+            "the strategies of like are too fine for so many attributes crossed; plan the sum of the workloads (or the "
+            "one that crosses most) first, and then each of them like that."
+        )
+    if not measured.any():
+        return _MOST_BITS
+    spare = spent - 0.5 * math.log2(min(pcost, 2.0 ** (-2 * _MARGIN_BITS)))
+    room = np.minimum(scale - spare, math.log2(WORD / FEWEST_RECORDS) - 0.5 - fixed)
+    bits = float((room[measured] / count[measured]).min())
     if bits < _FEWEST_BITS:
         raise PlanError(
             "so many attributes are crossed at so small a budget that the noise cannot be sampled exactly; "
@@ -61,19 +86,24 @@ def column_bits(
 
 
 def integer_strategies(
-    strategies: list[RealStrategy | None], queries: list[list[AttributeQueries]], sizes: Integers, bits: float
+    strategies: list[RealStrategy | None],
+    queries: list[list[AttributeQueries]],
+    sizes: Integers,
+    kept: Sequence[Strategy | None],
+    bits: float,
 ) -> tuple[Strategy, ...]:
     """Every attribute's strategy as integers with column norms of at most `bits` bits; equal ones are rounded once."""
-    known: dict[tuple[int, float], Strategy] = {}
+    known: dict[int, Strategy] = {}
     made = []
-    for strategy, asked, size in zip(strategies, queries, sizes, strict=True):
-        if strategy is None:
-            made.append(Strategy(int(size)))
-            continue
-        key = (id(strategy), bits)
-        if key not in known:
-            known[key] = _rounded(strategy, asked, 2.0**bits)
-        made.append(known[key])
+    for strategy, asked, size, given in zip(strategies, queries, sizes.tolist(), kept, strict=True):
+        if given is not None:
+            made.append(given)
+        elif strategy is None:
+            made.append(Strategy(size))
+        else:
+            if id(strategy) not in known:
+                known[id(strategy)] = _rounded(strategy, asked, 2.0**bits)
+            made.append(known[id(strategy)])
     return tuple(made)
 
 

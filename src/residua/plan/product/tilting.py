@@ -1,10 +1,9 @@
 """Choosing every attribute's strategy: round by round, each attribute answers what the others make it worth.
 
 Given the noise on blocks, the loss is `Σ_k α_k a_k + β_k θ_k` in what attribute i's strategy makes of each kind k of
-rows asked of it (`ProductGame.balances`); the best compromise lies on the frontier of `attribute.py`. Then the noise is
-best again for the new strategies. Each half lowers the loss; a few rounds settle it. Where an attribute is asked
-several kinds of rows, the frontiers of their α-weighted and of their β-weighted sum of Gram matrices are compared: with
-one kind this finds the optimum, with several a good strategy.
+rows asked of it (`ProductGame.balances`): the problem of `attribute.py` for the α-weighted and the β-weighted sum of
+their Gram matrices. Then the noise is best again for the new strategies. Each half lowers the loss; a few rounds settle
+it. Strategies may also be given, to be kept as they are.
 
 For the largest variance nature also weighs the terms, and the rows of every attribute: both grow where the variance is
 above average, and the best round is kept.
@@ -12,52 +11,27 @@ above average, and the best round is kept.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+import math
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.interpolate import CubicSpline
 
 from residua.plan.objectives import Effort, MaxVariance, Objective
-from residua.plan.product.attribute import COARSE, FINE, TILTS, RealStrategy, best_strategy, indistinct
-from residua.plan.product.response import ProductGame
+from residua.plan.product.attribute import SETTLED, RealStrategy, Search, best_cells
+from residua.plan.product.response import ProductGame, felt
+from residua.plan.product.strategy import Strategy
+from residua.plan.saddle import Progress
 from residua.workload import AttributeQueries, Identity, Products
 
 Floats = NDArray[np.float64]
-_ROUNDS = 8
-_SETTLED = 1e-6
-_GRID = 4096  # tilts compared on a frontier's spline
-_MAXIMUM_ROUNDS = 25
+_ROUNDS = 200
+_MAXIMUM_ROUNDS = 60
+_PATIENCE, _PROGRESS = 20, 1e-4  # rounds without progress after which nature's weights on rows are left as they are
 _GROWTH = 1.0  # exponent of nature's weights on rows
-
-
-@dataclass(frozen=True, eq=False)
-class Solver:
-    """Solves one-attribute problems, each once."""
-
-    known: dict[tuple[bytes, float, float], RealStrategy] = field(default_factory=dict)
-
-    def at(self, V: Floats, tilt: float, merged: NDArray[np.int64] | None, gap: float = FINE) -> RealStrategy:
-        """The best strategy for a Gram matrix of trace 1 at one tilt."""
-        key = (np.round(V, 14).tobytes(), round(float(np.log(tilt)), 2), gap)
-        if key not in self.known:
-            self.known[key] = best_strategy(V, float(np.exp(key[1])) / len(V), merged, gap)
-        return self.known[key]
-
-    def best(
-        self, V: Floats, Va: Floats, Vb: Floats, merged: NDArray[np.int64] | None
-    ) -> tuple[float, float, RealStrategy]:
-        """The strategy on the frontier of V with the least `vᵀVa v + tr(Vb K)`: that sum, its tilt, and itself."""
-        losses = [_loss(self.at(V, tilt, merged, COARSE), Va, Vb) for tilt in TILTS]
-        fine = np.linspace(np.log(TILTS[0]), np.log(TILTS[-1]), _GRID)
-        tilt = float(np.exp(fine[int(CubicSpline(np.log(TILTS), losses)(fine).argmin())]))
-        found = self.at(V, tilt, merged)
-        return _loss(found, Va, Vb), tilt, found
-
-
-def _loss(strategy: RealStrategy, Va: Floats, Vb: Floats) -> float:
-    return float(strategy.spread @ Va @ strategy.spread + np.einsum("ij,ij->", Vb, strategy.inverse))
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +72,11 @@ class Design:
             found.append(row)
         return found
 
+    def weighted(self, attribute: int, weights: Floats) -> Floats:
+        """The sum of an attribute's Gram matrices, each family's times its weight, (n, n)."""
+        grams = (row[attribute] for row in self.grams)
+        return np.asarray(sum(weight * V for weight, V in zip(weights, grams, strict=True)))
+
     def game(self) -> ProductGame:
         """The game with these strategies."""
         sizes = self.workload.domain.sizes
@@ -113,82 +92,145 @@ class Design:
                 else:
                     shares[f, i] = max(float(np.einsum("ij,ij->", V, strategy.inverse)), 0.0)
                     dilutions[f, i] = float(strategy.spread @ V @ strategy.spread)
-        return ProductGame(self.workload, costs, shares, dilutions)
+        return ProductGame(self.workload, costs, shares, felt(dilutions, shares))
 
 
-def designed(workload: Products, objective: Objective, effort: Effort) -> Design:
-    """Strategies for an objective, a total or a maximum."""
-    solver = Solver()
+def designed(workload: Products, objective: Objective, effort: Effort, given: Sequence[Strategy | None]) -> Design:
+    """Strategies for an objective, a total or a maximum.
+
+    Args:
+        workload: what is asked.
+        objective: what they are to be good for.
+        effort: how long to try.
+        given: for each attribute a strategy to keep, or None to choose one.
+    """
+    searches = _Searches(workload, given, effort.progress)
     even: list[list[Floats | None]] = [[None] * len(workload.domain) for _ in workload.families]
-    start = Design(workload, _first(workload, solver), workload.weights * workload.cells, even)
+    start = Design(workload, searches.strategies(), workload.weights * workload.cells, even)
     if not isinstance(objective, MaxVariance):
-        return _tilted(start, solver)[0]
+        return _certified(_settled(start, searches), searches)
     # The maximum over terms: nature's weights on terms and the strategies settle in turns.
     scales = objective.scales(workload)
     design = replace(start, weights=1.0 / scales)
-    tilts: list[float] = []
     for _ in range(3):
-        design, tilts = _tilted(design, solver)
+        design = _settled(design, searches)
         loose = replace(effort, tolerance=max(effort.tolerance, 1e-3), progress=None, limit=min(effort.limit, 300))
         over = MaxVariance(objective.targets, over="terms")
         design = replace(design, weights=over.solve(workload, design.game(), loose).weights)
-    if objective.over == "terms":
-        return design
-    return _rows_weighed(design, scales, tilts)
+    if objective.over == "queries":
+        design = _rows_weighed(design, scales, searches)
+    return _certified(design, searches)
 
 
-def _first(workload: Products, solver: Solver) -> list[RealStrategy | None]:
-    """Where to begin: every kind of rows alike, at a middling tilt; None where only values are asked."""
-    found: list[RealStrategy | None] = []
-    for i in range(len(workload.domain)):
-        kinds = kinds_of(workload, i)
-        if all(isinstance(asked, Identity) for asked in kinds):
-            found.append(None)
-            continue
-        V = sum(asked.gram() / asked.gram().trace() for asked in kinds)
-        found.append(solver.at(np.asarray(V / len(kinds)), 1.0, indistinct(kinds)))
-    return found
+class _Searches:
+    """The attributes' searches for strategies. Attributes that are asked the same and worth the same share one.
+
+    Args:
+        workload: what is asked.
+        given: for each attribute a strategy to keep, or None to choose one.
+        progress: called with the round; nothing is proven yet.
+    """
+
+    def __init__(self, workload: Products, given: Sequence[Strategy | None], progress: Progress | None = None) -> None:
+        count = len(workload.domain)
+        self.progress, self.rounds = progress, 0
+        self.given: list[RealStrategy | None] = [None] * count
+        self.searches: list[Search | None] = [None] * count
+        known: dict[tuple[AttributeQueries, ...], Search] = {}
+        for i in range(count):
+            kinds = tuple(kinds_of(workload, i))
+            kept = given[i]
+            plain = all(isinstance(asked, Identity) for asked in kinds)
+            if kept is not None and not (plain and kept.identity):
+                self.given[i] = _real(kept)
+            elif not plain:
+                asked = tuple(family.queries[i] for family in workload.families)
+                if asked not in known:
+                    known[asked] = Search(np.asarray(sum(each.gram() / each.gram().trace() for each in kinds)))
+                self.searches[i] = known[asked]
+
+    @property
+    def free(self) -> bool:
+        """Whether any strategy is to be chosen."""
+        return any(search is not None for search in self.searches)
+
+    def strategies(self) -> list[RealStrategy | None]:
+        """Where the searches are now; given strategies as they are, None where only values are asked."""
+        made = {search: search.strategy() for search in self.searches if search is not None}
+        return [
+            given if search is None else made[search] for given, search in zip(self.given, self.searches, strict=True)
+        ]
+
+    def advance(self, design: Design, alpha: Floats, beta: Floats) -> float:
+        """One round of every search; how far from settled the one before was."""
+        self.rounds += 1
+        if self.progress:
+            self.progress(self.rounds, np.inf)
+        self._separate(np.concatenate([alpha, beta]))
+        first = {search: i for i, search in reversed(list(enumerate(self.searches))) if search is not None}
+        return max(
+            search.advance(design.weighted(i, alpha[:, i]), design.weighted(i, beta[:, i]))
+            for search, i in first.items()
+        )
+
+    def _separate(self, worth: Floats) -> None:
+        """Gives attributes that share a search, but are worth something else by now, each its own."""
+        seen: list[tuple[Search, Floats, Search]] = []
+        for i, search in enumerate(self.searches):
+            if search is None:
+                continue
+            alike = (own for other, column, own in seen if other is search and np.allclose(worth[:, i], column, 1e-9))
+            own = next(alike, None)
+            if own is None:
+                own = deepcopy(search) if any(other is search for other, _, _ in seen) else search
+                seen.append((search, worth[:, i], own))
+            self.searches[i] = own
 
 
-def _tilted(design: Design, solver: Solver) -> tuple[Design, list[float]]:
-    """The design with strategies that are best for its weights, and their tilts."""
-    before = np.inf
-    tilts = [1.0] * len(design.strategies)
-    best = design
+def _real(strategy: Strategy) -> RealStrategy:
+    """An integer strategy in real numbers, with columns of norm 1 at most; nothing is proven of it yet."""
+    cost, n = strategy.cost or 1.0, strategy.size
+    rows = strategy.matrix / (strategy.unit * math.sqrt(cost))
+    return RealStrategy(rows, np.full(n, 1.0 / n), strategy.spread, strategy.inverse * cost)
+
+
+def _settled(design: Design, searches: _Searches) -> Design:
+    """The design with strategies that are best for its weights."""
+    best, least = design, np.inf
     for _ in range(_ROUNDS):
+        design = replace(design, strategies=searches.strategies())
         game = design.game()
         noise, _, value = game.respond(design.weights)
-        if value < before:
-            best = design
-        if value > before * (1.0 - _SETTLED):
+        if value < least:
+            best, least = design, value
+        if not searches.free or searches.advance(design, *game.balances(design.weights, noise)) <= SETTLED:
             break
-        before = value
-        alpha, beta = game.balances(design.weights, noise)
-        strategies = list(design.strategies)
-        for i, strategy in enumerate(strategies):
-            if strategy is not None:
-                tilts[i], strategies[i] = _answer(design, i, alpha[:, i], beta[:, i], solver)
-        design = replace(design, strategies=strategies)
-    return best, tilts
+    # Where many are equally good, the last one has the weights that prove it.
+    return design if value <= least * (1.0 + SETTLED**2) else best
 
 
-def _answer(design: Design, i: int, alpha: Floats, beta: Floats, solver: Solver) -> tuple[float, RealStrategy]:
-    grams = [row[i] for row in design.grams]
-    Va = np.asarray(sum(a * V for a, V in zip(alpha, grams, strict=True)))
-    Vb = np.asarray(sum(b * V for b, V in zip(beta, grams, strict=True)))
-    merged = indistinct(design.kinds[i])
-    candidates = [V / V.trace() for V in ([Vb, Va] if len(design.kinds[i]) > 1 else [Vb]) if V.trace() > 0]
-    if not candidates:  # no row of it differs from the total
-        candidates = [grams[0] / grams[0].trace()]
-    return min((solver.best(V, Va, Vb, merged) for V in candidates), key=lambda found: found[0])[1:]
+def _certified(design: Design, searches: _Searches) -> Design:
+    """The design with the weights on values that prove the most, where the search for strategies did not find them.
+
+    They are not sought for given strategies, nor settled to first order where rows leave values together.
+    """
+    game = design.game()
+    noise, _, _ = game.respond(design.weights)
+    _, beta = game.balances(design.weights, noise)
+    found = list(design.strategies)
+    for i, strategy in enumerate(found):
+        if strategy is not None and (searches.given[i] is not None or len(strategy.rows) < len(strategy.cells) - 1):
+            cells = best_cells(design.weighted(i, beta[:, i]), strategy.spread, strategy.cells)
+            found[i] = replace(strategy, cells=cells)
+    return replace(design, strategies=found)
 
 
-def _rows_weighed(design: Design, scales: Floats, tilts: list[float]) -> Design:
+def _rows_weighed(design: Design, scales: Floats, searches: _Searches) -> Design:
     """Lets nature weigh the rows of every attribute as well; the round with the least maximum is kept."""
     from residua.plan.product.maxima import query_game
 
     workload = design.workload
-    best, least = design, np.inf
+    best, least, waited = design, np.inf, 0
     for _ in range(_MAXIMUM_ROUNDS):
         game = design.game()
         facts = [
@@ -199,8 +241,11 @@ def _rows_weighed(design: Design, scales: Floats, tilts: list[float]) -> Design:
         worst = query_game(workload, facts, game.costs)
         ratios = worst.variances(noise) / scales[worst.terms]
         largest = float(ratios.max()) / float(design.weights @ scales)
+        waited = 0 if largest < least * (1.0 - _PROGRESS) else waited + 1
         if largest < least:
             best, least = design, largest
+        if waited >= _PATIENCE:
+            break
         alpha, beta = game.balances(design.weights, noise)
         rows = [
             [
@@ -213,7 +258,9 @@ def _rows_weighed(design: Design, scales: Floats, tilts: list[float]) -> Design:
         np.maximum.at(per_term, worst.terms, ratios)
         weights = design.weights * (per_term / per_term.max())
         design = replace(design, rows=rows, weights=weights / float(weights @ scales))
-        design = replace(design, strategies=_answers(design, alpha, beta, tilts))
+        if searches.free:
+            searches.advance(design, alpha, beta)
+            design = replace(design, strategies=searches.strategies())
     return best
 
 
@@ -227,22 +274,12 @@ def _grown(p: Floats | None, pair: tuple[Floats, Floats], alpha: float, beta: fl
     return np.asarray(np.maximum(grown / grown.sum(), 1e-9))
 
 
-def _answers(design: Design, alpha: Floats, beta: Floats, tilts: list[float]) -> list[RealStrategy | None]:
-    """Strategies for the rows' weights as they are now, at the tilts found before; each distinct one once."""
-    solver, found = Solver(), list(design.strategies)
-    for i, strategy in enumerate(found):
-        if strategy is not None:
-            Vb = np.asarray(sum(b * row[i] for b, row in zip(beta[:, i], design.grams, strict=True)))
-            if Vb.trace() > 0:
-                found[i] = solver.at(Vb / Vb.trace(), tilts[i], indistinct(design.kinds[i]), COARSE)
-    return found
-
-
 def _pairs(strategy: RealStrategy | None, asked: AttributeQueries) -> tuple[Floats, Floats]:
     if strategy is None:
         n = asked.size
         return np.full(asked.rows, 1.0 - 1.0 / n), np.full(asked.rows, 1.0 / n**2)
-    return np.maximum(asked.diagonal(strategy.inverse), 0.0), asked.times(strategy.spread) ** 2
+    d = np.maximum(asked.diagonal(strategy.inverse), 0.0)
+    return d, felt(asked.times(strategy.spread) ** 2, d)
 
 
 def kinds_of(workload: Products, i: int) -> list[AttributeQueries]:

@@ -9,19 +9,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from residua.errors import VerificationError
-from residua.linalg.lattice import Lattice
-from residua.linalg.layout import Layout, layout_of
-from residua.plan.base import Blocks, Currency
+from residua.plan.base import Currency
+from residua.plan.lattice_blocks import LARGEST_SCALE, SMALLEST_SCALE, LatticeBlocks
 from residua.plan.pure.blocks import within
 from residua.plan.pure_marginals.plan import PureMarginalPlan
-from residua.plan.residual.blocks import LARGEST_SCALE, SMALLEST_SCALE
 from residua.plan.strategy.blocks import rounded_up
 from residua.privacy import AddRemove, Guarantee, ReplaceOne, Unit
 
@@ -31,43 +27,18 @@ _WORD = 2**62
 
 
 @dataclass(frozen=True, eq=False)
-class PureMarginalBlocks(Blocks):
-    """Integer measurements `t · m_A + round(s z)` of marginals, z standard Laplace.
-
-    Args:
-        lattice: the family the sets belong to.
-        sizes: how many values each attribute has, (attributes,).
-        measured: numbers of the sets that are measured, (blocks,), increasing.
-        grids: the integer factor t of each, (blocks,).
-        scales: the noise scale s of each, (blocks,); a float is an exact rational.
-    """
-
-    lattice: Lattice
-    sizes: NDArray[np.int64]
-    measured: NDArray[np.int64]
-    grids: NDArray[np.int64]
-    scales: NDArray[np.float64]
+class PureMarginalBlocks(LatticeBlocks):
+    """Integer measurements `t · m_A + round(s z)` of marginals, z standard Laplace."""
 
     @property
     def currency(self) -> Currency:
         """Laplace noise is priced in epsilon."""
         return "epsilon"
 
-    @cached_property
-    def layout(self) -> Layout:
-        """Where each measured table lies in the buffer of all measurements."""
-        chosen = np.zeros(len(self.lattice), dtype=bool)
-        chosen[self.measured] = True
-        return layout_of(self.lattice, self.sizes, chosen)
-
     @property
-    def cells(self) -> int:
-        """How many integers are measured."""
-        return self.layout.cells
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Sets measured, grid factors, noise scales."""
-        return {"measured": self.measured, "grids": self.grids, "scales": self.scales}
+    def units(self) -> NDArray[np.float64]:
+        """t, (blocks,)."""
+        return self.grids.astype(np.float64)
 
 
 def compile_pure_marginals(plan: PureMarginalPlan) -> PureMarginalBlocks:

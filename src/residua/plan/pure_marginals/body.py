@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
-from residua.domain import domain_of_settings, settings_of_domain
-from residua.plan.bodies import guarantee_of_body, guarantee_to_body, unit_of_body, unit_to_body
+from residua.domain import domain_of_settings
+from residua.plan.bodies import head_of_body, head_to_body
 from residua.plan.pure.plan import Candidate
 from residua.plan.pure_marginals.plan import PureMarginalPlan
 from residua.plan.residual.body import lattice_of_body, lattice_to_body, workload_of_body, workload_to_body
@@ -18,12 +17,7 @@ from residua.privacy import PureDP
 def pure_marginals_to_body(plan: PureMarginalPlan) -> dict[str, Any]:
     """A plan as plain values."""
     return {
-        "kind": "pure marginals",
-        "domain": settings_of_domain(plan.domain),
-        "unit": unit_to_body(plan.unit),
-        "guarantee": guarantee_to_body(plan.guarantee),
-        "objective": plan.objective,
-        "gap": plan.gap if math.isfinite(plan.gap) else None,
+        **head_to_body("pure marginals", plan),
         "lower_bound": plan.lower_bound,
         "candidates": [{"name": each.name, "loss": each.loss} for each in plan.candidates],
         "sets": lattice_to_body(plan.lattice),
@@ -40,11 +34,8 @@ def pure_marginals_of_body(body: dict[str, Any]) -> PureMarginalPlan:
         domain=domain,
         lattice=lattice,
         shares=np.array(body["shares"], dtype=np.float64),
-        guarantee=guarantee_of_body(body["guarantee"]),
-        unit=unit_of_body(body["unit"]),
         workload=workload_of_body(domain, lattice, body["workload"]),
-        objective=str(body["objective"]),
-        gap=math.inf if body["gap"] is None else float(body["gap"]),
+        **head_of_body(body),
         candidates=tuple(Candidate(str(each["name"]), float(each["loss"])) for each in body["candidates"]),
         lower_bound=float(body["lower_bound"]),
     )

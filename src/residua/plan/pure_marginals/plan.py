@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,9 +14,9 @@ from residua.domain import Domain, Label
 from residua.errors import PlanError
 from residua.linalg.lattice import Lattice
 from residua.plan.base import Plan
+from residua.plan.lattice_blocks import INVISIBLE_SCALE
 from residua.plan.pure.plan import Candidate
 from residua.plan.pure.variance import rounded_laplace_variance
-from residua.plan.residual.blocks import INVISIBLE_SCALE
 from residua.plan.residual.plan import ResidualPlan
 from residua.privacy import AddRemove, Guarantee, ReplaceOne, Unit
 from residua.privacy.exact import round_up
@@ -169,18 +167,6 @@ class PureMarginalPlan(Plan):
     def combination_variance(self, combination: Mapping[Sequence[str], ArrayLike]) -> float:
         """Variance of a linear combination of cells: attribute set → coefficients, an array over its cells."""
         return self.pooled.combination_variance(combination)
-
-    # ---- files
-
-    def save(self, path: str | Path) -> None:
-        """Writes the plan to a JSON file that `Plan.load` reads."""
-        from residua.plan.storage import save_plan
-
-        save_plan(self, Path(path))
-
-    def replaced(self, **changes: Any) -> PureMarginalPlan:
-        """The same plan with some fields changed."""
-        return replace(self, **changes)
 
     def __repr__(self) -> str:
         return (

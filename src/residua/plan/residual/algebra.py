@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 from residua.errors import PlanError
 from residua.linalg.lattice import Lattice, closure
 from residua.plan.currency import guarantee_like
+from residua.plan.precisions import ORDER_TOLERANCE, on
 from residua.plan.residual.plan import ResidualPlan
 from residua.plan.residual.response import ResidualCoefficients
 from residua.workload import Marginals, renumber
 
 Floats = NDArray[np.float64]
-ORDER_TOLERANCE = 2.0**-30  # relative; precisions closer than this are one: a measurement's own rounding is 1e-13
 
 
 def compose(first: ResidualPlan, second: ResidualPlan) -> ResidualPlan:
@@ -75,15 +75,7 @@ def _left(wanted: Floats, have: Floats) -> Floats:
 def _aligned(plans: Sequence[ResidualPlan]) -> tuple[Lattice, list[Floats]]:
     """One family that holds the sets of all plans, and each plan's precisions on it."""
     lattice = reduce(Lattice.union, (plan.lattice for plan in plans))
-    return lattice, [_on(lattice, plan) for plan in plans]
-
-
-def _on(lattice: Lattice, plan: ResidualPlan) -> Floats:
-    if plan.lattice.same_sets(lattice):
-        return plan.precisions
-    precisions = np.zeros(len(lattice))
-    precisions[renumber(plan.lattice, lattice)] = plan.precisions
-    return precisions
+    return lattice, [on(lattice, plan) for plan in plans]
 
 
 def _made(
@@ -110,11 +102,9 @@ def asking(plan: ResidualPlan, workload: Marginals | None) -> ResidualPlan:
     if workload is None or workload.lattice.same_sets(plan.lattice):
         return plan.replaced(workload=workload)
     wider = workload.lattice.union(plan.lattice)
-    precisions = np.zeros(len(wider))
-    precisions[renumber(plan.lattice, wider)] = plan.precisions
     numbers = renumber(workload.lattice, wider)[workload.numbers]
     asked = Marginals(workload.domain, wider, numbers, workload.weights)
-    return plan.replaced(lattice=wider, precisions=precisions, workload=asked)
+    return plan.replaced(lattice=wider, precisions=on(wider, plan), workload=asked)
 
 
 def _trimmed(like: ResidualPlan, lattice: Lattice, precisions: Floats) -> tuple[Lattice, Floats]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.domain import Domain, domain_of_settings, settings_of_domain
+from residua.domain import Domain, domain_of_settings
 from residua.linalg.lattice import Lattice, closure
-from residua.plan.bodies import guarantee_of_body, guarantee_to_body, unit_of_body, unit_to_body
+from residua.plan.bodies import check_claims, head_of_body, head_to_body
 from residua.plan.residual.plan import ResidualPlan
 from residua.workload import Marginals, renumber
 
@@ -18,12 +17,7 @@ from residua.workload import Marginals, renumber
 def residual_to_body(plan: ResidualPlan) -> dict[str, Any]:
     """A plan as plain values."""
     return {
-        "kind": "residual",
-        "domain": settings_of_domain(plan.domain),
-        "unit": unit_to_body(plan.unit),
-        "guarantee": guarantee_to_body(plan.guarantee),
-        "objective": plan.objective,
-        "gap": plan.gap if math.isfinite(plan.gap) else None,
+        **head_to_body("residual", plan),
         "sets": lattice_to_body(plan.lattice),
         "precisions": plan.precisions.tolist(),
         "workload": workload_to_body(plan.workload, plan.lattice),
@@ -39,18 +33,10 @@ def residual_of_body(body: dict[str, Any]) -> ResidualPlan:
         domain=domain,
         lattice=lattice,
         precisions=np.array(body["precisions"], dtype=np.float64),
-        guarantee=guarantee_of_body(body["guarantee"]),
-        unit=unit_of_body(body["unit"]),
         workload=workload,
-        objective=body["objective"],
-        gap=math.inf if body["gap"] is None else float(body["gap"]),
+        **head_of_body(body),
     )
-    if not made.gap >= 0:
-        raise ValueError("its gap means nothing")
-    # An ulp or so may be lost between a cost, its guarantee, and the cost that one allows.
-    allowed = 0.0 if made.guarantee is None else float(made.guarantee.pcost_allowed()) * (1 + 1e-9)
-    if made.unit_pcost > allowed:
-        raise ValueError("it costs more than it claims")
+    check_claims(made)
     return made
 
 

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from residua.domain import Domain, Label
 from residua.errors import PlanError
+from residua.plan.precisions import checked_coefficients
 
 if TYPE_CHECKING:
     from residua.plan.residual.plan import ResidualPlan
@@ -78,18 +79,11 @@ def of_combination(plan: ResidualPlan, combination: Mapping[Sequence[str], Array
     """Variance of a linear combination of cells of any marginals."""
     if not combination:
         raise PlanError("combination is empty; give coefficients for at least one marginal.")
-    sizes = plan.domain.sizes
     parts: dict[tuple[int, ...], Floats] = {}
     for names, given in combination.items():
         positions = plan.domain.positions(names)
         _require(plan, tuple(names))
-        shape = tuple(int(sizes[i]) for i in positions)
-        try:
-            coefficients = np.asarray(given, dtype=np.float64)
-        except (TypeError, ValueError):
-            coefficients = np.empty(0)
-        if coefficients.shape != shape or not np.isfinite(coefficients).all():
-            raise PlanError(f"the coefficients of {tuple(names)!r} must be finite and of shape {shape}.")
+        coefficients = checked_coefficients(plan.domain, tuple(names), given)
         order = np.argsort(positions)
         coefficients, members = coefficients.transpose(order), tuple(sorted(positions))
         for size in range(len(members) + 1):

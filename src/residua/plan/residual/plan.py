@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +21,7 @@ from residua.domain import Domain, Label
 from residua.errors import PlanError
 from residua.linalg.lattice import Lattice
 from residua.plan.base import Plan
+from residua.plan.precisions import checked_precisions, inverse
 from residua.plan.residual import covariance as cov
 from residua.plan.residual.replacement import replacement_cost
 from residua.plan.residual.response import ResidualCoefficients
@@ -61,14 +60,8 @@ class ResidualPlan(Plan):
     gap: float = np.inf
 
     def __post_init__(self) -> None:
-        precisions = np.array(self.precisions, dtype=np.float64)
-        if precisions.shape != (len(self.lattice),):
-            raise PlanError(f"precisions has shape {precisions.shape}; give one for each of {len(self.lattice)} sets.")
-        if not (np.isfinite(precisions).all() and (precisions >= 0).all()):
-            raise PlanError("precisions must be finite and not negative.")
-        # A set with a one-valued attribute has an empty residual: it is known without measuring.
-        precisions[self.coefficients.cost == 0] = 0.0
-        precisions.setflags(write=False)
+        # A set with a one-valued attribute has an empty residual.
+        precisions = checked_precisions(self.precisions, self.lattice, self.coefficients.cost)
         object.__setattr__(self, "precisions", precisions)
 
     @cached_property
@@ -101,8 +94,7 @@ class ResidualPlan(Plan):
     @cached_property
     def noise_variances(self) -> Floats:
         """`σ²_S = 1/τ_S` for every set, infinite where nothing is measured, (sets,)."""
-        with np.errstate(divide="ignore"):
-            return np.asarray(1.0 / self.precisions)
+        return inverse(self.precisions)
 
     @cached_property
     def _cell_variances(self) -> Floats:
@@ -166,20 +158,6 @@ class ResidualPlan(Plan):
     def combination_variance(self, combination: Mapping[Sequence[str], ArrayLike]) -> float:
         """Variance of a linear combination of cells: attribute set → coefficients, an array over its cells."""
         return cov.of_combination(self, combination)
-
-    # ---- files
-
-    def save(self, path: str | Path) -> None:
-        """Writes the plan to a JSON file that `Plan.load` reads."""
-        from residua.plan.storage import save_plan
-
-        save_plan(self, Path(path))
-
-    def replaced(self, **changes: Any) -> ResidualPlan:
-        """The same plan with some fields changed."""
-        from dataclasses import replace
-
-        return replace(self, **changes)
 
     def __repr__(self) -> str:
         return (

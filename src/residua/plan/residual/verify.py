@@ -16,14 +16,14 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.errors import VerificationError
-from residua.plan.residual.blocks import LARGEST_SCALE, SMALLEST_SCALE, ResidualBlocks
+from residua.plan.residual.blocks import ResidualBlocks
 from residua.plan.residual.replacement import MOST_ENUMERATED
+from residua.plan.verifying import POINT as _POINT
+from residua.plan.verifying import WORD as _WORD
+from residua.plan.verifying import check_blocks, check_records, promised
 from residua.privacy import Guarantee, ReplaceOne, Unit
 
-_POINT = 2**200  # fixed point: a cost is a whole number of 2^-200, rounded up
 _FEWEST_RECORDS = 2**31
-_WORD = 2**62
 
 
 def verified_cost(blocks: ResidualBlocks, guarantee: Guarantee | None, unit: Unit) -> Fraction:
@@ -35,15 +35,7 @@ def verified_cost(blocks: ResidualBlocks, guarantee: Guarantee | None, unit: Uni
         VerificationError: dearer than promised, not integer, noise outside the exact samplers' range, or numbers
             that could overflow 64 bits.
     """
-    cost = together_cost([blocks], unit)
-    if guarantee is None:
-        raise VerificationError("the plan promises no guarantee; plan again.")
-    if cost > guarantee.pcost_allowed():
-        raise VerificationError(
-            f"what would be measured costs {float(cost):.6g}, more than {guarantee!r} allows; the plan was altered, "
-            "plan again. Nothing was spent."
-        )
-    return cost
+    return promised(together_cost([blocks], unit), guarantee)
 
 
 def together_cost(several: Sequence[ResidualBlocks], unit: Unit) -> Fraction:
@@ -73,19 +65,8 @@ def most_records(blocks: ResidualBlocks) -> int:
 
 
 def _check_form(blocks: ResidualBlocks) -> None:
-    count = len(blocks.measured)
-    if not count or blocks.grids.shape != (count,) or blocks.scales.shape != (count,):
-        raise VerificationError("the blocks are incomplete; each needs a set, a grid factor and a noise scale.")
-    if not np.issubdtype(blocks.grids.dtype, np.integer) or (blocks.grids < 1).any():
-        raise VerificationError("a grid factor is not a positive whole number; only integers are measured.")
-    if (np.diff(blocks.measured) <= 0).any() or not 0 <= blocks.measured[0] <= blocks.measured[-1] < len(
-        blocks.lattice
-    ):
-        raise VerificationError("a set is measured twice or does not exist; list each once, in order.")
-    if not ((blocks.scales >= SMALLEST_SCALE) & (blocks.scales <= LARGEST_SCALE)).all():  # also refuses NaN
-        raise VerificationError("a noise scale is outside 1/2 to 2^40; noise cannot be sampled exactly there.")
-    if most_records(blocks) < _FEWEST_RECORDS:
-        raise VerificationError("a measured table is so large that its numbers could overflow; leave it out.")
+    check_blocks(blocks)
+    check_records(most_records(blocks), _FEWEST_RECORDS)
 
 
 def _extents(blocks: ResidualBlocks) -> list[tuple[int, tuple[int, ...]]]:

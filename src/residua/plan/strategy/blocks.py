@@ -15,7 +15,7 @@ from residua.errors import VerificationError
 from residua.linalg.lattice import closure
 from residua.linalg.layout import Layout, layout_of
 from residua.plan.base import Blocks, Currency
-from residua.plan.residual.blocks import LARGEST_SCALE, SMALLEST_SCALE
+from residua.plan.lattice_blocks import LARGEST_SCALE, SMALLEST_SCALE
 
 Integers = NDArray[np.int64]
 _FEWEST_RECORDS = 2**28

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
-from typing import Any, Self
 
 import numpy as np
 
@@ -78,15 +76,3 @@ class StrategyPlan(MeasuredSpace, Plan):
     @abstractmethod
     def noise_variance(self) -> float:
         """The variance of the noise on each measurement, its rounding included."""
-
-    # ---- files and plumbing
-
-    def save(self, path: str | Path) -> None:
-        """Writes the plan to a JSON file that `Plan.load` reads."""
-        from residua.plan.storage import save_plan
-
-        save_plan(self, Path(path))
-
-    def replaced(self, **changes: Any) -> Self:
-        """The same plan with some fields changed."""
-        return replace(self, **changes)

@@ -1,0 +1,143 @@
+"""Rows over values in their order: prefixes and ranges, with prefix sums in place of matrices."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from residua.domain import Attribute
+from residua.workload.attribute_queries import AttributeQueries
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Ordered(AttributeQueries):
+    """Rows over values in their order; the cell of other values, which has no place in it, is a row by itself.
+
+    Args:
+        size: how many values there are, the other ones' cell included.
+        other: whether the last cell is that of other values.
+    """
+
+    other: bool = False
+
+    @property
+    def ordered(self) -> int:
+        """How many values have a place in the order."""
+        return self.size - self.other
+
+    @property
+    def key(self) -> Hashable:
+        """The kind, the size, and whether there is a cell of other values."""
+        return (self.kind, self.size, self.other)
+
+    def matrix(self) -> Floats:
+        """W itself, (rows, n)."""
+        W = np.zeros((self.rows, self.size))
+        W[: self.rows - self.other, : self.ordered] = self._rows()
+        if self.other:
+            W[-1, -1] = 1.0
+        return W
+
+    @abstractmethod
+    def _rows(self) -> Floats:
+        """The rows over the values that have a place in the order."""
+
+    def _with_other(self, values: Floats, last: float) -> Floats:
+        return np.append(values, last) if self.other else values
+
+
+class Prefixes(Ordered):
+    """For every value, how many records have it or an earlier one."""
+
+    kind = "prefixes"
+
+    @property
+    def rows(self) -> int:
+        """One row a value."""
+        return self.size
+
+    def _rows(self) -> Floats:
+        return np.tril(np.ones((self.ordered, self.ordered)))
+
+    def times(self, vector: Floats) -> Floats:
+        """Running sums."""
+        return self._with_other(np.cumsum(vector[: self.ordered]), float(vector[-1]))
+
+    def diagonal(self, matrix: Floats) -> Floats:
+        """Sums of the leading square blocks."""
+        square = matrix[: self.ordered, : self.ordered]
+        return self._with_other(np.diagonal(square.cumsum(axis=0).cumsum(axis=1)).copy(), float(matrix[-1, -1]))
+
+    def labels(self, attribute: Attribute) -> Iterator[str]:
+        """`<=30`, …"""
+        for label in attribute.labels[: self.ordered]:
+            yield f"<={label}"
+        if self.other:
+            yield f"={attribute.labels[-1]}"
+
+
+class Ranges(Ordered):
+    """Every range of consecutive values, by its first value, then by its last."""
+
+    kind = "ranges"
+
+    @property
+    def rows(self) -> int:
+        """n(n+1)/2 ranges."""
+        return self.ordered * (self.ordered + 1) // 2 + self.other
+
+    def _rows(self) -> Floats:
+        first, last = (ends[:, None] for ends in np.triu_indices(self.ordered))
+        cell = np.arange(self.ordered)
+        return ((first <= cell) & (cell <= last)).astype(np.float64)
+
+    def gram(self) -> Floats:
+        """Entry (i, j), i ≤ j, counts the ranges that hold both: (i + 1)(n − j)."""
+        n = self.ordered
+        i, j = np.minimum.outer(np.arange(n), np.arange(n)), np.maximum.outer(np.arange(n), np.arange(n))
+        V = np.zeros((self.size, self.size))
+        V[:n, :n] = (i + 1.0) * (n - j)
+        if self.other:
+            V[-1, -1] = 1.0
+        return V
+
+    def weighted_gram(self, weights: Floats) -> Floats:
+        """Two-dimensional prefix sums of the weights."""
+        n = self.ordered
+        square = np.zeros((n, n))
+        square[np.triu_indices(n)] = weights[: n * (n + 1) // 2]
+        covering = np.cumsum(np.cumsum(square, axis=0)[:, ::-1], axis=1)[:, ::-1]
+        V = np.zeros((self.size, self.size))
+        V[:n, :n] = np.triu(covering) + np.triu(covering, 1).T
+        if self.other:
+            V[-1, -1] = weights[-1]
+        return V
+
+    def times(self, vector: Floats) -> Floats:
+        """Differences of running sums."""
+        sums = np.concatenate([[0.0], np.cumsum(vector[: self.ordered])])
+        first, last = np.triu_indices(self.ordered)
+        return self._with_other(sums[last + 1] - sums[first], float(vector[-1]))
+
+    def diagonal(self, matrix: Floats) -> Floats:
+        """Sum of each square block on the diagonal of K."""
+        n = self.ordered
+        prefix = np.zeros((n + 1, n + 1))
+        prefix[1:, 1:] = matrix[:n, :n].cumsum(axis=0).cumsum(axis=1)
+        corner = np.diagonal(prefix)
+        a, b = np.triu_indices(n)
+        found = corner[b + 1] - prefix[a, b + 1] - prefix[b + 1, a] + corner[a]
+        return self._with_other(np.maximum(found, 0.0), float(matrix[-1, -1]))
+
+    def labels(self, attribute: Attribute) -> Iterator[str]:
+        """`=17..30`, …"""
+        for a, b in zip(*np.triu_indices(self.ordered), strict=True):
+            yield f"={attribute.labels[a]}..{attribute.labels[b]}" if a < b else f"={attribute.labels[a]}"
+        if self.other:
+            yield f"={attribute.labels[-1]}"
