@@ -16,8 +16,8 @@ from residua.plan import independent
 from residua.plan.base import Plan
 from residua.release import Release
 from residua.session import Choice, Session
+from residua.session.opening import require_gaussian
 from residua.session.recommend import By, check_rule
-from residua.session.session import require_gaussian
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -55,10 +55,18 @@ class Identity:
 
 @dataclass(frozen=True, eq=False)
 class Stored:
-    """A choice as the folder holds it: the candidates in order, and how it ended, if it did."""
+    """A choice as the folder holds it.
+
+    Args:
+        number: its number.
+        candidates: the candidates by name, in order.
+        origins: what each was made from, in words or a digest, where that was noted.
+        end: how it ended, in words that follow "it"; None while it is open.
+    """
 
     number: int
     candidates: Mapping[str, Plan]
+    origins: Mapping[str, str]
     end: str | None
 
 
@@ -93,8 +101,8 @@ class Folder:
         """The choices that were begun, by number."""
         return {number: self._choice(number) for number in _numbers(self.path / "choices")}
 
-    def begin_choice(self, candidates: Mapping[str, Plan]) -> int:
-        """Keeps the candidates of a choice, all or none; returns its number."""
+    def begin_choice(self, candidates: Mapping[str, Plan], origins: Mapping[str, str]) -> Stored:
+        """Keeps the candidates of a choice, all or none."""
         number = max(_numbers(self.path / "choices"), default=0) + 1
         final = self.path / "choices" / f"{number:04d}"
         partial = final.with_name(f".{final.name}.partial-{secrets.token_hex(4)}")
@@ -102,14 +110,15 @@ class Folder:
             partial.mkdir()
             for i, plan in enumerate(candidates.values()):
                 plan.save(partial / f"{i:02d}.json")
-            write_document(partial / "names.json", _NAMES, VERSION, {"names": list(candidates)})
+            body = {"names": list(candidates), "origins": dict(origins)}
+            write_document(partial / "names.json", _NAMES, VERSION, body)
             sync_folder(partial)
             partial.rename(final)
             sync_folder(final.parent)
         except OSError as problem:
             shutil.rmtree(partial, ignore_errors=True)
             raise FileError(f"cannot write to the session {str(self.path)!r}: {problem}; nothing was spent.") from None
-        return number
+        return Stored(number, dict(candidates), dict(origins), None)
 
     def drop_choice(self, number: int) -> None:
         """Forgets a choice whose look could not be taken."""
@@ -120,11 +129,11 @@ class Folder:
         write_document(self._choice_file(number, "end.json"), _END, VERSION, {"end": end})
 
     def _choice(self, number: int) -> Stored:
-        names = read_document(self._choice_file(number, "names.json"), _NAMES, VERSION)["names"]
-        plans = {name: Plan.load(self._choice_file(number, f"{i:02d}.json")) for i, name in enumerate(names)}
+        body = read_document(self._choice_file(number, "names.json"), _NAMES, VERSION)
+        plans = {name: Plan.load(self._choice_file(number, f"{i:02d}.json")) for i, name in enumerate(body["names"])}
         ended = self._choice_file(number, "end.json")
         end = read_document(ended, _END, VERSION)["end"] if ended.exists() else None
-        return Stored(number, plans, end)
+        return Stored(number, plans, body.get("origins", {}), end)
 
     def _choice_file(self, number: int, name: str) -> Path:
         return self.path / "choices" / f"{number:04d}" / name
@@ -139,7 +148,7 @@ class Folder:
     def _clear_up(self) -> None:
         """Names a part that was whole when its process died, and removes what was not."""
         for partial in (self.path / "parts").glob(".*.partial-*"):
-            final = partial.with_name(partial.name[1:5])
+            final = partial.with_name(partial.name[1:].partition(".")[0])
             try:
                 Release.load(partial)  # refuses what is not whole
             except ResiduaError:
