@@ -64,7 +64,7 @@ def test_open_look_finish_and_status(folder: Path) -> None:
     assert "Recommended: finish fine" in looked
     first = rho(folder)
     assert 0 < first < 0.5
-    again = json.loads(run(folder, "look", "coarse", "fine", "--json").split("\n", 1)[1])
+    again = json.loads(run(folder, "look", "coarse", "fine", "--json"))
     assert rho(folder) == first  # seen again for nothing
     assert again["rho_to_finish"]["fine"] == pytest.approx(0.5 - first, rel=1e-6)
     assert "Choice 1 between coarse, fine: open" in run(folder, "status")

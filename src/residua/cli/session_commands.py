@@ -37,38 +37,48 @@ def look(
     json: AsJson = False,
 ) -> None:
     """Measure what the candidates have in common, and show what each would make of it."""
+    from residua.cli.looking import asked_rule, print_choice, take_look
     from residua.cli.session_spec import read_session_spec
-    from residua.cli.sessions import opened, plans_of, print_choice, require_rule, take_look
+    from residua.cli.sessions import opened, plans_of
 
-    require_rule(share, snr, by)  # type: ignore[arg-type]
+    rule = asked_rule(share, snr, by)
     read = read_session_spec(spec)
     plans = plans_of(read, names or [])
     with opened(read) as session:
-        choice = take_look(session, plans)
-        print_choice(session, choice, share=share, snr=snr, by=by, as_json=json)  # type: ignore[arg-type]
+        choice = take_look(session, plans, read.digests)
+        print_choice(session, choice, rule, as_json=json)
 
 
 @app.command()
 def step(spec: SpecPath, share: Share = None, snr: Snr = None, by: By = "estimate", json: AsJson = False) -> None:
     """Drop the first candidate of the open choice and look further."""
+    from residua.cli.looking import asked_rule, open_choice, print_choice, require_listable, require_unchanged
     from residua.cli.session_spec import read_session_spec
-    from residua.cli.sessions import open_choice, opened, print_choice, require_rule
+    from residua.cli.sessions import opened
 
-    require_rule(share, snr, by)  # type: ignore[arg-type]
-    with opened(read_session_spec(spec)) as session:
-        choice = open_choice(session).step()
-        print_choice(session, choice, share=share, snr=snr, by=by, as_json=json)  # type: ignore[arg-type]
+    rule = asked_rule(share, snr, by)
+    read = read_session_spec(spec)
+    with opened(read) as session:
+        choice = open_choice(session)
+        rest = dict(list(choice.candidates.items())[1:])
+        require_unchanged(choice, rest, read.digests)
+        require_listable(rest)
+        print_choice(session, choice.step(), rule, as_json=json)
 
 
 @app.command()
 def finish(spec: SpecPath, name: Annotated[str, typer.Argument(help="The candidate.")], out: Out) -> None:
     """Pay what is left of a candidate of the open choice and write the release."""
+    from residua.cli.looking import open_choice, require_unchanged
     from residua.cli.session_spec import read_session_spec
-    from residua.cli.sessions import open_choice, opened, require_free, write_release
+    from residua.cli.sessions import opened, require_free, write_release
 
     require_free(out)
-    with opened(read_session_spec(spec)) as session:
-        write_release(session, open_choice(session).finish(name), out)
+    read = read_session_spec(spec)
+    with opened(read) as session:
+        choice = open_choice(session)
+        require_unchanged(choice, [name], read.digests)
+        write_release(session, choice.finish(name), out)
 
 
 @app.command()
