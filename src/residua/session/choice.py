@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from residua.errors import PlanError
-from residua.plan.algebra import common
 from residua.plan.base import Plan
 from residua.release import Answers, Release
 from residua.session.candidates import name_of, workload_of
 from residua.session.compatible import RADIUS, Compatible, compatible_answers
+from residua.session.looks import shared
 from residua.session.recommend import By, Recommendation, recommended
 from residua.session.signal import REACH, Signal, Workload, answerable, signal_of
 from residua.session.state import Stored
@@ -127,7 +127,7 @@ class Choice:
     def nested(self) -> bool:
         """Whether what all candidates share is within what all but the first share: then `step` wastes nothing."""
         plans = list(self._candidates.values())
-        return len(plans) > 2 and common(plans[1:]).answers(common(plans))
+        return len(plans) > 2 and shared(plans[1:]).answers(shared(plans))
 
     def step(self, *, blind: bool = False) -> Choice:
         """Drops the first candidate and looks further, at what the others have in common.
@@ -146,7 +146,8 @@ class Choice:
             raise PlanError(
                 "the looks of these candidates are not nested, so that a step would waste budget; finish a candidate."
             )
-        return self._session.look_further(self._number, blind=blind)
+        rest = dict(list(self._candidates.items())[1:])
+        return self._session.look_further(self._number, rest, blind=blind)
 
     def finish(self, candidate: str | Plan) -> Release:
         """Pays what is left of a candidate and returns the release, as if the candidate had been measured at once.

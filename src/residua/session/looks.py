@@ -30,11 +30,11 @@ def look_at(
     """
     tell("comparing", 0, None)
     plans = list(candidates.values())
-    shared = _shared(plans, lambda rounds, gap: tell("comparing", rounds, None))
-    if shared.pcost == 0:
+    both = shared(plans, lambda rounds, gap: tell("comparing", rounds, None))
+    if both.pcost == 0:
         raise PlanError("the candidates have nothing in common, so that there is nothing to look at; release one.")
     for share in _QUIETER:
-        look = missing(quieter(shared, share), held)
+        look = missing(quieter(both, share), held)
         after = held if look is None else [*held, look.plan]
         left: dict[str, Missing] = {}
         for done, (name, plan) in enumerate(candidates.items()):
@@ -49,7 +49,7 @@ def look_at(
 
 def was_taken(candidates: Sequence[Plan], held: Sequence[Plan]) -> bool:
     """Whether what was measured holds the look at these candidates."""
-    return missing(quieter(_shared(candidates), _QUIETER[-1] * 2), held) is None
+    return missing(quieter(shared(candidates), _QUIETER[-1] * 2), held) is None
 
 
 def require_telling(name: str, primary: Plan, known: Sequence[Plan]) -> None:
@@ -74,5 +74,6 @@ def require_telling(name: str, primary: Plan, known: Sequence[Plan]) -> None:
         )
 
 
-def _shared(plans: Sequence[Plan], progress: Callable[[int, float], None] | None = None) -> Plan:
+def shared(plans: Sequence[Plan], progress: Callable[[int, float], None] | None = None) -> Plan:
+    """What these plans have in common, ready to be measured."""
     return promising(common(list(plans), progress=progress), plans[0].guarantee)

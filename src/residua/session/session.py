@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from residua.errors import SessionError
 from residua.measure import Ledger
 from residua.measure.measure import Progress, carry_out
 from residua.plan.base import Plan
+from residua.plan.composition import composed_cost
 from residua.privacy import Guarantee, Unit
 from residua.release import Release, reserve
 from residua.release.kinds import release_of
@@ -20,31 +20,16 @@ from residua.session.accounts import Bill, Standing, paid, require_budget, stand
 from residua.session.candidates import Poolable, by_name, poolable
 from residua.session.choice import Choice
 from residua.session.looks import look_at, require_telling, was_taken
-from residua.session.missing import Missing, missing
+from residua.session.memory import Memory
+from residua.session.missing import Missing
 from residua.session.opening import beside, budget_of, require_gaussian, require_its_ledger
 from residua.session.signal import Workload
 from residua.session.state import Stored, digest_of_measured, open_folder
+from residua.session.status import Status
 from residua.source import source_of
 from residua.source.counting import Tallies
 
-
-@dataclass(frozen=True)
-class Status:
-    """Where a session stands, without any data: what was paid for, what was lost, and what is being chosen.
-
-    Args:
-        parts: what was measured, a sentence each, by number.
-        lost: the numbers of parts that were paid for and lost in a crash.
-        spent: what the session has debited, a pcost.
-        remaining: what may still be spent, a pcost.
-        choices: the candidates of each choice, and what became of it: "open", "closed", or the candidate finished.
-    """
-
-    parts: Mapping[int, str]
-    lost: tuple[int, ...]
-    spent: Fraction
-    remaining: Fraction
-    choices: Mapping[int, tuple[tuple[str, ...], str]]
+_LOST = "its look was lost in a crash; look again"
 
 
 class Session:
@@ -122,6 +107,7 @@ class Session:
             )
         limit = self._folder.identity.budget
         self._allowed = None if limit is None else limit.pcost_allowed()
+        self._memory = Memory()
         self._standing()  # refuses a ledger that lacks a debit of the session
 
     @property
@@ -138,7 +124,8 @@ class Session:
     def status(self) -> Status:
         """Where the session stands."""
         at = self._standing()
-        ends = {n: (tuple(c.candidates), c.end or "open") for n, c in self._folder.choices().items()}
+        choices = self._folder.choices().items()
+        ends = {n: (tuple(c.candidates), c.end or ("open" if self._seen(c, at) else _LOST)) for n, c in choices}
         parts = {number: part.summary for number, part in at.parts.items()}
         lost = tuple(number for number in at.debits if number not in at.parts)
         return Status(parts, lost, at.spent, self._left(at), ends)
@@ -154,14 +141,25 @@ class Session:
         """The latest choice whose look is taken and that is not closed, as after a restart; None if there is none."""
         at = self._standing()
         for _, stored in sorted(self._folder.choices().items(), reverse=True):
-            if stored.end is None and at.parts and was_taken(list(stored.candidates.values()), at.plans):
+            if stored.end is None and self._seen(stored, at):
                 return Choice(self, stored, self._pooled(at, None))
         return None
+
+    def resume(self, number: int) -> Choice:
+        """The choice with this number, as after a restart.
+
+        Raises:
+            SessionError: there is no such choice, it is closed, or its look was lost.
+        """
+        at, stored = self._standing(), self._open(number)
+        if not self._seen(stored, at):
+            raise SessionError(f"choice {number} cannot go on: {_LOST}.")
+        return Choice(self, stored, self._pooled(at, None))
 
     def price(self, plan: Plan) -> Fraction:
         """What `release(plan)` would debit now, a pcost, exactly. Reads no data."""
         at = self._standing()
-        found = missing(self._checked(plan), at.plans)
+        found = self._missing(self._checked(plan), at)
         return Fraction(0) if found is None else _bill(found, at).increment(at)
 
     def release(self, plan: Plan, *, purpose: str = "release") -> Release:
@@ -176,8 +174,7 @@ class Session:
         """
         with self._folder.locked():
             at, wanted = self._standing(), self._checked(plan)
-            self._tell("pricing", 0, None)
-            found = missing(wanted, at.plans)
+            found = self._missing(wanted, at)
             if found is not None:
                 at = self._measured(found, at, purpose, "the plan")
             return self._pooled(at, wanted.workload)
@@ -209,13 +206,13 @@ class Session:
         with self._folder.locked():
             return self._looked(named, origins or {}, purpose, blind=blind)
 
-    def look_further(self, number: int, *, blind: bool) -> Choice:
-        """For `Choice.step`: looks at what a choice's candidates but the first have in common."""
+    def look_further(self, number: int, rest: Mapping[str, Plan], *, blind: bool) -> Choice:
+        """For `Choice.step`: looks at what the rest of a choice's candidates have in common."""
         with self._folder.locked():
-            stored = self._open(number)
-            rest = by_name(dict(list(stored.candidates.items())[1:]), self._ledger.unit)
-            origins = {name: stored.origins[name] for name in rest if name in stored.origins}
-            following = self._looked(rest, origins, f"step to {', '.join(rest)}", blind=blind)
+            noted = self._open(number).origins
+            origins = {name: noted[name] for name in rest if name in noted}
+            purpose = f"step to {', '.join(rest)}"
+            following = self._looked(by_name(rest, self._ledger.unit), origins, purpose, blind=blind)
             self._folder.end_choice(number, f"went on as choice {following.number}")
             return following
 
@@ -224,8 +221,7 @@ class Session:
         with self._folder.locked():
             plan = self._checked(self._open(number).candidates[name])
             at = self._standing()
-            self._tell("pricing", 0, None)
-            found = missing(plan, at.plans)
+            found = self._missing(plan, at)
             if found is not None:
                 at = self._measured(found, at, f"finished {name}", f"the candidate {name!r}")
             self._folder.end_choice(number, f"finished {name!r}")
@@ -250,10 +246,21 @@ class Session:
         return left if self._allowed is None else max(min(left, self._allowed - at.spent), Fraction(0))
 
     def _open(self, number: int) -> Stored:
-        stored = self._folder.choices()[number]
+        choices = self._folder.choices()
+        if number not in choices:
+            raise SessionError(f"there is no choice {number}; there are {', '.join(map(str, choices)) or 'none'}.")
+        stored = choices[number]
         if stored.end is not None:
             raise SessionError(f"this choice is closed: it {stored.end}. Nothing was spent; begin another with choose.")
         return stored
+
+    def _seen(self, stored: Stored, at: Standing) -> bool:
+        """Whether the look at a choice's candidates was taken, or something that holds it."""
+        if not at.parts:
+            return False
+        if stored.look is not None and stored.look in self._folder.digests().values():
+            return True
+        return was_taken(list(stored.candidates.values()), at.plans)
 
     def _checked(self, plan: Plan) -> Poolable:
         return poolable(plan, self._ledger.unit)
@@ -261,6 +268,9 @@ class Session:
     def _tell(self, step: str, done: int, total: int | None) -> None:
         if self._progress is not None:
             self._progress(step, done, total)
+
+    def _missing(self, plan: Plan, at: Standing) -> Missing | None:
+        return self._memory.find(plan, tuple(at.parts), at.plans, lambda: self._tell("pricing", 0, None))
 
     def _looked(self, named: Mapping[str, Plan], origins: Mapping[str, str], purpose: str, *, blind: bool) -> Choice:
         """Takes the look at these candidates, once it is known that each can be finished after it."""
@@ -271,18 +281,22 @@ class Session:
         if not blind:
             name, primary = next(iter(named.items()))
             require_telling(name, primary, at.plans if look is None else [*at.plans, look.plan])
-        stored = self._folder.begin_choice(named, origins)
+        digest = None if look is None else digest_of_measured(look.plan, look.blocks)
+        stored = self._folder.begin_choice(named, origins, digest)
         if look is not None:
             try:
                 at = self._measured(look, at, purpose, "the look")
             except BaseException:
                 self._folder.drop_choice(stored.number)
                 raise
+        self._memory.note(tuple(at.parts), {plan: left.get(name) for name, plan in named.items()})
         return Choice(self, stored, self._pooled(at, None))
 
     def _measured(self, found: Missing, at: Standing, purpose: str, what: str) -> Standing:
         """Pays for a measurement, makes it, and keeps it."""
         bill = _bill(found, at)
+        if at.parts and composed_cost([*at.plans, found.plan]) > found.together:  # it may have been found a while ago
+            raise SessionError("the measurement costs more than was worked out; this is a defect, nothing was spent.")
         require_budget(self._ledger, self._allowed, at, bill, what)
         pay = paid(self._folder, self._ledger, bill, purpose=purpose, allowed=self._allowed, what=what)
         with reserve(self._folder.place(bill.part), found.plan, found.blocks) as room:

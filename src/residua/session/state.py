@@ -61,12 +61,14 @@ class Stored:
         number: its number.
         candidates: the candidates by name, in order.
         origins: what each was made from, in words or a digest, where that was noted.
+        look: a digest of what its look measures; None if that was known already.
         end: how it ended, in words that follow "it"; None while it is open.
     """
 
     number: int
     candidates: Mapping[str, Plan]
     origins: Mapping[str, str]
+    look: str | None
     end: str | None
 
 
@@ -101,7 +103,7 @@ class Folder:
         """The choices that were begun, by number."""
         return {number: self._choice(number) for number in _numbers(self.path / "choices")}
 
-    def begin_choice(self, candidates: Mapping[str, Plan], origins: Mapping[str, str]) -> Stored:
+    def begin_choice(self, candidates: Mapping[str, Plan], origins: Mapping[str, str], look: str | None) -> Stored:
         """Keeps the candidates of a choice, all or none."""
         number = max(_numbers(self.path / "choices"), default=0) + 1
         final = self.path / "choices" / f"{number:04d}"
@@ -110,7 +112,7 @@ class Folder:
             partial.mkdir()
             for i, plan in enumerate(candidates.values()):
                 plan.save(partial / f"{i:02d}.json")
-            body = {"names": list(candidates), "origins": dict(origins)}
+            body = {"names": list(candidates), "origins": dict(origins), "look": look}
             write_document(partial / "names.json", _NAMES, VERSION, body)
             sync_folder(partial)
             partial.rename(final)
@@ -118,7 +120,7 @@ class Folder:
         except OSError as problem:
             shutil.rmtree(partial, ignore_errors=True)
             raise FileError(f"cannot write to the session {str(self.path)!r}: {problem}; nothing was spent.") from None
-        return Stored(number, dict(candidates), dict(origins), None)
+        return Stored(number, dict(candidates), dict(origins), look, None)
 
     def drop_choice(self, number: int) -> None:
         """Forgets a choice whose look could not be taken."""
@@ -133,7 +135,7 @@ class Folder:
         plans = {name: Plan.load(self._choice_file(number, f"{i:02d}.json")) for i, name in enumerate(body["names"])}
         ended = self._choice_file(number, "end.json")
         end = read_document(ended, _END, VERSION)["end"] if ended.exists() else None
-        return Stored(number, plans, body.get("origins", {}), end)
+        return Stored(number, plans, body.get("origins", {}), body.get("look"), end)
 
     def _choice_file(self, number: int, name: str) -> Path:
         return self.path / "choices" / f"{number:04d}" / name
