@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from residua.cli.sessions import print_spent
 from residua.cli.show import ROWS_SHOWN, err, out, plain_table, print_json
 from residua.errors import PlanError, SessionError, SpecError
 from residua.plan.algebra import common
@@ -51,12 +52,23 @@ def take_look(session: Session, candidates: Mapping[str, Plan], digests: Mapping
     return session.choose(candidates, origins={name: digests[name] for name in candidates})
 
 
-def open_choice(session: Session) -> Choice:
-    """The choice that is open."""
-    choice = session.choice
-    if choice is None:
+def open_choice(session: Session, number: int | None = None) -> Choice:
+    """The choice with this number; the latest if left out, and no older one, so that nothing is finished twice."""
+    if number is not None:
+        return session.resume(number)
+    choices = session.status.choices
+    if not choices:
         raise SessionError("no choice is open; take a look first: residua session look SPEC.toml")
-    return choice
+    latest = max(choices)
+    end = choices[latest][1]
+    if end == "open":
+        return session.resume(latest)
+    older = [f"choice {n} between {', '.join(names)}" for n, (names, end) in choices.items() if end == "open"]
+    still = f" Still open: {'; '.join(older)}; say which with --choice." if older else ""
+    raise SessionError(
+        f"no choice is open: the latest, choice {latest}, {end}; nothing was spent: look again, or release a plan."
+        f"{still}"
+    )
 
 
 def require_unchanged(choice: Choice, names: Iterable[str], digests: Mapping[str, str]) -> None:
@@ -109,8 +121,15 @@ def print_choice(session: Session, choice: Choice, rule: Rule | None, *, as_json
     out.print(table)
     if len(first) > ROWS_SHOWN:
         out.print(f"… {len(first) - ROWS_SHOWN:,} more queries (--json shows them)")
+    primary = choice.candidates[first.candidate].workload
+    if primary is not None and len(first) < primary.queries:
+        out.print(
+            f"{len(first):,} of the {primary.queries:,} queries of {first.candidate} can be estimated so far; only "
+            "they are shown and judged"
+        )
     for name, rho in left.items():
         out.print(f"To finish {name}: rho {rho:.6g}")
+    print_spent(session)
     if advice is not None:
         what = {"finish": f"finish {advice.candidate}", "step": "step on", "stop": "stop here"}[advice.action]
         out.print(f"Recommended: {what}; {advice.reason}.")

@@ -14,6 +14,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for machines."
 Out = Annotated[Path, typer.Option(help="The release folder to write; it must not exist.")]
 Share = Annotated[float | None, typer.Option(help="Recommend: which share of the queries must be good enough.")]
 Snr = Annotated[float | None, typer.Option(help="Recommend: the least signal-to-noise ratio that is good enough.")]
+Number = Annotated[int | None, typer.Option("--choice", help="Which choice, by its number; the latest if left out.")]
 By = Annotated[str, typer.Option(help="Recommend by the 'estimate', or its 'lower' or 'upper' bound.")]
 
 
@@ -43,14 +44,21 @@ def look(
 
     rule = asked_rule(share, snr, by)
     read = read_session_spec(spec)
-    plans = plans_of(read, names or [])
+    plans = plans_of(read, names or [], least=2)
     with opened(read) as session:
         choice = take_look(session, plans, read.digests)
         print_choice(session, choice, rule, as_json=json)
 
 
 @app.command()
-def step(spec: SpecPath, share: Share = None, snr: Snr = None, by: By = "estimate", json: AsJson = False) -> None:
+def step(
+    spec: SpecPath,
+    share: Share = None,
+    snr: Snr = None,
+    by: By = "estimate",
+    number: Number = None,
+    json: AsJson = False,
+) -> None:
     """Drop the first candidate of the open choice and look further."""
     from residua.cli.looking import asked_rule, open_choice, print_choice, require_listable, require_unchanged
     from residua.cli.session_spec import read_session_spec
@@ -59,7 +67,7 @@ def step(spec: SpecPath, share: Share = None, snr: Snr = None, by: By = "estimat
     rule = asked_rule(share, snr, by)
     read = read_session_spec(spec)
     with opened(read) as session:
-        choice = open_choice(session)
+        choice = open_choice(session, number)
         rest = dict(list(choice.candidates.items())[1:])
         require_unchanged(choice, rest, read.digests)
         require_listable(rest)
@@ -67,7 +75,12 @@ def step(spec: SpecPath, share: Share = None, snr: Snr = None, by: By = "estimat
 
 
 @app.command()
-def finish(spec: SpecPath, name: Annotated[str, typer.Argument(help="The candidate.")], out: Out) -> None:
+def finish(
+    spec: SpecPath,
+    name: Annotated[str, typer.Argument(help="The candidate.")],
+    out: Out,
+    number: Number = None,
+) -> None:
     """Pay what is left of a candidate of the open choice and write the release."""
     from residua.cli.looking import open_choice, require_unchanged
     from residua.cli.session_spec import read_session_spec
@@ -76,9 +89,21 @@ def finish(spec: SpecPath, name: Annotated[str, typer.Argument(help="The candida
     require_free(out)
     read = read_session_spec(spec)
     with opened(read) as session:
-        choice = open_choice(session)
+        choice = open_choice(session, number)
         require_unchanged(choice, [name], read.digests)
         write_release(session, choice.finish(name), out)
+
+
+@app.command()
+def stop(spec: SpecPath, number: Number = None) -> None:
+    """Close the open choice without finishing a candidate. Spends nothing more."""
+    from residua.cli.looking import open_choice
+    from residua.cli.session_spec import read_session_spec
+    from residua.cli.sessions import opened, print_status
+
+    with opened(read_session_spec(spec)) as session:
+        open_choice(session, number).stop()
+        print_status(session)
 
 
 @app.command()

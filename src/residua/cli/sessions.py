@@ -46,12 +46,20 @@ def opened(spec: SessionSpec, *, create: bool = False) -> Iterator[Session]:
         yield Session(open_source(first), ledger=ledger, state=spec.state, progress=show, notice=notice)
 
 
-def plans_of(spec: SessionSpec, names: Sequence[str]) -> dict[str, Plan]:
+def plans_of(spec: SessionSpec, names: Sequence[str], *, least: int = 1) -> dict[str, Plan]:
     """The named plans, all if none is named, in the order of the file or of the names."""
-    for name in names:
+    for i, name in enumerate(names):
         if name not in spec.plans:
             raise SpecError(f"there is no plan {name!r}; there are {', '.join(map(repr, spec.plans))}.")
-    return {name: _planned(spec.plans[name]) for name in (names or spec.plans)}
+        if name in names[:i]:
+            raise SpecError(f"the plan {name!r} is named twice; name each once.")
+    wanted = names or list(spec.plans)
+    if len(wanted) < least:
+        raise SpecError(
+            f"{wanted[0]!r} alone leaves nothing to choose; name at least two plans, or measure one with: "
+            "residua session release SPEC.toml NAME --out DIR"
+        )
+    return {name: _planned(spec.plans[name]) for name in wanted}
 
 
 def _planned(named: NamedPlan) -> Plan:
@@ -103,8 +111,16 @@ def write_release(session: Session, release: Release, folder: Path) -> None:
     try:
         release.save(folder)
     except FileError:
-        err.print("residua: the measurements are safe in the session; releasing the plan again costs nothing.")
+        err.print(
+            "residua: the measurements are safe in the session; this costs nothing more: "
+            "residua session release SPEC.toml NAME --out DIR"
+        )
         raise
     out.print(f"Wrote {folder}: {release.summary}")
+    print_spent(session)
+
+
+def print_spent(session: Session) -> None:
+    """What the session has spent, and what is left."""
     status = session.status
     out.print(f"Spent by the session: rho {float(status.spent / 2):.6g}; left: rho {float(status.remaining / 2):.6g}")

@@ -29,7 +29,7 @@ from residua.session.status import Status
 from residua.source import source_of
 from residua.source.counting import Tallies
 
-_LOST = "its look was lost in a crash; look again"
+_LOST = "lost its look in a crash"
 
 
 class Session:
@@ -108,6 +108,7 @@ class Session:
         limit = self._folder.identity.budget
         self._allowed = None if limit is None else limit.pcost_allowed()
         self._memory = Memory()
+        self._folder.settle()
         self._standing()  # refuses a ledger that lacks a debit of the session
 
     @property
@@ -126,7 +127,7 @@ class Session:
         at = self._standing()
         choices = self._folder.choices().items()
         ends = {n: (tuple(c.candidates), c.end or ("open" if self._seen(c, at) else _LOST)) for n, c in choices}
-        parts = {number: part.summary for number, part in at.parts.items()}
+        parts = {number: f"{at.debits[number].purpose}: {part.summary}" for number, part in at.parts.items()}
         lost = tuple(number for number in at.debits if number not in at.parts)
         return Status(parts, lost, at.spent, self._left(at), ends)
 
@@ -153,7 +154,7 @@ class Session:
         """
         at, stored = self._standing(), self._open(number)
         if not self._seen(stored, at):
-            raise SessionError(f"choice {number} cannot go on: {_LOST}.")
+            raise SessionError(f"choice {number} {_LOST}; look at its candidates again.")
         return Choice(self, stored, self._pooled(at, None))
 
     def price(self, plan: Plan) -> Fraction:

@@ -131,6 +131,15 @@ class Folder:
         write_document(self._choice_file(number, "end.json"), _END, VERSION, {"end": end})
 
     def _choice(self, number: int) -> Stored:
+        try:
+            return self._read_choice(number)
+        except (FileError, KeyError) as problem:
+            raise SessionError(
+                f"choice {number} of the session cannot be read ({str(problem).rstrip('.')}); restore its folder "
+                f"{str(self.path / 'choices' / f'{number:04d}')!r} from a copy, or delete it: what was measured stays."
+            ) from None
+
+    def _read_choice(self, number: int) -> Stored:
         body = read_document(self._choice_file(number, "names.json"), _NAMES, VERSION)
         plans = {name: Plan.load(self._choice_file(number, f"{i:02d}.json")) for i, name in enumerate(body["names"])}
         ended = self._choice_file(number, "end.json")
@@ -147,6 +156,12 @@ class Folder:
             self._clear_up()
             yield
 
+    def settle(self) -> None:
+        """Clears up after a crash, unless what is unfinished is another process's that is at work."""
+        if any((self.path / "parts").glob(".*.partial-*")):
+            with contextlib.suppress(SessionError), self.locked():
+                pass
+
     def _clear_up(self) -> None:
         """Names a part that was whole when its process died, and removes what was not."""
         for partial in (self.path / "parts").glob(".*.partial-*"):
@@ -161,6 +176,8 @@ class Folder:
                     sync_folder(final.parent)
         for partial in (self.path / "choices").glob(".*.partial-*"):
             shutil.rmtree(partial, ignore_errors=True)
+        for unfinished in (self.path / "choices").glob("*/.end.json.*"):
+            unfinished.unlink(missing_ok=True)
 
 
 def digest_of_measured(plan: Plan, blocks: Blocks) -> str:
@@ -182,13 +199,15 @@ def open_folder(path: Path, fingerprint: str, ledger: str, budget: Guarantee | N
         budget: what the session may spend; a session keeps the one it was made with.
 
     Raises:
-        SessionError: the session belongs to another dataset, has another budget, or is in use.
+        SessionError: the session belongs to another dataset, has another budget, lacks a file, or is in use.
         FileError: the folder cannot be made, or holds something else.
     """
     document = path / "session.json"
     try:
         if path.exists() and not document.exists() and not all(map(_ours, path.iterdir())):
             raise FileError(f"state={str(path)!r} exists and is not a session; name another folder.")
+        if not document.exists() and any((path / "parts").glob("*")):
+            raise SessionError(f"the session {str(path)!r} lacks its 'session.json'; restore that file from a copy.")
         path.mkdir(exist_ok=True)
         (path / "parts").mkdir(exist_ok=True)
         (path / "choices").mkdir(exist_ok=True)
@@ -231,12 +250,13 @@ def _write_identity(document: Path, fingerprint: str, ledger: str, budget: Guara
 
 
 def _read_identity(document: Path) -> Identity:
-    body: dict[str, Any] = read_document(document, KIND, VERSION)
     try:
+        body: dict[str, Any] = read_document(document, KIND, VERSION)
         budget = guarantee_of_body(body["budget"])
         return Identity(body["key"], body["salt"], body["dataset"], body["ledger"], budget)
-    except (KeyError, TypeError, ValueError) as problem:
-        raise FileError(f"{str(document)!r} does not describe a session ({problem}); restore it from a copy.") from None
+    except (FileError, KeyError, TypeError, ValueError) as problem:
+        why = str(problem).rstrip(".")
+        raise FileError(f"{str(document)!r} does not describe a session ({why}); restore it from a copy.") from None
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ class Status:
     """Where a session stands, without any data: what was paid for, what was lost, and what is being chosen.
 
     Args:
-        parts: what was measured, a sentence each, by number.
+        parts: what was measured and for what, a sentence each, by number.
         lost: the numbers of parts that were paid for and lost in a crash.
         spent: what the session has debited, a pcost.
         remaining: what may still be spent, a pcost.
