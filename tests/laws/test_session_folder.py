@@ -11,7 +11,8 @@ import pytest
 import residua as rs
 from residua.errors import FileError, LedgerError, PlanError, SessionError
 from residua.plan.kinds import priced
-from tests.laws.sessions import CELLS, DATA, DOMAIN, OLD, ONE, TWO, YOUNG, Open, table, within
+from residua.session.missing import missing
+from tests.laws.sessions import CELLS, DATA, DOMAIN, OLD, ONE, THREE, TWO, YOUNG, Open, table, within
 
 
 def test_a_session_goes_on_after_a_restart(opened: Open) -> None:
@@ -231,3 +232,87 @@ def test_a_candidate_exchanged_on_disk_is_refused_before_anything_is_spent(tmp_p
     with pytest.raises(PlanError, match="cannot be pooled"):
         session.finish_choice(1, next(iter(choice.candidates)))
     assert session.ledger.spent == spent
+
+
+def test_a_folder_that_lacks_a_file_says_which_and_is_not_made_anew(opened: Open) -> None:
+    session = opened()
+    session.choose([ONE, TWO])
+    names = session.path / "choices" / "0001" / "names.json"
+    kept = names.read_bytes()
+    names.write_text("{")
+    with pytest.raises(SessionError, match=r"choice 1 of the session cannot be read .*0001' from a copy, or delete it"):
+        _ = opened().status
+    names.write_bytes(kept)
+    (session.path / "choices" / "0001" / "01.json").unlink()
+    with pytest.raises(SessionError, match=r"cannot be read .*01\.json"):
+        _ = opened().choice
+    (session.path / "session.json").unlink()
+    with pytest.raises(SessionError, match=r"lacks its 'session\.json'"):
+        opened()
+    assert not (session.path / "session.json").exists()
+
+
+def test_a_look_that_lacked_only_its_name_is_found_when_the_session_is_opened(opened: Open) -> None:
+    session = opened()
+    session.choose([ONE, TWO])
+    part = session.path / "parts" / "0001"
+    part.rename(part.with_name(".0001.partial-0a1b2c3d"))
+    again = opened()
+    assert again.status.lost == ()
+    assert again.choice is not None
+    part.rename(part.with_name(".0001.partial-0a1b2c3d"))
+    with session._folder.locked():  # which clears up; and a second user leaves alone what is another's
+        part.rename(part.with_name(".0001.partial-0a1b2c3d"))
+        assert opened().status.lost == (1,)
+    assert opened().status.lost == ()
+
+
+def test_a_choice_is_resumed_by_its_number(opened: Open) -> None:
+    session = opened(rs.ZCDP(2.0))
+    session.choose({"one": ONE, "two": TWO})
+    session.choose({"two": TWO, "three": THREE})
+    again = opened(None)
+    assert again.choice is not None
+    assert again.choice.number == 2
+    assert list(again.resume(1).candidates) == ["one", "two"]
+    again.resume(1).finish("one")
+    with pytest.raises(SessionError, match="closed"):
+        again.resume(1)
+    with pytest.raises(SessionError, match="there is no choice 3; there are 1, 2"):
+        again.resume(3)
+
+
+def test_origins_are_kept_with_the_choice(opened: Open) -> None:
+    plans = {"one": ONE, "two": TWO, "three": THREE}
+    choice = opened().choose(plans, origins={"one": "a", "three": "c"})
+    assert choice.origins == {"one": "a", "three": "c"}
+    choice.step()
+    found = opened().choice
+    assert found is not None
+    assert found.origins == {"three": "c"}
+
+
+def test_what_is_missing_is_worked_out_once_and_checked_before_it_is_paid(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from residua.session import memory
+
+    asked: list[rs.Plan] = []
+    monkeypatch.setattr(memory, "missing", lambda plan, held: asked.append(plan) or missing(plan, held))
+    session = opened(rs.ZCDP(2.0))
+    choice = session.choose([ONE, TWO])
+    assert session.price(TWO) + session.ledger.spent == priced(TWO)[1]
+    assert session.price(ONE) + session.ledger.spent == priced(ONE)[1]
+    choice.finish(TWO)
+    assert asked == []
+    assert session.price(THREE) == session.price(THREE)
+    assert asked == [THREE]
+    # What was found beside other parts would cost too little here.
+    spent, stale = session.ledger.spent, missing(THREE, [])
+    session._memory.note(tuple(session.status.parts), {THREE: stale})
+    with pytest.raises(SessionError, match="costs more than was worked out"):
+        session.release(THREE)
+    assert session.ledger.spent == spent
+    session._memory.note((1,), {THREE: stale})
+    session.release(THREE)
+    assert session.ledger.spent > spent
