@@ -3,6 +3,8 @@
 import contextlib
 import io
 import os
+import pty
+import select
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -78,3 +80,28 @@ def released(folder: Path, *, spec: str = SPEC, out: str = "out") -> rs.Release:
     done = inside("release", "spec.toml", "--out", out, cwd=folder)
     assert done.code == 0, done.err
     return rs.Release.load(folder / out)
+
+
+def near(release: rs.Release, count: int) -> bool:
+    """Whether the total is within 8 deviations: false alarm below 1e-14, power 1 against what the tests change."""
+    total = release.count()
+    return abs(total.estimate - count) < 8 * total.stddev
+
+
+def in_terminal(*args: str, cwd: Path) -> tuple[int, str]:
+    """Runs the command in a pseudo-terminal; returns its exit code and all it wrote."""
+    master, slave = pty.openpty()
+    env = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", "LINES": "40"}
+    child = subprocess.Popen([str(COMMAND), *args], cwd=cwd, stdin=slave, stdout=slave, stderr=slave, env=env)
+    os.close(slave)
+    written = b""
+    while select.select([master], [], [], 60)[0]:
+        try:
+            part = os.read(master, 65_536)
+        except OSError:  # Linux says so when the last writer is gone
+            break
+        if not part:
+            break
+        written += part
+    os.close(master)
+    return child.wait(60), written.decode()

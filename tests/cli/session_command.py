@@ -35,6 +35,13 @@ queries = { young = "age <= 1" }
 """
 
 
+def with_plans(folder: Path) -> Path:
+    """A folder with the data and the specification."""
+    (folder / "people.csv").write_text(DATA)
+    (folder / "spec.toml").write_text(SPEC)
+    return folder
+
+
 def run(folder: Path, *words: str, code: int = 0) -> str:
     done = inside("session", words[0], "spec.toml", *words[1:], cwd=folder)
     assert done.code == code, done.err

@@ -7,7 +7,12 @@ import pytest
 
 import residua as rs
 from tests.cli.command import inside
-from tests.cli.session_command import DATA, SPEC, rho, run
+from tests.cli.session_command import DATA, SPEC, rho, run, with_plans
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return with_plans(tmp_path)
 
 
 def test_open_look_finish_and_status(folder: Path) -> None:

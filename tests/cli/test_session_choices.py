@@ -7,7 +7,7 @@ import pytest
 
 import residua as rs
 from residua.cli import looking
-from tests.cli.session_command import SPEC, rho, run
+from tests.cli.session_command import SPEC, rho, run, with_plans
 
 SHARING_NOTHING_ASKED = """
 [[plan.sexes.workload]]
@@ -15,6 +15,11 @@ sets = [["sex"]]
 [[plan.ages.workload]]
 sets = [["age"]]
 """
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return with_plans(tmp_path)
 
 
 def begun(folder: Path, *names: str) -> float:
