@@ -4,6 +4,7 @@ import contextlib
 import io
 import os
 import pty
+import re
 import select
 import subprocess
 import sys
@@ -105,3 +106,24 @@ def in_terminal(*args: str, cwd: Path) -> tuple[int, str]:
         written += part
     os.close(master)
     return child.wait(60), written.decode()
+
+
+def visible(written: str) -> list[str]:
+    """What stays on the screen: a small terminal that knows what progress bars use."""
+    lines, row = [""], 0
+    column = 0
+    for token in re.findall(r"\x1b\[[?\d;]*[A-Za-z]|\r|\n|[^\x1b\r\n]+", written):
+        if token == "\n":
+            row, column = row + 1, 0
+            lines += [""] * (row + 1 - len(lines))
+        elif token == "\r":
+            column = 0
+        elif token.startswith("\x1b["):
+            if token.endswith("A"):
+                row = max(0, row - int(token[2:-1] or 1))
+            elif token.endswith("K"):
+                lines[row] = "" if token == "\x1b[2K" else lines[row][:column]
+        else:
+            lines[row] = lines[row][:column].ljust(column) + token + lines[row][column + len(token) :]
+            column += len(token)
+    return [line.rstrip() for line in lines]

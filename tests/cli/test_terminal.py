@@ -6,11 +6,13 @@ import subprocess
 import time
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 import residua as rs
 from residua.cli.main import app
-from tests.cli.command import COMMAND, SPEC, in_terminal, inside, near, process, released
+from tests.cli.command import COMMAND, SPEC, in_terminal, inside, near, process, released, visible
+from tests.cli.session_command import with_plans
 
 
 def test_demo_runs_twice_in_an_empty_folder(tmp_path: Path) -> None:
@@ -33,27 +35,6 @@ def test_demo_runs_twice_in_an_empty_folder(tmp_path: Path) -> None:
         assert len(advised) == 5
         for line in advised:  # every command that it advises works
             assert inside(*line.split(), cwd=tmp_path).code == 0
-
-
-def visible(written: str) -> list[str]:
-    """What stays on the screen: a small terminal that knows what progress bars use."""
-    lines, row = [""], 0
-    column = 0
-    for token in re.findall(r"\x1b\[[?\d;]*[A-Za-z]|\r|\n|[^\x1b\r\n]+", written):
-        if token == "\n":
-            row, column = row + 1, 0
-            lines += [""] * (row + 1 - len(lines))
-        elif token == "\r":
-            column = 0
-        elif token.startswith("\x1b["):
-            if token.endswith("A"):
-                row = max(0, row - int(token[2:-1] or 1))
-            elif token.endswith("K"):
-                lines[row] = "" if token == "\x1b[2K" else lines[row][:column]
-        else:
-            lines[row] = lines[row][:column].ljust(column) + token + lines[row][column + len(token) :]
-            column += len(token)
-    return [line.rstrip() for line in lines]
 
 
 def test_demo_in_a_terminal_shows_progress_and_leaves_clean_output(tmp_path: Path) -> None:
@@ -112,3 +93,36 @@ def test_help_and_usage(tmp_path: Path) -> None:
         assert done.exit_code == 0
     for wrong in ([], ["tabel"], ["release", "spec.toml"], ["plan"], ["table", "out", "--confidence", "much"]):
         assert inside(*wrong, cwd=tmp_path).code == 2
+
+
+def test_a_session_in_a_terminal_shows_progress_and_all_that_it_prints(tmp_path: Path) -> None:
+    with_plans(tmp_path)
+    for words, parts in {
+        ("open",): ["Left   rho 1"],
+        ("look", "coarse", "fine", "--share", "0.5", "--snr", "20"): [
+            "SNR under fine",
+            "To finish fine",
+            "Recommended",
+        ],
+        ("finish", "fine", "--out", "out"): ["Wrote out", "Spent by the session"],
+        ("status",): ["Choice 1 between coarse, fine: finished 'fine'", "Left   rho"],
+    }.items():
+        code, written = in_terminal("session", words[0], "spec.toml", *words[1:], cwd=tmp_path)
+        assert code == 0
+        left = "\n".join(visible(written))
+        assert ("pricing" in written) == (words[0] in ("look", "finish"))
+        assert "━" not in left
+        for part in parts:
+            assert part in left
+
+
+def test_an_interrupted_session_says_where_to_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*args: object, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    with_plans(tmp_path)
+    inside("session", "open", "spec.toml", cwd=tmp_path)
+    monkeypatch.setattr(rs.Session, "choose", interrupted)
+    done = inside("session", "look", "spec.toml", "coarse", "fine", cwd=tmp_path)
+    assert done.code == 130
+    assert "residua: interrupted; a debit already made stands" in done.err

@@ -25,7 +25,8 @@ def open_(spec: SpecPath) -> None:
     from residua.cli.sessions import opened, print_status
 
     with opened(read_session_spec(spec), create=True) as session:
-        print_status(session)
+        pass
+    print_status(session)
 
 
 @app.command()
@@ -47,7 +48,7 @@ def look(
     plans = plans_of(read, names or [], least=2)
     with opened(read) as session:
         choice = take_look(session, plans, read.digests)
-        print_choice(session, choice, rule, as_json=json)
+    print_choice(session, choice, rule, as_json=json)
 
 
 @app.command()
@@ -71,7 +72,8 @@ def step(
         rest = dict(list(choice.candidates.items())[1:])
         require_unchanged(choice, rest, read.digests)
         require_listable(rest)
-        print_choice(session, choice.step(), rule, as_json=json)
+        following = choice.step()
+    print_choice(session, following, rule, as_json=json)
 
 
 @app.command()
@@ -91,7 +93,8 @@ def finish(
     with opened(read) as session:
         choice = open_choice(session, number)
         require_unchanged(choice, [name], read.digests)
-        write_release(session, choice.finish(name), out)
+        finished = choice.finish(name)
+    write_release(session, finished, out)
 
 
 @app.command()
@@ -103,7 +106,7 @@ def stop(spec: SpecPath, number: Number = None) -> None:
 
     with opened(read_session_spec(spec)) as session:
         open_choice(session, number).stop()
-        print_status(session)
+    print_status(session)
 
 
 @app.command()
@@ -116,7 +119,8 @@ def release(spec: SpecPath, name: Annotated[str, typer.Argument(help="The plan."
     read = read_session_spec(spec)
     [plan] = plans_of(read, [name]).values()
     with opened(read) as session:
-        write_release(session, session.release(plan, purpose=f"release {name}"), out)
+        released = session.release(plan, purpose=f"release {name}")
+    write_release(session, released, out)
 
 
 @app.command()
@@ -126,4 +130,5 @@ def status(spec: SpecPath, json: AsJson = False) -> None:
     from residua.cli.sessions import opened, print_status
 
     with opened(read_session_spec(spec)) as session:
-        print_status(session, as_json=json)
+        pass
+    print_status(session, as_json=json)

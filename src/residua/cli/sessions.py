@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def opened(spec: SessionSpec, *, create: bool = False) -> Iterator[Session]:
-    """The session of a specification; made only if asked to."""
+    """The session of a specification; made only if asked to.
+
+    Progress is shown until the block ends: print afterwards, or the bars take with them what was printed below them.
+    """
     first = spec.any
     if not create and not (spec.state / "session.json").exists():
         raise SessionError(f"there is no session {str(spec.state)!r} yet; begin with: residua session open SPEC.toml")
@@ -42,8 +45,12 @@ def opened(spec: SessionSpec, *, create: bool = False) -> Iterator[Session]:
         if not first.ledger_path.parent.is_dir():
             raise SpecError(f"the folder of [ledger] path, {str(first.ledger_path.parent)!r}, does not exist; make it.")
     ledger = Ledger(first.ledger_path, budget, unit=first.unit)
-    with progress_bar() as show:
-        yield Session(open_source(first), ledger=ledger, state=spec.state, progress=show, notice=notice)
+    try:
+        with progress_bar() as show:
+            yield Session(open_source(first), ledger=ledger, state=spec.state, progress=show, notice=notice)
+    except KeyboardInterrupt:
+        err.print("residua: interrupted; a debit already made stands, see: residua session status SPEC.toml")
+        raise
 
 
 def plans_of(spec: SessionSpec, names: Sequence[str], *, least: int = 1) -> dict[str, Plan]:
