@@ -101,6 +101,12 @@ def test_a_budget_of_pure_dp_is_refused_before_a_ledger_is_made(folder: Path) ->
     assert not (folder / "people.ledger").exists()
 
 
+def test_a_session_that_cannot_be_made_leaves_no_ledger_behind(folder: Path) -> None:
+    (folder / "spec.toml").write_text(SPEC.replace("[source]", '[session]\nstate = "no/such"\n[source]'))
+    assert "cannot make the session folder" in run(folder, "open", code=2)
+    assert not (folder / "people.ledger").exists()
+
+
 def test_mistakes_are_one_sentence_and_cost_nothing(folder: Path) -> None:
     assert "there is no session" in run(folder, "look", code=2)
     run(folder, "open")

@@ -182,6 +182,10 @@ def test_a_folder_that_is_something_else_is_refused(opened: Open, tmp_path: Path
         opened(state=tmp_path / "mine")
     with pytest.raises(FileError, match="cannot make the session folder"):
         opened(state=tmp_path / "no" / "such")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FileError, match="is not a session"):
+        opened(state=tmp_path / "file")
+    assert not (tmp_path / "a.ledger").exists()  # whose budget would be fixed already
     with pytest.raises(FileError, match="no ledger"):
         rs.Session(DATA, ledger=tmp_path / "missing.ledger")
 

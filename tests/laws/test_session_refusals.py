@@ -45,8 +45,9 @@ def test_candidates_must_be_plans_over_one_domain(opened: Open) -> None:
     with pytest.raises(PlanError, match="nothing in common"):
         session.choose([YOUNG, OLD])
     session.release(ONE)
-    with pytest.raises(PlanError, match="different domains"):
-        session.release(other)
+    for attempt in (session.release, session.price, lambda plan: session.choose([plan, plan])):
+        with pytest.raises(PlanError, match="what the session has measured are over different domains"):
+            attempt(other)
     assert len(session.ledger.entries) == 1
 
 

@@ -17,6 +17,7 @@ from residua.plan.base import Plan
 from residua.release import Release
 from residua.session import Session
 from residua.session.opening import require_gaussian
+from residua.session.state import check_place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,6 +45,7 @@ def opened(spec: SessionSpec, *, create: bool = False) -> Iterator[Session]:
         require_gaussian(budget)  # before the ledger is made
         if not first.ledger_path.parent.is_dir():
             raise SpecError(f"the folder of [ledger] path, {str(first.ledger_path.parent)!r}, does not exist; make it.")
+        check_place(spec.state)
     ledger = Ledger(first.ledger_path, budget, unit=first.unit)
     try:
         with progress_bar() as show:

@@ -49,6 +49,15 @@ def by_name(candidates: Sequence[Plan] | Mapping[str, Plan], unit: Unit) -> dict
     return named
 
 
+def require_domain(plan: Plan, held: Sequence[Plan]) -> None:
+    """Refuses a plan over another domain than what was measured."""
+    if held and plan.domain != held[0].domain:
+        raise PlanError(
+            "the plan and what the session has measured are over different domains; nothing was spent: plan over the "
+            "session's domain, or make another session with a folder of its own as state."
+        )
+
+
 def name_of(candidate: str | Plan, candidates: Mapping[str, Plan]) -> str:
     """The name of a candidate, given by name or as the plan itself."""
     if isinstance(candidate, str):

@@ -17,14 +17,14 @@ from residua.release import Release, reserve
 from residua.release.kinds import release_of
 from residua.release.pooled import pooled
 from residua.session.accounts import Bill, Standing, paid, require_budget, standing
-from residua.session.candidates import Poolable, by_name, poolable
+from residua.session.candidates import Poolable, by_name, poolable, require_domain
 from residua.session.choice import Choice
 from residua.session.looks import look_at, require_telling, was_taken
 from residua.session.memory import Memory
 from residua.session.missing import Missing
 from residua.session.opening import beside, budget_of, require_gaussian, require_its_ledger
 from residua.session.signal import Workload
-from residua.session.state import Stored, digest_of_measured, open_folder
+from residua.session.state import Stored, check_place, digest_of_measured, open_folder
 from residua.session.status import Status
 from residua.source import source_of
 from residua.source.counting import Tallies
@@ -92,13 +92,14 @@ class Session:
         require_gaussian(budget, budget_of(ledger))
         self._data = source_of(source)
         fingerprint = self._data.fingerprint()
+        path = Path(state) if state is not None else beside(ledger.path if isinstance(ledger, Ledger) else Path(ledger))
         if not isinstance(ledger, Ledger):
-            require_its_ledger(Path(ledger), beside(Path(ledger)) if state is None else Path(state))
+            require_its_ledger(Path(ledger), path)
+            check_place(path)
             ledger = Ledger(ledger, budget, unit=unit, dataset=fingerprint)
         elif unit is not None and unit != ledger.unit:
             raise SessionError(f"the ledger protects against {ledger.unit}, not {unit}; leave unit out.")
         self._ledger, self._progress, self._notice = ledger, progress, notice
-        path = Path(state) if state is not None else beside(ledger.path)
         self._folder = open_folder(path.absolute(), fingerprint, ledger.head, budget)
         if not ledger.contains(self._folder.identity.ledger):
             raise SessionError(
@@ -271,11 +272,13 @@ class Session:
             self._progress(step, done, total)
 
     def _missing(self, plan: Plan, at: Standing) -> Missing | None:
+        require_domain(plan, at.plans)
         return self._memory.find(plan, tuple(at.parts), at.plans, lambda: self._tell("pricing", 0, None))
 
     def _looked(self, named: Mapping[str, Plan], origins: Mapping[str, str], purpose: str, *, blind: bool) -> Choice:
         """Takes the look at these candidates, once it is known that each can be finished after it."""
         at = self._standing()
+        require_domain(next(iter(named.values())), at.plans)
         look, left = look_at(named, at.plans, self._tell)
         for name, found in left.items():
             require_budget(self._ledger, self._allowed, at, _bill(found, at), f"the candidate {name!r}")

@@ -189,6 +189,23 @@ def digest_of_measured(plan: Plan, blocks: Blocks) -> str:
     return found.hexdigest()
 
 
+def check_place(path: Path) -> None:
+    """Refuses, before a ledger is made for it, a place where no session is and none can be made.
+
+    Raises:
+        SessionError: a session that lacks its first file.
+        FileError: another kind of folder, or none around it.
+    """
+    if (path / "session.json").exists():
+        return
+    if not path.absolute().parent.is_dir():
+        raise _no_room(path, "the folder around it does not exist")
+    if path.exists() and not (path.is_dir() and all(map(_ours, path.iterdir()))):
+        raise FileError(f"state={str(path)!r} exists and is not a session; name another folder.")
+    if any((path / "parts").glob("*")):
+        raise SessionError(f"the session {str(path)!r} lacks its 'session.json'; restore that file from a copy.")
+
+
 def open_folder(path: Path, fingerprint: str, ledger: str, budget: Guarantee | None) -> Folder:
     """Makes the folder of a session, or opens the one that is there.
 
@@ -202,22 +219,14 @@ def open_folder(path: Path, fingerprint: str, ledger: str, budget: Guarantee | N
         SessionError: the session belongs to another dataset, has another budget, lacks a file, or is in use.
         FileError: the folder cannot be made, or holds something else.
     """
+    check_place(path)
     document = path / "session.json"
     try:
-        if path.exists() and not document.exists() and not all(map(_ours, path.iterdir())):
-            raise FileError(f"state={str(path)!r} exists and is not a session; name another folder.")
-        if not document.exists() and any((path / "parts").glob("*")):
-            raise SessionError(f"the session {str(path)!r} lacks its 'session.json'; restore that file from a copy.")
         path.mkdir(exist_ok=True)
         (path / "parts").mkdir(exist_ok=True)
         (path / "choices").mkdir(exist_ok=True)
-    except FileError:
-        raise
     except OSError as problem:
-        raise FileError(
-            f"state: cannot make the session folder {str(path)!r}: {problem.strerror}; name a folder whose parent "
-            "exists and can be written to."
-        ) from None
+        raise _no_room(path, problem.strerror) from None
     if not document.exists():
         with _lock(path):
             if not document.exists():  # another process may have been first
@@ -235,6 +244,13 @@ def open_folder(path: Path, fingerprint: str, ledger: str, budget: Guarantee | N
             f"the session {str(path)!r} has the budget {identity.budget!r}, not {budget!r}; give that one, or none."
         )
     return Folder(path, identity)
+
+
+def _no_room(path: Path, why: str | None) -> FileError:
+    return FileError(
+        f"state: cannot make the session folder {str(path)!r}: {why}; name a folder whose parent exists and can be "
+        "written to."
+    )
 
 
 def _write_identity(document: Path, fingerprint: str, ledger: str, budget: Guarantee | None) -> None:
