@@ -16,8 +16,7 @@ from residua.plan import independent
 from residua.plan.base import Plan
 from residua.release import Release
 from residua.session import Session
-from residua.session.opening import require_gaussian
-from residua.session.state import check_place
+from residua.session.opening import check_place, require_gaussian
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -22,9 +22,9 @@ from residua.session.choice import Choice
 from residua.session.looks import look_at, require_telling, was_taken
 from residua.session.memory import Memory
 from residua.session.missing import Missing
-from residua.session.opening import beside, budget_of, require_gaussian, require_its_ledger
+from residua.session.opening import beside, budget_of, check_place, open_folder, require_gaussian, require_its_ledger
 from residua.session.signal import Workload
-from residua.session.state import Stored, check_place, digest_of_measured, open_folder
+from residua.session.state import Stored, digest_of_measured
 from residua.session.status import Status
 from residua.source import source_of
 from residua.source.counting import Tallies

@@ -21,7 +21,6 @@ import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -29,7 +28,6 @@ import numpy as np
 from residua.errors import FileError, ResiduaError, SessionError
 from residua.files import read_document, sync_folder, write_document
 from residua.plan.base import Blocks, Plan
-from residua.plan.bodies import guarantee_of_body, guarantee_to_body
 from residua.plan.kinds import kind_of
 from residua.privacy import Guarantee
 from residua.release.base import Release
@@ -50,7 +48,7 @@ class Identity:
 
     def belongs_to(self, fingerprint: str) -> bool:
         """Whether this is the session of the dataset with this fingerprint."""
-        return _salted(self.salt, fingerprint) == self.dataset
+        return salted(self.salt, fingerprint) == self.dataset
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +150,7 @@ class Folder:
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Holds the session against every other process and thread, or refuses; clears up after a crash."""
-        with _lock(self.path):
+        with lock(self.path):
             self._clear_up()
             yield
 
@@ -189,94 +187,9 @@ def digest_of_measured(plan: Plan, blocks: Blocks) -> str:
     return found.hexdigest()
 
 
-def check_place(path: Path) -> None:
-    """Refuses, before a ledger is made for it, a place where no session is and none can be made.
-
-    Raises:
-        SessionError: a session that lacks its first file.
-        FileError: another kind of folder, or none around it.
-    """
-    if (path / "session.json").exists():
-        return
-    if not path.absolute().parent.is_dir():
-        raise _no_room(path, "the folder around it does not exist")
-    if path.exists() and not (path.is_dir() and all(map(_ours, path.iterdir()))):
-        raise FileError(f"state={str(path)!r} exists and is not a session; name another folder.")
-    if any((path / "parts").glob("*")):
-        raise SessionError(f"the session {str(path)!r} lacks its 'session.json'; restore that file from a copy.")
-
-
-def open_folder(path: Path, fingerprint: str, ledger: str, budget: Guarantee | None) -> Folder:
-    """Makes the folder of a session, or opens the one that is there.
-
-    Args:
-        path: the folder.
-        fingerprint: of the dataset, which must be the session's own.
-        ledger: the head of the ledger, kept by a new session.
-        budget: what the session may spend; a session keeps the one it was made with.
-
-    Raises:
-        SessionError: the session belongs to another dataset, has another budget, lacks a file, or is in use.
-        FileError: the folder cannot be made, or holds something else.
-    """
-    check_place(path)
-    document = path / "session.json"
-    try:
-        path.mkdir(exist_ok=True)
-        (path / "parts").mkdir(exist_ok=True)
-        (path / "choices").mkdir(exist_ok=True)
-    except OSError as problem:
-        raise _no_room(path, problem.strerror) from None
-    if not document.exists():
-        with _lock(path):
-            if not document.exists():  # another process may have been first
-                for unfinished in path.glob(".session.json.*"):
-                    unfinished.unlink()
-                _write_identity(document, fingerprint, ledger, budget)
-    identity = _read_identity(document)
-    if not identity.belongs_to(fingerprint):
-        raise SessionError(
-            f"the session {str(path)!r} belongs to another dataset; nothing was spent: give its own data, or another "
-            "folder as state."
-        )
-    if budget is not None and budget != identity.budget:
-        raise SessionError(
-            f"the session {str(path)!r} has the budget {identity.budget!r}, not {budget!r}; give that one, or none."
-        )
-    return Folder(path, identity)
-
-
-def _no_room(path: Path, why: str | None) -> FileError:
-    return FileError(
-        f"state: cannot make the session folder {str(path)!r}: {why}; name a folder whose parent exists and can be "
-        "written to."
-    )
-
-
-def _write_identity(document: Path, fingerprint: str, ledger: str, budget: Guarantee | None) -> None:
-    salt = secrets.token_hex(16)
-    body = {
-        "key": secrets.token_hex(16),
-        "salt": salt,
-        "dataset": _salted(salt, fingerprint),
-        "ledger": ledger,
-        "budget": guarantee_to_body(budget),
-    }
-    write_document(document, KIND, VERSION, body)
-
-
-def _read_identity(document: Path) -> Identity:
-    try:
-        body: dict[str, Any] = read_document(document, KIND, VERSION)
-        budget = guarantee_of_body(body["budget"])
-        return Identity(body["key"], body["salt"], body["dataset"], body["ledger"], budget)
-    except (FileError, KeyError, TypeError, ValueError) as problem:
-        why = str(problem).rstrip(".")
-        raise FileError(f"{str(document)!r} does not describe a session ({why}); restore it from a copy.") from None
-
-
 @contextlib.contextmanager
-def _lock(path: Path) -> Iterator[None]:
+def lock(path: Path) -> Iterator[None]:
+    """Holds the folder of a session, or says that another process or thread does."""
     handle = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:
@@ -294,14 +207,10 @@ def _lock(path: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _ours(entry: Path) -> bool:
-    """Whether this may be in the folder of a session that was being made when its process died."""
-    return entry.name in ("parts", "choices", "lock") or entry.name.startswith(".session.json.")
-
-
 def _numbers(folder: Path) -> list[int]:
     return sorted(int(entry.name) for entry in folder.iterdir() if entry.name.isdigit())
 
 
-def _salted(salt: str, fingerprint: str) -> str:
+def salted(salt: str, fingerprint: str) -> str:
+    """A dataset's fingerprint in a form that tells nothing to who does not know it."""
     return hashlib.sha256(f"{salt}:{fingerprint}".encode("utf-8", "surrogatepass")).hexdigest()

@@ -11,7 +11,7 @@ def test_a_session_goes_on_from_wherever_it_was_killed() -> None:
     root = Path(__file__).parents[2]
     settings = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root), *sys.path])}
     done = subprocess.run(
-        [sys.executable, "-m", "tests.laws.session_crashes", "11"],
+        [sys.executable, "-m", "tests.laws.session_crashes", "17"],
         cwd=root,
         env=settings,
         capture_output=True,
