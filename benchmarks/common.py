@@ -13,6 +13,7 @@ import residua as rs
 from benchmarks.dense import seconds
 from benchmarks.show import print_rows
 from residua.plan.dense.common_many import least_above
+from residua.session.missing import missing
 
 ADMM = {(20, 3): 0.06, (20, 5): 0.05, (50, 3): 0.13, (50, 5): 0.33, (100, 3): 0.42, (100, 5): 0.82}
 ADMM |= {(200, 3): 1.81, (200, 5): 2.97}
@@ -23,7 +24,7 @@ def closed_forms() -> None:
     pairs, triples = rs.marginals(domain, ways=[1, 2]), rs.marginals(domain, ways=[1, 2, 3])
     one, two = rs.plan(pairs, rs.ZCDP(0.5)), rs.plan(triples, rs.ZCDP(0.5))
     wide = two.replaced(precisions=two.precisions * np.linspace(0.5, 1.5, len(two.precisions)))
-    look = rs.common([wide, two])
+    look, first = rs.common([wide, two]), rs.common([one, two])
     works = {
         "common of two (166,751 sets each)": lambda: rs.common([wide, two]),
         "common of 5,051 and 166,751 sets": lambda: rs.common([one, two]),
@@ -31,6 +32,7 @@ def closed_forms() -> None:
         "top-up": lambda: rs.top_up(two, given=wide),
         "both together": lambda: wide + two,
         "answers": lambda: two.answers(look),
+        "a finish in a session: what is left, its integers, exact prices": lambda: missing(two, [first]),
     }
     rows = [[name, f"{seconds(work, 1.0):.3f}"] for name, work in works.items()]
     print_rows("Residual plans, 100 attributes of 10 values, all 3-way", ["operation", "CPU s (< 1)"], rows)

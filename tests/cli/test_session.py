@@ -7,52 +7,12 @@ import pytest
 
 import residua as rs
 from tests.cli.command import inside
-
-DATA = "sex,age\n" + "".join(f"{sex},{age}\n" for sex, age in [("F", 0), ("M", 1), ("F", 2), ("M", 3), ("M", 3)] * 400)
-SPEC = """
-[source]
-path = "people.csv"
-[privacy]
-rho = 0.5
-[ledger]
-path = "people.ledger"
-rho = 1.0
-[domain.sex]
-values = ["F", "M"]
-[domain.age]
-low = 0
-high = 3
-
-[[plan.total.workload]]
-ways = [0]
-[[plan.coarse.workload]]
-ways = [1]
-[[plan.fine.workload]]
-ways = [2]
-[plan.fine]
-independent = true
-[plan.young.privacy]
-rho = 0.1
-[[plan.young.workload]]
-queries = { young = "age <= 1" }
-"""
+from tests.cli.session_command import DATA, SPEC, rho, run, with_plans
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "people.csv").write_text(DATA)
-    (tmp_path / "spec.toml").write_text(SPEC)
-    return tmp_path
-
-
-def run(folder: Path, *words: str, code: int = 0) -> str:
-    done = inside("session", words[0], "spec.toml", *words[1:], cwd=folder)
-    assert done.code == code, done.err
-    return done.out if code == 0 else done.err
-
-
-def rho(folder: Path) -> float:
-    return float(rs.Ledger(folder / "people.ledger").spent / 2)
+    return with_plans(tmp_path)
 
 
 def test_open_look_finish_and_status(folder: Path) -> None:
@@ -64,7 +24,7 @@ def test_open_look_finish_and_status(folder: Path) -> None:
     assert "Recommended: finish fine" in looked
     first = rho(folder)
     assert 0 < first < 0.5
-    again = json.loads(run(folder, "look", "coarse", "fine", "--json").split("\n", 1)[1])
+    again = json.loads(run(folder, "look", "coarse", "fine", "--json"))
     assert rho(folder) == first  # seen again for nothing
     assert again["rho_to_finish"]["fine"] == pytest.approx(0.5 - first, rel=1e-6)
     assert "Choice 1 between coarse, fine: open" in run(folder, "status")
@@ -141,10 +101,18 @@ def test_a_budget_of_pure_dp_is_refused_before_a_ledger_is_made(folder: Path) ->
     assert not (folder / "people.ledger").exists()
 
 
+def test_a_session_that_cannot_be_made_leaves_no_ledger_behind(folder: Path) -> None:
+    (folder / "spec.toml").write_text(SPEC.replace("[source]", '[session]\nstate = "no/such"\n[source]'))
+    assert "cannot make the session folder" in run(folder, "open", code=2)
+    assert not (folder / "people.ledger").exists()
+
+
 def test_mistakes_are_one_sentence_and_cost_nothing(folder: Path) -> None:
     assert "there is no session" in run(folder, "look", code=2)
     run(folder, "open")
     assert "there is no plan 'medium'" in run(folder, "look", "medium", "fine", code=2)
+    assert "'fine' is named twice" in run(folder, "look", "fine", "fine", code=2)
+    assert "'fine' alone leaves nothing to choose" in run(folder, "look", "fine", code=2)
     assert "--share and --snr belong together" in run(folder, "look", "coarse", "fine", "--share", "0.5", code=2)
     (folder / "taken").mkdir()
     assert "exists already" in run(folder, "release", "fine", "--out", "taken", code=2)

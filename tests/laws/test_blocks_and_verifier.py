@@ -88,6 +88,18 @@ def altered(blocks: ResidualBlocks, **changes) -> ResidualBlocks:
     return ResidualBlocks(**{**fields, **changes})
 
 
+def test_blocks_alike_but_for_their_grid_or_scale_are_told_apart():
+    """Precisions are computed once for blocks that are alike; here each differs from another in one thing only."""
+    domain = rs.Domain.of_sizes({"a": 3, "b": 3, "c": 3, "d": 2})
+    lattice = rs.marginals(domain, ways=1).lattice
+    scales, grids = np.array([2.0, 2.0, 4.0, 2.0]), np.array([1, 8, 1, 1], dtype=np.int64)
+    blocks = ResidualBlocks(lattice, domain.sizes, np.arange(1, 5), grids, scales)
+    # t² n (n − 1) / s² of each block
+    assert verified_cost(blocks, rs.ZCDP(500.0), rs.AddRemove()) == Fraction(3, 2) + 96 + Fraction(3, 8) + Fraction(
+        1, 2
+    )
+
+
 @pytest.fixture(scope="module")
 def plan():
     return rs.plan(rs.marginals(rs.Domain.of_sizes([3, 4]), ways=[1, 2]), rs.ZCDP(rho=0.5))

@@ -37,8 +37,9 @@ def print_terms(plan: ProductPlan, everything: bool) -> None:
     """Every term with its expected errors, for people."""
     workload, facts = _asked(plan), term_facts(plan)
     shown = facts if everything else facts[:ROWS_SHOWN]
-    columns = (("queries", "right"), ("rms stddev", "right"), ("largest", "right"), ("weight", "right"))
-    table = plain_table(("term", "left"), *columns)
+    table = plain_table(
+        ("term", "left"), ("queries", "right"), ("rms stddev", "right"), ("largest", "right"), ("weight", "right")
+    )
     heaviest = float(workload.weights.max())
     for one in shown:
         worst = "" if one["largest_stddev"] is None else f"{one['largest_stddev']:,.3f}"

@@ -14,6 +14,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for machines."
 Out = Annotated[Path, typer.Option(help="The release folder to write; it must not exist.")]
 Share = Annotated[float | None, typer.Option(help="Recommend: which share of the queries must be good enough.")]
 Snr = Annotated[float | None, typer.Option(help="Recommend: the least signal-to-noise ratio that is good enough.")]
+Number = Annotated[int | None, typer.Option("--choice", help="Which choice, by its number; the latest if left out.")]
 By = Annotated[str, typer.Option(help="Recommend by the 'estimate', or its 'lower' or 'upper' bound.")]
 
 
@@ -24,7 +25,8 @@ def open_(spec: SpecPath) -> None:
     from residua.cli.sessions import opened, print_status
 
     with opened(read_session_spec(spec), create=True) as session:
-        print_status(session)
+        pass
+    print_status(session)
 
 
 @app.command()
@@ -37,38 +39,74 @@ def look(
     json: AsJson = False,
 ) -> None:
     """Measure what the candidates have in common, and show what each would make of it."""
+    from residua.cli.looking import asked_rule, print_choice, take_look
     from residua.cli.session_spec import read_session_spec
-    from residua.cli.sessions import opened, plans_of, print_choice, require_rule, take_look
+    from residua.cli.sessions import opened, plans_of
 
-    require_rule(share, snr, by)  # type: ignore[arg-type]
+    rule = asked_rule(share, snr, by)
     read = read_session_spec(spec)
-    plans = plans_of(read, names or [])
+    plans = plans_of(read, names or [], least=2)
     with opened(read) as session:
-        choice = take_look(session, plans)
-        print_choice(session, choice, share=share, snr=snr, by=by, as_json=json)  # type: ignore[arg-type]
+        choice = take_look(session, plans, read.digests)
+    print_choice(session, choice, rule, as_json=json)
 
 
 @app.command()
-def step(spec: SpecPath, share: Share = None, snr: Snr = None, by: By = "estimate", json: AsJson = False) -> None:
+def step(
+    spec: SpecPath,
+    share: Share = None,
+    snr: Snr = None,
+    by: By = "estimate",
+    number: Number = None,
+    json: AsJson = False,
+) -> None:
     """Drop the first candidate of the open choice and look further."""
+    from residua.cli.looking import asked_rule, open_choice, print_choice, require_listable, require_unchanged
     from residua.cli.session_spec import read_session_spec
-    from residua.cli.sessions import open_choice, opened, print_choice, require_rule
+    from residua.cli.sessions import opened
 
-    require_rule(share, snr, by)  # type: ignore[arg-type]
-    with opened(read_session_spec(spec)) as session:
-        choice = open_choice(session).step()
-        print_choice(session, choice, share=share, snr=snr, by=by, as_json=json)  # type: ignore[arg-type]
+    rule = asked_rule(share, snr, by)
+    read = read_session_spec(spec)
+    with opened(read) as session:
+        choice = open_choice(session, number)
+        rest = dict(list(choice.candidates.items())[1:])
+        require_unchanged(choice, rest, read.digests)
+        require_listable(rest)
+        following = choice.step()
+    print_choice(session, following, rule, as_json=json)
 
 
 @app.command()
-def finish(spec: SpecPath, name: Annotated[str, typer.Argument(help="The candidate.")], out: Out) -> None:
+def finish(
+    spec: SpecPath,
+    name: Annotated[str, typer.Argument(help="The candidate.")],
+    out: Out,
+    number: Number = None,
+) -> None:
     """Pay what is left of a candidate of the open choice and write the release."""
+    from residua.cli.looking import open_choice, require_unchanged
     from residua.cli.session_spec import read_session_spec
-    from residua.cli.sessions import open_choice, opened, require_free, write_release
+    from residua.cli.sessions import opened, require_free, write_release
 
     require_free(out)
+    read = read_session_spec(spec)
+    with opened(read) as session:
+        choice = open_choice(session, number)
+        require_unchanged(choice, [name], read.digests)
+        finished = choice.finish(name)
+    write_release(session, finished, out)
+
+
+@app.command()
+def stop(spec: SpecPath, number: Number = None) -> None:
+    """Close the open choice without finishing a candidate. Spends nothing more."""
+    from residua.cli.looking import open_choice
+    from residua.cli.session_spec import read_session_spec
+    from residua.cli.sessions import opened, print_status
+
     with opened(read_session_spec(spec)) as session:
-        write_release(session, open_choice(session).finish(name), out)
+        open_choice(session, number).stop()
+    print_status(session)
 
 
 @app.command()
@@ -81,7 +119,8 @@ def release(spec: SpecPath, name: Annotated[str, typer.Argument(help="The plan."
     read = read_session_spec(spec)
     [plan] = plans_of(read, [name]).values()
     with opened(read) as session:
-        write_release(session, session.release(plan, purpose=f"release {name}"), out)
+        released = session.release(plan, purpose=f"release {name}")
+    write_release(session, released, out)
 
 
 @app.command()
@@ -91,4 +130,5 @@ def status(spec: SpecPath, json: AsJson = False) -> None:
     from residua.cli.sessions import opened, print_status
 
     with opened(read_session_spec(spec)) as session:
-        print_status(session, as_json=json)
+        pass
+    print_status(session, as_json=json)

@@ -9,6 +9,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,10 +26,17 @@ _SPENDING = {"rho", "mu", "epsilon", "delta"}
 
 @dataclass(frozen=True, eq=False)
 class NamedPlan:
-    """One candidate: what it asks, within what, and whether its noise is the best or just independent."""
+    """One candidate.
+
+    Args:
+        spec: what it asks, and within what.
+        independent: whether its noise is just independent, not the best.
+        digest: of all in the file that decides what it measures; formatting and comments do not count.
+    """
 
     spec: Spec
     independent: bool
+    digest: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +51,11 @@ class SessionSpec:
     def any(self) -> Spec:
         """What all plans share: domain, source, ledger and unit."""
         return next(iter(self.plans.values())).spec
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """What each plan is made from, by name."""
+        return {name: plan.digest for name, plan in self.plans.items()}
 
 
 def read_session_spec(path: Path) -> SessionSpec:
@@ -85,4 +99,6 @@ def _plan(content: Mapping[str, Any], name: str, settings: Any, path: Path) -> N
     spec = spec_of(own, path, where)
     if independent and spec.guarantee is None:
         raise SpecError(f"{where} independent noise needs a budget; write [plan.{name}.privacy] rho = 0.5.")
-    return NamedPlan(spec, independent)
+    decides = {key: own[key] for key in ("domain", "workload", "privacy", "objective")}
+    digest = hashlib.sha256(json.dumps([decides, independent], default=str).encode()).hexdigest()
+    return NamedPlan(spec, independent, digest)

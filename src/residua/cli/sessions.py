@@ -1,14 +1,14 @@
-"""What `residua session` does: opens a session on a specification, looks, steps, finishes, releases, tells."""
+"""A session on a specification: opened, its plans made, its status told, and what it releases written."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from residua.cli.session_spec import NamedPlan, SessionSpec
-from residua.cli.show import ROWS_SHOWN, err, out, plain_table, print_json, progress_bar
+from residua.cli.show import err, out, print_json, progress_bar
 from residua.cli.steps import make_plan, notice, open_source
 from residua.errors import FileError, SessionError, SpecError
 from residua.measure import Ledger
@@ -17,20 +17,20 @@ from residua.plan.base import Plan
 from residua.plan.product.like import common_ground
 from residua.privacy import PureDP
 from residua.release import Release
-from residua.session import Choice, Session
-from residua.session.recommend import By, check_rule
-from residua.session.session import require_gaussian
+from residua.session import Session
+from residua.session.opening import check_place, require_gaussian
 from residua.workload import Explicit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from residua.session.recommend import Recommendation
-
 
 @contextmanager
 def opened(spec: SessionSpec, *, create: bool = False) -> Iterator[Session]:
-    """The session of a specification; made only if asked to."""
+    """The session of a specification; made only if asked to.
+
+    Progress is shown until the block ends: print afterwards, or the bars take with them what was printed below them.
+    """
     first = spec.any
     if not create and not (spec.state / "session.json").exists():
         raise SessionError(f"there is no session {str(spec.state)!r} yet; begin with: residua session open SPEC.toml")
@@ -47,20 +47,33 @@ def opened(spec: SessionSpec, *, create: bool = False) -> Iterator[Session]:
         require_gaussian(budget)  # before the ledger is made
         if not first.ledger_path.parent.is_dir():
             raise SpecError(f"the folder of [ledger] path, {str(first.ledger_path.parent)!r}, does not exist; make it.")
+        check_place(spec.state)
     ledger = Ledger(first.ledger_path, budget, unit=first.unit)
-    with progress_bar() as show:
-        yield Session(open_source(first), ledger=ledger, state=spec.state, progress=show, notice=notice)
+    try:
+        with progress_bar() as show:
+            yield Session(open_source(first), ledger=ledger, state=spec.state, progress=show, notice=notice)
+    except KeyboardInterrupt:
+        err.print("residua: interrupted; a debit already made stands, see: residua session status SPEC.toml")
+        raise
 
 
-def plans_of(spec: SessionSpec, names: Sequence[str]) -> dict[str, Plan]:
+def plans_of(spec: SessionSpec, names: Sequence[str], *, least: int = 1) -> dict[str, Plan]:
     """The named plans, all if none is named, in the order of the file or of the names."""
-    for name in names:
+    for i, name in enumerate(names):
         if name not in spec.plans:
             raise SpecError(f"there is no plan {name!r}; there are {', '.join(map(repr, spec.plans))}.")
+        if name in names[:i]:
+            raise SpecError(f"the plan {name!r} is named twice; name each once.")
+    wanted = names or list(spec.plans)
+    if len(wanted) < least:
+        raise SpecError(
+            f"{wanted[0]!r} alone leaves nothing to choose; name at least two plans, or measure one with: "
+            "residua session release SPEC.toml NAME --out DIR"
+        )
     # The strategies are those for all plans of the file, whichever are named, so that a plan is always the same.
     best = {name: named.spec for name, named in spec.plans.items() if not named.independent}
     ground = common_ground([one.workload for one in best.values()])
-    return {name: _planned(spec.plans[name], ground) for name in (names or spec.plans)}
+    return {name: _planned(spec.plans[name], ground) for name in wanted}
 
 
 def _planned(named: NamedPlan, ground: Plan | None) -> Plan:
@@ -100,56 +113,6 @@ def print_status(session: Session, *, as_json: bool = False) -> None:
     out.print(f"Left   rho {float(status.remaining / 2):.6g}")
 
 
-def take_look(session: Session, candidates: Mapping[str, Plan]) -> Choice:
-    """The look at some candidates; the one taken already if they are those of the open choice."""
-    choice = session.choice
-    if choice is not None and list(choice.candidates) == list(candidates):
-        out.print("This look was taken already; it costs nothing to see it again.")
-        return choice
-    return session.choose(candidates)
-
-
-def open_choice(session: Session) -> Choice:
-    """The choice that is open."""
-    choice = session.choice
-    if choice is None:
-        raise SessionError("no choice is open; take a look first: residua session look SPEC.toml")
-    return choice
-
-
-def print_choice(
-    session: Session, choice: Choice, *, share: float | None, snr: float | None, by: By, as_json: bool = False
-) -> None:
-    """Estimates so far, signal-to-noise bounds under every candidate, and what the rule recommends."""
-    signals = {name: choice.signal(name) for name in choice.candidates}
-    rule = None if share is None or snr is None else choice.recommend(share=share, snr=snr, by=by)
-    left = {name: float(session.price(plan) / 2) for name, plan in choice.candidates.items()}
-    if as_json:
-        columns = {n: {key: _plain(value) for key, value in s.columns.items()} for n, s in signals.items()}
-        print_json({"candidates": columns, "rho_to_finish": left, "recommendation": rule and _told(rule)})
-        return
-    first = next(iter(signals.values()))
-    table = plain_table(("query", "left"), ("estimate", "right"), *((f"SNR under {name}", "right") for name in signals))
-    for i in range(min(len(first), ROWS_SHOWN)):
-        ratios = (f"{s.lower[i]:,.1f} to {s.upper[i]:,.1f}" for s in signals.values())
-        table.add_row(first.labels[i], f"{first.estimates[i]:,.1f}", *ratios)
-    out.print(table)
-    if len(first) > ROWS_SHOWN:
-        out.print(f"… {len(first) - ROWS_SHOWN:,} more queries (--json shows them)")
-    for name, rho in left.items():
-        out.print(f"To finish {name}: rho {rho:.6g}")
-    if rule is not None:
-        what = {"finish": f"finish {rule.candidate}", "step": "step on", "stop": "stop here"}[rule.action]
-        out.print(f"Recommended: {what}; {rule.reason}.")
-
-
-def require_rule(share: float | None, snr: float | None, by: By) -> None:
-    """Refuses, before anything is spent, a rule that means nothing."""
-    if (share is None) != (snr is None):
-        raise SpecError("--share and --snr belong together; give both, such as --share 0.5 --snr 20.")
-    check_rule(1.0 if share is None else share, 1.0 if snr is None else snr, by)
-
-
 def require_free(folder: Path) -> None:
     """Refuses, before anything is spent, a folder that exists."""
     if folder.exists():
@@ -163,16 +126,16 @@ def write_release(session: Session, release: Release, folder: Path) -> None:
     try:
         release.save(folder)
     except FileError:
-        err.print("residua: the measurements are safe in the session; releasing the plan again costs nothing.")
+        err.print(
+            "residua: the measurements are safe in the session; this costs nothing more: "
+            "residua session release SPEC.toml NAME --out DIR"
+        )
         raise
     out.print(f"Wrote {folder}: {release.summary}")
+    print_spent(session)
+
+
+def print_spent(session: Session) -> None:
+    """What the session has spent, and what is left."""
     status = session.status
     out.print(f"Spent by the session: rho {float(status.spent / 2):.6g}; left: rho {float(status.remaining / 2):.6g}")
-
-
-def _plain(values: Any) -> list[Any]:
-    return [float(v) if not isinstance(v, str) else v for v in values]
-
-
-def _told(rule: Recommendation) -> dict[str, Any]:
-    return {"action": rule.action, "candidate": rule.candidate, "reason": rule.reason, "shares": rule.shares}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 import typer
 from rich.console import Console
@@ -13,6 +13,7 @@ from rich.table import Table as RichTable
 
 from residua.release.table import Columns
 
+Side = Literal["left", "right"]
 ROWS_SHOWN = 40
 _ANY_WIDTH = 10_000
 # Names and labels are shown as they are: "[red]" is no markup, ":smile:" no picture. Tables are as wide as they need:
@@ -26,11 +27,11 @@ def print_json(facts: Any) -> None:
     typer.echo(json.dumps(facts, indent=1))
 
 
-def plain_table(*columns: tuple[str, str]) -> RichTable:
+def plain_table(*columns: tuple[str, Side]) -> RichTable:
     """An empty table without lines; a column is a title and "left" or "right"."""
     shown = RichTable(box=None, pad_edge=False, header_style="bold")
     for title, justify in columns:
-        shown.add_column(title, justify=justify)  # type: ignore[arg-type]
+        shown.add_column(title, justify=justify)
     return shown
 
 

@@ -46,9 +46,10 @@ class StrategyRelease(Release):
     def summary(self) -> str:
         """What was measured, in a sentence."""
         rows, columns = self.blocks.strategy.shape
+        asked = self.planned.workload.queries if self.planned.workload is not None else 0
         return (
             f"{rows:,} integer combinations of {columns:,} groups of cells of {', '.join(self.planned.names)}; "
-            f"{self.asked_cells:,.0f} queries were asked."
+            f"{asked:,} queries were asked."
         )
 
     @cached_property

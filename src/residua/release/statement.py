@@ -49,7 +49,7 @@ def privacy_statement(release: Release) -> str:
     lines = [
         "# Privacy statement",
         "",
-        f"Guarantee: {plan.guarantee!r}, for {plan.unit}.",
+        f"Guarantee: {'no cost' if plan.guarantee is None else repr(plan.guarantee)}, for {plan.unit}.",
         "",
         "The same cost in every currency (each figure rounded up):",
         "",

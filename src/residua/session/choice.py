@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from residua.errors import PlanError
-from residua.plan.algebra import common
 from residua.plan.base import Plan
-from residua.plan.kinds import kind_of
 from residua.release import Answers, Release
+from residua.session.candidates import name_of, workload_of
 from residua.session.compatible import RADIUS, Compatible, compatible_answers
+from residua.session.looks import shared
 from residua.session.recommend import By, Recommendation, recommended
 from residua.session.signal import REACH, Signal, Workload, answerable, signal_of
+from residua.session.state import Stored
 
 if TYPE_CHECKING:
     from residua.session.session import Session
@@ -32,14 +33,24 @@ class Choice:
     Reference: common-mechanism, §3.3, §5.3 and §6.
     """
 
-    def __init__(self, session: Session, number: int, candidates: Mapping[str, Plan], known: Release) -> None:
-        self._session, self._number = session, number
-        self._candidates, self._known = dict(candidates), known
+    def __init__(self, session: Session, stored: Stored, known: Release) -> None:
+        self._session, self._number, self._origins = session, stored.number, stored.origins
+        self._candidates, self._known = dict(stored.candidates), known
+
+    @property
+    def number(self) -> int:
+        """The number of the choice within its session."""
+        return self._number
 
     @property
     def candidates(self) -> Mapping[str, Plan]:
         """The candidates by name, in their order: the first is the primary analysis."""
         return dict(self._candidates)
+
+    @property
+    def origins(self) -> Mapping[str, str]:
+        """What each candidate was made from, if that was noted when the choice was begun."""
+        return dict(self._origins)
 
     @property
     def release(self) -> Release:
@@ -89,7 +100,7 @@ class Choice:
             directions: the directions themselves instead, (samples, queries).
         """
         name = self._name(candidate)
-        asked = _workload_of(self._candidates[name], name) if workload is None else workload
+        asked = workload_of(self._candidates[name], name) if workload is None else workload
         if directions is None:  # post-processing: any generator will do
             directions = np.random.default_rng().standard_normal((samples, asked.queries))
         return compatible_answers(self._known, self._candidates[name], asked, directions, radius)
@@ -116,13 +127,17 @@ class Choice:
     def nested(self) -> bool:
         """Whether what all candidates share is within what all but the first share: then `step` wastes nothing."""
         plans = list(self._candidates.values())
-        return len(plans) > 2 and common(plans[1:]).answers(common(plans))
+        return len(plans) > 2 and shared(plans[1:]).answers(shared(plans))
 
-    def step(self) -> Choice:
+    def step(self, *, blind: bool = False) -> Choice:
         """Drops the first candidate and looks further, at what the others have in common.
 
+        Args:
+            blind: as for `Session.choose`.
+
         Raises:
-            PlanError: the looks are not nested, or only two candidates are left: finish one of them.
+            PlanError: the looks are not nested, or only two candidates are left: finish one of them. Or the look would
+                answer no query of the next candidate.
             LedgerError: the budget does not allow it. Nothing is spent.
         """
         if len(self._candidates) < 3:
@@ -132,7 +147,7 @@ class Choice:
                 "the looks of these candidates are not nested, so that a step would waste budget; finish a candidate."
             )
         rest = dict(list(self._candidates.items())[1:])
-        return self._session.look_further(self._number, rest)
+        return self._session.look_further(self._number, rest, blind=blind)
 
     def finish(self, candidate: str | Plan) -> Release:
         """Pays what is left of a candidate and returns the release, as if the candidate had been measured at once.
@@ -152,17 +167,17 @@ class Choice:
         return f"Choice({', '.join(self._candidates)})"
 
     def _name(self, candidate: str | Plan) -> str:
-        return named(candidate, self._candidates)
+        return name_of(candidate, self._candidates)
 
     def _primary(self) -> Workload:
         name = next(iter(self._candidates))
-        return _workload_of(self._candidates[name], name)
+        return workload_of(self._candidates[name], name)
 
     def _asked(self) -> Workload:
         """Every query of every candidate that is answerable now, one workload."""
         whole: Workload | None = None
         for name, plan in self._candidates.items():
-            part = answerable(self._known.planned, _workload_of(plan, name))
+            part = answerable(self._known.planned, workload_of(plan, name))
             if part is not None:
                 whole = part if whole is None else whole + part
         if whole is None:
@@ -174,30 +189,3 @@ class Choice:
         if part is None:
             raise PlanError("the look answers none of these queries; ask others, or sample compatible datasets.")
         return part
-
-
-def named(candidate: str | Plan, candidates: Mapping[str, Plan]) -> str:
-    """The name of a candidate, given by name or as the plan itself."""
-    if isinstance(candidate, str):
-        if candidate in candidates:
-            return candidate
-        raise PlanError(f"there is no candidate {candidate!r}; there are {', '.join(map(repr, candidates))}.")
-    for name, plan in candidates.items():
-        if plan is candidate or (isinstance(candidate, Plan) and same_plan(plan, candidate)):
-            return name
-    raise PlanError(f"{candidate!r} is not one of the candidates; name one of {', '.join(map(repr, candidates))}.")
-
-
-def same_plan(first: Plan, second: Plan) -> bool:
-    """Whether two plans measure the same, as a plan read from a file and its original do."""
-    return (
-        type(first) is type(second)
-        and first.domain == second.domain
-        and kind_of(first).to_body(first) == kind_of(second).to_body(second)
-    )
-
-
-def _workload_of(plan: Plan, name: str) -> Workload:
-    if plan.workload is None:
-        raise PlanError(f"the candidate {name!r} was planned without a workload; say which queries are meant.")
-    return plan.workload

@@ -18,6 +18,7 @@ from residua.plan.dense.plan import DensePlan
 from residua.plan.kinds import priced
 from residua.plan.product.plan import ProductPlan
 from residua.plan.residual.plan import ResidualPlan
+from residua.privacy import Guarantee
 
 _CLOSE = Fraction(1, 2**16)
 _QUIETER = (0.0, 2.0**-46, 2.0**-40, 2.0**-34, 2.0**-28, 2.0**-22, 2.0**-17)
@@ -56,7 +57,7 @@ def missing(wanted: Plan, held: Sequence[Plan]) -> Missing | None:
     blocks, whole = priced(wanted)
     if not held:
         return Missing(wanted, blocks, whole, whole, True)
-    rest = top_up(wanted, given=held)
+    rest = promising(top_up(wanted, given=held), wanted.guarantee)
     if not rest.pcost:
         return None
     first: Missing | None = None
@@ -80,3 +81,15 @@ def quieter(plan: Plan, share: float) -> Plan:
         return plan.replaced(scale=plan.scale * (1.0 + share))
     assert isinstance(plan, ResidualPlan | ProductPlan)
     return plan.replaced(precisions=plan.precisions * (1.0 - share))
+
+
+def promising(plan: Plan, guarantee: Guarantee | None) -> Plan:
+    """The same plan, with a promise to be held to if it has none because its unit pays nothing for it.
+
+    Replacing a record does not change the total. What is measured is then free, and the verifier says so; but it wants
+    to know what was promised.
+    """
+    if plan.guarantee is not None or not plan.pcost:
+        return plan
+    assert isinstance(plan, ResidualPlan | ProductPlan | DensePlan)
+    return plan.replaced(guarantee=guarantee)

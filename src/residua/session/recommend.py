@@ -73,5 +73,13 @@ def check_rule(share: float, snr: float, by: By) -> None:
         if not number or not 0 < value <= most or value == math.inf:
             limit = f" up to {most:g}" if most < math.inf else ""
             raise PlanError(f"{name}={value!r} is not a positive number{limit}; correct it.")
-    if by not in get_args(By):
-        raise PlanError(f"by={by!r} is not 'lower', 'estimate' or 'upper'; use one of them.")
+    judged_by(by)
+
+
+def judged_by(by: str) -> By:
+    """What to judge by, known to be one of the three."""
+    for known in get_args(By):
+        if by == known:
+            found: By = known
+            return found
+    raise PlanError(f"by={by!r} is not 'lower', 'estimate' or 'upper'; use one of them.")

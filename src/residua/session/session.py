@@ -3,51 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from residua.errors import PlanError, SessionError
+from residua.errors import SessionError
 from residua.measure import Ledger
 from residua.measure.measure import Progress, carry_out
-from residua.plan.algebra import common
 from residua.plan.base import Plan
-from residua.plan.dense.plan import DensePlan
-from residua.plan.kinds import kind_of
-from residua.plan.product.plan import ProductPlan
-from residua.plan.residual.plan import ResidualPlan
-from residua.privacy import Guarantee, PureDP, Unit
+from residua.plan.composition import composed_cost
+from residua.privacy import Guarantee, Unit
 from residua.release import Release, reserve
+from residua.release.kinds import release_of
 from residua.release.pooled import pooled
 from residua.session.accounts import Bill, Standing, paid, require_budget, standing
+from residua.session.candidates import Poolable, by_name, poolable, require_domain
 from residua.session.choice import Choice
-from residua.session.missing import Missing, missing, quieter
+from residua.session.looks import look_at, require_telling, was_taken
+from residua.session.memory import Memory
+from residua.session.missing import Missing
+from residua.session.opening import beside, budget_of, check_place, open_folder, require_gaussian, require_its_ledger
 from residua.session.signal import Workload
-from residua.session.state import Stored, digest_of_measured, open_folder
+from residua.session.state import Stored, digest_of_measured
+from residua.session.status import Status
 from residua.source import source_of
 from residua.source.counting import Tallies
 
-_QUIETER_LOOKS = (0.0, 2.0**-30, 2.0**-24, 2.0**-18)
-
-
-@dataclass(frozen=True)
-class Status:
-    """Where a session stands, without any data: what was paid for, what was lost, and what is being chosen.
-
-    Args:
-        parts: what was measured, a sentence each, by number.
-        lost: the numbers of parts that were paid for and lost in a crash.
-        spent: what the session has debited, a pcost.
-        remaining: what may still be spent, a pcost.
-        choices: the candidates of each choice, and what became of it: "open", "closed", or the candidate finished.
-    """
-
-    parts: Mapping[int, str]
-    lost: tuple[int, ...]
-    spent: Fraction
-    remaining: Fraction
-    choices: Mapping[int, tuple[tuple[str, ...], str]]
+_LOST = "lost its look in a crash"
 
 
 class Session:
@@ -107,16 +89,17 @@ class Session:
         progress: Progress | None = None,
         notice: Callable[[Tallies], None] | None = None,
     ) -> None:
-        require_gaussian(budget, _budget_of(ledger))
+        require_gaussian(budget, budget_of(ledger))
         self._data = source_of(source)
         fingerprint = self._data.fingerprint()
+        path = Path(state) if state is not None else beside(ledger.path if isinstance(ledger, Ledger) else Path(ledger))
         if not isinstance(ledger, Ledger):
-            _require_its_ledger(Path(ledger), state)
+            require_its_ledger(Path(ledger), path)
+            check_place(path)
             ledger = Ledger(ledger, budget, unit=unit, dataset=fingerprint)
         elif unit is not None and unit != ledger.unit:
             raise SessionError(f"the ledger protects against {ledger.unit}, not {unit}; leave unit out.")
         self._ledger, self._progress, self._notice = ledger, progress, notice
-        path = Path(state) if state is not None else _beside(ledger.path)
         self._folder = open_folder(path.absolute(), fingerprint, ledger.head, budget)
         if not ledger.contains(self._folder.identity.ledger):
             raise SessionError(
@@ -125,6 +108,8 @@ class Session:
             )
         limit = self._folder.identity.budget
         self._allowed = None if limit is None else limit.pcost_allowed()
+        self._memory = Memory()
+        self._folder.settle()
         self._standing()  # refuses a ledger that lacks a debit of the session
 
     @property
@@ -141,8 +126,9 @@ class Session:
     def status(self) -> Status:
         """Where the session stands."""
         at = self._standing()
-        ends = {n: (tuple(c.candidates), c.end or "open") for n, c in self._folder.choices().items()}
-        parts = {number: part.summary for number, part in at.parts.items()}
+        choices = self._folder.choices().items()
+        ends = {n: (tuple(c.candidates), c.end or ("open" if self._seen(c, at) else _LOST)) for n, c in choices}
+        parts = {number: f"{at.debits[number].purpose}: {part.summary}" for number, part in at.parts.items()}
         lost = tuple(number for number in at.debits if number not in at.parts)
         return Status(parts, lost, at.spent, self._left(at), ends)
 
@@ -156,15 +142,26 @@ class Session:
     def choice(self) -> Choice | None:
         """The latest choice whose look is taken and that is not closed, as after a restart; None if there is none."""
         at = self._standing()
-        for number, stored in sorted(self._folder.choices().items(), reverse=True):
-            if stored.end is None and at.parts and self._looked(stored, at):
-                return Choice(self, number, stored.candidates, self._pooled(at, None))
+        for _, stored in sorted(self._folder.choices().items(), reverse=True):
+            if stored.end is None and self._seen(stored, at):
+                return Choice(self, stored, self._pooled(at, None))
         return None
+
+    def resume(self, number: int) -> Choice:
+        """The choice with this number, as after a restart.
+
+        Raises:
+            SessionError: there is no such choice, it is closed, or its look was lost.
+        """
+        at, stored = self._standing(), self._open(number)
+        if not self._seen(stored, at):
+            raise SessionError(f"choice {number} {_LOST}; look at its candidates again.")
+        return Choice(self, stored, self._pooled(at, None))
 
     def price(self, plan: Plan) -> Fraction:
         """What `release(plan)` would debit now, a pcost, exactly. Reads no data."""
         at = self._standing()
-        found = missing(self._checked(plan), at.plans)
+        found = self._missing(self._checked(plan), at)
         return Fraction(0) if found is None else _bill(found, at).increment(at)
 
     def release(self, plan: Plan, *, purpose: str = "release") -> Release:
@@ -179,46 +176,54 @@ class Session:
         """
         with self._folder.locked():
             at, wanted = self._standing(), self._checked(plan)
-            found = missing(wanted, at.plans)
+            found = self._missing(wanted, at)
             if found is not None:
                 at = self._measured(found, at, purpose, "the plan")
             return self._pooled(at, wanted.workload)
 
-    def choose(self, candidates: Sequence[Plan] | Mapping[str, Plan], *, purpose: str = "look") -> Choice:
+    def choose(
+        self,
+        candidates: Sequence[Plan] | Mapping[str, Plan],
+        *,
+        purpose: str = "look",
+        blind: bool = False,
+        origins: Mapping[str, str] | None = None,
+    ) -> Choice:
         """Measures what the candidates have in common, so that any of them can be finished without waste.
 
         Args:
             candidates: at least two plans over one domain, in order: the first is the primary analysis, later ones
                 offer more; with names, or "plan 1", "plan 2", ….
             purpose: what the ledger notes.
+            blind: take even a look that answers no query of the first candidate, which is refused otherwise; what may
+                still vary can then be sampled (`Choice.compatible`).
+            origins: name → what a candidate was made from, such as a digest of its specification; kept with the choice.
 
         Raises:
-            PlanError: fewer than two candidates, over different domains or units, or with nothing in common.
+            PlanError: fewer than two candidates, over different domains or units, with nothing in common, or a look
+                that would tell nothing. Nothing is spent.
             LedgerError: a candidate is dearer than the budget. Nothing is spent.
         """
-        named = self._candidates(candidates)
+        named = by_name(candidates, self._ledger.unit)
         with self._folder.locked():
-            at = self._standing()
-            look = self._look(named, at)
-            number, at = self._begun(named, look, at, purpose)
-            return Choice(self, number, named, self._pooled(at, None))
+            return self._looked(named, origins or {}, purpose, blind=blind)
 
-    def look_further(self, number: int, rest: Mapping[str, Plan]) -> Choice:
+    def look_further(self, number: int, rest: Mapping[str, Plan], *, blind: bool) -> Choice:
         """For `Choice.step`: looks at what the rest of a choice's candidates have in common."""
         with self._folder.locked():
-            self._open(number)
-            at = self._standing()
-            look = self._look(rest, at)
-            following, at = self._begun(rest, look, at, f"step to {', '.join(rest)}")
-            self._folder.end_choice(number, f"went on as choice {following}")
-            return Choice(self, following, rest, self._pooled(at, None))
+            noted = self._open(number).origins
+            origins = {name: noted[name] for name in rest if name in noted}
+            purpose = f"step to {', '.join(rest)}"
+            following = self._looked(by_name(rest, self._ledger.unit), origins, purpose, blind=blind)
+            self._folder.end_choice(number, f"went on as choice {following.number}")
+            return following
 
     def finish_choice(self, number: int, name: str) -> Release:
         """For `Choice.finish`: measures what is left of a candidate."""
         with self._folder.locked():
             plan = self._checked(self._open(number).candidates[name])
             at = self._standing()
-            found = missing(plan, at.plans)
+            found = self._missing(plan, at)
             if found is not None:
                 at = self._measured(found, at, f"finished {name}", f"the candidate {name!r}")
             self._folder.end_choice(number, f"finished {name!r}")
@@ -243,76 +248,59 @@ class Session:
         return left if self._allowed is None else max(min(left, self._allowed - at.spent), Fraction(0))
 
     def _open(self, number: int) -> Stored:
-        stored = self._folder.choices()[number]
+        choices = self._folder.choices()
+        if number not in choices:
+            raise SessionError(f"there is no choice {number}; there are {', '.join(map(str, choices)) or 'none'}.")
+        stored = choices[number]
         if stored.end is not None:
             raise SessionError(f"this choice is closed: it {stored.end}. Nothing was spent; begin another with choose.")
         return stored
 
-    def _checked(self, plan: Plan) -> ResidualPlan | ProductPlan | DensePlan:
-        kind_of(plan)
-        if not isinstance(plan, ResidualPlan | ProductPlan | DensePlan):
-            raise PlanError(
-                f"{plan!r} cannot be pooled with what a session measures; nothing was spent: use rs.measure, or plan "
-                "with ZCDP, GDP or ApproxDP."
-            )
-        if plan.unit != self._ledger.unit:
-            raise PlanError(f"the plan protects {plan.unit}, the ledger {self._ledger.unit}; plan for that unit.")
-        if plan.bias:
-            raise PlanError("a biased plan cannot be pooled with others; plan without bias.")
-        return plan
+    def _seen(self, stored: Stored, at: Standing) -> bool:
+        """Whether the look at a choice's candidates was taken, or something that holds it."""
+        if not at.parts:
+            return False
+        if stored.look is not None and stored.look in self._folder.digests().values():
+            return True
+        return was_taken(list(stored.candidates.values()), at.plans)
 
-    def _candidates(self, candidates: Sequence[Plan] | Mapping[str, Plan]) -> dict[str, Plan]:
-        if isinstance(candidates, Plan) or not isinstance(candidates, Sequence | Mapping) or len(candidates) < 2:
-            raise PlanError("candidates must be at least two plans; to measure one, use session.release.")
-        if not isinstance(candidates, Mapping):
-            candidates = {f"plan {i}": plan for i, plan in enumerate(candidates, 1)}
-        named: dict[str, Plan] = {str(name): self._checked(plan) for name, plan in candidates.items()}
-        first = next(iter(named.values()))
-        for name, plan in named.items():
-            if plan.domain != first.domain:
-                raise PlanError(f"the candidate {name!r} is over another domain; plan all candidates over one domain.")
-        return named
+    def _checked(self, plan: Plan) -> Poolable:
+        return poolable(plan, self._ledger.unit)
 
-    def _look(self, named: Mapping[str, Plan], at: Standing) -> Missing | None:
-        """The look to take, None if it is known; every candidate can be finished after it, at its own price."""
-        tell = self._progress
-        shared = common(
-            list(named.values()), progress=None if tell is None else lambda rounds, gap: tell("comparing", rounds, None)
-        )
-        if shared.pcost == 0:
-            raise PlanError("the candidates have nothing in common, so that there is nothing to look at; release one.")
-        look = None
-        for share in _QUIETER_LOOKS:
-            look = missing(quieter(shared, share), at.plans)
-            after = at.plans if look is None else [*at.plans, look.plan]
-            finishes = {name: missing(plan, after) for name, plan in named.items()}
-            if all(found is None or found.settled for found in finishes.values()):
-                break
-        for name, found in finishes.items():
-            if found is not None:
-                require_budget(self._ledger, self._allowed, at, _bill(found, at), f"the candidate {name!r}")
-        return look
+    def _tell(self, step: str, done: int, total: int | None) -> None:
+        if self._progress is not None:
+            self._progress(step, done, total)
 
-    def _begun(
-        self, named: Mapping[str, Plan], look: Missing | None, at: Standing, purpose: str
-    ) -> tuple[int, Standing]:
-        """Keeps the candidates, then takes the look; candidates of a look that failed are forgotten."""
-        number = self._folder.begin_choice(named)
-        if look is None:
-            return number, at
-        try:
-            return number, self._measured(look, at, purpose, "the look")
-        except BaseException:
-            self._folder.drop_choice(number)
-            raise
+    def _missing(self, plan: Plan, at: Standing) -> Missing | None:
+        require_domain(plan, at.plans)
+        return self._memory.find(plan, tuple(at.parts), at.plans, lambda: self._tell("pricing", 0, None))
 
-    def _looked(self, stored: Stored, at: Standing) -> bool:
-        shared = quieter(common(list(stored.candidates.values())), _QUIETER_LOOKS[-1] * 2)
-        return missing(shared, at.plans) is None
+    def _looked(self, named: Mapping[str, Plan], origins: Mapping[str, str], purpose: str, *, blind: bool) -> Choice:
+        """Takes the look at these candidates, once it is known that each can be finished after it."""
+        at = self._standing()
+        require_domain(next(iter(named.values())), at.plans)
+        look, left = look_at(named, at.plans, self._tell)
+        for name, found in left.items():
+            require_budget(self._ledger, self._allowed, at, _bill(found, at), f"the candidate {name!r}")
+        if not blind:
+            name, primary = next(iter(named.items()))
+            require_telling(name, primary, at.plans if look is None else [*at.plans, look.plan])
+        digest = None if look is None else digest_of_measured(look.plan, look.blocks)
+        stored = self._folder.begin_choice(named, origins, digest)
+        if look is not None:
+            try:
+                at = self._measured(look, at, purpose, "the look")
+            except BaseException:
+                self._folder.drop_choice(stored.number)
+                raise
+        self._memory.note(tuple(at.parts), {plan: left.get(name) for name, plan in named.items()})
+        return Choice(self, stored, self._pooled(at, None))
 
     def _measured(self, found: Missing, at: Standing, purpose: str, what: str) -> Standing:
         """Pays for a measurement, makes it, and keeps it."""
         bill = _bill(found, at)
+        if at.parts and composed_cost([*at.plans, found.plan]) > found.together:  # it may have been found a while ago
+            raise SessionError("the measurement costs more than was worked out; this is a defect, nothing was spent.")
         require_budget(self._ledger, self._allowed, at, bill, what)
         pay = paid(self._folder, self._ledger, bill, purpose=purpose, allowed=self._allowed, what=what)
         with reserve(self._folder.place(bill.part), found.plan, found.blocks) as room:
@@ -336,38 +324,7 @@ class Session:
         found = pooled(list(at.parts.values()), workload)
         last = at.debits[max(at.parts)]
         latest = {"sequence": last.sequence, "time": last.time, "digest": last.digest}
-        return replace(found, receipt={**latest, **found.receipt})  # type: ignore[type-var]
-
-
-def _beside(ledger: Path) -> Path:
-    return ledger.with_name(f"{ledger.name}.session")
-
-
-def require_gaussian(*promised: Guarantee | None) -> None:
-    """Refuses pure DP before anything is made: what a session adds up are the matrices of Gaussian noise."""
-    for given in promised:
-        if isinstance(given, PureDP):
-            raise SessionError(
-                f"a session measures with Gaussian noise, which cannot keep {given!r} at any scale; nothing was spent: "
-                "use rs.measure, or a ledger with a budget of ZCDP, GDP or ApproxDP."
-            )
-
-
-def _budget_of(ledger: Ledger | str | Path) -> Guarantee | None:
-    """What a ledger promises, None if it is yet to be made."""
-    if isinstance(ledger, Ledger):
-        return ledger.budget
-    return Ledger(ledger).budget if Path(ledger).exists() else None
-
-
-def _require_its_ledger(ledger: Path, state: str | Path | None) -> None:
-    """Refuses to make a new ledger for a session that has one: what was spent is in that one."""
-    path = _beside(ledger) if state is None else Path(state)
-    if (path / "session.json").exists() and not ledger.exists():
-        raise SessionError(
-            f"the session {str(path)!r} is there, but its ledger {str(ledger)!r} is not; restore the ledger, for what "
-            "was spent is in it."
-        )
+        return release_of(found.planned, found.blocks, found.measurements, {**latest, **found.receipt})
 
 
 def _bill(found: Missing, at: Standing) -> Bill:

@@ -21,7 +21,6 @@ import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -29,7 +28,6 @@ import numpy as np
 from residua.errors import FileError, ResiduaError, SessionError
 from residua.files import read_document, sync_folder, write_document
 from residua.plan.base import Blocks, Plan
-from residua.plan.bodies import guarantee_of_body, guarantee_to_body
 from residua.plan.kinds import kind_of
 from residua.privacy import Guarantee
 from residua.release.base import Release
@@ -50,15 +48,25 @@ class Identity:
 
     def belongs_to(self, fingerprint: str) -> bool:
         """Whether this is the session of the dataset with this fingerprint."""
-        return _salted(self.salt, fingerprint) == self.dataset
+        return salted(self.salt, fingerprint) == self.dataset
 
 
 @dataclass(frozen=True, eq=False)
 class Stored:
-    """A choice as the folder holds it: the candidates in order, and how it ended, if it did."""
+    """A choice as the folder holds it.
+
+    Args:
+        number: its number.
+        candidates: the candidates by name, in order.
+        origins: what each was made from, in words or a digest, where that was noted.
+        look: a digest of what its look measures; None if that was known already.
+        end: how it ended, in words that follow "it"; None while it is open.
+    """
 
     number: int
     candidates: Mapping[str, Plan]
+    origins: Mapping[str, str]
+    look: str | None
     end: str | None
 
 
@@ -93,8 +101,8 @@ class Folder:
         """The choices that were begun, by number."""
         return {number: self._choice(number) for number in _numbers(self.path / "choices")}
 
-    def begin_choice(self, candidates: Mapping[str, Plan]) -> int:
-        """Keeps the candidates of a choice, all or none; returns its number."""
+    def begin_choice(self, candidates: Mapping[str, Plan], origins: Mapping[str, str], look: str | None) -> Stored:
+        """Keeps the candidates of a choice, all or none."""
         number = max(_numbers(self.path / "choices"), default=0) + 1
         final = self.path / "choices" / f"{number:04d}"
         partial = final.with_name(f".{final.name}.partial-{secrets.token_hex(4)}")
@@ -102,14 +110,15 @@ class Folder:
             partial.mkdir()
             for i, plan in enumerate(candidates.values()):
                 plan.save(partial / f"{i:02d}.json")
-            write_document(partial / "names.json", _NAMES, VERSION, {"names": list(candidates)})
+            body = {"names": list(candidates), "origins": dict(origins), "look": look}
+            write_document(partial / "names.json", _NAMES, VERSION, body)
             sync_folder(partial)
             partial.rename(final)
             sync_folder(final.parent)
         except OSError as problem:
             shutil.rmtree(partial, ignore_errors=True)
             raise FileError(f"cannot write to the session {str(self.path)!r}: {problem}; nothing was spent.") from None
-        return number
+        return Stored(number, dict(candidates), dict(origins), look, None)
 
     def drop_choice(self, number: int) -> None:
         """Forgets a choice whose look could not be taken."""
@@ -120,11 +129,20 @@ class Folder:
         write_document(self._choice_file(number, "end.json"), _END, VERSION, {"end": end})
 
     def _choice(self, number: int) -> Stored:
-        names = read_document(self._choice_file(number, "names.json"), _NAMES, VERSION)["names"]
-        plans = {name: Plan.load(self._choice_file(number, f"{i:02d}.json")) for i, name in enumerate(names)}
+        try:
+            return self._read_choice(number)
+        except (FileError, KeyError) as problem:
+            raise SessionError(
+                f"choice {number} of the session cannot be read ({str(problem).rstrip('.')}); restore its folder "
+                f"{str(self.path / 'choices' / f'{number:04d}')!r} from a copy, or delete it: what was measured stays."
+            ) from None
+
+    def _read_choice(self, number: int) -> Stored:
+        body = read_document(self._choice_file(number, "names.json"), _NAMES, VERSION)
+        plans = {name: Plan.load(self._choice_file(number, f"{i:02d}.json")) for i, name in enumerate(body["names"])}
         ended = self._choice_file(number, "end.json")
         end = read_document(ended, _END, VERSION)["end"] if ended.exists() else None
-        return Stored(number, plans, end)
+        return Stored(number, plans, body.get("origins", {}), body.get("look"), end)
 
     def _choice_file(self, number: int, name: str) -> Path:
         return self.path / "choices" / f"{number:04d}" / name
@@ -132,14 +150,20 @@ class Folder:
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Holds the session against every other process and thread, or refuses; clears up after a crash."""
-        with _lock(self.path):
+        with lock(self.path):
             self._clear_up()
             yield
+
+    def settle(self) -> None:
+        """Clears up after a crash, unless what is unfinished is another process's that is at work."""
+        if any((self.path / "parts").glob(".*.partial-*")):
+            with contextlib.suppress(SessionError), self.locked():
+                pass
 
     def _clear_up(self) -> None:
         """Names a part that was whole when its process died, and removes what was not."""
         for partial in (self.path / "parts").glob(".*.partial-*"):
-            final = partial.with_name(partial.name[1:5])
+            final = partial.with_name(partial.name[1:].partition(".")[0])
             try:
                 Release.load(partial)  # refuses what is not whole
             except ResiduaError:
@@ -150,6 +174,8 @@ class Folder:
                     sync_folder(final.parent)
         for partial in (self.path / "choices").glob(".*.partial-*"):
             shutil.rmtree(partial, ignore_errors=True)
+        for unfinished in (self.path / "choices").glob("*/.end.json.*"):
+            unfinished.unlink(missing_ok=True)
 
 
 def digest_of_measured(plan: Plan, blocks: Blocks) -> str:
@@ -161,75 +187,9 @@ def digest_of_measured(plan: Plan, blocks: Blocks) -> str:
     return found.hexdigest()
 
 
-def open_folder(path: Path, fingerprint: str, ledger: str, budget: Guarantee | None) -> Folder:
-    """Makes the folder of a session, or opens the one that is there.
-
-    Args:
-        path: the folder.
-        fingerprint: of the dataset, which must be the session's own.
-        ledger: the head of the ledger, kept by a new session.
-        budget: what the session may spend; a session keeps the one it was made with.
-
-    Raises:
-        SessionError: the session belongs to another dataset, has another budget, or is in use.
-        FileError: the folder cannot be made, or holds something else.
-    """
-    document = path / "session.json"
-    try:
-        if path.exists() and not document.exists() and not all(map(_ours, path.iterdir())):
-            raise FileError(f"state={str(path)!r} exists and is not a session; name another folder.")
-        path.mkdir(exist_ok=True)
-        (path / "parts").mkdir(exist_ok=True)
-        (path / "choices").mkdir(exist_ok=True)
-    except FileError:
-        raise
-    except OSError as problem:
-        raise FileError(
-            f"state: cannot make the session folder {str(path)!r}: {problem.strerror}; name a folder whose parent "
-            "exists and can be written to."
-        ) from None
-    if not document.exists():
-        with _lock(path):
-            if not document.exists():  # another process may have been first
-                for unfinished in path.glob(".session.json.*"):
-                    unfinished.unlink()
-                _write_identity(document, fingerprint, ledger, budget)
-    identity = _read_identity(document)
-    if not identity.belongs_to(fingerprint):
-        raise SessionError(
-            f"the session {str(path)!r} belongs to another dataset; nothing was spent: give its own data, or another "
-            "folder as state."
-        )
-    if budget is not None and budget != identity.budget:
-        raise SessionError(
-            f"the session {str(path)!r} has the budget {identity.budget!r}, not {budget!r}; give that one, or none."
-        )
-    return Folder(path, identity)
-
-
-def _write_identity(document: Path, fingerprint: str, ledger: str, budget: Guarantee | None) -> None:
-    salt = secrets.token_hex(16)
-    body = {
-        "key": secrets.token_hex(16),
-        "salt": salt,
-        "dataset": _salted(salt, fingerprint),
-        "ledger": ledger,
-        "budget": guarantee_to_body(budget),
-    }
-    write_document(document, KIND, VERSION, body)
-
-
-def _read_identity(document: Path) -> Identity:
-    body: dict[str, Any] = read_document(document, KIND, VERSION)
-    try:
-        budget = guarantee_of_body(body["budget"])
-        return Identity(body["key"], body["salt"], body["dataset"], body["ledger"], budget)
-    except (KeyError, TypeError, ValueError) as problem:
-        raise FileError(f"{str(document)!r} does not describe a session ({problem}); restore it from a copy.") from None
-
-
 @contextlib.contextmanager
-def _lock(path: Path) -> Iterator[None]:
+def lock(path: Path) -> Iterator[None]:
+    """Holds the folder of a session, or says that another process or thread does."""
     handle = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:
@@ -247,14 +207,10 @@ def _lock(path: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _ours(entry: Path) -> bool:
-    """Whether this may be in the folder of a session that was being made when its process died."""
-    return entry.name in ("parts", "choices", "lock") or entry.name.startswith(".session.json.")
-
-
 def _numbers(folder: Path) -> list[int]:
     return sorted(int(entry.name) for entry in folder.iterdir() if entry.name.isdigit())
 
 
-def _salted(salt: str, fingerprint: str) -> str:
+def salted(salt: str, fingerprint: str) -> str:
+    """A dataset's fingerprint in a form that tells nothing to who does not know it."""
     return hashlib.sha256(f"{salt}:{fingerprint}".encode("utf-8", "surrogatepass")).hexdigest()

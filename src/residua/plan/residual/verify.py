@@ -40,18 +40,16 @@ def verified_cost(blocks: ResidualBlocks, guarantee: Guarantee | None, unit: Uni
 
 def together_cost(several: Sequence[ResidualBlocks], unit: Unit) -> Fraction:
     """What measuring all these blocks of one domain costs this unit of protection, whatever was promised."""
+    point = 0
     precisions: list[int] = []
-    members: list[tuple[int, ...]] = []
     for blocks in several:
         _check_form(blocks)
-        rows = list(blocks.lattice)
-        own = [rows[number] for number in blocks.measured.tolist()]
-        precisions += _precisions(blocks, own, blocks.sizes.tolist())
-        members += own
-    sizes = several[0].sizes.tolist()
-    point = sum(_shrunk(precision, row, sizes) for precision, row in zip(precisions, members, strict=True))
+        cells, smaller = _products(blocks, blocks.sizes), _products(blocks, blocks.sizes - 1)
+        own = _precisions(blocks, cells)
+        point += sum(-(-tau * less // all_) for tau, less, all_ in zip(own, smaller, cells, strict=True))
+        precisions += own
     pcost = Fraction(point, _POINT)
-    replaced = _replacement(precisions, members, sizes) if isinstance(unit, ReplaceOne) else None
+    replaced = _replacement(several, precisions) if isinstance(unit, ReplaceOne) else None
     # A record changed to a value that is left out is a record removed.
     if replaced is not None and any(blocks.drops for blocks in several):
         replaced = max(replaced, pcost)
@@ -76,13 +74,24 @@ def _extents(blocks: ResidualBlocks) -> list[tuple[int, tuple[int, ...]]]:
     return [(int(grids[group.numbers].max()), group.shape) for group in blocks.layout]
 
 
-def _precisions(blocks: ResidualBlocks, members: list[tuple[int, ...]], sizes: list[int]) -> list[int]:
+def _products(blocks: ResidualBlocks, factors: NDArray[np.int64]) -> list[int]:
+    """`Π_{i∈S} factors[i]` of every measured set; the form was checked, so that those are far below 2^62."""
+    found = np.concatenate([factors[level].prod(axis=1) for level in blocks.lattice.levels])
+    listed: list[int] = found[blocks.measured].tolist()
+    return listed
+
+
+def _precisions(blocks: ResidualBlocks, cells: list[int]) -> list[int]:
     """`τ_S = (t Π n_i)² / s²` in fixed point, rounded up."""
+    known: dict[tuple[int, float], int] = {}  # of hundreds of thousands of sets, many are alike
     found = []
-    for row, t, s in zip(members, blocks.grids.tolist(), blocks.scales.tolist(), strict=True):
-        numerator, denominator = s.as_integer_ratio()
-        unit = t * math.prod(sizes[i] for i in row) * denominator
-        found.append(-(-unit * unit * _POINT // (numerator * numerator)))
+    for size, t, s in zip(cells, blocks.grids.tolist(), blocks.scales.tolist(), strict=True):
+        tau = known.get((t * size, s))
+        if tau is None:
+            numerator, denominator = s.as_integer_ratio()
+            unit = t * size * denominator
+            tau = known[t * size, s] = -(-unit * unit * _POINT // (numerator * numerator))
+        found.append(tau)
     return found
 
 
@@ -91,12 +100,17 @@ def _shrunk(precision: int, row: tuple[int, ...], sizes: list[int]) -> int:
     return -(-precision * math.prod(sizes[i] - 1 for i in row) // math.prod(sizes[i] for i in row))
 
 
-def _replacement(precisions: list[int], members: list[tuple[int, ...]], sizes: list[int]) -> Fraction:
+def _replacement(several: Sequence[ResidualBlocks], precisions: list[int]) -> Fraction:
     """`max_E 2 Σ_S τ_S (κ_S − c_S(E))`: each coefficient is non-negative, so rounding τ up rounds the cost up.
 
     With too many attributes to try all patterns E, each block's own worst: `κ_S − c_S ≤ κ_S · n/(n − 1)` with n the
     fewest values of an attribute of S, which is κ without that attribute.
     """
+    sizes = several[0].sizes.tolist()
+    members: list[tuple[int, ...]] = []
+    for blocks in several:
+        rows = list(blocks.lattice)
+        members += [rows[number] for number in blocks.measured.tolist()]
     used = sorted({i for row in members for i in row if sizes[i] > 1})
     if len(used) > MOST_ENUMERATED:
         without = [tuple(sorted(row, key=lambda i: sizes[i])[1:]) for row in members]

@@ -1,0 +1,152 @@
+"""Choices on the command line: the look at a specification's plans, what it tells, and plans that changed since."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from residua.cli.sessions import print_spent
+from residua.cli.show import ROWS_SHOWN, err, out, plain_table, print_json
+from residua.errors import PlanError, SessionError, SpecError
+from residua.plan.algebra import common
+from residua.plan.base import Plan
+from residua.session import Choice, Recommendation, Session
+from residua.session.candidates import name_of, same_plan
+from residua.session.recommend import By, check_rule, judged_by
+from residua.session.signal import answerable
+
+_MOST_LISTED = 2**22
+
+
+@dataclass(frozen=True)
+class Rule:
+    """When a candidate is good enough: a share of the queries with a signal-to-noise ratio."""
+
+    share: float
+    snr: float
+    by: By
+
+
+def asked_rule(share: float | None, snr: float | None, by: str) -> Rule | None:
+    """The rule that was asked for, None if none was; refuses, before anything is spent, one that means nothing."""
+    judged = judged_by(by)
+    if share is None and snr is None:
+        return None
+    if share is None or snr is None:
+        raise SpecError("--share and --snr belong together; give both, such as --share 0.5 --snr 20.")
+    check_rule(share, snr, judged)
+    return Rule(share, snr, judged)
+
+
+def take_look(session: Session, candidates: Mapping[str, Plan], digests: Mapping[str, str]) -> Choice:
+    """The look at some candidates; the one taken already if they are those of the open choice."""
+    require_listable(candidates)
+    choice = session.choice
+    if choice is not None and list(choice.candidates) == list(candidates):
+        if _same(choice, candidates, digests):
+            err.print("This look was taken already; it costs nothing to see it again.")
+            return choice
+        err.print("The specification was changed since the last look; this is a new one.")
+    return session.choose(candidates, origins={name: digests[name] for name in candidates})
+
+
+def open_choice(session: Session, number: int | None = None) -> Choice:
+    """The choice with this number; the latest if left out, and no older one, so that nothing is finished twice."""
+    if number is not None:
+        return session.resume(number)
+    choices = session.status.choices
+    if not choices:
+        raise SessionError("no choice is open; take a look first: residua session look SPEC.toml")
+    latest = max(choices)
+    end = choices[latest][1]
+    if end == "open":
+        return session.resume(latest)
+    older = [f"choice {n} between {', '.join(names)}" for n, (names, end) in choices.items() if end == "open"]
+    still = f" Still open: {'; '.join(older)}; say which with --choice." if older else ""
+    raise SessionError(
+        f"no choice is open: the latest, choice {latest}, {end}; nothing was spent: look again, or release a plan."
+        f"{still}"
+    )
+
+
+def require_unchanged(choice: Choice, names: Iterable[str], digests: Mapping[str, str]) -> None:
+    """Refuses, before anything is spent, candidates that are not what the specification now says.
+
+    Raises:
+        PlanError: not a candidate.
+        SessionError: its plan is gone from the specification, or it or the domain was changed since the look.
+    """
+    for name in names:
+        origin = choice.origins.get(name_of(name, choice.candidates))
+        if origin is None:
+            err.print(f"{name!r} was not read from a specification; the plan that the session keeps is meant.")
+        elif origin != digests.get(name):
+            what = "was changed" if name in digests else "is gone from the specification"
+            raise SessionError(
+                f"[plan.{name}] (or the domain, privacy or objective it shares) {what} since the look; nothing was "
+                "spent: put it back as it was, or look at it as it is now, which costs only what that adds: "
+                "residua session look SPEC.toml"
+            )
+
+
+def require_listable(candidates: Mapping[str, Plan]) -> None:
+    """Refuses, before anything is spent, a look that answers more queries than can be shown one by one."""
+    name, first = next(iter(candidates.items()))
+    if first.workload is None or first.workload.queries <= _MOST_LISTED or len(candidates) < 2:
+        return
+    part = answerable(common(list(candidates.values())), first.workload)
+    if part is not None and part.queries > _MOST_LISTED:
+        raise PlanError(
+            f"the look would answer {part.queries:,} queries of {name!r}, too many to list; nothing was spent: put a "
+            "plan that asks for less first."
+        )
+
+
+def print_choice(session: Session, choice: Choice, rule: Rule | None, *, as_json: bool = False) -> None:
+    """Estimates so far, signal-to-noise bounds under every candidate, and what the rule recommends."""
+    signals = {name: choice.signal(name) for name in choice.candidates}
+    advice = None if rule is None else choice.recommend(share=rule.share, snr=rule.snr, by=rule.by)
+    left = {name: float(session.price(plan) / 2) for name, plan in choice.candidates.items()}
+    if as_json:
+        columns = {n: {key: _plain(value) for key, value in s.columns.items()} for n, s in signals.items()}
+        print_json({"candidates": columns, "rho_to_finish": left, "recommendation": advice and _told(advice)})
+        return
+    first = next(iter(signals.values()))
+    table = plain_table(("query", "left"), ("estimate", "right"), *((f"SNR under {name}", "right") for name in signals))
+    for i in range(min(len(first), ROWS_SHOWN)):
+        ratios = (f"{s.lower[i]:,.1f} to {s.upper[i]:,.1f}" for s in signals.values())
+        table.add_row(first.labels[i], f"{first.estimates[i]:,.1f}", *ratios)
+    out.print(table)
+    if len(first) > ROWS_SHOWN:
+        out.print(f"… {len(first) - ROWS_SHOWN:,} more queries (--json shows them)")
+    primary = choice.candidates[first.candidate].workload
+    if primary is not None and len(first) < primary.queries:
+        out.print(
+            f"{len(first):,} of the {primary.queries:,} queries of {first.candidate} can be estimated so far; only "
+            "they are shown and judged"
+        )
+    for name, rho in left.items():
+        out.print(f"To finish {name}: rho {rho:.6g}")
+    print_spent(session)
+    if advice is not None:
+        what = {"finish": f"finish {advice.candidate}", "step": "step on", "stop": "stop here"}[advice.action]
+        out.print(f"Recommended: {what}; {advice.reason}.")
+
+
+def _same(choice: Choice, candidates: Mapping[str, Plan], digests: Mapping[str, str]) -> bool:
+    """Whether a choice is between these plans, made from the same specification."""
+    return all(
+        choice.origins[name] == digests[name] if name in choice.origins else same_plan(choice.candidates[name], plan)
+        for name, plan in candidates.items()
+    )
+
+
+def _plain(values: Iterable[Any]) -> list[Any]:
+    """For JSON, which has no infinity: None where a candidate cannot answer."""
+    return [v if isinstance(v, str) else float(v) if math.isfinite(v) else None for v in values]
+
+
+def _told(advice: Recommendation) -> dict[str, Any]:
+    return {"action": advice.action, "candidate": advice.candidate, "reason": advice.reason, "shares": advice.shares}

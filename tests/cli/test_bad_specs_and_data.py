@@ -1,0 +1,165 @@
+"""Mistakes in a specification and in the data: one sentence, exit code 2, nothing spent, nothing half-written."""
+
+import gzip
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import residua as rs
+from tests.cli.command import DATA, RECORDS, SPEC, inside
+from tests.cli.mistakes import RELEASE, one_sentence, refused
+
+SPECS: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "not TOML": ("[source]", "[source", ("spec.toml", "not TOML", "line 2", "correct it")),
+    "unknown section": ("[ledger]", "[ledgr]", ("'ledgr'", "did you mean 'ledger'?")),
+    "unknown key": ("rho = 0.5", "rhoo = 0.5", ("[privacy]", "'rhoo'", "did you mean 'rho'?")),
+    "unlike key": ("rho = 0.5", "budget = 0.5", ("[privacy]", "'budget'", "there are delta, epsilon, mu")),
+    "unknown key of a workload": ("ways = ", "way = ", ("[[workload]]", "did you mean 'ways'?")),
+    "unknown key of an attribute": ("low = 0", "lo = 0", ("'age'", "'lo'", "low and high")),
+    "section is no table": ("[source]\npath", "source", ("source", "write [source]")),
+    "no workload": ("[[workload]]\nways = [0, 1, 2]", "", ("no workload", "[[workload]]")),
+    "workload is a table": ("[[workload]]", "[workload]", ("no workload", "[[workload]]")),
+    "empty workload": ("ways = [0, 1, 2]", "sets = []", ("workload is empty", "at least one")),
+    "workload says nothing": ("ways = [0, 1, 2]", "weight = 2", ("say which marginals", "ways")),
+    "unknown attribute": ("ways = [0, 1, 2]", 'sets = [["agee"]]', ("sets", "'agee'", "did you mean 'age'?")),
+    "a set twice": ("ways = [0, 1, 2]", 'sets = [["sex", "age"], ["age", "sex"]]', ("listed twice", "list it once")),
+    "sets of names": ("ways = [0, 1, 2]", 'sets = ["age"]', ("sets", "'age'", "('age',)")),
+    "ways too large": ("ways = [0, 1, 2]", "ways = [3]", ("ways holds 3", "from 0 to 2")),
+    "ways no number": ("ways = [0, 1, 2]", 'ways = ["one"]', ("ways holds 'one'", "whole numbers")),
+    "negative weight": ("ways = [0, 1, 2]", "ways = [1]\nweight = -1", ("weight=-1", "positive")),
+    "NaN weight": ("ways = [0, 1, 2]", "ways = [1]\nweight = nan", ("weight=nan", "positive")),
+    "zero budget": ("rho = 0.5", "rho = 0", ("[privacy] rho", "not 0", "rho=0.5")),
+    "negative budget": ("rho = 0.5", "rho = -1", ("[privacy] rho", "not -1", "rho=0.5")),
+    "NaN budget": ("rho = 0.5", "rho = nan", ("[privacy] rho", "not nan", "rho=0.5")),
+    "infinite budget": ("rho = 0.5", "rho = inf", ("[privacy] rho", "not inf", "rho=0.5")),
+    "budget in words": ("rho = 0.5", 'rho = "half"', ("[privacy] rho", "'half'", "rho=0.5")),
+    "delta of 1": ("rho = 0.5", "epsilon = 1.0\ndelta = 1.0", ("[privacy] delta", "not 1.0", "delta=1e-9")),
+    "delta alone": ("rho = 0.5", "delta = 1e-6", ("[privacy] has delta", "epsilon with delta")),
+    "two budgets": ("rho = 0.5", "rho = 0.5\nmu = 1", ("[privacy] has rho, mu", "give rho, or mu")),
+    "epsilon of 0": ("rho = 0.5", "epsilon = 0.0", ("[privacy] epsilon", "not 0.0", "epsilon=1.0")),
+    "no budget": ("rho = 0.5", "", ("[privacy] rho", "stddev")),
+    "records": ("rho = 0.5", "rho = 0.5\nrecords = 0", ("records", "not 0", "at least 1")),
+    "records and replace": ("rho = 0.5", "rho = 0.5\nrecords = 2\nreplace = true", ("records and replace", "give one")),
+    "replace": ("rho = 0.5", "rho = 0.5\nreplace = 1", ("replace = 1", "true or false")),
+    "NaN target": ("ways = [0, 1, 2]", "ways = [1]\nstddev = nan", ("stddev = nan", "positive number")),
+    "negative target": ("ways = [0, 1, 2]", "ways = [1]\nvariance = -4", ("variance = -4", "positive number")),
+    "two targets": ("ways = [0, 1, 2]", "ways = [1]\nvariance = 4\nstddev = 2", ("variance and stddev", "give one")),
+    "some targets": ("ways = [0, 1, 2]", "ways = [1]\nstddev = 2\n[[workload]]\nways = [2]", ("target", "give each")),
+    "overlapping targets": (
+        "ways = [0, 1, 2]",
+        "ways = [1]\nstddev = 2\n[[workload]]\nways = [1, 2]\nstddev = 3",
+        ("two [[workload]] entries with targets", "in one"),
+    ),
+    "objective": ("[ledger]", '[objective]\nminimise = "least"\n[ledger]', ("'least'", '"p-norm"', "use one")),
+    "p alone": ("[ledger]", "[objective]\np = 3\n[ledger]", ("[objective] p", '"p-norm"')),
+    "p below 1": ("[ledger]", '[objective]\nminimise = "p-norm"\np = 0.5\n[ledger]', ("p=0.5", "from 1")),
+    "tolerance": ("[ledger]", '[objective]\ntolerance = "x"\n[ledger]', ("tolerance='x'", "use a number")),
+    "no values": ('values = ["F", "M"]', "values = []", ("'sex'", "declare at least one value")),
+    "a value twice": ('values = ["F", "M"]', 'values = ["F", "F"]', ("'sex'", "'F'")),
+    "unsorted edges": ("low = 0\nhigh = 3", "edges = [3, 1]", ("'age'", "increasing")),
+    "policy": ("high = 3", 'high = 3\nunknown = "ignore"', ("'age'", "unknown='ignore'", "'error', 'other' or 'drop'")),
+    "ledger path": ('"people.ledger"', "7", ("[ledger] path = 7", "name the ledger's file")),
+    "ledger budget": ("rho = 1.0", "rho = 0", ("[ledger] rho", "not 0", "rho=0.5")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SPECS)
+def test_mistakes_in_a_specification(folder: Path, case: str) -> None:
+    old, new, parts = SPECS[case]
+    assert SPEC.count(old) == 1
+    (folder / "spec.toml").write_text(SPEC.replace(old, new))
+    refused(folder, *parts)
+    refused(folder, *parts, args=("plan", "spec.toml", "--save", "plan.json"))
+
+
+def test_no_domain(folder: Path) -> None:
+    for rest in ("", "[domain]\n"):
+        (folder / "spec.toml").write_text(SPEC[: SPEC.index("[domain")] + rest)
+        refused(folder, "declare")
+
+
+RELEASES: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "huge budget": ("rho = 0.5", "rho = 1e25", ("noise is far below one count", "no privacy")),
+    "no source": ('[source]\npath = "people.csv"', "", ("[source] needs path", "database and query")),
+    "path and query": ('"people.csv"', '"people.csv"\nquery = "t"', ("[source] needs path",)),
+    "missing file": ("people.csv", "persons.csv", ("there is no file", "persons.csv", "check the path")),
+    "no match": ("people.csv", "p-*.csv", ("no file matches", "p-*.csv", "check the pattern")),
+    "unknown suffix": ("people.csv", "spec.toml", ("cannot tell what", "spec.toml")),
+    "path is no text": ('"people.csv"', "[1]", ("[source] path = [1]", "name the file")),
+    "twice the same": ('"people.csv"', '["people.csv", "people.csv"]', ("twice", "name it once")),
+    "database is no text": ('path = "people.csv"', 'database = 1\nquery = "t"', ("[source] database = 1", "name")),
+    "missing database": ('path = "people.csv"', 'database = "x.db"\nquery = "t"', ("no database", "check the path")),
+    "no database": ('path = "people.csv"', 'database = "people.csv"\nquery = "t"', ("DuckDB", "correct the query")),
+    "missing weight": ('"people.csv"', '"people.csv"\nweight = "n"', ("no column 'n'", "rename")),
+    "weight is no name": ('"people.csv"', '"people.csv"\nweight = 1', ("weight=1", "name the column")),
+    "wrong columns": ("[domain.sex]", "[domain.gender]", ("no column 'gender'", "'sex', 'age'", "rename")),
+    "ledger too small": ("rho = 1.0", "rho = 0.1", ("[ledger] allows ZCDP(rho=0.1)", "raise that budget")),
+    "ledger without Gaussian": ("rho = 1.0", "epsilon = 1.0", ("PureDP(epsilon=1.0)", "Gaussian noise cannot keep")),
+    "ledger in no folder": ("people.ledger", "no/people.ledger", ("[ledger] path", "does not exist", "make it")),
+}
+
+
+@pytest.mark.parametrize("case", RELEASES)
+def test_mistakes_that_only_a_release_meets(folder: Path, case: str) -> None:
+    old, new, parts = RELEASES[case]
+    assert SPEC.count(old) == 1
+    (folder / "spec.toml").write_text(SPEC.replace(old, new))
+    refused(folder, *parts)
+
+
+CONTENTS: dict[str, tuple[bytes, tuple[str, ...]]] = {
+    "unknown value": (DATA.encode() + b"X,1\n", ("'sex'", "'X'", "unknown='other'")),
+    "unknown number": (DATA.encode() + b"F,4\n", ("'age'", "'4'", "unknown='other'")),
+    "missing value": (DATA.encode() + b",1\n", ("'sex'", "missing='other'")),
+    "short row": (DATA.encode() + b"F\n", ("people.csv", "a row of 1 fields", "repair")),
+    "cut in a quote": (DATA.encode() + b'"F', ("people.csv", "repair")),
+    "empty file": (b"", ("people.csv", "empty", "first line must name the columns")),
+    "a column twice": (b"sex,sex,age\nF,F,1\n", ("two columns named 'sex'", "rename")),
+    "not UTF-8": (b"sex,age\n\xff,1\n", ("not UTF-8", "convert")),
+    "binary": (bytes(range(256)) * 40, ("people.csv",)),
+}
+
+
+@pytest.mark.parametrize("case", CONTENTS)
+def test_data_that_cannot_be_read_as_declared(folder: Path, case: str) -> None:
+    content, parts = CONTENTS[case]
+    (folder / "people.csv").write_bytes(content)
+    refused(folder, *parts)
+
+
+@pytest.mark.parametrize("kept", [0.5, 0.98])
+def test_truncated_files(folder: Path, kept: float) -> None:
+    pq.write_table(pa.table({"sex": [s for s, _ in RECORDS], "age": [a for _, a in RECORDS]}), folder / "whole.parquet")
+    (folder / "whole.csv.gz").write_bytes(gzip.compress(DATA.encode()))
+    for name in ("whole.parquet", "whole.csv.gz"):
+        content = (folder / name).read_bytes()
+        cut = name.replace("whole", "people")
+        (folder / cut).write_bytes(content[: int(kept * len(content))])
+        (folder / "spec.toml").write_text(SPEC.replace("people.csv", cut))
+        refused(folder, cut)
+        (folder / "spec.toml").write_text(SPEC.replace("people.csv", name))  # the whole one is fine
+        assert inside("release", "spec.toml", "--out", name[-4:], cwd=folder).code == 0
+        (folder / "people.ledger").unlink()
+
+
+@pytest.mark.parametrize(
+    "becomes", [DATA + "X,1\n", DATA[: len(DATA) // 2] + ',"', DATA[: len(DATA) // 8], DATA + "F,1\n", "", None]
+)
+def test_data_that_changes_after_the_check_costs_the_debit_and_says_so(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, becomes: str | None
+) -> None:
+    debit = rs.Ledger.debit
+
+    def debit_and_change(ledger: rs.Ledger, *args: object, **kwargs: object) -> object:
+        entry = debit(ledger, *args, **kwargs)  # type: ignore[arg-type]
+        (folder / "people.csv").unlink()
+        if becomes is not None:
+            (folder / "people.csv").write_text(becomes)
+        return entry
+
+    monkeypatch.setattr(rs.Ledger, "debit", debit_and_change)
+    one_sentence(inside(*RELEASE, cwd=folder), "changed after it was checked", "of the ledger stands", "plan again")
+    assert len(rs.Ledger(folder / "people.ledger").entries) == 1
+    assert {path.name for path in folder.iterdir()} - {"people.csv"} == {"spec.toml", "people.ledger"}
