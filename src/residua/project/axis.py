@@ -3,7 +3,7 @@
 A strategy splits an attribute's table into `x = v (1ᵀx) + F y`, the noise of y white. Weights `d_j = 1/(n v_j)` on
 cells make v orthogonal to F, whose columns add up to zero: `vᵀ D F = 1ᵀF/n = 0`. A rotation of y leaves the noise white
 and makes `FᵀDF` diagonal. With both, the weighed squares of all tables have no cross terms in the coordinates.
-Where v is not positive, D is made of a positive vector near it, and the cross terms left are bounded.
+Where v has entries near zero or below, all cells weigh the same, and the cross terms left are bounded.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from residua.plan.product.strategy import Strategy
 
 Floats = NDArray[np.float64]
-_LEAST_SHARE = 0.05  # of an even share
+_LEAST_SHARE = 0.2  # of an equal share: smaller ones would weigh cells too differently
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,8 +29,8 @@ class Axis:
         cell_weights: d, on squared differences of values, (n,).
         lengths: `diag FᵀDF`, (n − 1,).
         total_length: `vᵀDv`.
-        crossing: no cross term of `[v, F]ᵀ D [v, F]` is larger than this share of the diagonal; 0 if v is positive.
-        even: a positive vector adding up to 1, v itself if that is positive, (n,).
+        crossing: no cross term of `[v, F]ᵀ D [v, F]` is larger than this share of the diagonal; 0 if D is made of v.
+        even: a positive vector adding up to 1: v itself, or equal shares, (n,).
     """
 
     up: Floats
@@ -50,8 +50,7 @@ class Axis:
 def axis_of(strategy: Strategy) -> Axis:
     """The coordinates of an attribute all of whose values a strategy tells apart."""
     n, v = strategy.size, strategy.spread
-    even = np.maximum(v, _LEAST_SHARE / n)
-    even = even / even.sum() if (v < _LEAST_SHARE / n).any() else v
+    even = v if v.min() >= _LEAST_SHARE / n else np.full(n, 1.0 / n)
     d = 1.0 / (n * even)
     root = np.sqrt(d)
     lengths, vectors = np.linalg.eigh(root[:, None] * strategy.inverse * root)
