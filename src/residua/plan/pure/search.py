@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 from residua.plan.pure.asked import Asked, sensitivity
 from residua.plan.pure.augment import augmented
 from residua.plan.pure.identity_plus import identity_plus
+from residua.plan.pure.level_weights import weighted_trees
 from residua.plan.pure.rotate import rotated
-from residua.plan.pure.strategies import branchings, haar, hierarchy, levels, singular_values, weighted_levels
+from residua.plan.pure.strategies import haar, singular_values
+from residua.plan.pure.trees import hierarchy
 
 Floats = NDArray[np.float64]
 Told = Callable[[int, float], None]
 _TALL = 8  # times as many queries as cells: the workload itself is then no strategy to think of
-_SMALL, _MEDIUM = 16, 256  # cells up to which every rotation is descended far, and every tree's weights are optimised
-_WEIGHTED = 5  # trees whose weights are optimised on more cells
+_SMALL = 16  # cells up to which every rotation is descended far
 _PROMISING = 4.0  # times the least loss: strategies up to this are worth a search for a better rotation
 
 
@@ -62,12 +63,11 @@ def _plain(asked: Asked, workload: Floats, profile: Floats, told: Told | None) -
     yield "singular values", singular_values(asked)
     if n > 2:
         yield "wavelet", haar(n)
-        trees = sorted((asked.loss(hierarchy(n, b)), b) for b in branchings(n))
-        yield f"hierarchy of {trees[0][1]}", hierarchy(n, trees[0][1])
-        chosen = {b for _, b in (trees if n <= _MEDIUM else trees[:_WEIGHTED])} | {4 if n > 4 else 2}
-        weighted = {b: weighted_levels(asked, levels(n, b)) for b in sorted(chosen)}
-        best = min(weighted, key=lambda b: asked.loss(weighted[b]))
-        yield f"weighted hierarchy of {best}", weighted[best]
+        trees = weighted_trees(asked)
+        plain = min(trees, key=lambda each: each.plain).tree.branching
+        yield f"hierarchy of {plain}", hierarchy(n, plain)
+        best = trees[0]
+        yield f"weighted hierarchy of {best.tree.branching}", best.tree.strategy(best.weights)
 
 
 def _improve(asked: Asked, found: list[Found]) -> None:
