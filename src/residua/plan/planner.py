@@ -42,7 +42,7 @@ def plan(
 @overload
 def plan(
     workload: Products,
-    guarantee: Guarantee | None = None,
+    guarantee: Guarantee | type[PureDP] | None = None,
     *,
     minimise: Objective | None = None,
     targets: Targets | None = None,

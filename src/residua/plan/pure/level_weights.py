@@ -26,6 +26,7 @@ from residua.plan.pure.trees import Tree, branchings, first_of
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Loss = Callable[[Floats], tuple[float, Floats]]
+Told = Callable[[float], None]
 _SHARPNESS = 24.0  # order of the norm that stands for a maximum while weights are optimised
 _ROUNDS = 60
 _TILTS = (0.0, 0.4, -0.4)  # how much heavier each level is than the one above, where a descent starts (logarithms)
@@ -44,10 +45,14 @@ class Weighted:
     plain: float
 
 
-def weighted_trees(asked: Asked) -> list[Weighted]:
+def weighted_trees(asked: Asked, told: Told | None = None) -> list[Weighted]:
     """The trees of every branching with optimised weights, best first.
 
     For the largest variance, weights are optimised for the total first, and then those of the most promising.
+
+    Args:
+        asked: what they are judged by.
+        told: called after every tree with its loss; with infinity as long as that is another loss than asked for.
     """
     sums = Sums(asked.gram)
     found: list[Weighted] = []
@@ -56,6 +61,8 @@ def weighted_trees(asked: Asked) -> list[Weighted]:
         # Trees of three levels are many and change little from one to the next.
         near = [found[-1].weights] if found and len(found[-1].weights) == len(tree.counts) == 3 else None
         found.append(optimised(tree, total_loss(sums, tree), near))
+        if told:
+            told(math.inf if asked.worst else found[-1].loss)
     found.sort(key=lambda each: each.loss)
     if asked.worst:
         found = [optimised(each.tree, worst_loss(asked, each.tree), [each.weights]) for each in found[:_REFINED]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -73,11 +72,6 @@ class StrategyPlan(MeasuredSpace, Plan):
         U, s, Vt = np.linalg.svd(self.strategy.astype(np.float64), full_matrices=False)
         rank = int((s > s.max(initial=0.0) * 1e-12).sum())
         return U[:, :rank], s[:rank], Vt[:rank]
-
-    @property
-    @abstractmethod
-    def noise_variance(self) -> float:
-        """The variance of the noise on each measurement, its rounding included."""
 
     # ---- files and plumbing
 
