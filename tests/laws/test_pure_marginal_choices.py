@@ -24,7 +24,7 @@ CASES = [
 
 def _split(sizes, sets, objective):
     domain = rs.Domain.of_sizes(dict(zip("abcd", sizes, strict=False)))
-    workload = rs.marginals(domain, sets)
+    workload = rs.marginals(domain, [tuple(names) for names in sets])
     everything = np.arange(len(sizes), dtype=np.int32).reshape(1, -1)
     lattice = closure([*workload.lattice.levels, everything], len(sizes))
     numbers = np.concatenate([lattice.find(level) for level in workload.lattice.levels])[workload.numbers]
