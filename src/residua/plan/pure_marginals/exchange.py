@@ -17,13 +17,13 @@ from residua.plan.pure_marginals.split import Split
 Floats = NDArray[np.float64]
 Sets = frozenset[int]
 _GAIN = 1e-4  # relative: what is worth an exchange
-_ROUNDS = 40  # of descent after each
-_MOST_TRIES = 400
+_FEW_ROUNDS, _ROUNDS = 12, 60  # of descent after each, and after those that are kept
+_MOST_TRIES, _MOST_SEEN = 250, 4000
 _MOST_WORK = 40_000  # sets of the lattice times tries: beyond, planning would take more than seconds
 
 
 def exchanged(split: Split, shares: Floats, told: Callable[[float], None] | None = None) -> Floats:
-    """A split at least as good, of which no single exchange makes a better one; the same where sets are too many.
+    """A split at least as good: no single exchange improves it, or as many were tried as time allows.
 
     Args:
         split: what it is judged by.
@@ -42,20 +42,21 @@ def exchanged(split: Split, shares: Floats, told: Callable[[float], None] | None
         for out, into in _exchanges([rows[i] for i in used], rows):
             trial = best.copy()
             trial[[numbers[row] for row in out]] = 0.0
-            trial[[numbers[row] for row in into]] = max(
-                best.sum() / len(used), *(best[numbers[row]] for row in out), 0.0
-            )
+            trial[[numbers[row] for row in into]] = max([best.sum() / len(used), *(best[numbers[row]] for row in out)])
             chosen = frozenset(np.flatnonzero(trial > 0).tolist())
-            if chosen in seen or not chosen or not np.isfinite(split.loss(trial)):
+            if chosen in seen or not chosen:
                 continue
-            if len(seen) >= tries:
-                return best
             seen.add(chosen)
-            trial = split.improved(trial, _ROUNDS)
-            loss = split.loss(trial)
-            found = loss < least * (1 - _GAIN)
+            if not tries or len(seen) > _MOST_SEEN:
+                return best
+            if not np.isfinite(split.loss(trial)):
+                continue
+            tries -= 1
+            trial = split.improved(trial, _FEW_ROUNDS)
+            found = split.loss(trial) < least * (1 - _GAIN)
             if found:
-                best, least = trial, loss
+                best = split.improved(trial, _ROUNDS)
+                least = split.loss(best)
             if told:
                 told(least)
             if found:

@@ -24,7 +24,7 @@ from residua.privacy import AddRemove, PureDP, ReplaceOne, Unit
 from residua.workload import Marginals
 
 Floats = NDArray[np.float64]
-_EXCHANGED = 3  # of the splits found
+_EXCHANGED = 2  # of the splits found
 _SLACK = 1.0 - 2.0**-40
 
 
@@ -64,7 +64,7 @@ def _exchanged(
     better = []
     for loss, name, shares in sorted(found, key=lambda each: each[0])[:_EXCHANGED]:
         if math.isfinite(loss):
-            other = exchanged(split, shares, told)
+            other = split.improved(exchanged(split, shares, told))
             if split.loss(other) < loss * (1 - 1e-9):
                 better.append((split.loss(other), f"{name.split(',')[0]}, exchanged", other))
     return better
