@@ -65,6 +65,7 @@ def _exchanged(
     for loss, name, shares in sorted(found, key=lambda each: each[0])[:_EXCHANGED]:
         if math.isfinite(loss):
             other = split.improved(exchanged(split, shares, told))
+            told(split.loss(other))
             if split.loss(other) < loss * (1 - 1e-9):
                 better.append((split.loss(other), f"{name.split(',')[0]}, exchanged", other))
     return better
