@@ -59,6 +59,14 @@ def test_no_choice_of_marginals_is_better(sizes, sets, objective):
     assert plan.candidates[0].loss == pytest.approx(achieved, rel=1e-4)
 
 
+def test_tables_are_merged_into_one_where_that_is_best():
+    """One table of all 256 cells answers a k-way cell with variance `2 · 2^(8 − k)`; no greedy packing finds it."""
+    workload = rs.marginals(rs.Domain.of_sizes({name: 2 for name in "abcdefgh"}), ways=[1, 2, 3])
+    plan = rs.plan(workload, rs.PureDP(1.0))
+    together = sum(math.comb(8, k) * 2**k * 2 * 2 ** (8 - k) for k in (1, 2, 3))
+    assert plan.candidates[0].loss <= together * (1 + 1e-6)
+
+
 def test_exchanging_never_hurts_and_takes_up_what_was_dropped():
     _, split = _split((3, 10, 2), ["b", "c", "bc"], rs.MaxVariance())
     rule = np.zeros(len(split.lattice))
