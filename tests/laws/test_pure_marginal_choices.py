@@ -61,7 +61,7 @@ def test_no_choice_of_marginals_is_better(sizes, sets, objective):
 
 def test_tables_are_merged_into_one_where_that_is_best():
     """One table of all 256 cells answers a k-way cell with variance `2 · 2^(8 − k)`; no greedy packing finds it."""
-    workload = rs.marginals(rs.Domain.of_sizes({name: 2 for name in "abcdefgh"}), ways=[1, 2, 3])
+    workload = rs.marginals(rs.Domain.of_sizes(dict.fromkeys("abcdefgh", 2)), ways=[1, 2, 3])
     plan = rs.plan(workload, rs.PureDP(1.0))
     together = sum(math.comb(8, k) * 2**k * 2 * 2 ** (8 - k) for k in (1, 2, 3))
     assert plan.candidates[0].loss <= together * (1 + 1e-6)
