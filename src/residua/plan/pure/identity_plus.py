@@ -28,9 +28,9 @@ Floats = NDArray[np.float64]
 Told = Callable[[float], None]
 _SHARPNESS = (6.0, 40.0)  # orders of the norm that stands for a maximum, one after the other
 _STAGES = ((40, 1e-5, 6), (150, 1e-6, 2), (400, 1e-7, 1))  # rounds, accuracy, and how many of each kind go on
-_FEW, _MORE = 128, 2  # up to so many cells, so many times as many go on
+_FEW, _MORE = 128, (2, 4)  # up to so many cells, so many times as many go on (more where a maximum is made smooth)
 _LAST = 1500, 1e-8
-_CLOSE = 1.01  # times the least loss: kinds of starts up to this go through the last stage
+_CLOSE = 1.01, 1.05  # times the least loss: up to this goes through the last stage
 _MOST_WORK = 5e10  # multiplications spent on one kind of start, or on one descent
 _SHARES = (0.4, 0.5, 0.625, 0.75, 0.875, 1.0, 1.25)  # how many windows, as shares of √n
 _HEIGHT = 0.45  # of windows at first
@@ -40,12 +40,14 @@ _LARGEST = 1e3  # |Θ|: such a cell's own row is all but left out; beyond, round
 def identity_plus(asked: Asked, told: Told | None = None) -> Floats:
     """The best strategy found of identity plus a few queries, (n + p, n), sensitivity 1."""
     kinds = [windows(asked.cells), _random(asked.cells)]
-    more = _MORE if asked.cells <= _FEW else 1
+    more = _MORE[asked.worst] if asked.cells <= _FEW else 1
     for rounds, accuracy, kept in _STAGES:
         found = [_better(asked, starts, rounds, accuracy, told)[: kept * more] for starts in kinds]
         kinds = [[theta for _, theta in each] for each in found]
     least = min(each[0][0] for each in found)
-    close = [theta for each in found for loss, theta in each if loss <= _CLOSE * least]
+    close = [theta for each in found for loss, theta in each if loss <= _CLOSE[asked.worst] * least]
+    if asked.worst and asked.cells <= _FEW:
+        close += windows(asked.cells)  # the rough stages may leave a good one behind: they see a smoother maximum
     return strategy_of(_better(asked, close, *_LAST, told, last=True)[0][1])
 
 
