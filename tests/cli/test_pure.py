@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import residua as rs
 from tests.cli.command import DATA, SPEC, inside, released
 
 PURE = SPEC.replace("rho = 0.5", "epsilon = 1.0").replace("rho = 1.0", "epsilon = 1.5")
@@ -51,3 +52,29 @@ def test_a_mixed_ledger_says_what_its_total_means(tmp_path: Path) -> None:
     facts = json.loads(inside("ledger", "people.ledger", "--json", cwd=tmp_path).out)
     assert [entry["noise"] for entry in facts["entries"]] == ["normal", "laplace"]
     assert "mu" not in facts["spent"]
+
+
+@pytest.mark.parametrize("spec", [PURE, ASKED], ids=["marginals", "queries"])
+def test_the_least_epsilon_that_meets_targets(spec: str, tmp_path: Path) -> None:
+    asked = spec.replace("epsilon = 1.0", 'epsilon = "least"').replace("[[workload]]\n", "[[workload]]\nstddev = 8.0\n")
+    release = released(tmp_path, spec=asked)
+    facts = json.loads(inside("plan", "spec.toml", "--json", cwd=tmp_path).out)
+    epsilon = facts["privacy"]["epsilon"]
+    assert 0 < epsilon < 1.5
+    (listed,) = (facts[key] for key in ("marginals", "queries") if key in facts)
+    assert max(each["stddev"] for each in listed) == pytest.approx(8.0, rel=1e-5)
+    assert max(each["stddev"] for each in listed) <= 8.0
+    # Less would not do: the same plan of a smaller epsilon misses them.
+    plan = rs.plan(release.plan.workload, rs.PureDP(epsilon * 0.99), targets=64.0)
+    assert plan.variances(plan.workload).max() > 64.0
+    assert release.plan.guarantee == rs.PureDP(epsilon)
+    told = inside("ledger", "people.ledger", "--json", cwd=tmp_path)
+    assert json.loads(told.out)["entries"][0]["epsilon"] == pytest.approx(epsilon)
+
+
+def test_comparing_knows_no_least_epsilon(tmp_path: Path) -> None:
+    spec = PURE.replace("epsilon = 1.0", 'epsilon = "least"').replace("[[workload]]\n", "[[workload]]\nstddev = 8.0\n")
+    (tmp_path / "spec.toml").write_text(spec, encoding="utf-8")
+    ended = inside("compare", "spec.toml", cwd=tmp_path)
+    assert ended.code == 2
+    assert "comparing is for Gaussian noise" in ended.err

@@ -16,10 +16,7 @@ from scipy.sparse import identity
 import residua as rs
 from residua.errors import FileError, LedgerError, PlanError, VerificationError
 from residua.noise import rounded_laplace_pmf
-from residua.plan.dense.solver.queries import MatrixQueries
 from residua.plan.kinds import priced
-from residua.plan.pure.asked import Asked
-from residua.plan.pure.identity_plus import _loss as identity_plus_loss
 from residua.plan.pure.price import replacement_norm
 from residua.plan.pure.variance import rounded_laplace_variance
 from residua.plan.pure_marginals.split import Split
@@ -112,20 +109,6 @@ def test_max_variance_plans_beat_total_plans_on_their_own_measure():
             assert plan.lower_bound <= loss
             assert plan.gap == pytest.approx(loss / plan.lower_bound - 1, rel=1e-6)
             assert plan.candidates[0].loss == pytest.approx(loss, rel=1e-6)
-
-
-def test_the_gradient_of_identity_plus():
-    rng = np.random.default_rng(3)
-    W, theta, step = rng.normal(size=(9, 7)), rng.random((3, 7)), 1e-6
-    for worst in (False, True):
-        asked = Asked(MatrixQueries(W), worst)
-        _, slope = identity_plus_loss(asked, theta, 6.0)
-        for k, i in ((0, 0), (2, 5)):
-            up, down = theta.copy(), theta.copy()
-            up[k, i] += step
-            down[k, i] -= step
-            numeric = (identity_plus_loss(asked, up, 6.0)[0] - identity_plus_loss(asked, down, 6.0)[0]) / (2 * step)
-            assert slope[k, i] == pytest.approx(numeric, rel=1e-4)
 
 
 def _dense(plan):

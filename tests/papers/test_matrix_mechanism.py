@@ -14,7 +14,8 @@ from residua.plan.pure.augment import augmented
 from residua.plan.pure.bound import singular_value_bound
 from residua.plan.pure.plan import PurePlan
 from residua.plan.pure.rotate import rotated
-from residua.plan.pure.strategies import haar, hierarchy, singular_values
+from residua.plan.pure.strategies import haar, singular_values
+from residua.plan.pure.trees import hierarchy
 
 I4, H4, Y4 = np.eye(4), hierarchy(4), haar(4)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from residua.cli.show import out, plain_table, print_json
 from residua.cli.spec import Spec
+from residua.errors import SpecError
 from residua.plan.compare import compare
 from residua.privacy import ZCDP
 from residua.workload import Products, as_explicit
@@ -11,6 +12,8 @@ from residua.workload import Products, as_explicit
 
 def print_comparison(spec: Spec, *, as_json: bool) -> None:
     """Baselines, least total variance and fitness for use at the specification's budget (rho = 0.5 without one)."""
+    if spec.least_epsilon:
+        raise SpecError('comparing is for Gaussian noise; leave [privacy] epsilon = "least" out.')
     budget = spec.guarantee or ZCDP(0.5)
     asked = spec.workload
     workload = as_explicit(asked) if isinstance(asked, Products) else asked

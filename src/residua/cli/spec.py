@@ -7,9 +7,10 @@
                   label = SQL | prefixes = "age", ranges = "age" (listed = [[18, 64]]) or hierarchy = "county", with
                   by = ["sex"] | product = { age = "prefixes", sex = "identity" }, with ways or sets if you like;
                   weight; variance or stddev as target
-[privacy]         rho | mu | epsilon and delta; records = 1 per person, or replace = true
+[privacy]         rho | mu | epsilon and delta | epsilon: Laplace noise; epsilon = "least" with targets;
+                  records = 1 per person, or replace = true
 [objective]       minimise = "total" | "max" | "p-norm" with p; tolerance; dense = true: queries listed one by one
-[ledger]          path = "adult.ledger"; rho | mu | epsilon and delta: the whole budget of the dataset
+[ledger]          path = "adult.ledger"; rho | mu | epsilon and delta | epsilon: the whole budget of the dataset
 [plan.NAME]       candidates of a session (session_spec.py); [session] state = "folder"
 """
 
@@ -53,6 +54,7 @@ _SECTIONS = {
     "ledger": {"path", "rho", "mu", "epsilon", "delta"},
     "session": {"state"},
 }
+_LEAST = "least"  # in place of epsilon: the least that meets the targets
 _MARGINALS = {"ways", "sets", "max_cells"}
 _ALONG: dict[str, Callable[..., Products | Marginals]] = {
     "prefixes": prefixes,
@@ -70,6 +72,7 @@ class Spec:
     domain: Domain
     workload: Marginals | Explicit | Products
     guarantee: Guarantee | None
+    least_epsilon: bool  # Laplace noise, of the least epsilon that meets the targets
     targets: np.ndarray[Any, np.dtype[np.float64]] | None
     unit: Unit
     minimise: Objective | None
@@ -138,7 +141,8 @@ def _spec(content: Mapping[str, Any], folder: Path) -> Spec:
         workload = as_explicit(workload)
     elif objective.get("dense", False) is not False:
         raise SpecError(f"[objective] dense = {objective['dense']!r} is not true or false; write one of them.")
-    guarantee = _guarantee("privacy", privacy)
+    least = _least_epsilon(privacy, targets is not None)
+    guarantee = None if least else _guarantee("privacy", privacy)
     ledger = content.get("ledger", {})
     if not isinstance(ledger.get("path", ""), str):
         raise SpecError(f"[ledger] path = {ledger['path']!r} is not a path; name the ledger's file.")
@@ -149,6 +153,7 @@ def _spec(content: Mapping[str, Any], folder: Path) -> Spec:
         domain=domain,
         workload=workload,
         guarantee=guarantee,
+        least_epsilon=least,
         targets=targets,
         unit=_unit(privacy),
         minimise=_objective(objective, targets is not None),
@@ -233,8 +238,31 @@ def _target(term: Mapping[str, Any]) -> float | None:
     return float(term["variance"]) if "variance" in term else None
 
 
+def _least_epsilon(settings: Mapping[str, Any], has_targets: bool) -> bool:
+    """Whether [privacy] asks for the least epsilon that meets the targets."""
+    if settings.get("epsilon") != _LEAST:
+        return False
+    beside = [key for key in ("rho", "mu", "delta") if key in settings]
+    if beside:
+        raise SpecError(
+            f'[privacy] has {beside[0]} beside epsilon = "least", which is for Laplace noise alone; remove one of them.'
+        )
+    if not has_targets:
+        raise SpecError(
+            '[privacy] epsilon = "least" needs targets to meet; give each [[workload]] a variance or stddev.'
+        )
+    return True
+
+
 def _guarantee(section: str, settings: Mapping[str, Any]) -> Guarantee | None:
     given = {key: settings[key] for key in ("rho", "mu", "epsilon", "delta") if key in settings}
+    least = [key for key, value in given.items() if value == _LEAST]
+    if least and section == "ledger":
+        raise SpecError(f'[ledger] {least[0]} = "least" is no budget; write a number.')
+    if least:
+        raise SpecError(
+            f'[privacy] {least[0]} = "least" is only for epsilon; with targets, leave [privacy] {least[0]} out.'
+        )
     match sorted(given):
         case []:
             return None
@@ -247,7 +275,9 @@ def _guarantee(section: str, settings: Mapping[str, Any]) -> Guarantee | None:
         case ["epsilon"]:
             make = PureDP
         case _:
-            raise SpecError(f"[{section}] has {', '.join(given)}; give rho, or mu, or epsilon with delta.")
+            raise SpecError(
+                f"[{section}] has {', '.join(given)}; give rho, or mu, or epsilon with delta, or epsilon alone."
+            )
     try:
         return make(**given)
     except PrivacyError as problem:

@@ -17,6 +17,7 @@ from residua.measure.ledger_amounts import allowance, converted
 from residua.plan import plan as best_plan
 from residua.plan.base import Currency, Plan
 from residua.plan.kinds import priced
+from residua.privacy import PureDP
 from residua.release import Release, reserve
 from residua.release.folder import Reserved
 from residua.source import Source, source_of
@@ -34,7 +35,7 @@ def make_plan(spec: Spec, like: Plan | None = None) -> Plan:
     with progress_bar() as show:
         return best_plan(
             spec.workload,
-            spec.guarantee,
+            PureDP if spec.least_epsilon else spec.guarantee,
             minimise=spec.minimise,
             targets=spec.targets,
             unit=spec.unit,

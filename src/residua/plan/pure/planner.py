@@ -25,6 +25,7 @@ from residua.plan.pure.bound import singular_value_bound
 from residua.plan.pure.plan import Candidate, PurePlan
 from residua.plan.pure.price import column_norm, epsilon_of_unit, replacement_norm
 from residua.plan.pure.search import Found, search
+from residua.plan.pure.steps import Steps
 from residua.plan.saddle import Progress
 from residua.privacy import AddRemove, PureDP, Unit
 from residua.privacy.exact import round_up
@@ -73,10 +74,12 @@ def plan_pure(
     """
     check_size(workload)
     _check_cells(workload)
+    steps = Steps(progress)
+    steps.told(math.inf)  # the L2 optimum comes first, and takes long on many cells
     task = _task(workload, objective, tolerance)
     merged = merged_workload(workload, task.columns)
-    told = None if progress is None else (lambda tried, least: progress(tried, least / task.bound - 1.0))
-    found = search(task.asked, merged, task.optimum.strategy, told)
+    steps.bound = task.bound
+    found = search(task.asked, merged, task.optimum.strategy, steps.told)
     # ε at which the best strategy has the wanted loss: variances go as 1/ε².
     wanted = guarantee.epsilon if guarantee is not None else math.sqrt(2 * found[0].loss / loss)
     made = _made(task, found, merged, guarantee, wanted, unit)
@@ -184,7 +187,9 @@ def _made(
 
 def _told(plan: PurePlan, task: _Task, found: list[Found], unit: Unit) -> PurePlan:
     """The plan with what was tried, and how far from optimal it can be."""
-    achieved = _loss(plan, task)
+    B = plan.strategy.astype(np.float64)
+    many = task.asked.queries.shape[0] > _TALL * task.asked.cells
+    achieved = plan.noise_variance * task.asked.profile_loss(B.T @ B) if many else _loss(plan, task)
     factor = achieved / found[0].loss
     candidates = tuple(Candidate(each.name, each.loss * factor) for each in found)
     bound = 2 * task.bound / plan.epsilon**2 if isinstance(unit, AddRemove) else 0.0
@@ -193,6 +198,7 @@ def _told(plan: PurePlan, task: _Task, found: list[Found], unit: Unit) -> PurePl
 
 
 def _loss(plan: PurePlan, task: _Task) -> float:
+    """The loss from every query's variance: exact, O(m n²)."""
     variances = plan.variances(task.workload) * task.scales**2
     return float(variances.max() if task.asked.worst else variances.sum())
 

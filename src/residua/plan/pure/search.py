@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 from residua.plan.pure.asked import Asked, sensitivity
 from residua.plan.pure.augment import augmented
 from residua.plan.pure.identity_plus import identity_plus
+from residua.plan.pure.level_weights import weighted_trees
 from residua.plan.pure.rotate import rotated
-from residua.plan.pure.strategies import branchings, haar, hierarchy, levels, singular_values, weighted_levels
+from residua.plan.pure.strategies import haar, singular_values
+from residua.plan.pure.trees import hierarchy
 
 Floats = NDArray[np.float64]
-Told = Callable[[int, float], None]
+Told = Callable[[float], None]
 _TALL = 8  # times as many queries as cells: the workload itself is then no strategy to think of
-_SMALL, _MEDIUM = 16, 256  # cells up to which every rotation is descended far, and every tree's weights are optimised
-_WEIGHTED = 5  # trees whose weights are optimised on more cells
+_SMALL = 16  # cells up to which every rotation is descended far
 _PROMISING = 4.0  # times the least loss: strategies up to this are worth a search for a better rotation
 
 
@@ -31,14 +32,14 @@ class Found:
     loss: float
 
 
-def search(asked: Asked, workload: Floats, profile: Floats, told: Told | None = None) -> list[Found]:
+def search(asked: Asked, workload: Floats, profile: Floats, told: Told) -> list[Found]:
     """Every strategy tried, best first, each augmented and rotated.
 
     Args:
         asked: what they are judged by.
         workload: the queries on the distinct cells, unweighted, (m, n).
         profile: a strategy with the error profile of the L2 optimum, (r, n).
-        told: called with how many were tried, and the least loss so far.
+        told: called after every step with a loss that is reached.
 
     Reference: matrix-mechanism, §5.2 to §5.4 and §6.
     """
@@ -46,28 +47,25 @@ def search(asked: Asked, workload: Floats, profile: Floats, told: Told | None = 
     for name, strategy in _plain(asked, workload, profile, told):
         found.append(_scaled(asked, name, strategy))
         _improve(asked, found)
-        if told:
-            told(len(found), min(each.loss for each in found))
+        told(found[-1].loss)
     return sorted(found, key=lambda each: each.loss)
 
 
-def _plain(asked: Asked, workload: Floats, profile: Floats, told: Told | None) -> Iterator[tuple[str, Floats]]:
+def _plain(asked: Asked, workload: Floats, profile: Floats, told: Told) -> Iterator[tuple[str, Floats]]:
     n = asked.cells
-    inner = (lambda loss: told(0, loss)) if told else None
     yield "identity", np.eye(n)
-    yield "identity plus", identity_plus(asked, inner)
+    yield "identity plus", identity_plus(asked, told)
     if len(workload) <= _TALL * n:
         yield "workload", workload
     yield "L2 optimum", profile
     yield "singular values", singular_values(asked)
     if n > 2:
         yield "wavelet", haar(n)
-        trees = sorted((asked.loss(hierarchy(n, b)), b) for b in branchings(n))
-        yield f"hierarchy of {trees[0][1]}", hierarchy(n, trees[0][1])
-        chosen = {b for _, b in (trees if n <= _MEDIUM else trees[:_WEIGHTED])} | {4 if n > 4 else 2}
-        weighted = {b: weighted_levels(asked, levels(n, b)) for b in sorted(chosen)}
-        best = min(weighted, key=lambda b: asked.loss(weighted[b]))
-        yield f"weighted hierarchy of {best}", weighted[best]
+        trees = weighted_trees(asked, told)
+        plain = min(trees, key=lambda each: each.plain).tree.branching
+        yield f"hierarchy of {plain}", hierarchy(n, plain)
+        best = trees[0]
+        yield f"weighted hierarchy of {best.tree.branching}", best.tree.strategy(best.weights)
 
 
 def _improve(asked: Asked, found: list[Found]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,9 @@ from residua.errors import GapWarning, PlanError
 from residua.linalg.lattice import closure
 from residua.plan.objectives import Effort, MaxVariance, Objective, TotalVariance, described
 from residua.plan.pure.plan import Candidate
+from residua.plan.pure.steps import Steps
 from residua.plan.pure_marginals.choices import families, starts
+from residua.plan.pure_marginals.exchange import exchanged
 from residua.plan.pure_marginals.plan import PureMarginalPlan
 from residua.plan.pure_marginals.split import Split
 from residua.plan.residual.planner import MarginalGame
@@ -21,6 +24,7 @@ from residua.privacy import AddRemove, PureDP, ReplaceOne, Unit
 from residua.workload import Marginals
 
 Floats = NDArray[np.float64]
+_EXCHANGED = 2  # of the splits found
 _SLACK = 1.0 - 2.0**-40
 
 
@@ -32,22 +36,39 @@ def plan_pure_marginals(
     Guarantee: measuring it is `guarantee.epsilon`-DP for its unit. The split is a local optimum; the `gap` is to a
     bound on every plan.
     """
+    steps = Steps(effort.progress)
+    steps.told(math.inf)  # the bound comes first
     masses, bound = _task(workload, objective, effort)
     lattice, groups = families(workload)
     numbers = np.concatenate([lattice.find(level) for level in workload.lattice.levels])[workload.numbers]
     split = Split(lattice, workload.domain.sizes, numbers, masses, isinstance(objective, MaxVariance))
+    steps.bound = 2 * bound
     found: list[tuple[float, str, Floats]] = []
     for name, shares in starts(workload, lattice, groups, numbers, masses):
         plain = shares / shares.sum()
         found.append((split.loss(plain), f"{name}, cube-root rule", plain))
         better = split.improved(plain)
         found.append((split.loss(better), f"{name}, optimised", better))
-        if effort.progress:
-            effort.progress(len(found), min(found, key=lambda each: each[0])[0] / (2 * bound) - 1.0)
+        steps.told(min(loss for loss, _, _ in found))
+    found += _exchanged(split, found, steps.told)
     found = sorted((each for each in found if math.isfinite(each[0])), key=lambda each: each[0])
     if not found:
         raise PlanError("no choice of marginals answers this workload; this is a defect of residua.")
     return _made(workload, guarantee, objective, loss, unit, split, found, bound)
+
+
+def _exchanged(
+    split: Split, found: list[tuple[float, str, Floats]], told: Callable[[float], None]
+) -> list[tuple[float, str, Floats]]:
+    """The best splits found, each after all exchanges that improve it."""
+    better = []
+    for loss, name, shares in sorted(found, key=lambda each: each[0])[:_EXCHANGED]:
+        if math.isfinite(loss):
+            other = split.improved(exchanged(split, shares, told))
+            told(split.loss(other))
+            if split.loss(other) < loss * (1 - 1e-9):
+                better.append((split.loss(other), f"{name.split(',')[0]}, exchanged", other))
+    return better
 
 
 def independent_pure_marginals(workload: Marginals, guarantee: PureDP, unit: Unit) -> PureMarginalPlan:

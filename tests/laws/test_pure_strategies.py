@@ -1,0 +1,139 @@
+"""Laws of the search for Laplace strategies: weighted trees, descent over orthants, identity plus a few."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from residua.plan.dense.solver.queries import AllRanges, MatrixQueries
+from residua.plan.pure.asked import Asked, sensitivity
+from residua.plan.pure.identity_plus import _loss as identity_plus_loss
+from residua.plan.pure.identity_plus import identity_plus, strategy_of
+from residua.plan.pure.level_weights import Sums, total_loss, weighted_trees, worst_loss
+from residua.plan.pure.orthants import descended
+from residua.plan.pure.trees import Tree, branchings, hierarchy
+
+TREES = [Tree(3, 2), Tree(7, 2), Tree(13, 3), Tree(16, 4), Tree(20, 20), Tree(20, 7), Tree(50, 2)]
+
+
+@pytest.mark.parametrize("tree", TREES)
+def test_levels_are_nested_partitions(tree):
+    parts = tree.levels()
+    assert [len(part) for part in parts] == tree.counts
+    for part in parts:
+        assert (part.sum(axis=0) == 1).all()
+        assert part.any(axis=1).all()
+    for coarse, fine in pairwise(parts):
+        assert ((coarse @ fine.T > 0).sum(axis=0) == 1).all()
+
+
+@pytest.mark.parametrize("tree", TREES)
+def test_the_loss_of_weighted_levels_is_that_of_the_dense_inverse(tree):
+    rng = np.random.default_rng(tree.cells)
+    W = rng.normal(size=(2 * tree.cells, tree.cells))
+    squares = rng.random(len(tree.counts)) + 0.1
+    M = np.linalg.inv(sum(w * part.T @ part for w, part in zip(squares, tree.levels(), strict=True)))
+    np.testing.assert_allclose(tree.inverse(squares), M, atol=1e-10)
+    asked = Asked(MatrixQueries(W), False)
+    total = total_loss(Sums(asked.gram), tree)
+    assert total(squares)[0] == pytest.approx(np.trace(W @ M @ W.T), rel=1e-10)
+    for loss in (total, worst_loss(Asked(MatrixQueries(W), True), tree)):
+        slope = loss(squares)[1]
+        for place, step in enumerate(1e-6 * np.eye(len(squares))):
+            numeric = (loss(squares + step)[0] - loss(squares - step)[0]) / 2e-6
+            assert slope[place] == pytest.approx(numeric, rel=1e-4)
+
+
+@pytest.mark.parametrize("worst", [False, True])
+def test_every_branching_gets_optimised_weights(worst):
+    n = 24
+    asked = Asked(AllRanges(n), worst)
+    found = weighted_trees(asked)
+    losses = [each.loss for each in found]
+    assert losses == sorted(losses)
+    if not worst:  # the largest variance is refined for the most promising only
+        assert sorted(each.tree.branching for each in found) == list(branchings(n)) == list(range(2, n + 1))
+    for each in found:
+        strategy = each.tree.strategy(each.weights)
+        assert sensitivity(strategy) == pytest.approx(1)
+        # A maximum is made smooth while weights are sought: up to 300^(1/24) larger than it is.
+        assert asked.loss(strategy) <= each.loss * (1 + 1e-9)
+        assert asked.loss(strategy) >= each.loss / (300 ** (1 / 24) if worst else 1) * (1 - 1e-9)
+        assert each.loss <= each.plain * (1 + 1e-9)
+        if not worst:
+            assert each.plain == pytest.approx(asked.loss(hierarchy(n, each.tree.branching)))
+
+
+@pytest.mark.parametrize("branching", [4, 9])
+def test_weights_of_three_levels_are_the_best_there_are(branching):
+    """Against every weighting on a grid."""
+    n = 12
+    asked = Asked(MatrixQueries(np.tril(np.ones((n, n)))), False)
+    tree = Tree(n, branching)
+    loss = total_loss(Sums(asked.gram), tree)
+    (found,) = (each for each in weighted_trees(asked) if each.tree == tree)
+    steps = np.linspace(0, 1, 61)
+    grid = [loss(np.array([a, b, 1 - a - b]) ** 2)[0] for a in steps for b in steps if a + b < 0.999]
+    assert found.loss <= min(grid) * (1 + 1e-6)
+
+
+def test_descent_stops_at_the_kinks():
+    """The least `½‖x − y‖² + Σ t|x|` is y moved towards 0 by t, in closed form."""
+    rng = np.random.default_rng(1)
+    y, t = rng.normal(size=30), rng.random(30)
+
+    def loss(x):
+        return 1 + float(0.5 * ((x - y) ** 2).sum() + t @ np.abs(x)), x - y, t
+
+    value, x = descended(loss, rng.normal(size=30), 1e-14, 200, 100.0)
+    best = np.sign(y) * np.maximum(np.abs(y) - t, 0)
+    np.testing.assert_allclose(x, best, atol=1e-6)
+    assert ((x == 0) == (best == 0)).all()
+    assert value == pytest.approx(loss(best)[0])
+    _, capped = descended(loss, np.zeros(30), 1e-14, 200, 0.25)
+    np.testing.assert_allclose(capped, np.clip(best, -0.25, 0.25), atol=1e-6)
+
+
+@pytest.mark.parametrize("worst", [False, True])
+def test_the_derivatives_of_identity_plus(worst):
+    rng = np.random.default_rng(3)
+    W, theta, step = rng.normal(size=(9, 7)), rng.normal(size=(3, 7)), 1e-6
+    asked = Asked(MatrixQueries(W), worst)
+    value, slope, toll = identity_plus_loss(asked, theta, 6.0)
+    if not worst:
+        assert value == pytest.approx(asked.loss(strategy_of(theta)))
+    for k, i in ((0, 0), (1, 3), (2, 5)):
+        up, down = theta.copy(), theta.copy()
+        up[k, i] += step
+        down[k, i] -= step
+        numeric = (identity_plus_loss(asked, up, 6.0)[0] - identity_plus_loss(asked, down, 6.0)[0]) / (2 * step)
+        assert slope[k, i] + np.sign(theta[k, i]) * toll[i] == pytest.approx(numeric, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("n", "kind", "known"), [(12, "prefix", 3.3503), (16, "prefix", 3.6368), (32, "range", 4.4990)]
+)
+def test_identity_plus_does_not_hang_on_rounding(n, kind, known):
+    """The same workload with its last bits changed: the same error to 1e-3, and no worse than known."""
+    queries = AllRanges(n) if kind == "range" else MatrixQueries(np.tril(np.ones((n, n))))
+    asked = Asked(queries, False)
+    for seed in range(3):
+        noise = 1e-13 * np.random.default_rng(seed).standard_normal((n, n))
+        shaken = Asked(queries, False)
+        shaken.__dict__["gram"] = asked.gram * (1 + noise + noise.T)
+        found = asked.loss(identity_plus(shaken))
+        assert math.sqrt(2 * found / queries.shape[0]) <= known * (1 + 1e-3)
+
+
+def test_identity_plus_is_never_worse_than_identity():
+    rng = np.random.default_rng(8)
+    for n in (1, 2, 9):
+        for W in (rng.normal(size=(n + 2, n)), np.ones((1, n)) + np.eye(n), np.eye(n)):
+            for worst in (False, True):
+                asked = Asked(MatrixQueries(W), worst)
+                A = identity_plus(asked)
+                assert sensitivity(A) == pytest.approx(1)
+                assert asked.loss(A) <= asked.loss(np.eye(n)) * (1 + 1e-9)
