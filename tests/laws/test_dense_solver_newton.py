@@ -89,7 +89,7 @@ def test_curvature_is_the_derivative_of_costs_and_variances(name):
     assert np.linalg.eigvalsh(K).min() > -1e-10 * np.abs(K).max()
     np.testing.assert_allclose(K @ np.ones(len(K)), 0.0, atol=1e-10 * np.abs(K).max())  # the null vector (1, 1)
     approximate = curvature(rows, s, d)
-    assert np.abs(approximate - K).max() <= 0.05 * np.abs(K).max()
+    assert np.abs(approximate - np.tril(K)).max() <= 0.05 * np.abs(K).max()
 
 
 def test_the_kernel_is_met_on_its_diagonal():
@@ -113,7 +113,7 @@ def test_conjugate_gradients_and_cholesky_solve_the_same_system():
     np.testing.assert_allclose(matrix, matrix.T, atol=1e-10 * np.abs(matrix).max())
     Z = np.sqrt(p)[:, None] * (problem.queries.matrix @ response.recovery) / np.sqrt(response.values)
     K = curvature(np.vstack([response.basis, Z]), response.values, d)
-    dense = K + np.diag(damping) + response.value * np.outer(a, a)
+    dense = K + np.tril(K, -1).T + np.diag(damping) + response.value * np.outer(a, a)
     np.testing.assert_allclose(dense, matrix, atol=0.05 * np.abs(matrix).max())
     np.testing.assert_allclose(np.diagonal(matrix), free.diagonal, rtol=0.1)
     right = np.random.default_rng(2).normal(size=len(a))

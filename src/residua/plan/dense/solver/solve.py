@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.errors import GapWarning, PlanError, WorkloadError
-from residua.plan.dense.solver import fixed_point, interior
+from residua.plan.dense.solver import fixed_point, interior, level
 from residua.plan.dense.solver.certificate import Certificate, examine
 from residua.plan.dense.solver.fixed_point import Found
 from residua.plan.dense.solver.problem import Problem, positive, prepare
@@ -138,7 +138,13 @@ def least_total(workload: Any, weights: Any = 1.0, tolerance: float = 1e-3, meth
 def _run_fit(problem: Problem, tolerance: float, method: str) -> Found:
     m, d = problem.queries.shape
     structured = not isinstance(problem.queries, MatrixQueries)
-    if method == "auto" and not structured and tolerance >= _MARGIN * _FINE and m <= 8 * d:
+    written = not structured and m <= 8 * d
+    if method == "Newton" or (method == "auto" and written and m + d <= _LARGE):
+        found = level.fit(problem, tolerance, _STEPS)
+        if found.gap <= tolerance or method == "Newton":
+            return found
+        return _better(found, _run_fit(problem, tolerance, "interior point"), tolerance)
+    if method == "auto" and written and tolerance >= _MARGIN * _FINE:
         found = fixed_point.fit(problem, tolerance, _ROUNDS, _PATIENCE)
         if found.gap <= tolerance:
             return found

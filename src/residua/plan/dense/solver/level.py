@@ -1,0 +1,150 @@
+"""Newton's method on the dual, whose every step also levels the mechanism at hand: two to five rounds to a gap of 1e-3.
+
+Weights θ = [y; p] settle long before their mechanism does: near the optimum the bound is off by ε² and the mechanism
+by ε, because all that counts of it is its dearest cell and its noisiest query. But the step e in log-weights that
+Newton's method takes next says how the mechanism would follow, `X → Sᵀ(I + N)S` with `N = −κ ∘ (Bᵀ diag(±e) B)` and
+`κ_kl = √(s_k s_l)/(s_k + s_l)` in the notation of `hessian`. Made without another decomposition that mechanism has
+level costs and variances up to ε² as well; it is a mechanism like any other, and its cost is computed, not predicted.
+
+A weight may go to zero. As in an interior-point method its slack damps the system, and one parameter μ (a share of the
+gap) says how far from zero it must stay.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+from residua.plan.dense.solver.fixed_point import Found
+from residua.plan.dense.solver.hessian import CholeskySystem, curvature
+from residua.plan.dense.solver.problem import Problem
+from residua.plan.dense.solver.queries import MatrixQueries
+from residua.plan.dense.solver.response import Responder, Response
+
+Floats = NDArray[np.float64]
+_CENTRE = 0.03  # μ as a share of the gap
+_COARSE = 0.05  # the curvature need not be better than this
+_DOWN, _UP = 0.05, 4.5  # the least and the greatest factor on a weight in one round
+_PATIENCE = 6  # rounds in which the gap must halve
+_EARLY = 30.0  # a mechanism is not turned while the bound is expected to rise by this many times the tolerance
+
+
+class _Round:
+    """One decomposition: levels of all cells and queries, relative to their average f, and what follows from them."""
+
+    def __init__(self, queries: MatrixQueries, response: Response, theta: Floats) -> None:
+        self.response, self.theta, self.f = response, theta, response.value
+        self.cells = d = len(response.cell_weights)
+        unit = np.sqrt(response.values / self.f)
+        self.rows = np.empty((len(theta), len(unit)))  # of S and W F over √f: their squares are the levels, (n, r)
+        self.rows[:d] = response.basis * unit / np.sqrt(theta[:d, None])
+        self.rows[d:] = queries.matrix @ (response.basis * np.sqrt(theta[:d, None])) / (self.f * unit)
+        self.levels = np.einsum("ij,ij->i", self.rows, self.rows)
+        self.basis = self.rows * np.sqrt(theta)[:, None] / unit  # [U; Z]
+
+    @property
+    def primal(self) -> float:
+        """The largest cost times the largest variance."""
+        return self.f**2 * float(self.levels[: self.cells].max() * self.levels[self.cells :].max())
+
+    def step(self, mu: float) -> Floats:
+        """The step in log-weights towards the point where weight times slack is μ, (n,)."""
+        theta, slack = self.theta, 1.0 - self.levels
+        damping = np.maximum(theta * slack, mu)
+        held = theta.copy()
+        held[self.cells :] = 0.0
+        K = curvature(self.basis, self.response.values, self.cells, _COARSE)
+        return CholeskySystem(K, self.f * damping, held, self.f).solve(self.f * (mu - theta * slack))
+
+    def turn(self, step: Floats) -> Floats | None:
+        """R with `R Rᵀ = I + N`, the mechanism's answer to a step to first order, (r, r); None if it has none."""
+        s, signed = self.response.values, step.copy()
+        signed[self.cells :] *= -1.0
+        N = (self.basis.T * signed) @ self.basis
+        N *= -np.sqrt(np.multiply.outer(s, s)) / np.add.outer(s, s)
+        N.flat[:: len(s) + 1] += 1.0
+        root, failed = linalg.lapack.dpotrf(N, lower=1, clean=1)
+        return None if failed else np.asarray(root)
+
+    def turned(self, root: Floats) -> float:
+        """The largest cost times the largest variance of the turned mechanism, computed from it."""
+        costs = self.rows[: self.cells] @ root
+        answers, _ = linalg.lapack.dtrtrs(root, self.rows[self.cells :].T, lower=1)
+        squares = np.einsum("ij,ij->i", costs, costs).max() * np.einsum("ij,ij->j", answers, answers).max()
+        return self.f**2 * float(squares)
+
+
+def fit(problem: Problem, tolerance: float, limit: int) -> Found:
+    """Least `max cost · max variance` of the scaled problem.
+
+    Args:
+        problem: rows scaled by 1/√target, written out.
+        tolerance: the gap at which to stop.
+        limit: most rounds; fewer are taken when the gap does not halve within _PATIENCE of them.
+    """
+    queries = problem.queries
+    assert isinstance(queries, MatrixQueries)
+    m, d = queries.shape
+    found, responder = Found(method="Newton"), Responder(queries, problem.rank, exact=False)
+    floor = 1e-4 * tolerance / (m + d)  # weight that can only cost the bound a fraction of the tolerance
+    before = theta = _shares(_norms(queries.matrix), d, floor)
+    best: tuple[_Round, Floats | None] | None = None  # and the step by which it is turned, if it is
+    gaps: list[float] = []
+    for found.iterations in range(1, limit + 1):
+        now = _Round(queries, responder.respond(theta[d:], theta[:d]), theta)
+        fell = now.f**2 < found.dual * (1.0 - max(1e-3 * tolerance, 1e-13))
+        found.bound(now.f**2, theta[d:], theta[:d])
+        if now.primal < found.primal:
+            found.primal, best = now.primal, (now, None)
+        gaps.append(found.gap)
+        if found.gap <= tolerance or _stalled(gaps):
+            break
+        if fell:  # too far: halfway back
+            theta = _shares(np.sqrt(theta * before), d, floor)
+            continue
+        step = now.step(_CENTRE * min(found.gap, 1.0) / (m + d))
+        if (theta * (now.levels - 1.0)) @ step / 2.0 < _EARLY * tolerance:
+            root = now.turn(step)
+            if root is not None and (primal := now.turned(root)) < found.primal:
+                found.primal, best = primal, (now, step)
+            if found.gap <= tolerance:
+                break
+        factors = np.where(step < 0, np.maximum(1.0 + step, _DOWN), np.exp(np.minimum(step, np.log(_UP))))
+        before, theta = theta, _shares(theta * factors, d, floor)
+    assert best is not None
+    _deliver(found, *best, None if responder.exact else Responder(queries, problem.rank), queries)
+    return found
+
+
+def _deliver(
+    found: Found, best: _Round, step: Floats | None, responder: Responder | None, queries: MatrixQueries
+) -> None:
+    """Writes the best mechanism down, from a decomposition that cannot leave the row space."""
+    if responder is not None:
+        theta, d = best.theta, best.cells
+        best = _Round(queries, responder.respond(theta[d:], theta[:d]), theta)
+    found.strategy, found.recovery = best.response.strategy, best.response.recovery
+    root = None if step is None else best.turn(step)
+    if root is not None:
+        found.strategy = root.T @ found.strategy
+        found.recovery = linalg.lapack.dtrtrs(root, found.recovery.T, lower=1)[0].T
+
+
+def _norms(W: Floats) -> Floats:
+    """Norms of columns and rows: the weights to start from."""
+    squares = W**2
+    return np.sqrt(np.concatenate([squares.sum(axis=0), squares.sum(axis=1)]))
+
+
+def _shares(theta: Floats, cells: int, floor: float) -> Floats:
+    """Weights of which those of cells and those of queries sum to 1 each, none of them below the floor."""
+    shares = np.empty_like(theta)
+    for part in (slice(None, cells), slice(cells, None)):
+        raised = np.maximum(theta[part] / theta[part].sum(), floor)
+        shares[part] = raised / raised.sum()
+    return shares
+
+
+def _stalled(gaps: list[float]) -> bool:
+    return len(gaps) > _PATIENCE and gaps[-1] > 0.5 * gaps[-1 - _PATIENCE]
