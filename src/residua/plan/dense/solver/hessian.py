@@ -35,10 +35,13 @@ def kernel_root(values: Floats, tolerance: float = _KERNEL_TOLERANCE) -> Floats:
 def curvature(rows: Floats, values: Floats, cells: int, tolerance: float = _KERNEL_TOLERANCE) -> Floats:
     """K, (n, n), for `rows` B = [U; Z] of shape (n, r) of which the first `cells` belong to cells; its lower triangle.
 
-    `tolerance` is that of the kernel's root.
+    `tolerance` is that of the kernel's root, which is scaled to meet the diagonal: what it leaves out would make steps
+    too long.
     """
     K: Floats | None = None
-    for column in kernel_root(values, tolerance).T:
+    root = kernel_root(values, tolerance)
+    root *= np.sqrt(0.5 / np.einsum("ij,ij->i", root, root))[:, None]
+    for column in root.T:
         factor = column * np.sqrt(values)
         product = _symmetric(rows * np.sqrt(np.abs(factor)), factor > 0)
         product *= product

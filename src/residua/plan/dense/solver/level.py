@@ -23,8 +23,9 @@ from residua.plan.dense.solver.queries import MatrixQueries
 from residua.plan.dense.solver.response import Responder, Response
 
 Floats = NDArray[np.float64]
-_CENTRE = 0.03  # μ as a share of the gap
-_COARSE = 0.05  # the curvature need not be better than this
+_CENTRE = 0.01  # μ as a share of the gap
+_COARSE, _FINE = 0.2, 0.05  # tolerance of the curvature: coarser costs a third and a round more, where many are taken
+_MANY = 1e-4  # which is below this gap
 _DOWN, _UP = 0.05, 4.5  # the least and the greatest factor on a weight in one round
 _PATIENCE = 6  # rounds in which the gap must halve
 _EARLY = 30.0  # a mechanism is not turned while the bound is expected to rise by this many times the tolerance
@@ -48,13 +49,13 @@ class _Round:
         """The largest cost times the largest variance."""
         return self.f**2 * float(self.levels[: self.cells].max() * self.levels[self.cells :].max())
 
-    def step(self, mu: float) -> Floats:
+    def step(self, mu: float, coarseness: float) -> Floats:
         """The step in log-weights towards the point where weight times slack is μ, (n,)."""
         theta, slack = self.theta, 1.0 - self.levels
         damping = np.maximum(theta * slack, mu)
         held = theta.copy()
         held[self.cells :] = 0.0
-        K = curvature(self.basis, self.response.values, self.cells, _COARSE)
+        K = curvature(self.basis, self.response.values, self.cells, coarseness)
         return CholeskySystem(K, self.f * damping, held, self.f).solve(self.f * (mu - theta * slack))
 
     def turn(self, step: Floats) -> Floats | None:
@@ -91,6 +92,7 @@ def fit(problem: Problem, tolerance: float, limit: int) -> Found:
     before = theta = _shares(_norms(queries.matrix), d, floor)
     best: tuple[_Round, Floats | None] | None = None  # and the step by which it is turned, if it is
     gaps: list[float] = []
+    coarseness = _COARSE if tolerance >= _MANY else _FINE
     for found.iterations in range(1, limit + 1):
         now = _Round(queries, responder.respond(theta[d:], theta[:d]), theta)
         fell = now.f**2 < found.dual * (1.0 - max(1e-3 * tolerance, 1e-13))
@@ -103,7 +105,7 @@ def fit(problem: Problem, tolerance: float, limit: int) -> Found:
         if fell:  # too far: halfway back
             theta = _shares(np.sqrt(theta * before), d, floor)
             continue
-        step = now.step(_CENTRE * min(found.gap, 1.0) / (m + d))
+        step = now.step(_CENTRE * min(found.gap, 1.0) / (m + d), coarseness)
         if (theta * (now.levels - 1.0)) @ step / 2.0 < _EARLY * tolerance:
             root = now.turn(step)
             if root is not None and (primal := now.turned(root)) < found.primal:
