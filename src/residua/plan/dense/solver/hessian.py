@@ -74,24 +74,23 @@ class CholeskySystem:
     """
 
     def __init__(self, K: Floats, damping: Floats, direction: Floats | None, value: float) -> None:
-        n = len(damping)
-        diagonal = np.diag_indices(n)
-        K[diagonal] += damping
+        diagonal = np.einsum("ii->i", K)  # a view
+        diagonal += damping
         if direction is not None:  # only cells are weighed by a
             used = int(np.flatnonzero(direction)[-1]) + 1
             K[:used, :used] += value * np.outer(direction[:used], direction[:used])
-        self.scale = np.ones(n)
+        self.scale = np.ones(len(K))
         self.factor, failed = linalg.lapack.dpotrf(K, lower=1, clean=0)
         if not failed:
             return
-        self.scale = 1.0 / np.sqrt(np.diagonal(K))
+        self.scale = 1.0 / np.sqrt(diagonal)
         K *= self.scale
         K *= self.scale[:, None]
         lift = 1e-14
         while failed:
             if lift > 1.0:
                 raise PlanError("the Newton system lost all its digits; ask for a larger tolerance.")
-            K[diagonal] = 1.0 + lift
+            diagonal[:] = 1.0 + lift
             self.factor, failed = linalg.lapack.dpotrf(K, lower=1, clean=0)
             lift *= 100.0
 

@@ -2,9 +2,9 @@
 
 Weights θ = [y; p] settle long before their mechanism does: near the optimum the bound is off by ε² and the mechanism
 by ε, because all that counts of it is its dearest cell and its noisiest query. But the step e in log-weights that
-Newton's method takes next says how the mechanism would follow, `X → Sᵀ(I + N)S` with `N = −κ ∘ (Bᵀ diag(±e) B)` and
-`κ_kl = √(s_k s_l)/(s_k + s_l)` in the notation of `hessian`. Made without another decomposition that mechanism has
-level costs and variances up to ε² as well; it is a mechanism like any other, and its cost is computed, not predicted.
+Newton's method takes next says how the mechanism would follow: `X → Sᵀ(I + N)S` with, in the notation of `hessian`,
+`N_kl = −√(s_k s_l)/(s_k + s_l) · (Bᵀ diag(±e) B)_kl`. Made without another decomposition that mechanism has level costs
+and variances up to ε² as well; it is a mechanism like any other, and its cost is computed, not predicted.
 
 A weight may go to zero. As in an interior-point method its slack damps the system, and one parameter μ (a share of the
 gap) says how far from zero it must stay.
@@ -53,18 +53,16 @@ class _Round:
         """The step in log-weights towards the point where weight times slack is μ, (n,)."""
         theta, slack = self.theta, 1.0 - self.levels
         damping = np.maximum(theta * slack, mu)
-        held = theta.copy()
-        held[self.cells :] = 0.0
+        held = np.where(np.arange(len(theta)) < self.cells, theta, 0.0)
         K = curvature(self.basis, self.response.values, self.cells, coarseness)
         return CholeskySystem(K, self.f * damping, held, self.f).solve(self.f * (mu - theta * slack))
 
     def turn(self, step: Floats) -> Floats | None:
         """R with `R Rᵀ = I + N`, the mechanism's answer to a step to first order, (r, r); None if it has none."""
-        s, signed = self.response.values, step.copy()
+        s, signed = self.response.values, -self.f * self.theta * step
         signed[self.cells :] *= -1.0
-        N = (self.basis.T * signed) @ self.basis
-        N *= -np.sqrt(np.multiply.outer(s, s)) / np.add.outer(s, s)
-        N.flat[:: len(s) + 1] += 1.0
+        N = (self.rows.T * signed) @ self.rows / np.add.outer(s, s)
+        np.einsum("ii->i", N)[:] += 1.0
         root, failed = linalg.lapack.dpotrf(N, lower=1, clean=1)
         return None if failed else np.asarray(root)
 
