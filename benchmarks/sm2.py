@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy import linalg
@@ -32,32 +33,45 @@ class Result:
 
 
 class _Point:
-    """Objective, gradient and Hessian products at one Σ."""
+    """Objective, gradient and Hessian products at one Σ; what only accepted points need is computed once and kept."""
 
     def __init__(self, sigma: np.ndarray, B: np.ndarray, L: np.ndarray, t: float) -> None:
         self.B, self.L, self.t, self.sigma = B, L, t, sigma
-        factor = linalg.cholesky(sigma, lower=True)  # LinAlgError: not positive definite
-        root = linalg.solve_triangular(factor, np.eye(len(sigma)), lower=True)
-        self.inverse = root.T @ root
-        self.costs = ((root @ B) ** 2).sum(axis=0)
+        factor, failed = linalg.lapack.dpotrf(sigma, lower=1)
+        if failed:
+            raise linalg.LinAlgError("not positive definite")
+        self.root, _ = linalg.lapack.dtrtri(factor, lower=1)
+        self.half = self.root @ B
+        self.costs = np.einsum("ij,ij->j", self.half, self.half)
         self.ratios = np.einsum("ij,ij->i", L @ sigma, L)
         (self.a, first), (self.q, second) = _softmax(t, self.costs), _softmax(t, self.ratios)
         self.value = first + second
 
-    @property
+    def at(self, t: float) -> _Point:
+        """The same Σ with another softness."""
+        return _Point(self.sigma, self.B, self.L, t)
+
+    @cached_property
+    def inverse(self) -> np.ndarray:
+        return self.root.T @ self.root
+
+    @cached_property
+    def M(self) -> np.ndarray:
+        return self.root.T @ self.half  # Σ⁻¹ B
+
+    @cached_property
     def gradient(self) -> np.ndarray:
-        M = self.inverse @ self.B
-        return -(M * self.a) @ M.T + (self.L.T * self.q) @ self.L
+        return -(self.M * self.a) @ self.M.T + (self.L.T * self.q) @ self.L
 
     def hessian(self, P: np.ndarray) -> np.ndarray:
-        M = self.inverse @ self.B
-        G = (M * self.a) @ M.T
-        half = self.inverse @ P @ G
-        dg = -np.einsum("ij,ij->j", P @ M, M)
+        """Five products of matrices."""
+        M, PM = self.M, P @ self.M
+        dg = -np.einsum("ij,ij->j", PM, M)
         dv = np.einsum("ij,ij->i", self.L @ P, self.L)
         da = self.t * (self.a * dg - self.a * (self.a @ dg))
         dq = self.t * (self.q * dv - self.q * (self.q @ dv))
-        return half + half.T - (M * da) @ M.T + (self.L.T * dq) @ self.L
+        half = ((self.inverse @ PM) * self.a - M * (da / 2.0)) @ M.T
+        return half + half.T + (self.L.T * dq) @ self.L
 
 
 def solve(W: np.ndarray, targets: np.ndarray, limit: float, early: bool = False) -> Result:
@@ -77,7 +91,7 @@ def solve(W: np.ndarray, targets: np.ndarray, limit: float, early: bool = False)
             if (d + m) / t < TOL:
                 return Result(_pcost(point), time.process_time() - start, iterations, True)
             t *= MU
-            point = _Point(point.sigma, B, L, t)
+            point = point.at(t)
             continue
         point = _line_search(point, s, delta)
     return Result(_pcost(point), time.process_time() - start, iterations, False)

@@ -28,6 +28,8 @@ _COARSE, _FINE = 0.2, 0.05  # tolerance of the curvature: coarser costs a third 
 _MANY = 1e-4  # which is below this gap
 _DOWN, _UP = 0.05, 4.5  # the least and the greatest factor on a weight in one round
 _PATIENCE = 6  # rounds in which the gap must halve
+_TURNS = 5  # most turns a round
+_EVEN, _NEAR = 0.1, 10.0  # levels need not be evener than this share of the tolerance; those this near the top matter
 _EARLY = 30.0  # a mechanism is not turned while the bound is expected to rise by this many times the tolerance
 
 
@@ -44,18 +46,11 @@ class _Round:
         self.levels = np.einsum("ij,ij->i", self.rows, self.rows)
         self.basis = self.rows * np.sqrt(theta)[:, None] / unit  # [U; Z]
 
-    @property
-    def primal(self) -> float:
-        """The largest cost times the largest variance."""
-        return self.f**2 * float(self.levels[: self.cells].max() * self.levels[self.cells :].max())
-
-    def step(self, mu: float, coarseness: float) -> Floats:
-        """The step in log-weights towards the point where weight times slack is μ, (n,)."""
-        theta, slack = self.theta, 1.0 - self.levels
-        damping = np.maximum(theta * slack, mu)
-        held = np.where(np.arange(len(theta)) < self.cells, theta, 0.0)
+    def system(self, mu: float, coarseness: float) -> CholeskySystem:
+        """Newton's equations at this point."""
+        held = np.where(np.arange(len(self.theta)) < self.cells, self.theta, 0.0)
         K = curvature(self.basis, self.response.values, self.cells, coarseness)
-        return CholeskySystem(K, self.f * damping, held, self.f).solve(self.f * (mu - theta * slack))
+        return CholeskySystem(K, self.f * np.maximum(self.theta * (1.0 - self.levels), mu), held, self.f)
 
     def turn(self, step: Floats) -> Floats | None:
         """R with `R Rᵀ = I + N`, the mechanism's answer to a step to first order, (r, r); None if it has none."""
@@ -66,12 +61,55 @@ class _Round:
         root, failed = linalg.lapack.dpotrf(N, lower=1, clean=1)
         return None if failed else np.asarray(root)
 
-    def turned(self, root: Floats) -> float:
-        """The largest cost times the largest variance of the turned mechanism, computed from it."""
+    def turned(self, root: Floats) -> Floats:
+        """The levels of the turned mechanism, computed from it, (n,)."""
         costs = self.rows[: self.cells] @ root
         answers, _ = linalg.lapack.dtrtrs(root, self.rows[self.cells :].T, lower=1)
-        squares = np.einsum("ij,ij->i", costs, costs).max() * np.einsum("ij,ij->j", answers, answers).max()
-        return self.f**2 * float(squares)
+        return np.concatenate([np.einsum("ij,ij->i", costs, costs), np.einsum("ij,ij->j", answers, answers)])
+
+    def product(self, levels: Floats) -> float:
+        """The largest cost times the largest variance."""
+        return self.f**2 * float(levels[: self.cells].max() * levels[self.cells :].max())
+
+
+class _Best:
+    """The best mechanism so far: a point, and the step by which it is turned, if it is."""
+
+    def __init__(self, found: Found) -> None:
+        self.found = found
+        self.at: tuple[_Round, Floats | None] | None = None
+
+    def offer(self, now: _Round, levels: Floats, step: Floats | None) -> bool:
+        """Takes a mechanism in if it is the best."""
+        primal = now.product(levels)
+        if primal >= self.found.primal:
+            return False
+        self.found.primal, self.at = primal, (now, step)
+        return True
+
+    def level(self, now: _Round, system: CholeskySystem, step: Floats, tolerance: float) -> None:
+        """Turns a mechanism by a step, and again by what its levels then lack, while that helps."""
+        for _ in range(_TURNS):
+            root = now.turn(step)
+            if root is None or not self.offer(now, levels := now.turned(root), step):
+                return
+            above = levels.max() - 1.0
+            if self.found.gap <= tolerance or above <= _EVEN * tolerance:
+                return
+            lacking = np.where(levels > 1.0 - _NEAR * above, now.theta * (levels - 1.0), 0.0)
+            step = step + system.solve(now.f * lacking)
+
+    def deliver(self, queries: MatrixQueries, responder: Responder | None) -> None:
+        """Writes it down; with a responder, from a decomposition that cannot leave the row space."""
+        assert self.at is not None
+        now, step = self.at
+        if responder is not None:
+            now = _Round(queries, responder.respond(now.theta[now.cells :], now.theta[: now.cells]), now.theta)
+        self.found.strategy, self.found.recovery = now.response.strategy, now.response.recovery
+        root = None if step is None else now.turn(step)
+        if root is not None:
+            self.found.strategy = root.T @ self.found.strategy
+            self.found.recovery = linalg.lapack.dtrtrs(root, self.found.recovery.T, lower=1)[0].T
 
 
 def fit(problem: Problem, tolerance: float, limit: int) -> Found:
@@ -88,47 +126,31 @@ def fit(problem: Problem, tolerance: float, limit: int) -> Found:
     found, responder = Found(method="Newton"), Responder(queries, problem.rank, exact=False)
     floor = 1e-4 * tolerance / (m + d)  # weight that can only cost the bound a fraction of the tolerance
     before = theta = _shares(_norms(queries.matrix), d, floor)
-    best: tuple[_Round, Floats | None] | None = None  # and the step by which it is turned, if it is
-    gaps: list[float] = []
+    best, gaps = _Best(found), list[float]()
     coarseness = _COARSE if tolerance >= _MANY else _FINE
     for found.iterations in range(1, limit + 1):
         now = _Round(queries, responder.respond(theta[d:], theta[:d]), theta)
         fell = now.f**2 < found.dual * (1.0 - max(1e-3 * tolerance, 1e-13))
         found.bound(now.f**2, theta[d:], theta[:d])
-        if now.primal < found.primal:
-            found.primal, best = now.primal, (now, None)
+        best.offer(now, now.levels, None)
         gaps.append(found.gap)
         if found.gap <= tolerance or _stalled(gaps):
             break
         if fell:  # too far: halfway back
             theta = _shares(np.sqrt(theta * before), d, floor)
             continue
-        step = now.step(_CENTRE * min(found.gap, 1.0) / (m + d), coarseness)
-        if (theta * (now.levels - 1.0)) @ step / 2.0 < _EARLY * tolerance:
-            root = now.turn(step)
-            if root is not None and (primal := now.turned(root)) < found.primal:
-                found.primal, best = primal, (now, step)
+        mu = _CENTRE * min(found.gap, 1.0) / (m + d)
+        above = theta * (now.levels - 1.0)
+        system = now.system(mu, coarseness)
+        step = system.solve(now.f * (mu + above))
+        if above @ step / 2.0 < _EARLY * tolerance:
+            best.level(now, system, step, tolerance)
             if found.gap <= tolerance:
                 break
         factors = np.where(step < 0, np.maximum(1.0 + step, _DOWN), np.exp(np.minimum(step, np.log(_UP))))
         before, theta = theta, _shares(theta * factors, d, floor)
-    assert best is not None
-    _deliver(found, *best, None if responder.exact else Responder(queries, problem.rank), queries)
+    best.deliver(queries, None if responder.exact else Responder(queries, problem.rank))
     return found
-
-
-def _deliver(
-    found: Found, best: _Round, step: Floats | None, responder: Responder | None, queries: MatrixQueries
-) -> None:
-    """Writes the best mechanism down, from a decomposition that cannot leave the row space."""
-    if responder is not None:
-        theta, d = best.theta, best.cells
-        best = _Round(queries, responder.respond(theta[d:], theta[:d]), theta)
-    found.strategy, found.recovery = best.response.strategy, best.response.recovery
-    root = None if step is None else best.turn(step)
-    if root is not None:
-        found.strategy = root.T @ found.strategy
-        found.recovery = linalg.lapack.dtrtrs(root, found.recovery.T, lower=1)[0].T
 
 
 def _norms(W: Floats) -> Floats:
