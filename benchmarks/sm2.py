@@ -56,16 +56,16 @@ class _Point:
         return self.root.T @ self.root
 
     @cached_property
-    def M(self) -> np.ndarray:
-        return self.root.T @ self.half  # Σ⁻¹ B
+    def image(self) -> np.ndarray:
+        return self.root.T @ self.half  # M = Σ⁻¹ B
 
     @cached_property
     def gradient(self) -> np.ndarray:
-        return -(self.M * self.a) @ self.M.T + (self.L.T * self.q) @ self.L
+        return -(self.image * self.a) @ self.image.T + (self.L.T * self.q) @ self.L
 
     def hessian(self, P: np.ndarray) -> np.ndarray:
         """Five products of matrices."""
-        M, PM = self.M, P @ self.M
+        M, PM = self.image, P @ self.image
         dg = -np.einsum("ij,ij->j", PM, M)
         dv = np.einsum("ij,ij->i", self.L @ P, self.L)
         da = self.t * (self.a * dg - self.a * (self.a @ dg))

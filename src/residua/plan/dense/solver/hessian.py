@@ -55,7 +55,7 @@ def curvature(rows: Floats, values: Floats, cells: int, tolerance: float = _KERN
 
 
 def _symmetric(rows: Floats, positive: NDArray[np.bool_]) -> Floats:
-    """The lower triangle of `rows diag(±1) rowsᵀ`, the sign of each column given, (n, n); half the work of a product."""
+    """The lower triangle of `rows diag(±1) rowsᵀ`, a sign for each column, (n, n); half the work of a product."""
     if positive.all():
         return np.asarray(linalg.blas.dsyrk(1.0, rows.T, trans=1, lower=1))
     added = linalg.blas.dsyrk(1.0, rows.take(np.flatnonzero(positive), axis=1).T, trans=1, lower=1)

@@ -73,25 +73,27 @@ class _Round:
 
 
 class _Best:
-    """The best mechanism so far: a point, and the step by which it is turned, if it is."""
+    """The best mechanism so far: the round it is from, and the step by which it is turned, if it is."""
 
     def __init__(self, found: Found) -> None:
         self.found = found
-        self.at: tuple[_Round, Floats | None] | None = None
+        self.at: _Round | None = None
+        self.step: Floats | None = None
+        self.root: Floats | None = None
 
-    def offer(self, now: _Round, levels: Floats, step: Floats | None) -> bool:
+    def offer(self, now: _Round, levels: Floats, step: Floats | None = None, root: Floats | None = None) -> bool:
         """Takes a mechanism in if it is the best."""
         primal = now.product(levels)
         if primal >= self.found.primal:
             return False
-        self.found.primal, self.at = primal, (now, step)
+        self.found.primal, self.at, self.step, self.root = primal, now, step, root
         return True
 
     def level(self, now: _Round, system: CholeskySystem, step: Floats, tolerance: float) -> None:
         """Turns a mechanism by a step, and again by what its levels then lack, while that helps."""
         for _ in range(_TURNS):
             root = now.turn(step)
-            if root is None or not self.offer(now, levels := now.turned(root), step):
+            if root is None or not self.offer(now, levels := now.turned(root), step, root):
                 return
             above = levels.max() - 1.0
             if self.found.gap <= tolerance or above <= _EVEN * tolerance:
@@ -102,11 +104,11 @@ class _Best:
     def deliver(self, queries: MatrixQueries, responder: Responder | None) -> None:
         """Writes it down; with a responder, from a decomposition that cannot leave the row space."""
         assert self.at is not None
-        now, step = self.at
+        now, root = self.at, self.root
         if responder is not None:
             now = _Round(queries, responder.respond(now.theta[now.cells :], now.theta[: now.cells]), now.theta)
+            root = None if self.step is None else now.turn(self.step)
         self.found.strategy, self.found.recovery = now.response.strategy, now.response.recovery
-        root = None if step is None else now.turn(step)
         if root is not None:
             self.found.strategy = root.T @ self.found.strategy
             self.found.recovery = linalg.lapack.dtrtrs(root, self.found.recovery.T, lower=1)[0].T
@@ -125,20 +127,16 @@ def fit(problem: Problem, tolerance: float, limit: int) -> Found:
     m, d = queries.shape
     found, responder = Found(method="Newton"), Responder(queries, problem.rank, exact=False)
     floor = 1e-4 * tolerance / (m + d)  # weight that can only cost the bound a fraction of the tolerance
-    before = theta = _shares(_norms(queries.matrix), d, floor)
+    theta = _shares(_norms(queries.matrix), d, floor)
     best, gaps = _Best(found), list[float]()
     coarseness = _COARSE if tolerance >= _MANY else _FINE
     for found.iterations in range(1, limit + 1):
         now = _Round(queries, responder.respond(theta[d:], theta[:d]), theta)
-        fell = now.f**2 < found.dual * (1.0 - max(1e-3 * tolerance, 1e-13))
         found.bound(now.f**2, theta[d:], theta[:d])
-        best.offer(now, now.levels, None)
+        best.offer(now, now.levels)
         gaps.append(found.gap)
         if found.gap <= tolerance or _stalled(gaps):
             break
-        if fell:  # too far: halfway back
-            theta = _shares(np.sqrt(theta * before), d, floor)
-            continue
         mu = _CENTRE * min(found.gap, 1.0) / (m + d)
         above = theta * (now.levels - 1.0)
         system = now.system(mu, coarseness)
@@ -148,7 +146,7 @@ def fit(problem: Problem, tolerance: float, limit: int) -> Found:
             if found.gap <= tolerance:
                 break
         factors = np.where(step < 0, np.maximum(1.0 + step, _DOWN), np.exp(np.minimum(step, np.log(_UP))))
-        before, theta = theta, _shares(theta * factors, d, floor)
+        theta = _shares(theta * factors, d, floor)
     best.deliver(queries, None if responder.exact else Responder(queries, problem.rank))
     return found
 
@@ -156,7 +154,7 @@ def fit(problem: Problem, tolerance: float, limit: int) -> Found:
 def _norms(W: Floats) -> Floats:
     """Norms of columns and rows: the weights to start from."""
     squares = W**2
-    return np.sqrt(np.concatenate([squares.sum(axis=0), squares.sum(axis=1)]))
+    return np.asarray(np.sqrt(np.concatenate([squares.sum(axis=0), squares.sum(axis=1)])))
 
 
 def _shares(theta: Floats, cells: int, floor: float) -> Floats:
@@ -169,4 +167,5 @@ def _shares(theta: Floats, cells: int, floor: float) -> Floats:
 
 
 def _stalled(gaps: list[float]) -> bool:
+    """Whether the gap did not halve in the last rounds."""
     return len(gaps) > _PATIENCE and gaps[-1] > 0.5 * gaps[-1 - _PATIENCE]
