@@ -30,6 +30,7 @@ from residua.plan.dense.algebra import noise_at_least
 from residua.plan.dense.blocks import compile_dense
 from residua.plan.dense.cells import Grouping, refine
 from residua.plan.dense.conversion import contrasts, product_rows
+from residua.plan.dense.integer_strategy import LARGEST_ENTRY
 from residua.plan.dense.plan import DensePlan
 from residua.plan.dense.realise import realised
 from residua.plan.dense.recreate import Stacked, stack
@@ -52,6 +53,7 @@ Floats = NDArray[np.float64]
 Blocked = ResidualRelease | ProductRelease
 _BATCH_CELLS = 1_000_000
 _LARGEST = 2.0**62
+_FINEST_ENTRY = 2.0**33  # of a pool, which is never measured: more would not pass as a strategy
 
 
 def pooled(releases: Sequence[Release], workload: Explicit | Marginals | Products | None = None) -> Release:
@@ -178,7 +180,10 @@ def _pooled_dense(parts: Sequence[Release], workload: Explicit | None) -> DenseR
     known = stack(rows)
     estimate = known.coordinates(np.concatenate([measurements for _, _, measurements in seen])) @ known.space
     spread = known.singular[:, None] * known.space
-    plan = realised(like, cells, spread, "everything measured", spaces=rows, workload=workload, fill=False)
+    largest = float(np.clip(_LARGEST / 2 / max(np.abs(estimate).sum(), 1.0), LARGEST_ENTRY, _FINEST_ENTRY))
+    plan = realised(
+        like, cells, spread, "everything measured", spaces=rows, workload=workload, fill=False, largest=largest
+    )
     own = refine(domain.sizes, [Grouping(cells.attributes, cells.columns), Grouping(plan.attributes, plan.columns)])
     strategy = own.lifted(plan.strategy.astype(np.float64), 1)
     plan = _not_understated(plan, known, strategy)
