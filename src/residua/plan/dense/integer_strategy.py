@@ -20,6 +20,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 LARGEST_ENTRY = 2.0**30
+FINE_ENTRY = 2.0**32  # of parts of plans, which must add up: closer, but no more than 2^30 records can be counted
 LARGEST_SCALE = 2.0**40
 _MOST_DENOMINATOR = 2**20
 FILLING = 1e-4  # of the strategy's largest column norm, for directions outside a row space that is not integer
@@ -77,9 +78,7 @@ def filled_integers(strategy: Floats, pcost: float, largest: float = LARGEST_ENT
     return direct_integers(np.vstack([strategy, filling]), pcost, largest)[:2]
 
 
-def direct_integers(
-    strategy: Floats, pcost: float, largest: float = LARGEST_ENTRY
-) -> tuple[Integers, float, float]:
+def direct_integers(strategy: Floats, pcost: float, largest: float = LARGEST_ENTRY) -> tuple[Integers, float, float]:
     """The strategy rounded entry by entry, its noise scale, and what one step of the integer grid stands for."""
     bits = _bits(strategy, pcost, largest)
     B = np.rint(strategy * 2.0**bits).astype(np.int64)

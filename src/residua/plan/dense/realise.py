@@ -15,7 +15,7 @@ from residua.plan.currency import guarantee_like
 from residua.plan.dense.blocks import block_cost, column_norms, compile_dense
 from residua.plan.dense.cells import Grouping, Refinement, coarsened, refine
 from residua.plan.dense.integer_rows import integer_rows, joint_integer_rows
-from residua.plan.dense.integer_strategy import LARGEST_ENTRY, basis_integers, direct_integers, filled_integers
+from residua.plan.dense.integer_strategy import FINE_ENTRY, basis_integers, direct_integers, filled_integers
 from residua.plan.dense.loewner import SINE_TOLERANCE, standardise
 from residua.plan.dense.plan import DensePlan
 from residua.privacy import ReplaceOne
@@ -37,7 +37,7 @@ def realised(
     gap: float = math.inf,
     workload: Explicit | None = None,
     fill: bool = True,
-    largest: float = LARGEST_ENTRY,
+    largest: float = FINE_ENTRY,
 ) -> DensePlan:
     """A plan whose privacy cost matrix is `rowsᵀ rows` as nearly as integers allow, costing no more.
 
