@@ -139,16 +139,17 @@ def test_a_turned_mechanism_follows_the_weights_to_first_order(name):
     e = np.random.default_rng(4).normal(size=len(theta))
 
     def at(weights):
-        return level._Round(problem.queries, responder.respond(weights[d:], weights[:d]), weights)
+        return level._round(problem.queries, responder, weights)
 
-    here = at(theta)
-    response = here.response
+    here, response = at(theta), responder.respond(theta[d:], theta[:d])
     np.testing.assert_allclose(here.f * here.levels[:d], response.costs, rtol=1e-10)
     np.testing.assert_allclose(here.f * here.levels[d:], response.variances(problem.queries), rtol=1e-10)
     misses = []
     for h in (1e-2, 1e-3):
         root = here.turn(h * e)
-        turned = here.f * here.turned(root)
+        levels, product = here.turned(root)
+        turned = here.f * levels
+        assert product == pytest.approx(turned[:d].max() * turned[d:].max())
         S = root.T @ response.strategy
         W = problem.queries.matrix
         np.testing.assert_allclose(turned[:d], (S**2).sum(axis=0), rtol=1e-10)
