@@ -26,21 +26,24 @@ _MOST_DENOMINATOR = 2**20
 FILLING = 1e-4  # of the strategy's largest column norm, for directions outside a row space that is not integer
 
 
-def integer_strategy(strategy: Floats, workload: Floats, pcost: float) -> tuple[Integers, float]:
+def integer_strategy(
+    strategy: Floats, workload: Floats, pcost: float, largest: float = LARGEST_ENTRY
+) -> tuple[Integers, float]:
     """Integers B and noise scale s with `max diag BᵀB/s² ≤ pcost` and Γ as close to SᵀS as rounding allows.
 
     Args:
         strategy: S, (rank, cells), in the row space of the workload.
         workload: the queries on the same cells, (queries, cells).
         pcost: what measuring may cost.
+        largest: how large integers may be.
     """
     rank = int(np.linalg.matrix_rank(strategy, rtol=1e-10))
     if rank == strategy.shape[1]:
-        return direct_integers(strategy, pcost)[:2]
+        return direct_integers(strategy, pcost, largest)[:2]
     basis = integer_basis(workload, rank)
     if basis is None:
-        return filled_integers(strategy, pcost)
-    return basis_integers(strategy, basis, pcost)
+        return filled_integers(strategy, pcost, largest)
+    return basis_integers(strategy, basis, pcost, largest)
 
 
 def basis_integers(

@@ -1,10 +1,10 @@
 """Least cost of replacing one record: what is guarded are differences of cells, not cells.
 
 Replacing a record of cell i by one of cell j moves the answers of S by `S_i − S_j`, so the cost is the largest
-`‖S_i − S_j‖²` over pairs. Whatever is the same for all cells (the number of records) is free. With one cell as reference
-and `x'` the counts of the others, `W x = W' x' + w · n` with `W' = W − w 1ᵀ`, and the guarded vectors are the units
-(pairs with the reference) and their differences. Weights y on pairs make a Laplacian `L(y) = C Cᵀ`, which takes the
-place of diag(y): `A = diag(√p) W' C = Z diag(s) Uᵀ`, `X = C^-ᵀ U diag(s) Uᵀ C⁻¹`, and all else is as in `level`.
+`‖S_i − S_j‖²` over pairs. Whatever is the same for all cells (the number of records) is free. With one cell as
+reference and `x'` the counts of the others, `W x = W' x' + w · n` with `W' = W − w 1ᵀ`, and the guarded vectors are the
+units (pairs with the reference) and their differences. Weights y on pairs make a Laplacian `L(y) = C Cᵀ`, which takes
+the place of diag(y): `A = diag(√p) W' C = Z diag(s) Uᵀ`, `X = C^-ᵀ U diag(s) Uᵀ C⁻¹`, and all else is as in `level`.
 
 Only pairs that bind matter: rounds are made with a few, and those that turn out dearer are added. A bound from some
 pairs is a bound for all.
@@ -25,7 +25,8 @@ from residua.plan.dense.solver.fixed_point import Found
 from residua.plan.dense.solver.level import Round, climb
 
 Floats = NDArray[np.float64]
-MOST_CELLS = 128
+MOST_CELLS = 96  # five seconds or so
+_TALL = 8  # times as many queries as cells: too many to weigh one by one
 _FREE = 2.0**10  # how much stronger than the rest the number of records is measured, where that is free
 _SQUARABLE = 1e-11  # as in `response`
 _FEW = 400  # pairs that are all taken at once
@@ -60,9 +61,13 @@ def least_replacement(W: Floats, tolerance: float, *, total: bool, removable: bo
     Returns:
         The mechanism, or None where this is not for: too many cells, or queries that leave a direction out.
     """
-    cells = W.shape[1]
+    m, cells = W.shape
     relative = W if removable else W[:, 1:] - W[:, :1]
-    if cells > MOST_CELLS or not relative.shape[1] or np.linalg.matrix_rank(relative, rtol=1e-9) < relative.shape[1]:
+    if total and m > cells:
+        relative = np.asarray(np.linalg.qr(relative, mode="r"), dtype=np.float64)
+    if cells > MOST_CELLS or len(relative) > _TALL * cells or not relative.shape[1]:
+        return None
+    if np.linalg.matrix_rank(relative, rtol=1e-9) < relative.shape[1]:
         return None
     strategy, achieved, bound = _Pairs(relative, total).solve(tolerance)
     if not removable:
@@ -82,27 +87,29 @@ class _Pairs:
     def solve(self, tolerance: float) -> tuple[Floats, float, float]:
         """The strategy on the n cells, its largest cost times its loss, and the bound."""
         apart = np.sqrt(_differences(self.gram))
-        self._add(apart, _FEW)
+        self._add(apart, max(_FEW, 3 * self.n))
         theta = apart[self.i, self.j]
         if not self.total:
             theta = np.concatenate([theta, np.linalg.norm(self.W, axis=1)])
-        made, achieved, bound = np.empty((0, 0)), np.inf, 0.0
+        made, achieved, bound, beyond = np.empty((0, 0)), np.inf, 0.0, 0.1  # by how much pairs left out are dearer
         for _ in range(_OUTER):
             found = Found()
-            best = climb(self.at, theta, len(self.i), 0.5 * tolerance, _ROUNDS, found)
+            best = climb(self.at, theta, len(self.i), max(0.5 * tolerance, 0.2 * beyond), _ROUNDS, found)
             now = best.at
             assert now is not None
             rows = now.cells[: self.n] * np.sqrt(now.f)
             strategy = (rows if best.root is None else rows @ best.root).T
             costs = _differences(strategy.T @ strategy)
             bound = max(bound, found.dual)
-            primal = found.primal * float(costs.max() / costs[self.i, self.j].max())
+            seen = float(costs[self.i, self.j].max())
+            beyond = float(costs.max()) / seen - 1.0
+            primal = found.primal * (1.0 + beyond)
             if primal < achieved:
                 made, achieved = strategy, primal
             if achieved <= bound * (1.0 + tolerance):
                 break
             guarded = len(now.cells)
-            fresh = self._add(costs, 2 * self.n)
+            fresh = self._add(np.where(costs > seen, costs, 0.0), 6 * self.n)
             theta = np.concatenate([now.theta[:guarded], np.full(fresh, 0.1 / guarded), now.theta[guarded:]])
         return made, achieved, bound
 
@@ -110,7 +117,7 @@ class _Pairs:
         """Takes the dearest pairs in that are not yet, and says how many."""
         open_ = np.triu(np.ones_like(costs, dtype=bool), 1)
         open_[np.minimum(self.i, self.j), np.maximum(self.i, self.j)] = False
-        i, j = np.nonzero(open_)
+        i, j = np.nonzero(open_ & (costs > 0))
         dearest = np.argsort(-costs[i, j], kind="stable")[:most]
         self.i, self.j = np.concatenate([self.i, i[dearest]]), np.concatenate([self.j, j[dearest]])
         return len(dearest)
@@ -128,10 +135,8 @@ class _Pairs:
         f = float(s.sum())
         units = np.zeros((n + 1, n))
         units[:n] = linalg.solve_triangular(C, U, trans=1, lower=True, check_finite=False) * np.sqrt(s / f)
-        if self.total:  # only the sum of squares of the answers counts, which is that of Σ s over f
-            answers = np.diag(np.sqrt(s / f))
-        else:
-            answers = self.W @ (C @ U) / np.sqrt(s * f)
+        # Of a total only the sum of squares of the answers counts, and in these coordinates it is that of √(s/f).
+        answers = np.diag(np.sqrt(s / f)) if self.total else self.W @ (C @ U) / np.sqrt(s * f)
         return Round(units[self.i] - units[self.j], answers, s, theta, self.total)
 
     def _laplacian(self, y: Floats) -> Floats:
