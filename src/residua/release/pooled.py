@@ -61,7 +61,7 @@ def pooled(releases: Sequence[Release], workload: Explicit | Marginals | Product
 
     Guarantee: estimates are unbiased and of least variance among those linear in all measurements. The variances
     stated are never below the truth, and above it by less than one part in a million (where measurements that do not
-    share strategies differ in strength by a factor of hundreds, by some parts in 100,000: integers have 30 bits).
+    share strategies differ in strength by a factor of thousands, by some parts in 100,000: integers have 33 bits).
 
     Args:
         releases: what was measured, over one domain and for one unit of protection.
