@@ -105,4 +105,6 @@ class DensePlan(StrategyPlan):
 
     def __repr__(self) -> str:
         rows, cells = self.strategy.shape
-        return f"DensePlan({rows:,} × {cells:,}, pcost={self.pcost:.6g}, {self.guarantee!r}, gap={self.gap:.2g})"
+        # Of a plan for records that are changed, which knows their number, a record more or less would tell much.
+        cost = self.unit_pcost if isinstance(self.unit, ReplaceOne) else self.pcost
+        return f"DensePlan({rows:,} × {cells:,}, pcost={cost:.6g}, {self.guarantee!r}, gap={self.gap:.2g})"
