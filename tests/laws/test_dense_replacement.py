@@ -1,12 +1,16 @@
 """Plans for records that are changed: the solver against CVXPY over all pairs, and the plans against their integers."""
 
+from fractions import Fraction
+
 import cvxpy as cp
 import numpy as np
 import pytest
 
 import residua as rs
+from residua.plan.composition import composed_cost
 from residua.plan.dense.solver import replacement
 from residua.plan.dense.solver.replacement import MOST_CELLS, least_replacement
+from residua.plan.kinds import priced
 from tests.papers.workloads import prefixes, random_ranges
 
 RNG = np.random.default_rng(3)
@@ -110,3 +114,46 @@ def test_it_beats_plans_for_records_added_or_removed():
     assert plan.unit_pcost < 0.75 * other.replacement
     few = rs.explicit(domain, np.arange(16.0)[None] ** 2)  # one query of many cells is not solved for, and says so
     assert np.isinf(rs.plan(few, targets=1.0, unit=rs.ReplaceOne()).gap)
+
+
+def exactly(plans):
+    """The largest cost of a replacement under several plans on the same cells, in fractions."""
+    cost = Fraction(0)
+    for i in range(plans[0].strategy.shape[1]):
+        for j in range(i):
+            parts = [[int(a) - int(b) for a, b in plan.strategy[:, [i, j]]] for plan in plans]
+            both = [
+                sum(a * a for a in part) / Fraction(plan.scale) ** 2 for part, plan in zip(parts, plans, strict=True)
+            ]
+            cost = max(cost, sum(both, Fraction(0)))
+    return cost
+
+
+def test_prices_are_exact_though_the_number_of_records_is_known():
+    """One row of a strategy is thousands of times larger than all else, and costs nothing."""
+    domain = rs.Domain({"x": rs.Integers(0, 7)})
+    both = [rs.plan(rs.explicit(domain, W), rs.ZCDP(0.5), unit=rs.ReplaceOne()) for W in (prefixes(8), np.eye(8))]
+    for plan in both:
+        assert plan.pcost > 1e5
+        assert (
+            exactly([plan])
+            <= priced(plan)[1]
+            <= min(plan.guarantee.pcost_allowed(), exactly([plan]) * (1 + Fraction(1, 10**12)))
+        )
+        assert exactly([plan]) <= composed_cost([plan]) <= exactly([plan]) * (1 + Fraction(1, 10**12))
+    assert exactly(both) <= composed_cost(both) <= exactly(both) * (1 + Fraction(1, 10**12))
+
+
+def test_plans_that_know_the_number_of_records_can_be_combined():
+    domain = rs.Domain({"x": rs.Integers(0, 7)})
+    fine, coarse = (
+        rs.plan(rs.explicit(domain, W), rs.ZCDP(0.5), unit=rs.ReplaceOne()) for W in (prefixes(8), np.eye(8))
+    )
+    look = rs.common([fine, coarse])
+    for plan in (fine, coarse):
+        left = rs.residual(plan, given=look)
+        assert composed_cost([look, left]) <= composed_cost([plan])
+        assert ((look + left).variances(plan.workload) <= plan.variances(plan.workload) * (1 + 2e-6)).all()
+    missing = rs.top_up(fine, given=coarse)
+    assert ((coarse + missing).variances(fine.workload) <= fine.variances(fine.workload) * (1 + 2e-6)).all()
+    assert (coarse.variances(fine.workload) > 1.2 * fine.variances(fine.workload)).any()

@@ -151,7 +151,8 @@ def lacking(wanted: Standard, have: Floats) -> list[Floats]:
     kept = left > ORDER_TOLERANCE
     within = (Q[:, kept] * np.sqrt(left[kept])).T @ wanted.rows
     values, vectors = np.linalg.eigh(wanted.rows.T @ wanted.rows - have.T @ have)
-    kept = values > ORDER_TOLERANCE * wanted.singular[0] ** 2
+    # Nothing that the weakest direction would miss may be left out; below the second limit it is rounding.
+    kept = values > max(ORDER_TOLERANCE * wanted.singular[-1] ** 2, 1e-14 * wanted.singular[0] ** 2)
     return [within, (vectors[:, kept] * np.sqrt(values[kept])).T]
 
 
