@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -20,7 +21,7 @@ RANK_TOLERANCE = 1e-9  # a query this close (relative) to the measured space is 
 _BATCH = 2**22
 
 
-class MeasuredSpace:
+class MeasuredSpace(ABC):
     """Facts about linear measurements of merged cells. Dense plans have them, and so do pools of measurements."""
 
     domain: Domain
@@ -28,14 +29,14 @@ class MeasuredSpace:
     columns: Integers
 
     @property
+    @abstractmethod
     def factors(self) -> tuple[Floats, Floats, Floats]:
         """Singular values and vectors of what is measured within its numerical rank: (rows, r), (r,), (r, columns)."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def noise_variance(self) -> float:
         """The variance of the noise on each measurement."""
-        raise NotImplementedError
 
     @property
     def shape(self) -> tuple[int, ...]:
