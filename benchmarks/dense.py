@@ -94,7 +94,7 @@ def against_sm2(limit: float, early: bool) -> None:
 def to_equal(W: np.ndarray, c: np.ndarray, pcost: float, above: float) -> tuple[float, str]:
     """Least CPU seconds, and the method, in which we find a plan that costs no more than `pcost`, check included."""
     best, name = np.inf, ""
-    for method in ("fixed point", "interior point"):
+    for method in ("Newton", "fixed point", "interior point"):
         for tolerance in np.minimum(above * np.array([4.0, 2.0, 1.4, 1.0, 0.5, 0.1]), 0.5):
             if least_privacy(W, c, tolerance, method).pcost <= pcost:
                 spent = seconds(functools.partial(least_privacy, W, c, tolerance, method))

@@ -26,7 +26,7 @@ from residua.errors import PlanError
 from residua.plan.base import Plan
 from residua.plan.dense.blocks import column_norms, compile_dense
 from residua.plan.dense.cells import MOST_CELLS, MOST_COLUMNS, Grouping, refine
-from residua.plan.dense.plan import DensePlan
+from residua.plan.dense.plan import DensePlan, moved_columns
 from residua.plan.product.blocks import compile_product
 from residua.plan.product.plan import ProductPlan
 from residua.plan.product.profile import cell_costs
@@ -164,13 +164,15 @@ def _dense_replacement(plans: Sequence[DensePlan]) -> Fraction:
         cells = refine(plans[0].domain.sizes, [Grouping(plan.attributes, plan.columns) for plan in plans])
     except PlanError:
         return sum((_price(plan) for plan in plans), Fraction(0))
-    rows = np.vstack([cells.lifted(plan.strategy / plan.scale, which) for which, plan in enumerate(plans)])
+    rows = np.vstack(
+        [moved_columns(cells.lifted(plan.strategy, which)) / plan.scale for which, plan in enumerate(plans)]
+    )
     gram = rows.T @ rows
     diagonal = np.diag(gram)
     largest = float((diagonal[:, None] + diagonal[None, :] - 2 * gram).max())
     pcost = composed_profile(plans).largest
     # Each entry of a product of k terms is off by at most (k + 4)·2^-52 of the largest diagonal; four of them enter.
-    slack = 4 * (len(rows) + 8) * Fraction(1, 2**52) * pcost
+    slack = 4 * (len(rows) + 8) * Fraction(1, 2**52) * Fraction(float(diagonal.max()))
     # A record changed to a cell nobody asks about, or to a value that is left out, is a record removed.
     unasked = pcost if (cells.columns < 0).any() or compile_dense(plans[0]).drops else Fraction(0)
     return ReplaceOne().scaled(pcost, max(Fraction(largest) + slack, unasked))

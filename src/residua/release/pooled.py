@@ -30,6 +30,7 @@ from residua.plan.dense.algebra import noise_at_least
 from residua.plan.dense.blocks import compile_dense
 from residua.plan.dense.cells import Grouping, refine
 from residua.plan.dense.conversion import contrasts, product_rows
+from residua.plan.dense.integer_strategy import LARGEST_ENTRY
 from residua.plan.dense.plan import DensePlan
 from residua.plan.dense.realise import realised
 from residua.plan.dense.recreate import Stacked, stack
@@ -53,6 +54,7 @@ Floats = NDArray[np.float64]
 Blocked = ResidualRelease | ProductRelease
 _BATCH_CELLS = 1_000_000
 _LARGEST = 2.0**62
+_FINEST_ENTRY = 2.0**33  # of a pool, which is never measured: more would not pass as a strategy
 
 
 def pooled(releases: Sequence[Release], workload: Explicit | Marginals | Products | None = None) -> Release:
@@ -60,7 +62,7 @@ def pooled(releases: Sequence[Release], workload: Explicit | Marginals | Product
 
     Guarantee: estimates are unbiased and of least variance among those linear in all measurements. The variances
     stated are never below the truth, and above it by less than one part in a million (where measurements that do not
-    share strategies differ in strength by a factor of hundreds, by some parts in 100,000: integers have 30 bits).
+    share strategies differ in strength by a factor of thousands, by some parts in 100,000: integers have 33 bits).
 
     Args:
         releases: what was measured, over one domain and for one unit of protection.
@@ -179,7 +181,10 @@ def _pooled_dense(parts: Sequence[Release], workload: Explicit | None) -> DenseR
     known = stack(rows)
     estimate = known.coordinates(np.concatenate([measurements for _, _, measurements in seen])) @ known.space
     spread = known.singular[:, None] * known.space
-    plan = realised(like, cells, spread, "everything measured", spaces=rows, workload=workload, fill=False)
+    largest = float(np.clip(_LARGEST / 2 / max(np.abs(estimate).sum(), 1.0), LARGEST_ENTRY, _FINEST_ENTRY))
+    plan = realised(
+        like, cells, spread, "everything measured", spaces=rows, workload=workload, fill=False, largest=largest
+    )
     own = refine(domain.sizes, [Grouping(cells.attributes, cells.columns), Grouping(plan.attributes, plan.columns)])
     strategy = own.lifted(plan.strategy.astype(np.float64), 1)
     plan = _not_understated(plan, known, strategy)

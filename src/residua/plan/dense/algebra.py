@@ -7,7 +7,7 @@ common mechanism is not unique it is the one of least trace in an orthonormal ba
 Results are plans of integers. `common` is scaled down until every candidate answers what will really be measured (by
 about 1e-8), and `residual` is what is left of the plan after that, so that rounding wastes nothing: the two pool to the
 plan with a relative loss of a part in a million at most in any variance (mostly 1e-8), unless the plan's own directions
-differ in strength by more than integers of 30 bits can follow. Their cost in whole numbers is never above the plan's.
+differ in strength by more than integers of 32 bits can follow. Their cost in whole numbers is never above the plan's.
 
 Reference: common-mechanism, Sections 3 and 5.
 """

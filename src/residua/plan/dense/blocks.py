@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from residua.errors import VerificationError
 from residua.plan.base import Currency
-from residua.plan.dense.plan import DensePlan
+from residua.plan.dense.plan import DensePlan, moved_columns
 from residua.plan.strategy.blocks import StrategyBlocks, check_form, rounded_up
 from residua.privacy import Guarantee, ReplaceOne, Unit
 
@@ -75,12 +75,12 @@ def column_norms(B: Integers) -> list[int]:
 
 def _replacement(blocks: DenseBlocks, norms: list[int]) -> Fraction:
     """`max_ij ‖B_i − B_j‖²`, from floating-point products widened by a bound on their rounding."""
-    B = blocks.strategy.astype(np.float64)
+    B = moved_columns(blocks.strategy)
     gram = B.T @ B
     diagonal = np.diag(gram)
     largest = float((diagonal[:, None] + diagonal[None, :] - 2 * gram).max())
     # Each entry of the product of k terms is off by at most k·2^-52·‖B_i‖‖B_j‖; four of them enter.
-    slack = 4 * (len(B) + 4) * 2.0**-52 * float(max(norms))
+    slack = 4 * (len(B) + 4) * 2.0**-52 * float(diagonal.max())
     # A record changed to a cell nobody asks about, or to a value that is left out, is a record removed.
     unasked = max(norms) if (blocks.columns < 0).any() or blocks.drops else 0
     return max(Fraction(largest) + Fraction(slack), Fraction(unasked))

@@ -20,57 +20,79 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 LARGEST_ENTRY = 2.0**30
+FINE_ENTRY = 2.0**32  # of parts of plans, which must add up: closer, but no more than 2^30 records can be counted
 LARGEST_SCALE = 2.0**40
 _MOST_DENOMINATOR = 2**20
 FILLING = 1e-4  # of the strategy's largest column norm, for directions outside a row space that is not integer
 
 
-def integer_strategy(strategy: Floats, workload: Floats, pcost: float) -> tuple[Integers, float]:
+def integer_strategy(
+    strategy: Floats, workload: Floats, pcost: float, largest: float = LARGEST_ENTRY
+) -> tuple[Integers, float]:
     """Integers B and noise scale s with `max diag BᵀB/s² ≤ pcost` and Γ as close to SᵀS as rounding allows.
 
     Args:
         strategy: S, (rank, cells), in the row space of the workload.
         workload: the queries on the same cells, (queries, cells).
         pcost: what measuring may cost.
+        largest: how large integers may be.
     """
     rank = int(np.linalg.matrix_rank(strategy, rtol=1e-10))
     if rank == strategy.shape[1]:
-        return direct_integers(strategy, pcost)[:2]
+        return direct_integers(strategy, pcost, largest)[:2]
     basis = integer_basis(workload, rank)
     if basis is None:
-        return filled_integers(strategy, pcost)
-    return basis_integers(strategy, basis, pcost)
+        return filled_integers(strategy, pcost, largest)
+    return basis_integers(strategy, basis, pcost, largest)
 
 
-def basis_integers(strategy: Floats, basis: Integers, pcost: float) -> tuple[Integers, float]:
+def basis_integers(
+    strategy: Floats, basis: Integers, pcost: float, largest: float = LARGEST_ENTRY
+) -> tuple[Integers, float]:
     """The strategy as `M E` with integer rows E whose space holds it, M rounded: it stays in that space exactly."""
-    M = linalg.lstsq(basis.T.astype(np.float64), strategy.T)[0].T
-    B = _product(np.rint(M * 2.0 ** _bits(strategy, pcost)), basis)
+    B = _product(_nearest(strategy * 2.0 ** _bits(strategy, pcost, largest), basis.astype(np.float64)), basis)
     return B, _scale(B, pcost)
 
 
-def filled_integers(strategy: Floats, pcost: float) -> tuple[Integers, float]:
+def _nearest(rows: Floats, basis: Floats) -> Floats:
+    """Whole coefficients M with `M E` near the rows, (rows, rank).
+
+    One coefficient after the other, each making up for how the ones before were rounded (Babai's nearest plane): off
+    by half of what a basis row adds to those before it, where rounding all at once is off by half of all of it.
+    """
+    # The longest rows first, so that each adds as little as it can to those that are fixed after it.
+    order = np.argsort(-np.linalg.norm(basis, axis=1), kind="stable")
+    Q, R = linalg.qr(basis[order].T, mode="economic")
+    left = rows @ Q
+    found = np.zeros(left.shape)
+    for k in range(len(order) - 1, -1, -1):
+        found[:, order[k]] = np.rint(left[:, k] / R[k, k])
+        left[:, : k + 1] -= np.multiply.outer(found[:, order[k]], R[: k + 1, k])
+    return found
+
+
+def filled_integers(strategy: Floats, pcost: float, largest: float = LARGEST_ENTRY) -> tuple[Integers, float]:
     """The strategy rounded entry by entry, with a little measured in every direction that it leaves out.
 
     Rounding tilts its space by some 1e-9, so that no query would lie in it exactly; now every query is answerable.
     """
     norm = math.sqrt(float((strategy**2).sum(axis=0).max()))
     filling = linalg.null_space(strategy).T * (norm * FILLING)
-    return direct_integers(np.vstack([strategy, filling]), pcost)[:2]
+    return direct_integers(np.vstack([strategy, filling]), pcost, largest)[:2]
 
 
-def direct_integers(strategy: Floats, pcost: float) -> tuple[Integers, float, float]:
+def direct_integers(strategy: Floats, pcost: float, largest: float = LARGEST_ENTRY) -> tuple[Integers, float, float]:
     """The strategy rounded entry by entry, its noise scale, and what one step of the integer grid stands for."""
-    bits = _bits(strategy, pcost)
+    bits = _bits(strategy, pcost, largest)
     B = np.rint(strategy * 2.0**bits).astype(np.int64)
     return B, _scale(B, pcost), 2.0**-bits
 
 
-def _bits(strategy: Floats, pcost: float) -> int:
+def _bits(strategy: Floats, pcost: float, largest: float) -> int:
     """One power of two for all entries; the noise scale, about `2^bits · norm / √pcost`, must stay samplable."""
     norm = math.sqrt(float((strategy**2).sum(axis=0).max()))
-    largest = float(np.abs(strategy).max())
-    return math.floor(min(math.log2(LARGEST_ENTRY / largest), math.log2(LARGEST_SCALE * math.sqrt(pcost) / norm) - 1))
+    entry = float(np.abs(strategy).max())
+    return math.floor(min(math.log2(largest / entry), math.log2(LARGEST_SCALE * math.sqrt(pcost) / norm) - 1))
 
 
 def integer_basis(workload: Floats, rank: int) -> Integers | None:

@@ -6,8 +6,8 @@ which the known mechanism is the identity, so that a tolerance means the same fo
 
 Tolerances, all relative: RANK_TOLERANCE on singular values decides what is measured at all; SINE_TOLERANCE on the sine
 of an angle decides whether a row lies in a space (cosines are blind below 1e-8); ORDER_TOLERANCE on precisions decides
-whether one mechanism is above another: below it, two precisions are one. It is what rounding strategies to integers
-of 30 bits may do to some hundreds of cells, with room to spare.
+whether one mechanism is above another: below it, two precisions are one. It is what rounding to integers of 32 bits may
+do: 1e-8 mostly, but up to 7e-7 was seen where the integer rows that span a space have entries of a hundred.
 
 Reference: common-mechanism, Lemma 3.2, Theorem 3.5, Algorithms 2 and 3.
 """
@@ -151,7 +151,8 @@ def lacking(wanted: Standard, have: Floats) -> list[Floats]:
     kept = left > ORDER_TOLERANCE
     within = (Q[:, kept] * np.sqrt(left[kept])).T @ wanted.rows
     values, vectors = np.linalg.eigh(wanted.rows.T @ wanted.rows - have.T @ have)
-    kept = values > ORDER_TOLERANCE * wanted.singular[0] ** 2
+    # Nothing that the weakest direction would miss may be left out; below the second limit it is rounding.
+    kept = values > max(ORDER_TOLERANCE * wanted.singular[-1] ** 2, 1e-14 * wanted.singular[0] ** 2)
     return [within, (vectors[:, kept] * np.sqrt(values[kept])).T]
 
 

@@ -19,6 +19,16 @@ from residua.privacy import ReplaceOne
 _ROUNDING_VARIANCE = 1.0 / 12.0
 
 
+def moved_columns(B: NDArray[np.int64]) -> Floats:
+    """The columns of a strategy, all moved alike so that what they have in common is gone, (rows, columns).
+
+    A strategy for records that are changed may know their number very well: its differences would drown in that.
+    Nothing is rounded: entries too large for it are left where they are.
+    """
+    rows = B.astype(np.float64)
+    return rows - rows[:, :1] if float(np.abs(rows).max(initial=0.0)) < 2.0**52 else rows
+
+
 @dataclass(frozen=True, eq=False)
 class DensePlan(StrategyPlan):
     """What is measured: `y = B x + round(s z)` on the merged cells of some attributes, z standard normal.
@@ -47,11 +57,12 @@ class DensePlan(StrategyPlan):
         """The largest cost of replacing one record by another."""
         if not self.pcost:
             return 0.0
-        gram = self.gamma
+        B = moved_columns(self.strategy) / self.scale
+        gram = B.T @ B
         diagonal = np.diag(gram)
         pairs = diagonal[:, None] + diagonal[None, :] - 2 * gram
         # A record changed to a cell nobody asks about, or to a value that is left out, is a record removed.
-        unasked = float(diagonal.max()) if (self.columns < 0).any() or self.domain.drops else 0.0
+        unasked = self.pcost if (self.columns < 0).any() or self.domain.drops else 0.0
         return max(float(pairs.max()), unasked)
 
     @cached_property
@@ -105,4 +116,6 @@ class DensePlan(StrategyPlan):
 
     def __repr__(self) -> str:
         rows, cells = self.strategy.shape
-        return f"DensePlan({rows:,} × {cells:,}, pcost={self.pcost:.6g}, {self.guarantee!r}, gap={self.gap:.2g})"
+        # Of a plan for records that are changed, which knows their number, a record more or less would tell much.
+        cost = self.unit_pcost if isinstance(self.unit, ReplaceOne) else self.pcost
+        return f"DensePlan({rows:,} × {cells:,}, pcost={cost:.6g}, {self.guarantee!r}, gap={self.gap:.2g})"

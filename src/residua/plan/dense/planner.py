@@ -43,6 +43,10 @@ def plan_explicit(
 
     check_size(workload)
     tolerance = DENSE_TOLERANCE if tolerance is None else tolerance
+    if isinstance(unit, ReplaceOne) and not refined:
+        replacing = _plan_replacing(workload, guarantee, objective, loss, unit, tolerance)
+        if replacing is not None:
+            return replacing
     if isinstance(objective, TotalVariance):
         if refined:
             raise PlanError("refined orders the privacy of plans that meet targets; use it with targets.")
@@ -62,13 +66,39 @@ def plan_explicit(
     per_record = _unit_ratio(unit, solution, workload.domain.drops)
     allowed = None if guarantee is None else float(guarantee.pcost_allowed()) * _SLACK
     pcost = at_cost_one / loss if allowed is None else allowed / per_record
-    made = _dense(workload, solution, pcost, unit, objective, guarantee)
-    if guarantee is not None:
-        made = _within(made, guarantee)
+    return _priced(_dense(workload, solution, pcost, unit, objective, guarantee), objective, loss)
+
+
+def _plan_replacing(
+    workload: Explicit, guarantee: Guarantee | None, objective: Objective, loss: float, unit: Unit, tolerance: float
+) -> DensePlan | None:
+    """The best plan for records that are changed, its gap taken after rounding; None where it is not solved for."""
+    from residua.plan.dense.replacing import FINEST_ENTRY, best_replacing
+
+    if isinstance(objective, TotalVariance):
+        solved = best_replacing(workload, np.sqrt(workload.weights), tolerance, total=True)
+    elif isinstance(objective, MaxVariance):
+        solved = best_replacing(workload, 1.0 / np.sqrt(explicit_targets(workload, objective)), tolerance, total=False)
     else:
-        made = _meeting(made, objective, loss)
-        made = made.replaced(guarantee=guarantee_like(ZCDP(1.0), float(block_cost(compile_dense(made), unit))))
-    return made
+        return None
+    if solved is None:
+        return None
+    best, columns = solved
+    ratio = _replace_ratio(unit, best.strategy, columns, workload.domain.drops)
+    allowed = best.achieved / loss if guarantee is None else float(guarantee.pcost_allowed()) * _SLACK
+    matrix, scale = integer_strategy(best.strategy, merged_workload(workload, columns), allowed / ratio, FINEST_ENTRY)
+    name = described(objective)
+    made = DensePlan(workload.domain, workload.attributes, columns, matrix, scale, guarantee, unit, workload, name)
+    made = _priced(made, objective, loss)
+    return made.replaced(gap=max(made.unit_pcost * _loss(made, objective) / best.bound - 1.0, 0.0))
+
+
+def _priced(made: DensePlan, objective: Objective, loss: float) -> DensePlan:
+    """The plan within its budget, or, without one, with what it was asked for and the guarantee that this gives."""
+    if made.guarantee is not None:
+        return _within(made, made.guarantee)
+    made = _meeting(made, objective, loss)
+    return made.replaced(guarantee=guarantee_like(ZCDP(1.0), float(block_cost(compile_dense(made), made.unit))))
 
 
 def solved(solve: Any, workload: Explicit, values: Floats, tolerance: float) -> Any:
@@ -198,11 +228,15 @@ def _within(plan: DensePlan, guarantee: Guarantee) -> DensePlan:
 
 def _meeting(plan: DensePlan, objective: Objective, loss: float) -> DensePlan:
     """The plan with as little more precision as rounding took away, so that what was asked for is met."""
+    worst = _loss(plan, objective) / loss
+    return plan.replaced(scale=plan.scale / math.sqrt(max(worst, 1.0)) * (1.0 - 2.0**-40))
+
+
+def _loss(plan: DensePlan, objective: Objective) -> float:
+    """The largest ratio of a variance to its target, or the weighted sum of variances."""
     workload = plan.workload
     assert workload is not None
     variances = plan.variances(workload)
     if isinstance(objective, MaxVariance):
-        worst = float((variances / explicit_targets(workload, objective)).max()) / loss
-    else:
-        worst = float(workload.weights @ variances) / loss
-    return plan.replaced(scale=plan.scale / math.sqrt(max(worst, 1.0)) * (1.0 - 2.0**-40))
+        return float((variances / explicit_targets(workload, objective)).max())
+    return float(workload.weights @ variances)

@@ -15,7 +15,7 @@ from residua.plan.currency import guarantee_like
 from residua.plan.dense.blocks import block_cost, column_norms, compile_dense
 from residua.plan.dense.cells import Grouping, Refinement, coarsened, refine
 from residua.plan.dense.integer_rows import integer_rows, joint_integer_rows
-from residua.plan.dense.integer_strategy import basis_integers, direct_integers, filled_integers
+from residua.plan.dense.integer_strategy import FINE_ENTRY, basis_integers, direct_integers, filled_integers
 from residua.plan.dense.loewner import SINE_TOLERANCE, standardise
 from residua.plan.dense.plan import DensePlan
 from residua.plan.verifying import POINT
@@ -38,6 +38,7 @@ def realised(
     gap: float = math.inf,
     workload: Explicit | None = None,
     fill: bool = True,
+    largest: float = FINE_ENTRY,
 ) -> DensePlan:
     """A plan whose privacy cost matrix is `rowsᵀ rows` as nearly as integers allow, costing no more.
 
@@ -50,10 +51,11 @@ def realised(
         gap: how far from optimal it is.
         workload: the queries it answers, if it is known to answer some.
         fill: whether to measure a little in every direction when no whole numbers span a space it lies in.
+        largest: how large its integers may be; the larger the closer, and the fewer records it can count.
     """
     if not rows.any():
         return nothing(like, objective)
-    B, scale = _whole(rows, spaces, fill)
+    B, scale = _whole(rows, spaces, fill, largest)
     grouping, B = coarsened(like.domain.sizes, cells.attributes, cells.columns, B)
     made = DensePlan(
         like.domain, grouping.attributes, grouping.columns, B, scale, None, like.unit, workload, objective, gap
@@ -113,21 +115,21 @@ def _tight(part: DensePlan, norms: NDArray[np.object_], room: NDArray[np.object_
     return part.replaced(scale=max(scale, part.scale))
 
 
-def _whole(rows: Floats, spaces: Sequence[Floats], fill: bool) -> tuple[Integers, float]:
+def _whole(rows: Floats, spaces: Sequence[Floats], fill: bool, largest: float) -> tuple[Integers, float]:
     """Integers and a noise scale for real rows: in their own space, else in a wider one, else filled up."""
     pcost = float((rows**2).sum(axis=0).max())
     if np.linalg.matrix_rank(rows, rtol=1e-10) == rows.shape[1]:
-        return direct_integers(rows, pcost)[:2]
+        return direct_integers(rows, pcost, largest)[:2]
     for space in (rows, *spaces):
         basis = integer_rows(space)
         if basis is not None and len(basis) == rows.shape[1]:
-            return direct_integers(rows, pcost)[:2]
+            return direct_integers(rows, pcost, largest)[:2]
         if basis is not None and _holds(basis, rows):
-            return basis_integers(rows, basis, pcost)
+            return basis_integers(rows, basis, pcost, largest)
     basis = joint_integer_rows(spaces)
     if basis is not None and _holds(basis, rows):
-        return basis_integers(rows, basis, pcost)
-    return filled_integers(rows, pcost) if fill else direct_integers(rows, pcost)[:2]
+        return basis_integers(rows, basis, pcost, largest)
+    return filled_integers(rows, pcost, largest) if fill else direct_integers(rows, pcost, largest)[:2]
 
 
 def _holds(basis: Integers, rows: Floats) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -71,8 +70,3 @@ class StrategyPlan(MeasuredSpace, Plan):
         U, s, Vt = np.linalg.svd(self.strategy.astype(np.float64), full_matrices=False)
         rank = int((s > s.max(initial=0.0) * 1e-12).sum())
         return U[:, :rank], s[:rank], Vt[:rank]
-
-    @property
-    @abstractmethod
-    def noise_variance(self) -> float:
-        """The variance of the noise on each measurement, its rounding included."""

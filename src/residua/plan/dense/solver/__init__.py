@@ -1,9 +1,9 @@
 """Optimal mechanisms for any matrix of linear queries, each with a proof of how good it is.
 
 Arrays in, arrays out: nothing here knows about domains, tables or guarantees. `queries` → `problem` (what is asked,
-made well-posed) → `fixed_point` / `interior` / `matrix_free` (three methods on one dual) → `solve` (chooses, and
-re-checks with `certificate`). `refined` picks the best of many optima, `approximate` trades noise for bias, `baselines`
-are what to compare with.
+made well-posed) → `level` / `fixed_point` / `interior` / `matrix_free` (four methods on one dual) → `solve` (chooses,
+and re-checks with `certificate`). `refined` picks the best of many optima, `approximate` trades noise for bias,
+`baselines` are what to compare with.
 """
 
 from residua.plan.dense.solver.approximate import ApproximateFactorisation, approximate

@@ -89,24 +89,27 @@ def strategy_variances(queries: Queries, strategy: Floats) -> Floats:
     Raises:
         PlanError: a query that is not in the row space of the strategy.
     """
-    norms = np.linalg.norm(strategy, axis=0)
-    asked = norms > 0
-    even = strategy[:, asked] / norms[asked]  # columns of one size, so that badly scaled cells lose no digits
+    costs = np.sqrt(np.einsum("ij,ij->j", strategy, strategy))
+    asked = np.flatnonzero(costs)
+    unasked = np.flatnonzero(costs == 0)
+    norms = costs[asked]
+    even = strategy[:, asked] / norms  # columns of one size, so that badly scaled cells lose no digits
     Q, R = linalg.qr(even.T, mode="economic", check_finite=False)
     if np.abs(np.diagonal(R)).min() <= 1e-14 * np.abs(np.diagonal(R)).max():
         raise PlanError("the strategy measures the same thing twice; give one with independent rows.")
     variances = np.empty(queries.shape[0])
     for start, stop in row_blocks(queries):
         rows = queries.block(start, stop)
-        inside = rows[:, asked] / norms[asked]
+        inside = rows[:, asked] / norms
         coordinates = inside @ Q
         outside = inside - coordinates @ Q.T
-        costly = np.linalg.norm(outside, axis=1) > _UNSUPPORTED * np.linalg.norm(inside, axis=1)
-        visible = np.abs(outside * norms[asked]).max(axis=1) > _BIAS * np.abs(rows).max(axis=1)
-        if rows[:, ~asked].any() or (costly & visible).any():
+        lost, size = (np.einsum("ij,ij->i", part, part) for part in (outside, inside))
+        costly = np.flatnonzero(lost > _UNSUPPORTED**2 * size)
+        visible = np.abs(outside[costly] * norms).max(axis=1) > _BIAS * np.abs(rows[costly]).max(axis=1)
+        if rows[:, unasked].any() or visible.any():
             raise PlanError("a query is not in the row space of the strategy and cannot be answered without bias.")
         answers = linalg.solve_triangular(R, coordinates.T, check_finite=False)
-        variances[start:stop] = (answers**2).sum(axis=0)
+        variances[start:stop] = np.einsum("ij,ij->j", answers, answers)
     return variances
 
 

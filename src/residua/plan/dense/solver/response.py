@@ -99,9 +99,9 @@ class Responder:
             turn = QR[1].T
         if self.squared and gram is not None:
             inner = gram * turn * turn[:, None] if QR is None else turn.T @ gram @ turn
-            energies, V = linalg.eigh(inner, overwrite_a=True, check_finite=False, driver="evd")
+            energies, V, failed = linalg.lapack.dsyevd(inner.T, lower=1, overwrite_a=1)
             energies, V = energies[-self.rank :], V[:, -self.rank :]
-            self.squared = bool(energies[0] >= _SQUARABLE * energies[-1])
+            self.squared = not failed and bool(energies[0] >= _SQUARABLE * energies[-1])
             if self.squared:
                 return Response(y, self._lifted(y, QR, V), np.sqrt(energies))
         A = root() * turn if QR is None else root() @ turn

@@ -10,14 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.errors import GapWarning, PlanError, WorkloadError
-from residua.plan.dense.solver import fixed_point, interior
+from residua.plan.dense.solver import fixed_point, interior, level
 from residua.plan.dense.solver.certificate import Certificate, examine
 from residua.plan.dense.solver.fixed_point import Found
 from residua.plan.dense.solver.problem import Problem, positive, prepare
 from residua.plan.dense.solver.queries import MatrixQueries
 
 Floats = NDArray[np.float64]
-_FINE = 1e-5  # below this tolerance Newton steps win
+_FINE = 1e-5  # below this tolerance Newton steps win at any size,
+_MIDDLE = 1600  # and with no more weights than this at any tolerance
 _LARGE = 6000  # most weights whose Newton system is still written out
 _TALL = 1000  # the same when there are far more queries than cells
 _ROUNDS, _PATIENCE, _STEPS = 150, 20, 100
@@ -92,7 +93,7 @@ def least_privacy(workload: Any, targets: Any = 1.0, tolerance: float = 1e-3, me
         workload: a matrix (NumPy or SciPy sparse), (m, cells), or structured `Queries`.
         targets: positive, one number or (m,).
         tolerance: the gap to reach, down to 1e-9 where conditioning allows.
-        method: "auto", "fixed point", "interior point" or "matrix-free interior point".
+        method: "auto", "Newton", "fixed point", "interior point" or "matrix-free interior point".
 
     Raises:
         WorkloadError: an entry is not finite, or all queries are zero.
@@ -136,17 +137,37 @@ def least_total(workload: Any, weights: Any = 1.0, tolerance: float = 1e-3, meth
 
 
 def _run_fit(problem: Problem, tolerance: float, method: str) -> Found:
+    """Runs the methods that suit the problem's size, one after the other until the gap is proven; or the one asked."""
+    m, d = problem.queries.shape
+    written = isinstance(problem.queries, MatrixQueries) and m <= 8 * d
+    if method != "auto":
+        methods = [method]
+    elif not written or m + d > _LARGE:
+        methods = ["fixed point"] * (written and tolerance >= _MARGIN * _FINE) + ["interior point"]
+    elif m + d > _MIDDLE and tolerance >= _MARGIN * _FINE:
+        methods = ["fixed point", "Newton", "interior point"]
+    else:
+        methods = ["Newton", "interior point"]
+    found = _fit_by(methods[0], problem, tolerance, alone=len(methods) == 1)
+    for other in methods[1:]:
+        if found.gap <= tolerance:
+            break
+        found = _better(found, _fit_by(other, problem, tolerance, alone=True), tolerance)
+    return found
+
+
+def _fit_by(method: str, problem: Problem, tolerance: float, alone: bool) -> Found:
+    """One method; without another to follow it does not give up early."""
     m, d = problem.queries.shape
     structured = not isinstance(problem.queries, MatrixQueries)
-    if method == "auto" and not structured and tolerance >= _MARGIN * _FINE and m <= 8 * d:
-        found = fixed_point.fit(problem, tolerance, _ROUNDS, _PATIENCE)
-        if found.gap <= tolerance:
-            return found
-        return _better(found, _run_fit(problem, tolerance, "interior point"), tolerance)
     if method == "fixed point":
-        return fixed_point.fit(problem, tolerance, 200 * _ROUNDS)
-    if method not in ("auto", "interior point", "matrix-free interior point"):
-        raise PlanError(f"there is no method {method!r}; give 'auto', 'fixed point' or 'interior point'.")
+        return fixed_point.fit(problem, tolerance, 200 * _ROUNDS if alone else _ROUNDS, None if alone else _PATIENCE)
+    if method == "Newton" and not structured:
+        return level.fit(problem, tolerance, _STEPS)
+    if method not in ("interior point", "matrix-free interior point"):
+        raise PlanError(
+            f"there is no method {method!r} for this; give 'auto', 'Newton', 'fixed point' or 'interior point'."
+        )
     tall = m > 8 * d and m + d > _TALL
     matrix_free = structured or method.startswith("matrix-free") or tall or m + d > _LARGE
     return interior.fit(problem, tolerance, _STEPS, matrix_free=matrix_free)
