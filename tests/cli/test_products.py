@@ -193,7 +193,7 @@ def test_a_saved_plan_comes_back_with_its_levels(folder: Path) -> None:
 def test_a_release_of_products_is_projected_and_its_prefixes_and_levels_shown(folder: Path) -> None:
     done = inside("project", "out", "--out", "projected", "--total", "1200", "--simulate", "1", cwd=folder)
     assert done.code == 0, done.err
-    for part in ("plain squares", "root mean square", "1 releases simulated"):
+    for part in ("small tables weighing more", "root mean square", "1 release simulated"):
         assert part in done.out
     cells = rows_of(inside("table", "projected", "sex", "age", "--csv", cwd=folder).out)
     sums = np.array([float(row["estimate"]) for row in cells]).reshape(2, 4)
