@@ -1,9 +1,9 @@
 """Projection: Theorem 3.1 in practice, the error of Adult's ≤3-way tables before and after, and 100 attributes.
 
 `python -m benchmarks.projection [theorem] [adult] [wide]` (all three by default). `theorem` also writes the plot
-docs/projection.svg. `--releases N` sets how many releases of Adult are averaged at each rho (3 by default),
-`--tolerance T` how far each projection goes (1e-6), `--metric plain` by plain squares.
-No noise here protects anything: it is drawn by NumPy.
+docs/projection.svg. `--kind products` asks prefixes of five attributes instead of cells. `--releases N` sets how many
+releases of Adult are averaged at each rho (3 by default), `--tolerance T` how far each projection goes, `--metric
+covariance` or `plain` in which sense. Adult and wide go through `rs.measure` and `rs.project`, as users do.
 """
 
 from __future__ import annotations
@@ -11,22 +11,20 @@ from __future__ import annotations
 import argparse
 import csv
 import resource
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 import residua as rs
 from benchmarks.show import print_rows
-from residua.linalg.layout import layout_of
-from residua.project.consistent import ConsistentTables
-from residua.project.local import nearest_consistent
 from residua.project.simplex import nearest_histogram
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "adult.csv"
 PLOT = Path(__file__).resolve().parents[1] / "docs" / "projection.svg"
-RECORDS = 32_561
 
 
 # ---- Theorem 3.1
@@ -119,154 +117,147 @@ def adult_codes() -> tuple[np.ndarray, list[int]]:
     return np.array(codes), sizes
 
 
-def truth_of(plan: Any, codes: np.ndarray) -> np.ndarray:
-    layout = layout_of(plan.lattice, plan.domain.sizes)
-    truth = np.empty(layout.cells)
-    for group in layout:
-        for j, members in enumerate(group.members):
-            index = np.zeros(codes.shape[1], dtype=np.int64)
-            for i in members:
-                index = index * plan.domain.sizes[i] + codes[i]
-            start = group.start + j * group.cells
-            truth[start : start + group.cells] = np.bincount(index, minlength=group.cells)
-    return truth
+def workload_of(domain: rs.Domain, kind: str, ways: int) -> rs.Marginals | rs.Products:
+    """All tables of up to so many attributes: cells, or prefixes of the five numeric attributes and cells of others."""
+    if kind == "marginals":
+        return rs.marginals(domain, ways=range(ways + 1))
+    return rs.product(domain, dict.fromkeys(domain.names[:5], "prefixes"), ways=range(ways + 1))
 
 
-def noisy_residuals(plan: Any, truth: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """What a release observes, in floating point: the true tables' residuals with the plan's noise."""
-    layout = layout_of(plan.lattice, plan.domain.sizes)
-    observed = truth.copy()
-    for group in layout:
-        tables = group.view(observed)
-        for j, number in enumerate(group.numbers):
-            table = tables[j] + random.standard_normal(group.shape) / np.sqrt(plan.precisions[number])
-            for axis in range(table.ndim):
-                table = table - table.mean(axis=axis, keepdims=True)
-            tables[j] = table
-    return observed
+class Truth:
+    """True tables, counted when asked for."""
+
+    def __init__(self, domain: rs.Domain, codes: np.ndarray) -> None:
+        self.domain, self.codes = domain, codes
+
+    def table(self, members: tuple[int, ...]) -> np.ndarray:
+        shape = [int(self.domain.sizes[i]) for i in members]
+        index = np.zeros(self.codes.shape[1], dtype=np.int64)
+        for i, n in zip(members, shape, strict=True):
+            index = index * n + self.codes[i]
+        return np.bincount(index, minlength=int(np.prod(shape, dtype=np.int64))).reshape(shape)
+
+    def errors(self, plan: Any, *answered: Any) -> np.ndarray:
+        """The mean absolute error over the cells of all tables, and of those of 1, 2, … attributes, (kinds, answered).
+
+        Every table is read off on its own, as users do; that margins equal smaller tables is checked on the way.
+        """
+        most = len(plan.lattice.levels) - 1
+        sums, cells = np.zeros((most + 1, len(answered))), np.zeros(most + 1)
+        for members in plan.lattice:
+            names, truth = [self.domain.names[i] for i in members], self.table(members)
+            cells[len(members)] += truth.size
+            sums[len(members)] += [np.abs(each.estimates(names) - truth).sum() for each in answered]
+        ways = sums[1:] / cells[1:, None]
+        return np.vstack([sums.sum(axis=0) / cells.sum(), ways])
 
 
-def rebuilt(plan: Any, residuals: np.ndarray) -> np.ndarray:
-    """All marginals from their residuals."""
-    layout = layout_of(plan.lattice, plan.domain.sizes)
-    tables = residuals.copy()
-    for number, members in enumerate(plan.lattice):
-        shape = [int(plan.domain.sizes[i]) for i in members]
-        start = layout.starts[number]
-        table = tables[start : start + int(np.prod(shape))].reshape(shape)
-        for axis in range(len(shape)):
-            facet = np.array([[*members[:axis], *members[axis + 1 :]]], dtype=np.int32).reshape(1, -1)
-            below = layout.starts[int(plan.lattice.find(facet)[0])]
-            margin = tables[below : below + table.size // shape[axis]].reshape(shape[:axis] + shape[axis + 1 :])
-            table += np.expand_dims((margin - table.sum(axis=axis)) / shape[axis], axis)
-    return tables
-
-
-def weights_of(plan: Any, metric: str) -> np.ndarray:
-    """What each residual weighs: its precision, or in plain squares what it adds to the cells of all tables."""
-    if metric == "covariance":
-        return np.asarray(plan.precisions)
-    return np.asarray(plan.lattice.sum_over_supersets(np.ones(len(plan.lattice)), 1.0 / plan.domain.sizes))
-
-
-def infeasibility(plan: Any, residuals: np.ndarray) -> tuple[float, float]:
-    """The least cell, and the worst mismatch of a table's margins with the smaller tables, as shares of the total.
-
-    Every table is read off on its own, as users do. Margins of every size agree if those one attribute less do.
-    """
-    fit = ConsistentTables(plan.lattice, plan.domain.sizes, residuals, 0.0, 0.0)
-    total, least, apart = float(fit.marginal(())), np.inf, 0.0
+def feasibility(plan: Any, projected: Any) -> tuple[float, float]:
+    """The least cell, and the worst mismatch of a table's margins with the smaller tables, as shares of the total."""
+    names, total, least, apart = plan.domain.names, projected.count(), np.inf, 0.0
     for members in plan.lattice:
-        table = fit.marginal(members)
+        table = projected.estimates([names[i] for i in members])
         least = min(least, float(table.min()))
         for axis in range(table.ndim):
-            below = fit.marginal((*members[:axis], *members[axis + 1 :]))
+            below = projected.estimates([names[i] for j, i in enumerate(members) if j != axis])
             apart = max(apart, float(np.abs(table.sum(axis=axis) - below).max()))
-    if least < -1e-9 * total or apart > 1e-9 * total:
+    if least < 0 or apart > 1e-9 * total:
         raise AssertionError(f"not feasible: least cell {least}, margins apart by {apart}, total {total}")
     return least / total, apart / total
 
 
-def by_ways(plan: Any, apart: np.ndarray) -> list[float]:
-    """The mean of the cells of all 1-, 2- and 3-way tables, and of all together."""
-    layout, found = layout_of(plan.lattice, plan.domain.sizes), []
-    for ways in (1, 2, 3):
-        groups = [group.view(apart) for group in layout if len(group.shape) == ways]
-        found.append(sum(float(part.sum()) for part in groups) / sum(part.size for part in groups))
-    return [float(apart.mean()), *found]
+def measured(plan: Any, codes: np.ndarray, rho: float) -> Any:
+    """A release through source and ledger."""
+    data = pa.table(dict(zip(plan.domain.names, codes, strict=True)))
+    with tempfile.TemporaryDirectory() as folder:
+        return rs.measure(plan, data, ledger=rs.Ledger(f"{folder}/ledger", rs.ZCDP(rho)))
 
 
-def show_adult(releases: int, tolerance: float, metric: str, rhos: tuple[float, ...] = (0.01, 0.1, 1.0)) -> None:
+def shown(errors: np.ndarray) -> str:
+    return f"{errors[0]:.4g} ({', '.join(f'{x:.3g}' for x in errors[1:])})"
+
+
+def projected_row(plan: Any, codes: np.ndarray, rho: float, releases: int, **terms: Any) -> list[str]:
+    """One row of a table: errors before and after, averaged over releases, and what the projection took."""
+    truth = Truth(plan.domain, codes)
+    errors, facts = [], []
+    for _ in range(releases):
+        release, rounds = measured(plan, codes, rho), [0]
+        start, spent = time.perf_counter(), time.process_time()
+        projected = rs.project(release, **terms, progress=lambda done, gap, rounds=rounds: rounds.append(done))
+        taken = time.perf_counter() - start, time.process_time() - spent
+        errors.append(truth.errors(plan, release, projected))
+        distance = projected.distance
+        facts.append((rounds[-1], projected.gap / distance, *feasibility(plan, projected), *taken))
+        line = f"rho {rho:g}: {shown(errors[-1][:, 0])} -> {shown(errors[-1][:, 1])}"
+        print(f"{line}, {rounds[-1]} rounds, {taken[0]:.0f} s, gap {facts[-1][1]:.1e}", flush=True)
+    mean = np.mean(errors, axis=0)
+    worse = sum(bool(each[0, 1] > each[0, 0]) for each in errors)
+    rounds, gaps, _, apart, wall, cpu = np.array(facts).T
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    return [
+        *(
+            f"{rho:g}",
+            f"{releases}",
+            shown(mean[:, 0]),
+            shown(mean[:, 1]),
+            f"{mean[0, 0] / mean[0, 1]:.0f}",
+            f"{worse}",
+        ),
+        *(f"{rounds.mean():.0f}", f"{gaps.max():.0e}", f"{apart.max():.0e}", f"{wall.mean():.0f}", f"{cpu.mean():.0f}"),
+        f"{peak:.1f}",
+    ]
+
+
+COLUMNS = [
+    "rho",
+    "releases",
+    "MAE released",
+    "MAE projected",
+    "ratio",
+    "worse",
+    "rounds",
+    "gap",
+    "margins apart / total",
+]
+COLUMNS += ["s", "CPU s", "peak GB"]
+
+
+def show_adult(kind: str, releases: int, rhos: tuple[float, ...], **terms: Any) -> None:
     codes, sizes = adult_codes()
-    workload = rs.marginals(rs.Domain.of_sizes(sizes), ways=range(4))
-    rows = []
-    for rho in rhos:
-        plan: Any = rs.plan(workload, rs.ZCDP(rho=rho))
-        truth, weights = truth_of(plan, codes), weights_of(plan, metric)
-        before, after, facts = [], [], []
-        for seed in range(releases):
-            observed = noisy_residuals(plan, truth, np.random.default_rng(seed))
-            before.append(by_ways(plan, np.abs(rebuilt(plan, observed) - truth)))
-            start = time.process_time()
-            fit = nearest_consistent(
-                plan.lattice, plan.domain.sizes, observed, weights, fixed={(): observed[0]}, tolerance=tolerance
-            )
-            seconds = time.process_time() - start
-            after.append(by_ways(plan, np.abs(rebuilt(plan, fit.coordinates) - truth)))
-            least, apart = infeasibility(plan, fit.coordinates)
-            facts.append((fit.rounds, fit.gap / fit.distance, least, apart, seconds))
-            shown = f"MAE {before[-1][0]:.4f} -> {after[-1][0]:.4f}, {fit.rounds} rounds, {seconds:.0f} CPU s"
-            print(f"rho {rho:g}, {metric}: {shown}, gap {facts[-1][1]:.1e}, margins {apart:.0e}", flush=True)
-        worse = sum(b[0] > a[0] for a, b in zip(before, after, strict=True))
-        a, b = np.mean(before, axis=0), np.mean(after, axis=0)
-        rounds, gaps, least, apart, seconds = np.array(facts).T
-        row = [f"{rho:g}", str(releases), *(f"{x[0]:.4g} ({x[1]:.3g}, {x[2]:.3g}, {x[3]:.3g})" for x in (a, b))]
-        row += [f"{a[0] / b[0]:.1f}", str(worse), f"{rounds.mean():.0f}", f"{gaps.max():.0e}", f"{least.min():.0e}"]
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-        rows.append([*row, f"{apart.max():.0e}", f"{seconds.mean():.0f}", f"{peak:.1f}"])
-    columns = ["rho", "releases", "MAE before (1-, 2-, 3-way)", "MAE after", "ratio", "worse", "rounds", "gap"]
-    columns += ["least cell / total", "margins apart / total", "CPU s", "peak GB"]
-    title = f"Adult, all ≤3-way marginals (470 tables, 21,043,262 cells), {metric} metric, tolerance {tolerance:g}"
-    print_rows(title, columns, rows)
+    workload = workload_of(rs.Domain.of_sizes(sizes), kind, 3)
+    rows = [projected_row(rs.plan(workload, rs.ZCDP(rho)), codes, rho, releases, **terms) for rho in rhos]
+    said = ", ".join(f"{name} {value}" for name, value in terms.items() if value is not None)
+    print_rows(f"Adult, all ≤3-way {kind} (470 tables, 21,043,262 cells), {said or 'usual terms'}", COLUMNS, rows)
 
 
 # ---- many attributes
 
 
-def show_wide(tolerance: float) -> None:
-    plan: Any = rs.plan(rs.marginals(rs.Domain.of_sizes([10] * 100), ways=range(3)), rs.ZCDP(rho=0.1))
+def show_wide(kind: str, **terms: Any) -> None:
     random = np.random.default_rng(0)
     codes = (10 * random.beta(1.0, 4.0, (100, 50_000))).astype(np.int64)
-    truth = truth_of(plan, codes)
-    observed = noisy_residuals(plan, truth, random)
-    start, spent = time.perf_counter(), time.process_time()
-    fit = nearest_consistent(
-        plan.lattice, plan.domain.sizes, observed, plan.precisions, fixed={(): observed[0]}, tolerance=tolerance
-    )
-    wall, cpu = time.perf_counter() - start, time.process_time() - spent
-    before = np.abs(rebuilt(plan, observed) - truth).mean()
-    tables = rebuilt(plan, fit.coordinates)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-    row = [str(len(plan.lattice)), f"{fit.rounds}", f"{fit.gap / fit.distance:.1e}", f"{tables.min() / 50_000:.0e}"]
-    row += [f"{before:.3f}", f"{np.abs(tables - truth).mean():.3f}", f"{wall:.1f}", f"{cpu:.1f}", f"{peak:.1f}"]
-    columns = ["tables", "rounds", "gap", "least cell / total", "MAE before", "MAE after", "s", "CPU s", "peak GB"]
-    print_rows("100 ten-valued attributes, all ≤2-way marginals, 50,000 records, rho = 0.1", columns, [row])
+    plan: Any = rs.plan(workload_of(rs.Domain.of_sizes([10] * 100), kind, 2), rs.ZCDP(rho=0.1))
+    row = projected_row(plan, codes, 0.1, 1, **terms)
+    print_rows(f"100 ten-valued attributes, all ≤2-way {kind} (5,051 tables), 50,000 records", COLUMNS, [row])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("parts", nargs="*", default=["theorem", "adult", "wide"])
+    parser.add_argument("--kind", choices=("marginals", "products"), default="marginals")
     parser.add_argument("--releases", type=int, default=3)
-    parser.add_argument("--tolerance", type=float, default=1e-6)
-    parser.add_argument("--metric", choices=("covariance", "plain"), default="covariance")
+    parser.add_argument("--tolerance", type=float)
+    parser.add_argument("--metric", choices=("margins", "covariance", "plain"))
     parser.add_argument("--rho", type=float, action="append")
     asked = parser.parse_args()
+    terms = {"metric": asked.metric, "tolerance": asked.tolerance}
     if "theorem" in asked.parts:
         show_theorem()
     if "wide" in asked.parts:
-        show_wide(asked.tolerance)
+        show_wide(asked.kind, **terms)
     if "adult" in asked.parts:
-        show_adult(asked.releases, asked.tolerance, asked.metric, tuple(asked.rho or (0.01, 0.1, 1.0)))
+        show_adult(asked.kind, asked.releases, tuple(asked.rho or (0.01, 0.1, 1.0)), **terms)
 
 
 if __name__ == "__main__":

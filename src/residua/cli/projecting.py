@@ -48,7 +48,8 @@ def run_projection(
     out.print(WARNING)
     out.print(f"Nearest     by {METRICS[projected.metric]}")
     out.print(
-        f"Gap         {projected.gap:.2g} (squared distance, proven); violations {projected.infeasibility:.2g} counts"
+        f"Gap         {projected.gap:.2g} of a squared distance of {projected.distance:,.4g} (proven); violations "
+        f"{projected.infeasibility:.2g} counts"
     )
     if projected.bound is not None:
         out.print(f"Error       {projected.bound}")

@@ -53,6 +53,7 @@ def save_projection(projected: Projected, path: Path) -> None:
         "facts": [list(fact.members) for fact in terms.facts],
         "gap": projected.gap if math.isfinite(projected.gap) else None,
         "infeasibility": projected.infeasibility,
+        "distance": projected.distance,
         "bound": None if projected.bound is None else asdict(projected.bound),
         "simulated": None if projected.simulated is None else asdict(projected.simulated),
         "receipt": dict(projected.receipt),
@@ -92,7 +93,7 @@ def load_projection(path: Path) -> Projected:
         fit = problem_of(plan, terms).fit_of(estimates, gap, float(body["infeasibility"]))
         bound = None if body["bound"] is None else Bound(**body["bound"])
         simulated = None if body["simulated"] is None else SimulatedError(**body["simulated"])
-        return Projected(plan, terms, fit, bound, body["receipt"], simulated)
+        return Projected(plan, terms, fit, float(body["distance"]), bound, body["receipt"], simulated)
     except FileError:
         raise
     except (ValueError, KeyError, TypeError, OSError, ResiduaError) as problem:

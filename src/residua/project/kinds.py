@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from residua.errors import PlanError
 from residua.plan.base import Plan
 from residua.plan.kinds import kind_of
+from residua.plan.product.plan import ProductPlan
+from residua.plan.pure_marginals.plan import PureMarginalPlan
+from residua.plan.residual.plan import ResidualPlan
 from residua.project.dense import DenseProblem, observed_coordinates
 from residua.project.problem import Metric, Problem, Terms
 from residua.project.product import observed_estimates, product_problem
@@ -20,6 +23,7 @@ from residua.project.residual import ResidualProblem, observed_residuals
 from residua.release.base import Release
 
 Floats = NDArray[np.float64]
+_MANY_CELLS = 1e6
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,14 @@ def metric_of(plan: Plan, wanted: Metric | None) -> Metric:
             f"its margins at once; leave metric out, or say {' or '.join(map(repr, metrics))}."
         )
     return wanted or metrics[0]
+
+
+def usual_tolerance(plan: Plan) -> float:
+    """How small a gap is worth its time."""
+    if not isinstance(plan, ResidualPlan | ProductPlan | PureMarginalPlan):
+        return 1e-6
+    cells = plan.lattice.products(plan.domain.sizes.astype(np.float64)).sum()
+    return 1e-6 if cells <= _MANY_CELLS else 1e-4
 
 
 def is_bounded(plan: Plan) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 from residua.errors import PlanError
 from residua.project.accuracy import bound_of, simulated_error
 from residua.project.facts import facts_of
-from residua.project.kinds import is_bounded, metric_of, observed_of, problem_of
+from residua.project.kinds import is_bounded, metric_of, observed_of, problem_of, usual_tolerance
 from residua.project.problem import Metric, Progress, Terms
 from residua.project.projected import Projected
 from residua.release.base import Release
@@ -24,7 +24,7 @@ def project(
     total: float | Literal["released", "free"] | None = None,
     known: Mapping[Sequence[str], Any] | None = None,
     metric: Metric | None = None,
-    tolerance: float = 1e-6,
+    tolerance: float | None = None,
     simulations: int | None = None,
     progress: Progress | None = None,
 ) -> Projected:
@@ -50,7 +50,8 @@ def project(
             become several times worse (docs/figures.md). In "margins", the usual metric for releases of marginals and
             products, small tables weigh more: those of one attribute 256 times, others below the largest 4 times.
             "plain" is squares over all that was asked.
-        tolerance: how small the proven gap must be, relative to the squared distance.
+        tolerance: how small the proven gap must be, relative to the squared distance; None is 1e-6, or 1e-4 for tables
+            of more than a million cells in all, where that takes minutes already.
         simulations: how many releases to simulate to indicate the error; None is one where there is no bound.
         progress: called with how many rounds were done, and the gap or violation left.
 
@@ -77,6 +78,7 @@ def project(
         raise PlanError(
             f"metric={metric!r} is not 'margins', 'covariance' or 'plain'; use one of them, or leave it out."
         )
+    tolerance = usual_tolerance(release.plan) if tolerance is None else tolerance
     if not isinstance(tolerance, int | float) or not 0 < tolerance < 1:
         raise PlanError(f"tolerance={tolerance!r} is not a number between 0 and 1, such as 1e-6.")
     if simulations is not None and (
@@ -102,7 +104,7 @@ def project(
     simulated = None
     if simulations or (simulations is None and bound is None):
         simulated = simulated_error(problem, fit, simulations or 1, progress=progress)
-    return Projected(plan, terms, fit, bound, dict(release.receipt), simulated)
+    return Projected(plan, terms, fit, problem.moved(observed, fit), bound, dict(release.receipt), simulated)
 
 
 def _tells_total(release: Release) -> bool:

@@ -39,6 +39,7 @@ class Projected:
         plan: the release's plan.
         terms: what the tables must meet.
         fit: what was found.
+        distance: how far it is from the release, squared, in the metric's unit.
         bound: how far from the truth it can be; None where the release is biased itself, or its noise not normal.
         receipt: what the ledger recorded when the release was paid for.
         simulated: the error that simulations indicated, if any were made.
@@ -47,6 +48,7 @@ class Projected:
     plan: Plan
     terms: Terms
     fit: Fit
+    distance: float
     bound: Bound | None
     receipt: Mapping[str, Any] = field(default_factory=dict)
     simulated: SimulatedError | None = None
@@ -63,7 +65,7 @@ class Projected:
 
     @property
     def gap(self) -> float:
-        """How far the squared distance to the release is above the least possible, proven, in the metric's unit."""
+        """How far `distance` is above the least possible, proven, in the metric's unit."""
         return self.fit.gap
 
     @property
