@@ -284,5 +284,8 @@ def test_tables_that_a_product_release_tells_too_little_about_are_left_out(tmp_p
     assert projected.estimates(["sex", "work"]).min() >= 0
     with pytest.raises(rs.ResiduaError, match="does not answer the marginal"):
         projected.estimates(["age"])
+    assert projected.left_out == ((0,), (0, 1))
+    assert "('age'), ('age', 'sex')" in projected.statement
+    assert rs.project(release_of(tmp_path, "product")).left_out == ()
     assert projected.bound is not None
     assert projected.simulated_error(1).released > 0

@@ -74,6 +74,12 @@ class FamilyProblem(Problem):
         )
 
     @property
+    def left_out(self) -> tuple[tuple[int, ...], ...]:
+        """The attributes of tables that the release is about without telling all their cells."""
+        own = self.plan.lattice
+        return tuple(own.members(int(number)) for number in np.flatnonzero(~self._answered))
+
+    @property
     @abstractmethod
     def _answered(self) -> NDArray[np.bool_]:
         """Which sets of the plan's own family have a table that the release answers, (sets,)."""

@@ -72,6 +72,11 @@ class Problem(ABC):
         """What distances are measured in."""
         return UNITS[self.terms.metric]
 
+    @property
+    def left_out(self) -> tuple[tuple[int, ...], ...]:
+        """The attributes of tables that the release is about without telling all their cells."""
+        return ()
+
     @abstractmethod
     def solve(self, observed: Floats, progress: Progress | None = None) -> Fit:
         """The nearest tables that meet the terms."""

@@ -74,6 +74,11 @@ class Projected:
         return self.fit.infeasibility
 
     @property
+    def left_out(self) -> tuple[tuple[int, ...], ...]:
+        """Attributes (positions) of tables that the release is about without telling all their cells."""
+        return problem_of(self.plan, self.terms).left_out
+
+    @property
     def statement(self) -> str:
         """What was done and how accurate it is, in Markdown, for people."""
         return projection_statement(self)

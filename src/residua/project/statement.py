@@ -15,6 +15,7 @@ WARNING = (
     "covariances or intervals; take those from the release."
 )
 
+_MOST_NAMED = 10
 METRICS = {
     "margins": "the release's own metric (squares weighted by covariance) with small tables weighing more",
     "covariance": "the release's own metric (squares weighted by covariance)",
@@ -51,6 +52,7 @@ def projection_statement(projected: Projected) -> str:
         "",
         *(f"- {one}" for one in met),
         "",
+        *_left_out(projected),
         f"Among all tables that do, they are the nearest to the release by {METRICS[terms.metric]};",
         f"the squared distance, {projected.distance:,.6g}, is proven within {projected.gap:.2g} of the least possible,",
         f"and no condition is missed by more than {projected.infeasibility:.2g} counts.",
@@ -66,6 +68,20 @@ def projection_statement(projected: Projected) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _left_out(projected: Projected) -> list[str]:
+    """Tables that were asked about, and of which the release tells too little to project them."""
+    missing = projected.left_out
+    if not missing:
+        return []
+    named = ", ".join(shown(projected.domain, members) for members in missing[:_MOST_NAMED])
+    more = f" and {len(missing) - _MOST_NAMED:,} more" if len(missing) > _MOST_NAMED else ""
+    return [
+        f"Not among them, because the release does not tell all their cells: {named}{more}.",
+        "Take what was asked of these from the release.",
+        "",
+    ]
 
 
 def _accuracy(projected: Projected) -> list[str]:
