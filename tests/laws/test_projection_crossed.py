@@ -16,7 +16,7 @@ from residua.project.product import CrossedProblem
 from residua.project.residual import ResidualProblem, observed_residuals
 from tests.laws.projections import IMPOSSIBLE, all_two_way
 
-POSITIVE = np.array([[3, -1, -1, -1], [0, 2, -1, -1], [0, 0, 1, -1]])
+POSITIVE = np.array([[2, -1, 0, 0], [0, 3, -2, 0], [0, 0, 2, -3]])  # v = (1, 2, 3, 2)/8
 NEGATIVE = np.array([[2, 1, 0, 0], [0, 1, -2, 0], [0, 0, 1, -1]])
 
 
@@ -79,6 +79,22 @@ def test_a_gap_that_was_not_reached_is_still_a_proof():
     again = nearest_crossed(lattice, axes, best.coordinates, weights)
     assert again.rounds == 0
     np.testing.assert_allclose(again.coordinates, best.coordinates, atol=1e-12)
+
+
+def test_known_margins_are_kept_by_the_repair_of_what_was_not_reached():
+    """After five rounds cells are still negative: tables of the interior are mixed in that have the same margins."""
+    lattice = rs.marginals(rs.Domain.of_sizes([3, 4]), ways=[2]).lattice
+    axes = [axis_of(Strategy(3)), axis_of(Strategy(4, POSITIVE))]
+    crossing = Crossing(lattice, axes, lattice.is_maximal)
+    y = np.concatenate([[50.0], 30.0 * np.random.default_rng(1).standard_normal(11)])
+    margin = np.array([20.0, 10.0, 15.0, 5.0])
+    fixed = {(): np.array(50.0), (1,): axes[1].down[1:] @ margin}
+    fit = nearest_crossed(lattice, axes, y, np.ones(4), fixed=fixed, rounds=5)
+    cells = crossing.parts[0].up(crossing.gather(fit.coordinates).reshape(1, -1))[0].reshape(3, 4)
+    assert not fit.converged
+    assert cells.min() >= -1e-12
+    assert fit.infeasibility == 0.0
+    np.testing.assert_allclose(cells.sum(axis=0), margin, atol=1e-10)
 
 
 def test_facts_that_nothing_can_meet_are_refused():

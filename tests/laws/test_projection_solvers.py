@@ -181,6 +181,32 @@ def test_a_gap_that_was_not_reached_is_still_a_proof():
         assert fit.distance - fit.gap <= value * (1.0 + 1e-8)
 
 
+def test_known_margins_are_kept_by_the_repair_of_what_was_not_reached():
+    """After five rounds cells are still negative: tables of the interior are mixed in that have the same margins."""
+    instance = Instance("pairs of three", 4)
+    margin = np.array([50.0, 30.0, 20.0])
+    fixed = {(): np.array(RECORDS), (0,): margin - RECORDS / 3}
+    fit = nearest_consistent(
+        instance.lattice, instance.sizes, 3.0 * instance.noisy, instance.weights, fixed=fixed, rounds=5
+    )
+    assert not fit.converged
+    assert fit.infeasibility == 0.0
+    assert (instance.T @ fit.coordinates).min() >= -1e-12 * RECORDS
+    np.testing.assert_allclose(fit.coordinates[instance.cells((0,))], fixed[0,], atol=1e-10)
+
+
+def test_zeros_that_were_not_reached_are_reported():
+    instance = Instance("pairs of three", 3)
+    fixed, zeros = instance.constraints("zeros")
+    fit = nearest_consistent(
+        instance.lattice, instance.sizes, 4.0 * instance.noisy, instance.weights, fixed=fixed, zeros=zeros, rounds=3
+    )
+    tables = instance.T @ fit.coordinates
+    assert tables[~zeros].min() < -1e-3
+    assert fit.infeasibility == pytest.approx(max(-tables[~zeros].min(), np.abs(tables[zeros]).max()), rel=1e-6)
+    assert fit.infeasibility > 1e-3
+
+
 def test_a_family_of_the_total_alone_is_one_number():
     lattice = closure([], 2)
     fit = nearest_consistent(lattice, np.array([2, 3]), np.array([-4.0]), np.array([0.5]))
