@@ -82,12 +82,11 @@ def metric_of(plan: Plan, wanted: Metric | None) -> Metric:
     return wanted or metrics[0]
 
 
-def usual_tolerance(plan: Plan) -> float:
-    """How small a gap is worth its time."""
+def is_small(plan: Plan) -> bool:
+    """Whether projecting releases of a plan takes seconds rather than minutes."""
     if not isinstance(plan, ResidualPlan | ProductPlan | PureMarginalPlan):
-        return 1e-6
-    cells = plan.lattice.products(plan.domain.sizes.astype(np.float64)).sum()
-    return 1e-6 if cells <= _MANY_CELLS else 1e-4
+        return True
+    return bool(plan.lattice.products(plan.domain.sizes.astype(np.float64)).sum() <= _MANY_CELLS)
 
 
 def is_bounded(plan: Plan) -> bool:

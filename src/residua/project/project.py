@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 from residua.errors import PlanError
 from residua.project.accuracy import bound_of, simulated_error
 from residua.project.facts import facts_of
-from residua.project.kinds import is_bounded, metric_of, observed_of, problem_of, usual_tolerance
+from residua.project.kinds import is_bounded, is_small, metric_of, observed_of, problem_of
 from residua.project.problem import Metric, Progress, Terms
 from residua.project.projected import Projected
 from residua.release.base import Release
@@ -52,7 +52,8 @@ def project(
             "plain" is squares over all that was asked.
         tolerance: how small the proven gap must be, relative to the squared distance; None is 1e-6, or 1e-4 for tables
             of more than a million cells in all, where that takes minutes already.
-        simulations: how many releases to simulate to indicate the error; None is one where there is no bound.
+        simulations: how many releases to simulate to indicate the error; None is one where there is no bound, or none
+            below the release's own and at most a million cells.
         progress: called with how many rounds were done, and the gap or violation left.
 
     Raises:
@@ -78,7 +79,8 @@ def project(
         raise PlanError(
             f"metric={metric!r} is not 'margins', 'covariance' or 'plain'; use one of them, or leave it out."
         )
-    tolerance = usual_tolerance(release.plan) if tolerance is None else tolerance
+    if tolerance is None:
+        tolerance = 1e-6 if is_small(release.plan) else 1e-4
     if not isinstance(tolerance, int | float) or not 0 < tolerance < 1:
         raise PlanError(f"tolerance={tolerance!r} is not a number between 0 and 1, such as 1e-6.")
     if simulations is not None and (
@@ -101,9 +103,9 @@ def project(
             "some of total, known and the structural zeros contradict each other (or tolerance is too coarse)."
         )
     bound = bound_of(problem, observed, fit) if is_bounded(plan) else None
-    simulated = None
-    if simulations or (simulations is None and bound is None):
-        simulated = simulated_error(problem, fit, simulations or 1, progress=progress)
+    if simulations is None:
+        simulations = int(bound is None or (bound.projected >= bound.released and is_small(plan)))
+    simulated = simulated_error(problem, fit, simulations, progress=progress) if simulations else None
     return Projected(plan, terms, fit, problem.moved(observed, fit), bound, dict(release.receipt), simulated)
 
 
