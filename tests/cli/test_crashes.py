@@ -229,8 +229,10 @@ def test_two_processes_race_for_the_last_budget(tmp_path: Path) -> None:
 
 
 def test_an_unfinished_folder_is_not_taken_for_a_release(nursery: Nursery) -> None:
-    for i in range(20):
-        nursery.release(f"half-{i}", after=0.05)
+    whole = nursery.release("unkilled")[1]
+    for i in range(200):  # at all moments of a run, however fast the machine is just now
+        code, took = nursery.release(f"half-{i}", after=whole * (i % 20 + 0.5) / 20)
+        whole = took if code == 0 else whole
         for partial in nursery.folder.glob(f".half-{i}.partial-*"):
             if not (partial / "release.json").exists():
                 with pytest.raises(ResiduaError):
