@@ -131,8 +131,12 @@ class Alternating(ABC):
         """The certificate of the coordinates as they came."""
 
     @abstractmethod
-    def certificate(self, write: bool = False) -> Certificate:
-        """Distance, dual bound and feasibility of the present coordinates, which are kept for `mix` and `written`."""
+    def certificate(self) -> Certificate:
+        """Distance, dual bound and feasibility of the present coordinates."""
+
+    def closing(self) -> Certificate:
+        """The last certificate; its coordinates are kept for `mix` and `written`."""
+        return self.certificate()
 
     @abstractmethod
     def mix(self, share: float) -> float:
@@ -189,7 +193,7 @@ class Alternating(ABC):
             self.set_penalty(self.penalty * factor)
 
     def _finished(self, done: int, converged: bool, tolerance: float) -> Nearest:
-        found = self.certificate(write=True)
+        found = self.closing()
         distance, infeasibility, share = found.distance, found.infeasibility, self._share(found)
         if share > 0:  # still consistent, because everything is linear
             distance, infeasibility = self.mix(share), 0.0

@@ -29,7 +29,7 @@ class Axis:
         cell_weights: d, on squared differences of values, (n,).
         lengths: `diag FᵀDF`, (n − 1,).
         total_length: `vᵀDv`.
-        crossing: no cross term of `[v, F]ᵀ D [v, F]` is larger than this share of the diagonal; 0 if D is made of v.
+        crossing: `[v, F]ᵀ D [v, F]` is at most 1 + crossing times its own diagonal; 0 if D is made of v.
         even: a positive vector adding up to 1: v itself, or equal shares, (n,).
     """
 

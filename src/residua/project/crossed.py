@@ -223,7 +223,7 @@ class _Crossed(Alternating):
         """The certificate of the coordinates as they came: nothing was cut off yet."""
         return self.certificate()
 
-    def certificate(self, write: bool = False) -> Certificate:
+    def certificate(self) -> Certificate:
         """Distance, dual bound and feasibility of the present coordinates."""
         self.below.spread(self.low, self.top)
         p = np.empty(len(self.below.here))

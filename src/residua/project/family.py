@@ -112,7 +112,7 @@ class FamilyProblem(Problem):
         asked = np.zeros(len(self.lattice))
         asked[self._asked] = 1.0
         plain = self.lattice.sum_over_supersets(asked, 1.0 / self.plan.domain.sizes)
-        return np.where(plain > 0, plain, plain[plain > 0].min(initial=1.0))
+        return np.where(plain > 0, plain, plain[plain > 0].min())
 
     @property
     def _factors(self) -> Floats:

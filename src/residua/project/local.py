@@ -226,12 +226,19 @@ class _Residuals(Alternating):
 
     # ---- the certificate
 
-    def certificate(self, write: bool = False) -> Certificate:
+    def certificate(self) -> Certificate:
         """Distance, dual bound and feasibility of the residuals that the next step would start from."""
+        return self._certificate(np.empty(0))
+
+    def closing(self) -> Certificate:
+        """The last certificate; its residuals are kept for `mix` and `written`."""
+        return self._certificate(np.empty(self.arrangement.top.cells))
+
+    def _certificate(self, top: Floats) -> Certificate:
+        """The certificate; the residuals of the maximal tables are written to `top` unless that is empty."""
         residuals = self._low_residuals()
         lower = self.arrangement.rebuild(residuals)
         cut = np.empty_like(self.own)
-        top = np.empty(self.arrangement.top.cells if write else 0)
 
         def work(part: Part) -> Floats:
             facts = np.empty((len(part.numbers), 6))
@@ -242,8 +249,7 @@ class _Residuals(Alternating):
             return facts
 
         facts = np.concatenate(list(self.pool.map(work, self.arrangement.parts)))
-        if write:
-            self._kept = top, residuals
+        self._kept = top, residuals
         numbers, sets = self.numbers, self.arrangement.low_sets
         rho, w, blend, free = (
             self.penalties[numbers],
