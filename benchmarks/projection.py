@@ -21,7 +21,7 @@ import pyarrow as pa
 
 import residua as rs
 from benchmarks.show import print_rows
-from residua.project.simplex import nearest_histogram
+from residua.projection.simplex import nearest_histogram
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "adult.csv"
 PLOT = Path(__file__).resolve().parents[1] / "docs" / "projection.svg"

@@ -7,8 +7,8 @@ Declare a domain, ask a workload, plan the best noise for a budget or for accura
 
 from residua.domain import Anonymous, Bins, Categories, Domain, Integers
 from residua.errors import GapWarning, ResiduaError
-from residua.measure import Ledger, measure
-from residua.plan import (
+from residua.measurement import Ledger, measure
+from residua.plans import (
     ConvexLoss,
     MaxVariance,
     Plan,
@@ -25,7 +25,7 @@ from residua.plan import (
     top_up,
 )
 from residua.privacy import GDP, ZCDP, AddRemove, ApproxDP, PureDP, ReplaceOne
-from residua.project import Projected, project
+from residua.projection import Projected, project
 from residua.release import Release, Table
 from residua.session import Session
 from residua.source import Source

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import residua
-from residua.measure.ledger import Ledger
+from residua.measurement.ledger import Ledger
 from residua.privacy import ZCDP
 
 # Imports once, then forks workers on demand: an import of residua takes longer than most workers live.
@@ -22,7 +22,7 @@ CREW = """
 import json, os, sys
 from fractions import Fraction
 from residua.errors import LedgerError
-from residua.measure.ledger import Ledger
+from residua.measurement.ledger import Ledger
 from residua.privacy import ZCDP
 
 def tell(**fact):

@@ -20,13 +20,13 @@ import pyarrow.parquet
 import pytest
 
 import residua as rs
-from residua.plan.kinds import priced
+from residua.plans.kinds import priced
 
 NURSERY = """
 import json, os, signal, sys, time
 from pathlib import Path
 import residua as rs
-door = sys.modules["residua.measure.measure"]
+door = sys.modules["residua.measurement.measure"]
 from residua.release.folder import Reserved
 from residua.session import session as sessions
 from residua.session.state import Folder

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import residua as rs
-from residua.project.synthetic import for_mbi, measurements_of
+from residua.projection.synthetic import for_mbi, measurements_of
 from tests.laws.projections import all_two_way, queries_release
 
 

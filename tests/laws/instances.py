@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 import residua as rs
 from residua.linalg.lattice import closure
-from residua.plan import ResidualPlan
+from residua.plans import ResidualPlan
 
 sizes_of_domains = st.lists(st.integers(1, 4), min_size=1, max_size=4).filter(lambda s: np.prod(s) <= 96)
 positive = st.floats(1e-2, 1e2)

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import residua as rs
-from residua.plan.composition import composed_cost
-from residua.plan.kinds import priced
+from residua.plans.composition import composed_cost
+from residua.plans.kinds import priced
 from tests.laws.sessions import DATA, ONE, TWO, YOUNG
 
 _OPERATIONS = ("fsync", "rename", "replace", "mkdir", "open", "unlink", "posix_fallocate")

@@ -9,7 +9,7 @@ import pytest
 import residua as rs
 from residua.domain import domain_of_settings
 from residua.errors import DomainError, FileError, PlanError, PrivacyError, WorkloadError
-from residua.plan import ResidualPlan, residual
+from residua.plans import ResidualPlan, residual
 
 NAN, INF = math.nan, math.inf
 DOMAIN = rs.Domain({"age": rs.Integers(17, 90), "sex": ["F", "M"], "race": rs.Anonymous(5)})

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import residua as rs
-from residua.project.rounding import controlled_rounding
+from residua.projection.rounding import controlled_rounding
 
 values = st.one_of(
     st.just(0.0),

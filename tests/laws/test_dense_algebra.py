@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 import residua as rs
 from residua.errors import PlanError, VerificationError
-from residua.plan import DensePlan
-from residua.plan.composition import composed_cost, composed_profile, profile_of
-from residua.plan.dense import algebra as dense_algebra
-from residua.plan.kinds import priced
+from residua.plans import DensePlan
+from residua.plans.composition import composed_cost, composed_profile, profile_of
+from residua.plans.dense import algebra as dense_algebra
+from residua.plans.kinds import priced
 from tests.laws import dense
 from tests.laws.instances import plans_of_one_domain
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import residua as rs
-from residua.plan.composition import composed_cost
-from residua.plan.dense.solver import replacement
-from residua.plan.dense.solver.replacement import MOST_CELLS, least_replacement
-from residua.plan.kinds import priced
+from residua.plans.composition import composed_cost
+from residua.plans.dense.solver import replacement
+from residua.plans.dense.solver.replacement import MOST_CELLS, least_replacement
+from residua.plans.kinds import priced
 from tests.papers.workloads import prefixes, random_ranges
 
 RNG = np.random.default_rng(3)

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from residua.errors import PlanError
-from residua.plan.dense.solver import level
-from residua.plan.dense.solver.hessian import CholeskySystem, curvature, kernel_root
-from residua.plan.dense.solver.matrix_free import ConjugateGradientSystem
-from residua.plan.dense.solver.problem import prepare
-from residua.plan.dense.solver.queries import MatrixQueries
-from residua.plan.dense.solver.response import Responder
+from residua.plans.dense.solver import level
+from residua.plans.dense.solver.hessian import CholeskySystem, curvature, kernel_root
+from residua.plans.dense.solver.matrix_free import ConjugateGradientSystem
+from residua.plans.dense.solver.problem import prepare
+from residua.plans.dense.solver.queries import MatrixQueries
+from residua.plans.dense.solver.response import Responder
 from tests.papers.workloads import age_pyramid, pl94, prefixes, published_ranges, random_ranges
 
 

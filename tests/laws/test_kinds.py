@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from residua.measure.noisy import _MEASURED_BY
-from residua.plan.base import Blocks, Plan
-from residua.plan.kinds import KINDS
-from residua.project.kinds import _KINDS as PROJECTED
+from residua.measurement.noisy import _MEASURED_BY
+from residua.plans.base import Blocks, Plan
+from residua.plans.kinds import KINDS
+from residua.projection.kinds import _KINDS as PROJECTED
 from residua.release.base import Release
 from residua.release.kinds import _KINDS
 

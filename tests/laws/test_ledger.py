@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from residua.errors import FileError, LedgerError, LedgerMovedError, ResiduaError
-from residua.measure.ledger import Entry, Ledger
+from residua.measurement.ledger import Entry, Ledger
 from residua.privacy import GDP, ZCDP, AddRemove, ApproxDP, Guarantee, ReplaceOne, Unit
 
 DATA = "sha256:1f3c"

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from residua.errors import FileError, LedgerError
-from residua.measure.ledger import Ledger
-from residua.measure.ledger_lines import read_contents
+from residua.measurement.ledger import Ledger
+from residua.measurement.ledger_lines import read_contents
 from residua.privacy import ZCDP
 
 DATA = "sha256:1f3c"

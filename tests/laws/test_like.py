@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 import residua as rs
 from residua.errors import PlanError
-from residua.plan import ProductPlan, ResidualPlan
-from residua.plan.kinds import priced
-from residua.plan.product.algebra import agree
-from residua.plan.product.like import common_ground
+from residua.plans import ProductPlan, ResidualPlan
+from residua.plans.kinds import priced
+from residua.plans.product.algebra import agree
+from residua.plans.product.like import common_ground
 from residua.workload import as_explicit
 from tests.laws.product_plans import gamma
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import residua as rs
 from residua.errors import FileError
 from residua.files import digest_of
-from residua.plan import ResidualPlan
+from residua.plans import ResidualPlan
 from tests.laws.instances import plans, workloads
 
 DOMAIN = rs.Domain(

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 import residua as rs
 from residua.errors import PlanError
-from residua.plan import DensePlan
-from residua.plan.composition import composed_cost
-from residua.plan.kinds import kind_of
+from residua.plans import DensePlan
+from residua.plans.composition import composed_cost
+from residua.plans.kinds import kind_of
 from residua.release.kinds import release_of
 from residua.release.pooled import pooled
 from residua.workload import Explicit, explicit_of_marginals

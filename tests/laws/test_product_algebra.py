@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import residua as rs
-from residua.plan.kinds import priced
-from residua.plan.product.strategy import Strategy
+from residua.plans.kinds import priced
+from residua.plans.product.strategy import Strategy
 from tests.laws.product_plans import gamma, random_plan
 
 seeds = st.integers(0, 2**32 - 1)

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 import residua as rs
 from residua.errors import PlanError, VerificationError
 from residua.linalg.lattice import closure
-from residua.plan.kinds import priced
-from residua.plan.product.blocks import ProductBlocks, compile_product
-from residua.plan.product.strategy import Strategy
-from residua.plan.product.verify import most_product_records, product_cost
+from residua.plans.kinds import priced
+from residua.plans.product.blocks import ProductBlocks, compile_product
+from residua.plans.product.strategy import Strategy
+from residua.plans.product.verify import most_product_records, product_cost
 from tests.laws.dense import kron, replacement
 from tests.laws.product_plans import SETTINGS, all_cells, workloads
 

@@ -9,15 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import residua as rs
-from residua.measure.noisy import product_measurements
-from residua.plan.product.blocks import compile_product
-from residua.plan.product.of_residual import as_product
-from residua.plan.residual.blocks import compile_blocks
+from residua.measurement.noisy import product_measurements
+from residua.plans.product.blocks import compile_product
+from residua.plans.product.of_residual import as_product
+from residua.plans.residual.blocks import compile_blocks
 from residua.release import ProductRelease, ResidualRelease
 from residua.workload import explicit_of_products
 from tests.laws.product_plans import block_matrix, gamma, random_plan
 
-door = importlib.import_module("residua.measure.noisy")
+door = importlib.import_module("residua.measurement.noisy")
 seeds = st.integers(0, 2**32 - 1)
 
 

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 import residua as rs
 from residua.errors import LedgerError, PlanError
-from residua.plan import DensePlan
-from residua.plan.composition import composed_cost, composed_profile
-from residua.plan.dense.conversion import product_rows
-from residua.plan.kinds import kind_of, priced
-from residua.plan.product.algebra import agree
-from residua.plan.product.of_residual import as_product
-from residua.plan.product.plan import ProductPlan
+from residua.plans import DensePlan
+from residua.plans.composition import composed_cost, composed_profile
+from residua.plans.dense.conversion import product_rows
+from residua.plans.kinds import kind_of, priced
+from residua.plans.product.algebra import agree
+from residua.plans.product.of_residual import as_product
+from residua.plans.product.plan import ProductPlan
 from residua.release import ProductRelease
 from residua.release.kinds import release_of
 from residua.release.pooled import pooled

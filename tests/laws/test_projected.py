@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 import residua as rs
-from residua.project import kinds
-from residua.project.accuracy import bound_of
-from residua.project.facts import Fact
-from residua.project.kinds import observed_of, problem_of
-from residua.project.problem import Terms
+from residua.projection import kinds
+from residua.projection.accuracy import bound_of
+from residua.projection.facts import Fact
+from residua.projection.kinds import observed_of, problem_of
+from residua.projection.problem import Terms
 from tests.laws.projections import (
     IMPOSSIBLE,
     all_two_way,

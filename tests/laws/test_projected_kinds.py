@@ -8,9 +8,9 @@ import pytest
 
 import residua as rs
 from residua.domain import impossible_cells
-from residua.plan.kinds import KINDS, kind_of
-from residua.project.kinds import observed_of, problem_of
-from residua.project.problem import Terms
+from residua.plans.kinds import KINDS, kind_of
+from residua.projection.kinds import observed_of, problem_of
+from residua.projection.problem import Terms
 from residua.workload import as_explicit
 from tests.laws.projections import IMPOSSIBLE, domain_of_three, nearest_tables, people
 from tests.laws.test_projected import SETS, consistent, weights_of

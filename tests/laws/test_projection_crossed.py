@@ -5,15 +5,15 @@ import pytest
 
 import residua as rs
 from residua.errors import PlanError
-from residua.plan.product.of_residual import as_product
-from residua.plan.product.strategy import Strategy
-from residua.project.axis import axis_of
-from residua.project.crossed import nearest_crossed
-from residua.project.crossing import Below, Crossing
-from residua.project.facts import Fact
-from residua.project.problem import Terms
-from residua.project.product import CrossedProblem
-from residua.project.residual import ResidualProblem, observed_residuals
+from residua.plans.product.of_residual import as_product
+from residua.plans.product.strategy import Strategy
+from residua.projection.axis import axis_of
+from residua.projection.crossed import nearest_crossed
+from residua.projection.crossing import Below, Crossing
+from residua.projection.facts import Fact
+from residua.projection.problem import Terms
+from residua.projection.product import CrossedProblem
+from residua.projection.residual import ResidualProblem, observed_residuals
 from tests.laws.projections import IMPOSSIBLE, all_two_way
 
 POSITIVE = np.array([[2, -1, 0, 0], [0, 3, -2, 0], [0, 0, 2, -3]])  # v = (1, 2, 3, 2)/8

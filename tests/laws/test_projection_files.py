@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import residua as rs
-from residua.project.folder import _FILES, NAME
+from residua.projection.folder import _FILES, NAME
 from tests.laws.projections import IMPOSSIBLE, all_two_way, queries_release
 
 

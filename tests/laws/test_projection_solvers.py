@@ -9,8 +9,8 @@ import pytest
 from residua.errors import PlanError
 from residua.linalg.lattice import all_sets, closure
 from residua.linalg.layout import layout_of
-from residua.project.local import nearest_consistent
-from residua.project.simplex import nearest_histogram
+from residua.projection.local import nearest_consistent
+from residua.projection.simplex import nearest_histogram
 
 RECORDS = 100.0
 TOLERANCE = 1e-11

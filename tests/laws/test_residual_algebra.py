@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import residua as rs
-from residua.plan import ResidualPlan
+from residua.plans import ResidualPlan
 from tests.laws import dense
 from tests.laws.instances import plans, plans_of_one_domain, workloads
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import residua as rs
 from residua.errors import PlanError
-from residua.plan import ResidualPlan
-from residua.plan.residual import replacement
+from residua.plans import ResidualPlan
+from residua.plans.residual import replacement
 from tests.laws import dense
 from tests.laws.instances import domains, plans, subsets_of, workloads
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import residua as rs
 from residua.errors import PlanError
-from residua.plan.composition import composed_cost
-from residua.plan.kinds import priced
+from residua.plans.composition import composed_cost
+from residua.plans.kinds import priced
 from tests.laws.sessions import BUDGET, CELLS, DATA, DOMAIN, OLD, ONE, THREE, TWO, YOUNG, Open, within
 
 

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 import residua as rs
-from residua.plan.dense.solver.queries import AllRanges, MatrixQueries
-from residua.plan.pure.asked import Asked, error_profile, sensitivity
-from residua.plan.pure.augment import augmented
-from residua.plan.pure.bound import singular_value_bound
-from residua.plan.pure.plan import PurePlan
-from residua.plan.pure.rotate import rotated
-from residua.plan.pure.strategies import haar, singular_values
-from residua.plan.pure.trees import hierarchy
+from residua.plans.dense.solver.queries import AllRanges, MatrixQueries
+from residua.plans.pure.asked import Asked, error_profile, sensitivity
+from residua.plans.pure.augment import augmented
+from residua.plans.pure.bound import singular_value_bound
+from residua.plans.pure.plan import PurePlan
+from residua.plans.pure.rotate import rotated
+from residua.plans.pure.strategies import haar, singular_values
+from residua.plans.pure.trees import hierarchy
 
 I4, H4, Y4 = np.eye(4), hierarchy(4), haar(4)
 

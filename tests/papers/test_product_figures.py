@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import residua as rs
-from residua.plan.kinds import priced
+from residua.plans.kinds import priced
 
 SIZES = {
     "CPS": [100, 50, 7, 4, 2],

@@ -13,15 +13,15 @@ import pytest
 
 import residua as rs
 from residua.linalg.tables import centre
-from residua.measure.margins import margins, maximal_layout
+from residua.measurement.margins import margins, maximal_layout
 from residua.noise import rounded_normal
-from residua.plan.residual.blocks import compile_blocks
-from residua.plan.residual.verify import verified_cost
+from residua.plans.residual.blocks import compile_blocks
+from residua.plans.residual.verify import verified_cost
 from residua.privacy import delta_of
 
 RELEASES = 200_000
 ALARM = 1e-6
-door = importlib.import_module("residua.measure.noisy")
+door = importlib.import_module("residua.measurement.noisy")
 
 
 @pytest.fixture(scope="module")

@@ -15,14 +15,14 @@ import pytest
 
 import residua as rs
 from residua.noise import rounded_laplace
-from residua.plan.kinds import priced
+from residua.plans.kinds import priced
 from residua.release.kinds import release_of
 from residua.release.laplace import reaches, single_reach
 
 RELEASES = 200_000
 ALARM = 1e-6
 EPSILON = 0.8
-door = importlib.import_module("residua.measure.noisy")
+door = importlib.import_module("residua.measurement.noisy")
 
 
 def _domain():

@@ -14,8 +14,8 @@ import pytest
 import residua as rs
 from residua.linalg.modes import integer_kronecker
 from residua.noise import rounded_normal
-from residua.plan.kinds import priced
-from residua.plan.product.blocks import compile_product
+from residua.plans.kinds import priced
+from residua.plans.product.blocks import compile_product
 from residua.privacy import delta_of
 from residua.release import ProductRelease
 from residua.release.intervals import width
@@ -23,7 +23,7 @@ from residua.release.intervals import width
 RELEASES = 1_500
 ATTACKS = 100_000
 ALARM = 1e-6
-door = importlib.import_module("residua.measure.noisy")
+door = importlib.import_module("residua.measurement.noisy")
 X = np.array([[40, 3], [0, 12], [7, 7], [25, 1]])
 
 

@@ -13,9 +13,9 @@ import pytest
 import residua as rs
 from residua.linalg.layout import layout_of
 from residua.linalg.tables import rebuild
-from residua.measure.margins import margins, maximal_layout
-from residua.measure.noisy import add_noise_to
-from residua.plan.residual.blocks import compile_blocks
+from residua.measurement.margins import margins, maximal_layout
+from residua.measurement.noisy import add_noise_to
+from residua.plans.residual.blocks import compile_blocks
 
 RELEASES = 20_000
 ALARM = 1e-6

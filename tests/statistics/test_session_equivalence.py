@@ -15,11 +15,11 @@ import pyarrow as pa
 import pytest
 
 import residua as rs
-from residua.measure.margins import margins, maximal_layout
-from residua.measure.noisy import add_noise_to
+from residua.measurement.margins import margins, maximal_layout
+from residua.measurement.noisy import add_noise_to
 from residua.noise import rounded_normal
-from residua.plan.dense.blocks import DenseBlocks
-from residua.plan.kinds import priced
+from residua.plans.dense.blocks import DenseBlocks
+from residua.plans.kinds import priced
 from residua.release.kinds import release_of
 from residua.release.pooled import pooled
 from residua.session.missing import missing

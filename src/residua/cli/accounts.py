@@ -9,8 +9,8 @@ from typing import Any
 from rich.table import Table as RichTable
 
 from residua.cli.show import out, print_json
-from residua.measure import Ledger
-from residua.plan.bodies import guarantee_to_body, unit_to_body
+from residua.measurement import Ledger
+from residua.plans.bodies import guarantee_to_body, unit_to_body
 from residua.privacy import GDP, ZCDP, ApproxDP, describe, zcdp_to_approx_for_any_mechanism
 from residua.privacy.currencies import DELTAS, printed
 from residua.privacy.exact import round_up

@@ -10,8 +10,8 @@ from typing import Any
 from residua.cli.sessions import print_spent
 from residua.cli.show import ROWS_SHOWN, err, out, plain_table, print_json
 from residua.errors import PlanError, SessionError, SpecError
-from residua.plan.algebra import common
-from residua.plan.base import Plan
+from residua.plans.algebra import common
+from residua.plans.base import Plan
 from residua.session import Choice, Recommendation, Session
 from residua.session.candidates import name_of, same_plan
 from residua.session.recommend import By, check_rule, judged_by

@@ -10,10 +10,10 @@ from typing import Any, cast
 
 from residua.cli.show import err, out, progress_bar
 from residua.errors import FileError, PlanError
-from residua.project import Projected, project
-from residua.project.folder import is_projection
-from residua.project.problem import Metric
-from residua.project.statement import METRICS, WARNING
+from residua.projection import Projected, project
+from residua.projection.folder import is_projection
+from residua.projection.problem import Metric
+from residua.projection.statement import METRICS, WARNING
 from residua.release import Release
 
 

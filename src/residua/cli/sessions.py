@@ -11,10 +11,10 @@ from residua.cli.session_spec import NamedPlan, SessionSpec
 from residua.cli.show import err, out, print_json, progress_bar
 from residua.cli.steps import make_plan, notice, open_source
 from residua.errors import FileError, SessionError, SpecError
-from residua.measure import Ledger
-from residua.plan import independent
-from residua.plan.base import Plan
-from residua.plan.product.like import common_ground
+from residua.measurement import Ledger
+from residua.plans import independent
+from residua.plans.base import Plan
+from residua.plans.product.like import common_ground
 from residua.privacy import PureDP
 from residua.release import Release
 from residua.session import Session

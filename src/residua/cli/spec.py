@@ -30,8 +30,8 @@ import numpy as np
 
 from residua.domain import Domain, domain_of_settings
 from residua.errors import PrivacyError, ResiduaError, SpecError
-from residua.plan import MaxVariance, PNormVariance, TotalVariance
-from residua.plan.objectives import Objective
+from residua.plans import MaxVariance, PNormVariance, TotalVariance
+from residua.plans.objectives import Objective
 from residua.privacy import GDP, ZCDP, AddRemove, ApproxDP, Guarantee, PureDP, ReplaceOne, Unit
 from residua.workload import (
     Explicit,

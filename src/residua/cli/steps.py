@@ -12,11 +12,11 @@ from residua.cli.plans import print_privacy
 from residua.cli.show import err, out, progress_bar
 from residua.cli.spec import Spec, read_spec
 from residua.errors import FileError, SpecError
-from residua.measure import Ledger, measure
-from residua.measure.ledger_amounts import allowance, converted
-from residua.plan import plan as best_plan
-from residua.plan.base import Currency, Plan
-from residua.plan.kinds import priced
+from residua.measurement import Ledger, measure
+from residua.measurement.ledger_amounts import allowance, converted
+from residua.plans import plan as best_plan
+from residua.plans.base import Currency, Plan
+from residua.plans.kinds import priced
 from residua.privacy import PureDP
 from residua.release import Release, reserve
 from residua.release.folder import Reserved

@@ -11,9 +11,9 @@ import typer
 from residua.cli.asked_tables import split_queries
 from residua.cli.show import ROWS_SHOWN, err, print_table
 from residua.errors import PlanError
-from residua.project import Projected
-from residua.project.folder import is_projection
-from residua.project.statement import BIASED
+from residua.projection import Projected
+from residua.projection.folder import is_projection
+from residua.projection.statement import BIASED
 from residua.release import Release
 from residua.release.table import Columns
 

@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.plan.base import Blocks, Plan
-from residua.plan.dense.blocks import compile_dense
-from residua.plan.dense.plan import DensePlan
-from residua.plan.kinds import kind_of
-from residua.plan.product.blocks import ProductBlocks
-from residua.plan.product.plan import ProductPlan
-from residua.plan.pure.blocks import compile_pure
-from residua.plan.pure.plan import PurePlan
-from residua.plan.pure_marginals.blocks import compile_pure_marginals
-from residua.plan.pure_marginals.plan import PureMarginalPlan
-from residua.plan.residual.blocks import ResidualBlocks
-from residua.plan.residual.plan import ResidualPlan
+from residua.plans.base import Blocks, Plan
+from residua.plans.dense.blocks import compile_dense
+from residua.plans.dense.plan import DensePlan
+from residua.plans.kinds import kind_of
+from residua.plans.product.blocks import ProductBlocks
+from residua.plans.product.plan import ProductPlan
+from residua.plans.pure.blocks import compile_pure
+from residua.plans.pure.plan import PurePlan
+from residua.plans.pure_marginals.blocks import compile_pure_marginals
+from residua.plans.pure_marginals.plan import PureMarginalPlan
+from residua.plans.residual.blocks import ResidualBlocks
+from residua.plans.residual.plan import ResidualPlan
 from residua.release.base import Release
 from residua.release.dense import DenseRelease
 from residua.release.product import ProductRelease

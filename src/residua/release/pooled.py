@@ -23,26 +23,26 @@ from numpy.typing import NDArray
 
 from residua.errors import PlanError, WorkloadError
 from residua.linalg.layout import batches
-from residua.plan.base import Plan
-from residua.plan.composition import composed_cost
-from residua.plan.currency import guarantee_like
-from residua.plan.dense.algebra import noise_at_least
-from residua.plan.dense.blocks import compile_dense
-from residua.plan.dense.cells import Grouping, refine
-from residua.plan.dense.conversion import contrasts, product_rows
-from residua.plan.dense.integer_strategy import LARGEST_ENTRY
-from residua.plan.dense.plan import DensePlan
-from residua.plan.dense.realise import realised
-from residua.plan.dense.recreate import Stacked, stack
-from residua.plan.lattice_blocks import INVISIBLE_SCALE
-from residua.plan.product import algebra as products
-from residua.plan.product.algebra import agree
-from residua.plan.product.blocks import ProductBlocks
-from residua.plan.product.of_residual import as_product
-from residua.plan.product.plan import ProductPlan
-from residua.plan.residual.algebra import asking, compose
-from residua.plan.residual.blocks import ResidualBlocks
-from residua.plan.residual.plan import ResidualPlan
+from residua.plans.base import Plan
+from residua.plans.composition import composed_cost
+from residua.plans.currency import guarantee_like
+from residua.plans.dense.algebra import noise_at_least
+from residua.plans.dense.blocks import compile_dense
+from residua.plans.dense.cells import Grouping, refine
+from residua.plans.dense.conversion import contrasts, product_rows
+from residua.plans.dense.integer_strategy import LARGEST_ENTRY
+from residua.plans.dense.plan import DensePlan
+from residua.plans.dense.realise import realised
+from residua.plans.dense.recreate import Stacked, stack
+from residua.plans.lattice_blocks import INVISIBLE_SCALE
+from residua.plans.product import algebra as products
+from residua.plans.product.algebra import agree
+from residua.plans.product.blocks import ProductBlocks
+from residua.plans.product.of_residual import as_product
+from residua.plans.product.plan import ProductPlan
+from residua.plans.residual.algebra import asking, compose
+from residua.plans.residual.blocks import ResidualBlocks
+from residua.plans.residual.plan import ResidualPlan
 from residua.privacy.exact import round_up
 from residua.release.base import Release
 from residua.release.dense import DenseRelease

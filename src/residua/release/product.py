@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.errors import PlanError
-from residua.plan.product.blocks import ProductBlocks
-from residua.plan.product.plan import ProductPlan
+from residua.plans.product.blocks import ProductBlocks
+from residua.plans.product.plan import ProductPlan
 from residua.release.family import FamilyRelease
 from residua.release.product_estimates import ProductEstimator
 from residua.release.queried import applied

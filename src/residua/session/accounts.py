@@ -18,10 +18,10 @@ from fractions import Fraction
 import numpy as np
 
 from residua.errors import LedgerError, LedgerMovedError, SessionError
-from residua.measure.ledger import Entry, Ledger
-from residua.measure.ledger_amounts import shortage
-from residua.plan.base import Plan
-from residua.plan.kinds import kind_of
+from residua.measurement.ledger import Entry, Ledger
+from residua.measurement.ledger_amounts import shortage
+from residua.plans.base import Plan
+from residua.plans.kinds import kind_of
 from residua.release.base import Release
 from residua.session.state import Folder
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from residua.errors import PlanError
-from residua.plan.base import Plan
-from residua.plan.dense.plan import DensePlan
-from residua.plan.kinds import kind_of
-from residua.plan.product.plan import ProductPlan
-from residua.plan.residual.plan import ResidualPlan
+from residua.plans.base import Plan
+from residua.plans.dense.plan import DensePlan
+from residua.plans.kinds import kind_of
+from residua.plans.product.plan import ProductPlan
+from residua.plans.residual.plan import ResidualPlan
 from residua.privacy import Unit
 from residua.session.signal import Workload
 

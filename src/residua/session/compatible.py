@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from residua.errors import PlanError
-from residua.plan.base import Plan
-from residua.plan.dense.plan import DensePlan
-from residua.plan.product.plan import ProductPlan
-from residua.plan.residual.plan import ResidualPlan
+from residua.plans.base import Plan
+from residua.plans.dense.plan import DensePlan
+from residua.plans.product.plan import ProductPlan
+from residua.plans.residual.plan import ResidualPlan
 from residua.release.base import Release
 from residua.release.pooled import whitened
 from residua.session.signal import Workload, variances_of

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 
 from residua.errors import PlanError
-from residua.plan.algebra import common, compose
-from residua.plan.base import Plan
+from residua.plans.algebra import common, compose
+from residua.plans.base import Plan
 from residua.session.missing import Missing, missing, promising, quieter
 from residua.session.signal import answerable
 

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from residua.plan.algebra import top_up
-from residua.plan.base import Blocks, Plan
-from residua.plan.composition import composed_cost
-from residua.plan.dense.plan import DensePlan
-from residua.plan.kinds import priced
-from residua.plan.product.plan import ProductPlan
-from residua.plan.residual.plan import ResidualPlan
+from residua.plans.algebra import top_up
+from residua.plans.base import Blocks, Plan
+from residua.plans.composition import composed_cost
+from residua.plans.dense.plan import DensePlan
+from residua.plans.kinds import priced
+from residua.plans.product.plan import ProductPlan
+from residua.plans.residual.plan import ResidualPlan
 from residua.privacy import Guarantee
 
 _CLOSE = Fraction(1, 2**16)

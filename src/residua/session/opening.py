@@ -8,8 +8,8 @@ from typing import Any
 
 from residua.errors import FileError, SessionError
 from residua.files import read_document, write_document
-from residua.measure import Ledger
-from residua.plan.bodies import guarantee_of_body, guarantee_to_body
+from residua.measurement import Ledger
+from residua.plans.bodies import guarantee_of_body, guarantee_to_body
 from residua.privacy import Guarantee, PureDP
 from residua.session.state import KIND, VERSION, Folder, Identity, lock, salted
 

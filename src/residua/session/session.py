@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from residua.errors import SessionError
-from residua.measure import Ledger
-from residua.measure.measure import Progress, carry_out
-from residua.plan.base import Plan
-from residua.plan.composition import composed_cost
+from residua.measurement import Ledger
+from residua.measurement.measure import Progress, carry_out
+from residua.plans.base import Plan
+from residua.plans.composition import composed_cost
 from residua.privacy import Guarantee, Unit
 from residua.release import Release, reserve
 from residua.release.kinds import release_of

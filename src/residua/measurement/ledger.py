@@ -1,0 +1,263 @@
+"""The privacy ledger: what may be spent on a dataset, and every debit, on disk before the data is read."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from collections.abc import Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from residua.errors import LedgerError, LedgerMovedError
+from residua.measurement.ledger_amounts import allowance, converted, currency_of, exact_cost, meaning, shortage
+from residua.measurement.ledger_file import append, create_file, locked, read_file
+from residua.measurement.ledger_lines import Contents, Entry, entry_line, entry_of, header_line, read_contents, text_of
+from residua.plans.base import Currency
+from residua.privacy import AddRemove, Guarantee, ReplaceOne, Unit
+
+__all__ = ["Entry", "Ledger"]
+
+
+class Ledger:
+    """The budget of one dataset and what was spent of it, in a file that only grows; created, or opened.
+
+    Costs are pcosts for the ledger's unit, and add up: a debit is refused when `Σ cost > pcost_allowed`, in
+    exact rational arithmetic. Each cost is fixed before its mechanism runs but may depend on all that was
+    released before, so this is a privacy filter: Gaussian mechanisms with `Σ mu_k² <= mu²` are together
+    mu-GDP, hence `mu²/2`-zCDP, however adaptively they were chosen. Laplace noise of `epsilon` counts as pcost
+    `epsilon²` under a ZCDP budget and as the `mu²` of the GDP it has under the others; a ledger whose budget is
+    PureDP counts epsilons, which add up too, and takes no Gaussian noise. `meaning` says what a total stands for.
+    A cost need not be the pcost of the mechanism alone: a caller who keeps more of Γ in `detail` may debit the
+    increment of the maximum, and passes `after=ledger.head` so that the debit fails if another came in between.
+
+    Guarantee: a debit that returned is on disk, and survives the end of the process and of power. A debit
+    cut short leaves the ledger readable. What was spent never exceeds the budget, however many processes and
+    threads debit at once. An edited, removed, inserted or moved line is noticed.
+
+    What it cannot notice: the chain has no secret, so whoever may write the file can write all of it anew, or
+    cut its last lines off (go back to a copy). Keep `head` with every release and ask `contains(head)` later;
+    a Ledger does so itself for what it has seen. The dataset's fingerprint is kept hashed with a random salt:
+    two ledgers of one dataset show nothing in common, but whoever has the ledger can test a guess of the
+    fingerprint. The lock is flock's: keep the ledger on a local disk, where it and fsync do what they say.
+
+    Args:
+        path: the file; one per dataset.
+        budget: ZCDP, GDP, ApproxDP or PureDP, fixed at creation; may be left out for a ledger that exists.
+        unit: whom the budget protects, fixed at creation; one record added or removed if left out. When
+            budget and unit are both left out, the file says.
+        dataset: fingerprint of the dataset the ledger belongs to, kept at creation; checked when the ledger
+            has one already. If left out, the first debit binds the ledger to its own.
+
+    Raises:
+        FileError: when the path cannot be used, or holds no ledger, or one of another version.
+        LedgerError: when the file has another budget, unit or dataset, or was changed.
+
+    Reference: Smith and Thakurta (2022), arXiv:2210.17520 (filter for GDP); Whitehouse, Ramdas, Rogers and Wu
+        (2023), arXiv:2203.05481 (for zCDP and approximate DP); Feldman and Zrnic (2021) (Rényi filter).
+
+    Example:
+        >>> import tempfile
+        >>> from residua.privacy import ZCDP
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> ledger = Ledger(f"{folder.name}/adult.ledger", ZCDP(rho=0.5))
+        >>> receipt = ledger.debit(Fraction(3, 4), purpose="2-way tables", dataset="sha256:1f3c")
+        >>> receipt.sequence, ledger.spent, ledger.remaining
+        (1, Fraction(3, 4), Fraction(1, 4))
+        >>> ledger.debit(Fraction(1, 2), purpose="3-way tables", dataset="sha256:1f3c")
+        Traceback (most recent call last):
+        residua.errors.LedgerError: the budget of '...adult.ledger' is exhausted: rho 0.125 left, the plan needs
+        rho 0.25; plan for what is left.
+        >>> ledger.contains(receipt.digest)
+        True
+        >>> folder.cleanup()
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        budget: Guarantee | None = None,
+        *,
+        unit: Unit | None = None,
+        dataset: str | None = None,
+    ) -> None:
+        self._path = Path(path).absolute()
+        self._seen: str | None = None
+        if budget is not None:
+            unit = AddRemove() if unit is None else _known(unit)
+            allowed, salt = allowance(budget), secrets.token_hex(16)
+            bound = None if dataset is None else _salted(salt, dataset)
+            create_file(self._path, header_line(budget, unit, allowed, salt, bound))
+        contents = self._read()
+        self._budget, self._unit = contents.header.budget, contents.header.unit
+        if budget is not None and budget != self._budget:
+            raise LedgerError(
+                f"the ledger {self._name} has the budget {self._budget!r}, fixed at creation, not {budget!r}; "
+                "give that one, or leave the budget out."
+            )
+        if unit is not None and unit != self._unit:
+            raise LedgerError(
+                f"the ledger {self._name} protects against {self._unit}, fixed at creation, not {unit}; "
+                f"give unit={self._unit!r}."
+            )
+        if dataset is not None:
+            self._bound(contents, dataset)
+
+    @property
+    def path(self) -> Path:
+        """Where the ledger is."""
+        return self._path
+
+    @property
+    def budget(self) -> Guarantee:
+        """All that may ever be spent."""
+        return self._budget
+
+    @property
+    def currency(self) -> Currency:
+        """What the ledger counts in: epsilon where the budget is PureDP, else pcost."""
+        return currency_of(self._budget)
+
+    @property
+    def unit(self) -> Unit:
+        """Whom the budget protects."""
+        return self._unit
+
+    @property
+    def spent(self) -> Fraction:
+        """All debits, exactly: a pcost, or an epsilon where the budget is PureDP."""
+        return self._read().spent
+
+    @property
+    def remaining(self) -> Fraction:
+        """What is still allowed, exactly, in the same currency."""
+        return self._read().remaining
+
+    @property
+    def meaning(self) -> str:
+        """What the total stands for, in a sentence; it depends on the budget, and on whether noise was mixed."""
+        return meaning(self._budget, laplace=any(entry.epsilon is not None for entry in self.entries))
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """Every debit, oldest first."""
+        return self._read().entries
+
+    @property
+    def head(self) -> str:
+        """The digest of the last line; it stands for all that the ledger says now."""
+        return self._read().head
+
+    def contains(self, head: str) -> bool:
+        """Whether the ledger once had this head; if not, it was rolled back or is another ledger."""
+        return self._read().contains(head)
+
+    def can_spend(self, cost: Fraction | int, *, currency: Currency = "pcost") -> bool:
+        """Whether a debit of this cost would be allowed now; another may come first."""
+        return converted(self._budget, exact_cost(cost), currency) <= self._read().remaining
+
+    def debit(
+        self,
+        cost: Fraction | int,
+        *,
+        purpose: str,
+        dataset: str,
+        detail: Mapping[str, Any] | None = None,
+        after: str | None = None,
+        currency: Currency = "pcost",
+    ) -> Entry:
+        """Spends a cost; only when this has returned may the data be read.
+
+        Guarantee: when it returns, the debit is on disk; when it raises, nothing was spent, unless the message
+        says that the debit may stand; interrupted from outside (Ctrl-C), it may stand too.
+
+        Args:
+            cost: what is spent, for the ledger's unit, above 0, exact (no float); 0 only with a detail, for a
+                measurement that adds nothing to what the dearest cell has paid already.
+            purpose: what the money is for, in words that may be public.
+            dataset: fingerprint of the data to be read.
+            detail: JSON values to keep with the entry.
+            after: the head the cost was computed for; the debit is refused if the ledger moved on.
+            currency: what the cost is: a pcost (Gaussian noise), or an epsilon (Laplace noise), which is converted
+                into what the ledger counts in and kept in the entry's detail.
+
+        Raises:
+            LedgerError: when the budget, the dataset or the disk does not allow it, or the ledger was changed.
+            LedgerMovedError: when `after` is no longer the head.
+            FileError: when the ledger cannot be opened for writing.
+        """
+        given = exact_cost(cost, zero=bool(detail))
+        amount = converted(self._budget, given, currency)
+        if currency != currency_of(self._budget):
+            detail = {**(detail or {}), "pure_epsilon": text_of(given)}
+        if not isinstance(purpose, str) or not purpose.strip():
+            raise LedgerError(f"purpose must be a text, not {purpose!r}; say what the budget is spent on.")
+        seen = self._seen
+        with locked(self._path, write=True) as handle:
+            contents = self._verified(read_file(handle, self._path), seen)
+            if after is not None and after != contents.head:
+                raise LedgerMovedError(
+                    f"the ledger {self._name} moved on since the cost was computed; "
+                    "nothing was spent: compute it again."
+                )
+            salted = self._bound(contents, dataset)
+            if amount > contents.remaining:
+                raise LedgerError(
+                    f"the budget of {self._name} is exhausted: "
+                    f"{shortage(self._budget, contents.remaining, amount)}; plan for what is left."
+                )
+            try:
+                line = entry_line(contents, amount, purpose, salted, detail or {})
+            except (TypeError, ValueError, RecursionError) as problem:
+                raise LedgerError(f"detail must hold JSON values only ({problem}); leave out the rest.") from None
+            append(handle, self._path, line, kept=contents.kept, ended=contents.ended)
+        entry = entry_of(line)
+        self._seen = entry.digest
+        return entry
+
+    def __repr__(self) -> str:
+        return f"Ledger({str(self._path)!r}, {self._budget!r})"
+
+    @property
+    def _name(self) -> str:
+        return repr(str(self._path))
+
+    def _read(self) -> Contents:
+        seen = self._seen  # before the file is read: another thread may debit meanwhile
+        with locked(self._path) as handle:
+            content = read_file(handle, self._path)
+        contents = self._verified(content, seen)
+        self._seen = contents.head
+        return contents
+
+    def _verified(self, content: bytes, seen: str | None) -> Contents:
+        contents = read_contents(content, self._name)
+        if seen is not None and not contents.contains(seen):
+            raise LedgerError(
+                f"the ledger {self._name} lacks a debit that it had before; it was rolled back or replaced: "
+                "restore the later copy."
+            )
+        return contents
+
+    def _bound(self, contents: Contents, dataset: str) -> str:
+        """The dataset's salted digest, which must be the one the ledger belongs to, if it has one."""
+        salted = _salted(contents.header.salt, dataset)
+        if contents.dataset is not None and contents.dataset != salted:
+            raise LedgerError(
+                f"the ledger {self._name} belongs to another dataset; nothing was spent: use this dataset's own "
+                "ledger, or create one for it."
+            )
+        return salted
+
+
+def _known(unit: Unit) -> Unit:
+    if not isinstance(unit, AddRemove | ReplaceOne):
+        raise LedgerError(f"unit must be AddRemove or ReplaceOne, not {unit!r}; give whom the budget protects.")
+    return unit
+
+
+def _salted(salt: str, dataset: str) -> str:
+    if not isinstance(dataset, str) or not dataset:
+        raise LedgerError(f"dataset must be a fingerprint, a text, not {dataset!r}; give the source's own.")
+    return hashlib.sha256(f"{salt}:{dataset}".encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,128 @@
+"""Amounts of a ledger: what a budget allows, what may be debited, and how an amount is told."""
+
+from __future__ import annotations
+
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+from numbers import Rational
+from typing import get_args
+
+from residua.errors import LedgerError
+from residua.plans.base import Currency
+from residua.privacy import GDP, ZCDP, ApproxDP, Guarantee, PureDP
+from residua.privacy.conversions import pure_to_gdp_pcost
+
+_BITS = 4096  # of a cost's numerator and denominator; Python refuses to print much longer integers
+
+
+def currency_of(budget: Guarantee) -> Currency:
+    """What a ledger of this budget counts in: epsilon for PureDP, pcost for the others."""
+    return "epsilon" if isinstance(budget, PureDP) else "pcost"
+
+
+def converted(budget: Guarantee, cost: Fraction, currency: Currency) -> Fraction:
+    """A cost in the budget's own currency, never less than the truth.
+
+    An epsilon-DP mechanism counts as pcost `epsilon²` under ZCDP (it is `epsilon²/2`-zCDP), and as `mu²` of the least
+    mu that makes it mu-GDP under GDP and ApproxDP, whose budgets compose as GDP does.
+
+    Raises:
+        LedgerError: Gaussian noise in a ledger of pure DP, or no currency.
+
+    Reference: Bun and Steinke (2016), Proposition 1.4; `privacy.conversions.pure_to_gdp_pcost`.
+    """
+    if currency not in get_args(Currency):  # a small cost taken for an epsilon would be squared
+        raise LedgerError(f"currency must be 'pcost' or 'epsilon', not {currency!r}; nothing was spent.")
+    if currency == currency_of(budget):
+        return cost
+    if isinstance(budget, PureDP):
+        raise LedgerError(
+            f"the ledger promises {budget!r}, which Gaussian noise cannot keep at any scale; nothing was spent: plan "
+            f"with PureDP, or keep a ledger with a budget such as ApproxDP(epsilon={budget.epsilon:g}, delta=1e-9)."
+        )
+    if isinstance(budget, ZCDP):
+        return cost * cost
+    return pure_to_gdp_pcost(cost)
+
+
+def allowance(budget: object) -> Fraction:
+    """What may be debited in all, in the budget's currency: a pcost, or an epsilon for PureDP.
+
+    Raises:
+        LedgerError: when this is no guarantee.
+    """
+    if not isinstance(budget, ZCDP | GDP | ApproxDP | PureDP):
+        raise LedgerError(
+            f"budget must be a guarantee, not {budget!r}; give one such as ZCDP(rho=0.5), GDP(mu=1.0), "
+            "ApproxDP(epsilon=1.0, delta=1e-9) or PureDP(epsilon=1.0)."
+        )
+    return Fraction(budget.epsilon) if isinstance(budget, PureDP) else budget.pcost_allowed()
+
+
+def exact_cost(cost: object, *, zero: bool = False) -> Fraction:
+    """A cost as a Fraction, or LedgerError when it is a float, not above 0, or too long to write down.
+
+    Args:
+        cost: a whole number or a fraction.
+        zero: whether 0 is allowed: what is measured adds nothing to the dearest cell, but is on record.
+    """
+    if not isinstance(cost, Rational) or isinstance(cost, bool):
+        raise LedgerError(f"cost must be an exact number, a Fraction, not {cost!r}; give it as verified.")
+    exact = Fraction(int(cost.numerator), int(cost.denominator))
+    if exact < 0 or (exact == 0 and not zero):
+        raise LedgerError(
+            f"cost must be above 0, not {exact}; what costs nothing needs no debit, unless detail says what it is."
+        )
+    if max(exact.numerator.bit_length(), exact.denominator.bit_length()) > _BITS:
+        raise LedgerError(f"cost must have at most {_BITS} bits above and below the line; round it up first.")
+    return exact
+
+
+def meaning(budget: Guarantee, *, laplace: bool) -> str:
+    """What the total of a ledger stands for, in a sentence.
+
+    Args:
+        budget: the ledger's.
+        laplace: whether a debit was of Laplace noise.
+    """
+    if isinstance(budget, PureDP):
+        return "All releases together are epsilon-DP with the epsilon spent: epsilons add up. Laplace noise only."
+    if not laplace:
+        return "All releases together are mu-GDP with mu² the pcost spent, and rho-zCDP with rho half of it."
+    if isinstance(budget, ZCDP):
+        return (
+            "All releases together are rho-zCDP with rho half the pcost spent: Laplace noise of epsilon counts as "
+            "epsilon²/2. Not everything is Gaussian, so mu and the exact Gaussian curve do not apply to the total."
+        )
+    return (
+        "All releases together are mu-GDP with mu² the pcost spent: Laplace noise of epsilon counts as the mu of "
+        "epsilon-DP, 2 Φ⁻¹(e^epsilon/(1 + e^epsilon))."
+    )
+
+
+def shortage(budget: Guarantee, remaining: Fraction, asked: Fraction) -> str:
+    """What is left and what is asked, in the budget's own currency.
+
+    Example:
+        >>> shortage(ZCDP(rho=0.5), Fraction(1, 5), Fraction(1))
+        'rho 0.1 left, the plan needs rho 0.5'
+    """
+    left, needed = _told(budget, remaining, ROUND_FLOOR), _told(budget, asked, ROUND_CEILING)
+    # Nearer to each other than floats are, both may print alike.
+    difference = f", more by {currency_of(budget)} {float(asked - remaining):.2g}" if left == needed else ""
+    return f"{left} left, the plan needs {needed}{difference}"
+
+
+def _told(budget: Guarantee, pcost: Fraction, rounding: str) -> str:
+    name, end, value = "pcost", "", float(pcost)
+    if isinstance(budget, ZCDP):
+        name, value = "rho", ZCDP.of_pcost(pcost).rho if pcost else 0.0
+    elif isinstance(budget, GDP):
+        name, value = "mu", GDP.of_pcost(pcost).mu if pcost else 0.0
+    elif isinstance(budget, PureDP):
+        name = "epsilon"
+    elif isinstance(budget, ApproxDP):
+        name, end = "epsilon", f" at delta {budget.delta:g}"
+        value = ApproxDP.of_pcost(pcost, delta=budget.delta).epsilon if pcost else 0.0
+    digits = float(Context(prec=5, rounding=rounding).create_decimal(Decimal(repr(value))))
+    return f"{name} {digits:.5g}{end}"

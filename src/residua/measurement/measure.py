@@ -1,0 +1,196 @@
+"""The one door to data: verify, debit, count, add noise. Nothing else in residua sees a true count."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from residua.domain import Domain
+from residua.errors import LedgerError, PlanError, ResiduaError, SourceError
+from residua.linalg.lattice import closure
+from residua.linalg.layout import Layout, layout_of
+from residua.measurement.ledger import Entry, Ledger
+from residua.measurement.noisy import noisy
+from residua.plans.base import Blocks, Currency, Plan
+from residua.plans.kinds import kind_of, priced
+from residua.privacy.exact import round_up
+from residua.release import Release
+from residua.release.kinds import release_of
+from residua.source import Source, source_of
+from residua.source.counting import Tallies, count
+
+Integers = NDArray[np.int64]
+Progress = Callable[[str, int, int | None], None]
+
+
+def measure(
+    plan: Plan,
+    source: Any,
+    *,
+    ledger: Ledger | str | Path | Callable[[], Ledger],
+    purpose: str = "release",
+    progress: Progress | None = None,
+    notice: Callable[[Tallies], None] | None = None,
+) -> Release:
+    """Measures a plan on data, once.
+
+    In this order: the plan is compiled to integer measurements and priced by the verifier; the data is checked
+    against the domain, so that a value outside it stops here; the ledger is debited; the records are counted; exact
+    noise is added; the counts are forgotten.
+
+    Guarantee: the release satisfies the plan's guarantee for its unit, and the ledger was debited before any table was
+    counted (the check before it counts the records, to see that 64 bits suffice, and forgets them). The release holds
+    no true count.
+
+    Args:
+        plan: what to measure.
+        source: a path to CSV or Parquet, a pandas, Polars or Arrow frame, or an `rs.Source`.
+        ledger: the dataset's ledger, the path of one that exists, or a function that makes it, called when the
+            data has been checked.
+        purpose: what the ledger notes.
+        progress: called with the step, how much is done, and of how much if known.
+        notice: called once, with how many records followed a policy for unknown or missing values. For the
+            curator's eyes only: these are true counts.
+
+    Raises:
+        VerificationError: what would be measured is dearer than promised. Nothing is spent.
+        SourceError: the data does not fit the domain. Nothing is spent, unless the message says that the debit
+            stands, because the data changed after it was checked.
+        LedgerError: the budget does not allow it. Nothing is spent.
+
+    Reference: residual-planner, Algorithm 1.
+
+    Example:
+        >>> import residua as rs, pyarrow as pa, tempfile
+        >>> domain = rs.Domain({"sex": ["F", "M"], "answer": ["no", "yes"]})
+        >>> plan = rs.plan(rs.marginals(domain, ways=[1, 2]), rs.ZCDP(rho=0.5))
+        >>> data = pa.table({"sex": ["F", "M", "M"] * 500, "answer": ["no", "yes", "no"] * 500})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     ledger = rs.Ledger(f"{folder}/survey.ledger", rs.ZCDP(rho=0.5))
+        ...     release = rs.measure(plan, data, ledger=ledger)
+        >>> abs(release.count({"sex": "M"}).estimate - 1000) < 20
+        True
+    """
+    kind_of(plan)  # says so if it is no plan, before the ledger is looked for
+    account = None if callable(ledger) else _account(ledger, plan)
+    blocks, cost = priced(plan)
+
+    def pay(fingerprint: str) -> Entry:
+        return (account or _account(ledger, plan)).debit(
+            cost, purpose=purpose, dataset=fingerprint, currency=blocks.currency
+        )
+
+    return carry_out(plan, blocks, cost, source_of(source), pay, progress=progress, notice=notice)
+
+
+def carry_out(
+    plan: Plan,
+    blocks: Blocks,
+    cost: Fraction,
+    data: Source,
+    pay: Callable[[str], Entry],
+    *,
+    progress: Progress | None = None,
+    notice: Callable[[Tallies], None] | None = None,
+) -> Release:
+    """Check, pay, count, add noise, forget: what `measure` does once it knows the price, and a session too.
+
+    Args:
+        plan: what to measure.
+        blocks: what that comes down to, as priced.
+        cost: what the blocks cost alone, by the verifier; the release states it.
+        data: where the records are.
+        pay: called with the data's fingerprint once the data is known to fit; debits the ledger, or raises.
+        progress: called with the step, how much is done, and of how much if known.
+        notice: called once, with how many records followed a policy.
+    """
+    fingerprint = _checked(data, plan.domain, kind_of(plan).most_records(blocks), progress)
+    entry = pay(fingerprint)
+    if not isinstance(entry, Entry):
+        raise LedgerError("no debit was made; nothing was measured.")
+    counter = _counter(data, plan.domain, fingerprint, progress, notice)
+    measurements = _measured_or_told(blocks, counter, progress, entry)
+    return release_of(plan, blocks, measurements, _receipt(entry, cost, blocks.currency))
+
+
+def _measured_or_told(
+    blocks: Blocks, counter: Callable[[Layout], Integers], progress: Progress | None, entry: Entry
+) -> Integers:
+    """Measures; what goes wrong after the debit says that the debit stands, and keeps no true count alive."""
+    stands = f"Debit {entry.sequence} of the ledger stands"
+    failure: ResiduaError
+    try:
+        return noisy(blocks, counter, _step("adding noise", progress))
+    except SourceError as problem:
+        traceback.clear_frames(problem.__traceback__)
+        failure = SourceError(f"{problem} {stands}; plan again.")
+    except MemoryError as problem:
+        traceback.clear_frames(problem.__traceback__)
+        failure = PlanError(f"there is not enough memory to measure this plan; {stands}: ask for smaller tables.")
+    except BaseException as problem:
+        traceback.clear_frames(problem.__traceback__)  # an error report that shows local variables must not show counts
+        problem.add_note(f"{stands}: this went wrong while measuring.")
+        raise
+    raise failure  # outside the handlers, so that it carries no context
+
+
+def _counter(
+    data: Source,
+    domain: Domain,
+    fingerprint: str,
+    progress: Progress | None,
+    notice: Callable[[Tallies], None] | None,
+) -> Callable[[Layout], Integers]:
+    """Counts tables from the data, refusing data that is not what was checked."""
+
+    def counter(layout: Layout) -> Integers:
+        try:
+            counted = count(data, domain, layout, _step("counting", progress))
+            same = data.fingerprint() == fingerprint
+        except SourceError as problem:
+            raise SourceError(f"the data changed after it was checked: {problem}") from None
+        if not same:
+            raise SourceError("the data changed after it was checked.")
+        if notice:
+            notice(counted.tallies)
+        return counted.tables
+
+    return counter
+
+
+def _account(ledger: Ledger | str | Path | Callable[[], Ledger], plan: Plan) -> Ledger:
+    account = ledger if isinstance(ledger, Ledger) else ledger() if callable(ledger) else Ledger(ledger)
+    if not isinstance(account, Ledger):
+        raise LedgerError(f"ledger gave {account!r}, which is not a ledger; make one with rs.Ledger.")
+    if account.unit != plan.unit:
+        raise LedgerError(f"the ledger protects {account.unit}, the plan {plan.unit}; plan with unit={account.unit!r}.")
+    return account
+
+
+def _checked(data: Source, domain: Domain, most: int, progress: Progress | None) -> str:
+    """Reads the data once to see that it fits the domain, before anything is spent; returns its fingerprint."""
+    fingerprint = data.fingerprint()
+    total = layout_of(closure([], len(domain)), domain.sizes)  # one table of one cell: how many records there are
+    counted = count(data, domain, total, _step("checking", progress))
+    if int(counted.tables[0]) > most:
+        raise SourceError("there are more records than 64-bit measurements can hold; split the data.")
+    return fingerprint
+
+
+def _receipt(entry: Entry, cost: Fraction, currency: Currency) -> dict[str, Any]:
+    receipt: dict[str, Any] = {"sequence": entry.sequence, "time": entry.time, "digest": entry.digest}
+    if currency == "epsilon":
+        return {**receipt, "epsilon": round_up(cost), "pcost": round_up(cost * cost)}
+    return {**receipt, "pcost": round_up(cost)}
+
+
+def _step(name: str, progress: Progress | None) -> Callable[[int, int | None], None] | None:
+    if progress is None:
+        return None
+    return lambda done, total: progress(name, done, total)

@@ -1,0 +1,155 @@
+"""The algebra of plans: what they share, what is left of one, what is missing, and which answers which.
+
+                        privacy cost matrices       residual plans
+    run both            Γ₁ + Γ₂                     τ₁ + τ₂             `p + q`
+    can p answer q?     Γ_q ⪯ Γ_p                   τ_q ≤ τ_p           `p.answers(q)`
+    what they share     a maximal lower bound       min τ               `common([p, q, …])`
+    what is left        Γ_p − Γ_q                   τ_p − τ_q           `residual(p, given=q)`
+    what is missing     least Δ, Γ_q + Δ ⪰ Γ_p      max(0, τ_p − τ_q)   `top_up(p, given=q)`
+
+Plans for marginals have closed forms for any number of attributes (`residual/algebra.py`), and so have plans for
+products, with plans for marginals among them, that measure every attribute by one strategy (`product/algebra.py`).
+Plans for any queries, products measured by different strategies, and other mixtures go through matrices over cells, on
+small domains (`dense/algebra.py`).
+
+Reference: common-mechanism, Theorems 3.5 and 5.4 and Eq. 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from residua.errors import PlanError
+from residua.plans.base import Plan
+from residua.plans.currency import guarantee_like
+from residua.plans.dense import algebra as dense
+from residua.plans.dense.plan import DensePlan
+from residua.plans.product import algebra as products
+from residua.plans.product.plan import ProductPlan
+from residua.plans.residual import algebra as closed
+from residua.plans.residual.plan import ResidualPlan
+
+__all__ = ["answers", "common", "compose", "derivation", "equivalent", "guarantee_like", "residual", "top_up"]
+
+Floats = NDArray[np.float64]
+Progress = Callable[[int, float], None]
+
+
+def common(plans: Sequence[Plan], *, progress: Progress | None = None) -> Plan:
+    """The most that all these plans release, whichever of them is chosen: run it first, and nothing is wasted.
+
+    For plans for marginals it is unique. For others there may be several maximal ones; this one has the least total
+    variance over an orthonormal basis of what the candidates all answer.
+
+    Guarantee: every one of the plans answers the common plan. For two plans, or plans for marginals, no plan that all
+    of them answer answers it as well (up to rounding to integers); for more, its total variance is certified to be
+    within `gap` of the least.
+
+    Args:
+        plans: the candidates, over one domain and with one unit of protection.
+        progress: called with the round and its gap, where rounds are needed.
+
+    Raises:
+        PlanError: no plans, plans over different domains or units, plans with no Gaussian noise, or too many cells.
+
+    Reference: common-mechanism, Theorem 5.4 and Eq. 1.
+
+    Example:
+        >>> import residua as rs
+        >>> domain = rs.Domain.of_sizes({"age": 101, "gender": 2})
+        >>> one = rs.independent(rs.marginals(domain, ways=1), rs.GDP(mu=1))
+        >>> two = rs.independent(rs.marginals(domain, ways=2), rs.GDP(mu=1))
+        >>> round(rs.common([one, two]).pcost, 4)  # half the budget can be spent before choosing
+        0.505
+    """
+    if isinstance(plans, Plan):
+        raise PlanError("plans is one plan; give a list of plans, such as [p, q].")
+    listed = list(plans)
+    if not listed:
+        raise PlanError("plans is empty; give at least one plan.")
+    made: Plan = _algebra(listed).common(listed, progress)
+    return made
+
+
+def residual(plan: Plan, *, given: Plan) -> Plan:
+    """What is left of a plan once `given` is known: measuring both amounts to the plan.
+
+    Guarantee: together they cost no more than the plan, in whole numbers.
+
+    Raises:
+        PlanError: the plan does not answer `given`, so that some of it would be wasted; or as for `common`.
+
+    Reference: common-mechanism, Lemma 3.11 and Algorithm 3.
+    """
+    made: Plan = _algebra([plan, given]).residual(plan, given)
+    return made
+
+
+def top_up(plan: Plan, *, given: Plan | Sequence[Plan]) -> Plan:
+    """The least to measure so that, pooled with `given`, everything is at least as accurate as the plan says.
+
+    Args:
+        plan: the accuracy wanted.
+        given: what is known already: one plan, or several that were run.
+
+    Raises:
+        PlanError: as for `common`.
+    """
+    held = list(given) if isinstance(given, Sequence) else [given]
+    if not held:
+        raise PlanError("given is empty; give at least one plan.")
+    algebra = _algebra([plan, *held])
+    if algebra is dense:  # as they are: their sum would have to be rounded to integers
+        return dense.top_up(plan, *held)
+    made: Plan = algebra.top_up(plan, reduce(algebra.compose, held))
+    return made
+
+
+def compose(first: Plan, second: Plan) -> Plan:
+    """The plan that runs both and pools what they measure."""
+    made: Plan = _algebra([first, second]).compose(first, second)
+    return made
+
+
+def answers(plan: Plan, other: Plan) -> bool:
+    """Whether what `other` releases can be computed from what `plan` releases."""
+    held: bool = _algebra([plan, other]).answers(plan, other)
+    return held
+
+
+def equivalent(plan: Plan, other: Plan) -> bool:
+    """Whether each of two plans answers the other: the same information at the same cost."""
+    return answers(plan, other) and answers(other, plan)
+
+
+def derivation(plan: Plan, other: Plan) -> tuple[Floats, Floats]:
+    """How `other` is computed from `plan`: the matrices A and C of common-mechanism, Lemma 3.2."""
+    _algebra([plan, other])
+    return dense.derivation(plan, other)
+
+
+def _algebra(plans: Sequence[Plan]) -> Any:
+    """The algebra that all these plans, checked, belong to: closed forms where they hold."""
+    first = plans[0]
+    for plan in plans:
+        if not isinstance(plan, Plan):
+            raise PlanError(f"{plan!r} is not a plan; make one with rs.plan.")
+        if not isinstance(plan, ResidualPlan | ProductPlan | DensePlan):
+            raise PlanError(
+                f"{plan!r} cannot be combined with other plans: only plans with Gaussian noise can. Plan with ZCDP, "
+                "GDP or ApproxDP."
+            )
+        if plan.domain != first.domain:
+            raise PlanError("the plans are over different domains; plan over one domain.")
+        if plan.unit != first.unit:
+            raise PlanError("the plans protect different units; plan with one unit.")
+        if plan.bias:
+            raise PlanError("a plan with a bias answers other queries than were asked; combine plans without one.")
+    if all(isinstance(plan, ResidualPlan) for plan in plans):
+        return closed
+    return products if products.agree(plans) else dense

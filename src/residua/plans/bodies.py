@@ -1,0 +1,75 @@
+"""What files say of every plan: domain, guarantee, unit of protection, objective and gap, as plain values."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from residua.domain import settings_of_domain
+from residua.plans.base import Plan
+from residua.privacy import GDP, ZCDP, AddRemove, ApproxDP, Guarantee, PureDP, ReplaceOne, Unit
+
+_GUARANTEES = {"zcdp": ZCDP, "gdp": GDP, "approx": ApproxDP, "pure": PureDP}
+
+
+def guarantee_to_body(guarantee: Guarantee | None) -> dict[str, Any] | None:
+    """A guarantee as plain values."""
+    if guarantee is None:
+        return None
+    kind = next(kind for kind, cls in _GUARANTEES.items() if isinstance(guarantee, cls))
+    return {"kind": kind, **vars(guarantee)}
+
+
+def guarantee_of_body(body: dict[str, Any] | None) -> Guarantee | None:
+    """The guarantee that plain values describe."""
+    if body is None:
+        return None
+    parameters = {key: value for key, value in body.items() if key != "kind"}
+    made: Guarantee = _GUARANTEES[body["kind"]](**parameters)
+    return made
+
+
+def unit_to_body(unit: Unit) -> dict[str, Any]:
+    """A unit of protection as plain values."""
+    return {"kind": "replace"} if isinstance(unit, ReplaceOne) else {"kind": "add-remove", **vars(unit)}
+
+
+def unit_of_body(body: dict[str, Any]) -> Unit:
+    """The unit of protection that plain values describe."""
+    return ReplaceOne() if body["kind"] == "replace" else AddRemove(body["records"])
+
+
+def head_to_body(kind: str, plan: Plan) -> dict[str, Any]:
+    """What all kinds of plans have."""
+    return {
+        "kind": kind,
+        "domain": settings_of_domain(plan.domain),
+        "unit": unit_to_body(plan.unit),
+        "guarantee": guarantee_to_body(plan.guarantee),
+        "objective": plan.objective,
+        "gap": plan.gap if math.isfinite(plan.gap) else None,
+    }
+
+
+def head_of_body(body: dict[str, Any]) -> dict[str, Any]:
+    """The fields that plain values give to every kind of plan, but for the domain."""
+    return {
+        "guarantee": guarantee_of_body(body["guarantee"]),
+        "unit": unit_of_body(body["unit"]),
+        "objective": str(body["objective"]),
+        "gap": math.inf if body["gap"] is None else float(body["gap"]),
+    }
+
+
+def check_claims(plan: Plan) -> None:
+    """Refuses a plan that costs more than it claims.
+
+    Raises:
+        ValueError: it does, or its gap is no gap.
+    """
+    if not plan.gap >= 0:
+        raise ValueError("its gap means nothing")
+    # An ulp or so may be lost between a cost, its guarantee, and the cost that one allows.
+    allowed = 0.0 if plan.guarantee is None else float(plan.guarantee.pcost_allowed()) * (1 + 1e-9)
+    if plan.unit_pcost > allowed:
+        raise ValueError("it costs more than it claims")

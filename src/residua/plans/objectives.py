@@ -1,0 +1,289 @@
+"""What "best" means: objectives, each a loss of the marginals' cell variances that knows how to be minimised.
+
+All cells of a marginal have the same variance, so a loss is a function of one variance a marginal, in the order of
+the workload. Reference: residual-planner, Definition 4.1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from residua.errors import DomainError, PlanError
+from residua.plans.bundle import Gradient, Loss, least_loss
+from residua.plans.saddle import Progress, Response, Solution, least_maximum, least_norm, least_sum
+from residua.workload import Marginals, Products
+
+Floats = NDArray[np.float64]
+Workload = Marginals | Products
+Targets = float | Mapping[Sequence[str], float] | Sequence[float] | Floats
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How long a planner may try: stop at this gap, or after so many rounds."""
+
+    tolerance: float = 1e-4
+    limit: int = 10_000
+    progress: Progress | None = None
+
+
+@runtime_checkable
+class Objective(Protocol):
+    """A convex, increasing loss of the marginals' variances."""
+
+    @property
+    def homogeneous(self) -> bool:
+        """Whether twice the variances mean twice the loss."""
+        ...
+
+    def loss(self, workload: Workload, variances: Floats) -> float:
+        """The loss of these cell variances, one a marginal."""
+        ...
+
+    def solve(self, workload: Workload, response: Response, effort: Effort) -> Solution:
+        """The best noise at privacy cost 1."""
+        ...
+
+
+@dataclass(frozen=True)
+class TotalVariance:
+    """Sum of all cells' variances, each times its marginal's weight. Solved in closed form."""
+
+    homogeneous = True
+
+    def loss(self, workload: Workload, variances: Floats) -> float:
+        """`Σ_A weight_A · cells_A · v_A`."""
+        return float((workload.weights * workload.cells) @ variances)
+
+    def solve(self, workload: Workload, response: Response, effort: Effort) -> Solution:
+        """One best response."""
+        return least_sum(response, workload.weights * workload.cells)
+
+
+@dataclass(frozen=True, eq=False)
+class MaxVariance:
+    """The largest `weight · variance`, or the largest `variance / target` where targets are given.
+
+    Args:
+        targets: one variance for all marginals, a mapping from attribute sets to variances, or an array with one
+            target for each query of the workload (equal within a marginal). Weights are not used then.
+        over: `"queries"`, the largest single variance, or `"terms"`, the largest mean variance of a term's queries; the
+            same for marginals, whose cells are all alike.
+    """
+
+    targets: Targets | None = None
+    over: Literal["queries", "terms"] = "queries"
+    homogeneous = True
+
+    def __post_init__(self) -> None:
+        if self.over not in ("queries", "terms"):
+            raise PlanError(f"over={self.over!r} is neither 'queries' nor 'terms'.")
+
+    def scales(self, workload: Workload) -> Floats:
+        """What each marginal's variance is divided by, (marginals,)."""
+        return 1.0 / workload.weights if self.targets is None else targets_of(workload, self.targets)
+
+    def loss(self, workload: Workload, variances: Floats) -> float:
+        """`max_A v_A / c_A`."""
+        return float((variances / self.scales(workload)).max())
+
+    def solve(self, workload: Workload, response: Response, effort: Effort) -> Solution:
+        """Multiplicative weights on the marginals."""
+        scales = self.scales(workload)
+        return least_maximum(
+            response, Scaled(1.0 / scales), len(scales), effort.tolerance, effort.limit, effort.progress
+        )
+
+
+@dataclass(frozen=True)
+class PNormVariance:
+    """The p-norm of all cells' variances, weighted: `(Σ_A weight_A cells_A v_A^p)^(1/p)`.
+
+    `p = 1` is the total, and large p approaches the maximum.
+    """
+
+    p: float
+    homogeneous = True
+
+    def __post_init__(self) -> None:
+        if isinstance(self.p, bool) or not isinstance(self.p, int | float) or not 1 <= self.p < math.inf:
+            raise PlanError(f"p={self.p!r} is not the order of a norm; use a number from 1, or MaxVariance().")
+
+    def loss(self, workload: Workload, variances: Floats) -> float:
+        """The norm itself."""
+        largest = float(variances.max())
+        total = float((workload.weights * workload.cells) @ (variances / largest) ** self.p)
+        return float(largest * total ** (1.0 / self.p))
+
+    def solve(self, workload: Workload, response: Response, effort: Effort) -> Solution:
+        """A damped fixed point on nature's weights."""
+        masses = workload.weights * workload.cells
+        return least_norm(response, self.p, masses, effort.tolerance, effort.limit, effort.progress)
+
+
+@dataclass(frozen=True, eq=False)
+class Stakeholders:
+    """The largest unhappiness: the maximum over several workloads of each one's own total variance.
+
+    Args:
+        workloads: what each stakeholder wants; their marginals must be among those planned for.
+    """
+
+    workloads: Sequence[Marginals]
+    homogeneous = True
+
+    def __post_init__(self) -> None:
+        if isinstance(self.workloads, Marginals) or not all(isinstance(w, Marginals) for w in self.workloads):
+            raise PlanError("workloads is not a list of workloads; give [rs.marginals(…), …].")
+        if not self.workloads:
+            raise PlanError("workloads is empty; give at least one stakeholder's workload.")
+        object.__setattr__(self, "workloads", tuple(self.workloads))
+
+    def shares(self, workload: Workload) -> _Shares:
+        """Each stakeholder's weights on the planned marginals."""
+        place = {names: i for i, names in enumerate(workload.sets)}
+        matrix = np.zeros((len(self.workloads), len(workload)))
+        for row, wanted in zip(matrix, self.workloads, strict=True):
+            if wanted.domain != workload.domain:
+                raise PlanError("a stakeholder's workload is over another domain; declare one for all.")
+            for names, mass in zip(wanted.sets, wanted.weights * wanted.cells, strict=True):
+                if names not in place:
+                    raise PlanError(f"a stakeholder wants {names!r}, which the workload lacks; add it to the workload.")
+                row[place[names]] += mass
+        return _Shares(matrix)
+
+    def loss(self, workload: Workload, variances: Floats) -> float:
+        """`max_j Σ_A weight_jA · cells_A · v_A`."""
+        return float(self.shares(workload).forward(variances).max())
+
+    def solve(self, workload: Workload, response: Response, effort: Effort) -> Solution:
+        """Multiplicative weights on the stakeholders."""
+        shares = self.shares(workload)
+        return least_maximum(response, shares, len(self.workloads), effort.tolerance, effort.limit, effort.progress)
+
+
+@dataclass(frozen=True)
+class ConvexLoss:
+    """Any convex, increasing, positive loss, given by its value and a (sub)gradient.
+
+    Args:
+        value: variances, one a marginal in the workload's order → loss.
+        gradient: the same variances → a subgradient, not negative.
+
+    Example:
+        >>> import numpy as np
+        >>> loss = ConvexLoss(lambda v: float(np.sum(v**2)), lambda v: 2 * v)
+        >>> loss.homogeneous
+        False
+    """
+
+    value: Loss
+    gradient: Gradient
+    homogeneous = False
+
+    def loss(self, workload: Workload, variances: Floats) -> float:
+        """The user's loss."""
+        return float(self.value(variances))
+
+    def solve(self, workload: Workload, response: Response, effort: Effort) -> Solution:
+        """Cutting planes."""
+        start = workload.weights * workload.cells
+        return least_loss(response, self.value, self.gradient, start, effort.tolerance, effort.limit, effort.progress)
+
+
+def described(objective: Objective) -> str:
+    """An objective in words."""
+    name = type(objective).__name__
+    name += " over terms" if isinstance(objective, MaxVariance) and objective.over == "terms" else ""
+    return f"{name} with targets" if isinstance(objective, MaxVariance) and objective.targets is not None else name
+
+
+def targets_of(workload: Workload, targets: Targets) -> Floats:
+    """Target variances, one a marginal in the workload's order, from any of the ways to state them."""
+    if isinstance(targets, Mapping):
+        scales = _mapped(workload, targets)
+    elif isinstance(targets, int | float | np.number) and targets is not True and targets is not False:
+        scales = np.full(len(workload), float(targets))
+    else:
+        scales = _listed(workload, targets)
+    if not (np.isfinite(scales).all() and (scales > 0).all()):
+        wrong = workload.sets[int(np.flatnonzero(~((scales > 0) & np.isfinite(scales)))[0])]
+        raise PlanError(f"targets: the target variance of {wrong!r} is not a positive finite number; correct it.")
+    return scales
+
+
+def _mapped(workload: Workload, targets: Mapping[Sequence[str], float]) -> Floats:
+    place: dict[frozenset[str], list[int]] = {}
+    for i, asked in enumerate(workload.sets):  # a set may be asked in several ways: one target for all of them
+        place.setdefault(frozenset(asked), []).append(i)
+    scales = np.full(len(workload), np.inf)
+    given = np.zeros(len(workload), dtype=bool)
+    for names, target in targets.items():
+        try:
+            workload.domain.positions(names)
+        except DomainError as problem:
+            raise PlanError(f"targets: {problem}") from None
+        at = place.get(frozenset(names), [])
+        if not at:
+            raise PlanError(
+                f"targets names {tuple(names)!r}, which the workload does not ask for; add it or remove it."
+            )
+        if given[at].any():
+            raise PlanError(f"targets names {tuple(names)!r} twice; name each set once.")
+        try:
+            scales[at], given[at] = target, True
+        except (TypeError, ValueError):
+            raise PlanError(f"targets: {target!r} for {tuple(names)!r} is not a variance.") from None
+    if not given.all():
+        lacking = workload.sets[int(np.flatnonzero(~given)[0])]
+        raise PlanError(f"targets has no variance for {lacking!r}; give one for every marginal of the workload.")
+    return scales
+
+
+def _listed(workload: Workload, targets: Sequence[float] | Floats) -> Floats:
+    try:
+        values = np.asarray(targets, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise PlanError(f"targets={targets!r} is not a number, a mapping or an array of variances.") from None
+    if values.shape != (workload.queries,):
+        raise PlanError(
+            f"targets has shape {values.shape}; give one for each of the workload's {workload.queries:,} queries."
+        )
+    starts = np.concatenate([[0], np.cumsum(workload.cells[:-1].astype(np.int64))])
+    least, largest = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
+    if (least < largest).any():
+        uneven = workload.sets[int(np.flatnonzero(least < largest)[0])]
+        raise PlanError(f"targets differ between cells of {uneven!r}; give all cells of a marginal the same target.")
+    return np.asarray(least)
+
+
+@dataclass(frozen=True, eq=False)
+class Scaled:
+    """Variances, each times a factor: those of marginals, or of single queries, over their targets."""
+
+    factors: Floats
+
+    def forward(self, variances: Floats) -> Floats:
+        """What the maximum is taken of."""
+        return variances * self.factors
+
+    def adjoint(self, weights: Floats) -> Floats:
+        """Weights on what the maximum is taken of as weights on variances."""
+        return weights * self.factors
+
+
+@dataclass(frozen=True, eq=False)
+class _Shares:
+    matrix: Floats
+
+    def forward(self, variances: Floats) -> Floats:
+        return np.asarray(self.matrix @ variances)
+
+    def adjoint(self, weights: Floats) -> Floats:
+        return np.asarray(weights @ self.matrix)

@@ -1,0 +1,26 @@
+"""Plans as JSON files: versioned, with a digest, without pickle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from residua.errors import FileError, ResiduaError
+from residua.files import read_document, write_document
+from residua.plans.base import Plan
+from residua.plans.kinds import kind_named, kind_of
+
+KIND, VERSION = "residua plan", 1
+
+
+def save_plan(plan: Plan, path: Path) -> None:
+    """Writes a plan of any kind."""
+    write_document(path, KIND, VERSION, kind_of(plan).to_body(plan))
+
+
+def load_plan(path: Path) -> Plan:
+    """Reads a plan of any kind, refusing a file that was changed."""
+    body = read_document(path, KIND, VERSION)
+    try:
+        return kind_named(body["kind"]).of_body(body)
+    except (KeyError, TypeError, IndexError, ValueError, OverflowError, ResiduaError) as problem:
+        raise FileError(f"{str(path)!r} does not hold a valid plan ({problem}); plan again.") from None

@@ -1,0 +1,18 @@
+"""From noisy answers to answers that could be true: projection onto what is known, without touching data."""
+
+from residua.projection.accuracy import Bound, SimulatedError
+from residua.projection.project import project
+from residua.projection.projected import Projected
+from residua.projection.synthetic import for_mbi
+from residua.projection.tables import CountTable, ProjectedAnswers, ProjectedTable
+
+__all__ = [
+    "Bound",
+    "CountTable",
+    "Projected",
+    "ProjectedAnswers",
+    "ProjectedTable",
+    "SimulatedError",
+    "for_mbi",
+    "project",
+]

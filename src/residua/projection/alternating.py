@@ -1,0 +1,218 @@
+"""The alternating direction method behind projections of tables: what all of them do, whatever their coordinates.
+
+Minimise `Σ_S w_S ‖y_S − ŷ_S‖²` such that all maximal tables, linear in the coordinates y, are non-negative, some
+coordinates are given, and some cells are zero. The method keeps tables z ≥ 0 apart from those of the coordinates and
+pulls them together with penalties ρ_A; its multipliers `λ_A = −ρ_A u_A ≥ 0` are feasible for the dual at every step, so
+that `−Σ_S ‖p_S‖²/w_S − 2 Σ_S ⟨p_S, ŷ_S⟩`, p the coordinates' gradient of `⟨λ, tables⟩`, bounds the optimum from below.
+
+The tables are asked to stay above a tiny floor, the table of `floor_share` of all records spread evenly, so that what
+has nearly converged is strictly feasible, and the certificate is that of the problem without the floor. What is still
+negative in the end is repaired by mixing in tables from the interior (`interior.py`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from residua.errors import PlanError
+from residua.projection.interior import Interior
+
+Floats = NDArray[np.float64]
+Progress = Callable[[int, float], object]
+
+RELAXATION = 1.85
+NO_FLOOR = -1e300  # compiled loops assume finite numbers
+_CHECK_EVERY = 25
+
+
+@dataclass(frozen=True, eq=False)
+class Nearest:
+    """The nearest consistent tables, as their coordinates.
+
+    Guarantee: no feasible tables have a squared distance below `distance − gap`, to within rounding.
+
+    Args:
+        coordinates: y_S of every set, in the order in which they came, (cells,).
+        gap: proven bound on how far `distance` is above the least possible.
+        distance: `Σ_S w_S ‖y_S − ŷ_S‖²`.
+        infeasibility: the largest violation of non-negativity or of a zero, in counts.
+        rounds: how many steps were made.
+        converged: whether the gap and the violation are within what was asked.
+    """
+
+    coordinates: Floats
+    gap: float
+    distance: float
+    infeasibility: float
+    rounds: int
+    converged: bool
+
+    def __post_init__(self) -> None:
+        self.coordinates.setflags(write=False)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What one look at the tables told.
+
+    Args:
+        distance: of the coordinates from those wanted.
+        bound: no feasible tables are nearer.
+        infeasibility: the largest violation of a sign or a zero, in counts.
+        slope: how fast the floor raises the distance, per share.
+        total: of all records.
+        short: the share of interior tables that must be mixed in so that no cell is negative.
+    """
+
+    distance: float
+    bound: float
+    infeasibility: float
+    slope: float
+    total: float
+    short: float
+
+
+class Alternating(ABC):
+    """The state of the method: mutable, and it does not leave the solvers.
+
+    Args:
+        weights: w_S > 0 of each set, (sets,), the empty one first.
+        is_fixed: whose coordinates are given, (sets,).
+        has_zeros: whether some cells must be zero.
+        nonnegative: whether no cell may be negative.
+        interior: of all tables with the given coordinates.
+        penalty: the first, relative to the weights.
+    """
+
+    def __init__(
+        self,
+        weights: Floats,
+        is_fixed: NDArray[np.bool_],
+        has_zeros: bool,
+        nonnegative: bool,
+        interior: Interior,
+        penalty: float,
+    ) -> None:
+        self.weights, self.is_fixed = weights, is_fixed
+        self.has_zeros, self.nonnegative, self.interior = has_zeros, nonnegative, interior
+        self.floor_share = 0.0
+        self.penalty = penalty
+
+    # ---- what the coordinates decide
+
+    @property
+    @abstractmethod
+    def total(self) -> float:
+        """How many records are wanted."""
+
+    @abstractmethod
+    def wanted_lengths(self) -> tuple[Floats, Floats]:
+        """`‖ŷ_S‖`, and how long y_S of a single record can be, of every set, (sets,) each."""
+
+    @abstractmethod
+    def set_penalty(self, penalty: float) -> None:
+        """Makes ρ this multiple of the weights."""
+
+    @abstractmethod
+    def step(self) -> tuple[float, float]:
+        """One step; how far tables and coordinates are apart, and how far the tables moved, in the penalties' norm."""
+
+    @abstractmethod
+    def shift(self, share: float, factor: float) -> None:
+        """Puts the floor at another share, and multiplies what was cut off at the floor by a factor."""
+
+    @abstractmethod
+    def unprojected(self) -> Certificate:
+        """The certificate of the coordinates as they came."""
+
+    @abstractmethod
+    def certificate(self) -> Certificate:
+        """Distance, dual bound and feasibility of the present coordinates."""
+
+    def closing(self) -> Certificate:
+        """The last certificate; its coordinates are kept for `mix` and `written`."""
+        return self.certificate()
+
+    @abstractmethod
+    def mix(self, share: float) -> float:
+        """Mixes the coordinates kept with those of interior tables of the same total; their distance then."""
+
+    @abstractmethod
+    def written(self) -> Floats:
+        """The coordinates kept, in the order in which they came."""
+
+    @abstractmethod
+    def as_they_came(self) -> Floats:
+        """The coordinates wanted, in the order in which they came."""
+
+    # ---- the loop
+
+    def solve(self, tolerance: float, rounds: int, progress: Progress | None) -> Nearest:
+        """Steps until the certificate is good enough. Feasible coordinates come back as they are, after no steps."""
+        found = self.unprojected()
+        if found.infeasibility <= 1e-10 * found.total:
+            return Nearest(self.as_they_came(), 0.0, 0.0, found.infeasibility, 0, True)
+        most = self._most()
+        self.shift(min(tolerance, (self.interior.evenness or 1.0) / 2.0), 1.0)
+        done, converged = 0, False
+        while done < rounds and not converged:
+            for _ in range(min(_CHECK_EVERY, rounds - done)):
+                apart, moved = self.step()
+                done += 1
+            found = self.certificate()
+            allowed = tolerance * max(found.distance, 1.0)
+            if progress:
+                progress(done, abs(found.distance - found.bound) / max(found.distance, 1.0))
+            if found.bound > most:
+                raise PlanError(
+                    "no consistent non-negative tables meet the total, the fixed tables and the zeros (proven: the "
+                    "dual exceeds the distance to anything feasible); leave one of them out."
+                )
+            share = self._share(found)  # what mixing would cost is known to first order
+            exact = found.infeasibility <= 1e-11 * found.total or 0.0 < share <= 100.0 * tolerance
+            converged = exact and abs(found.distance - found.bound) + 2.0 * share * found.slope <= allowed
+            if not converged:
+                self._adapt(apart, moved, found, tolerance, allowed)
+        return self._finished(done, converged, tolerance)
+
+    def _adapt(self, apart: float, moved: float, found: Certificate, tolerance: float, allowed: float) -> None:
+        """Keeps both residuals of the method alike, and the floor's share of the gap within a quarter of it."""
+        room = (self.interior.evenness or 1.0) / 2.0
+        wanted = min(10.0 * tolerance, room, allowed / 4.0 / max(found.slope, 1e-300))
+        if not 0.5 < wanted / self.floor_share < 2.0:
+            self.shift(wanted, 1.0)
+        ratio = apart / max(moved, 1e-300)
+        if ratio > 0.0 and not 0.45 < ratio < 1.2:  # below about 0.4 it does not fall, however large the penalty
+            factor = 0.6 if ratio <= 0.45 else min(2.0, ratio / 0.8)
+            self.shift(self.floor_share, 1.0 / factor)
+            self.set_penalty(self.penalty * factor)
+
+    def _finished(self, done: int, converged: bool, tolerance: float) -> Nearest:
+        found = self.closing()
+        distance, infeasibility, share = found.distance, found.infeasibility, self._share(found)
+        if share > 0:  # still consistent, because everything is linear
+            distance, infeasibility = self.mix(share), 0.0
+        gap = max(distance - found.bound, 0.0)
+        converged = converged and gap <= 2.0 * tolerance * max(distance, 1.0)
+        return Nearest(self.written(), gap, distance, infeasibility, done, converged)
+
+    def _share(self, found: Certificate) -> float:
+        """How much of the interior is to be mixed in; 0 if that is not open."""
+        return found.short if self.nonnegative and not self.has_zeros and self.interior.evenness > 0 else 0.0
+
+    def _most(self) -> float:
+        """No feasible tables are further away: n records are n times one. Infinite without a total."""
+        if not (self.nonnegative and self.is_fixed[0]):
+            return np.inf
+        wanted, longest = self.wanted_lengths()
+        return float(self.weights[1:] @ (wanted[1:] + self.total * longest[1:]) ** 2) * (1.0 + 1e-9)
+
+
+def mixing_share(short: Floats, even: Floats) -> float:
+    """How much must be mixed in of tables not below `even`, to raise cells that fall short by this much to zero."""
+    return float((short / np.maximum(short + even, 1e-300)).max()) * (1.0 + 1e-9) if even.max() > 0 else 0.0

@@ -1,0 +1,305 @@
+"""Consistent tables nearest to a product release in its own metric, without forming the cells of the whole domain.
+
+Coordinates are those along the axes (`axis.py`, `crossing.py`), in which the noise of set S has one precision w_S. The
+penalty weighs squared differences of cells by `ρ_A Π_i d_i`, so that coordinates follow the tables in closed form: the
+penalised squares are `Σ_S c_S Π_{i∈S} length_i · y_S²` with `c_S = Σ_{A⊇S} ρ_A Π_{i∈A∖S} total_length_i`. Where a
+spread vector is not positive, that is a bound instead, and the step is a proximal one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from residua.errors import PlanError
+from residua.linalg.lattice import Lattice
+from residua.linalg.layout import layout_of
+from residua.projection import kernels
+from residua.projection.alternating import (
+    NO_FLOOR,
+    RELAXATION,
+    Alternating,
+    Certificate,
+    Nearest,
+    Progress,
+    mixing_share,
+)
+from residua.projection.axis import Axis
+from residua.projection.crossing import Alike, Below, Crossing
+from residua.projection.interior import Interior, interior_of
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+_FIRST_PENALTY = 6.0
+_NO_ZEROS = np.zeros((0, 0), dtype=bool)
+
+
+def nearest_crossed(
+    lattice: Lattice,
+    axes: Sequence[Axis],
+    coordinates: Floats,
+    weights: Floats,
+    *,
+    fixed: Mapping[tuple[int, ...], Floats] | None = None,
+    zeros: NDArray[np.bool_] | None = None,
+    nonnegative: bool = True,
+    tolerance: float = 1e-6,
+    rounds: int = 5000,
+    progress: Progress | None = None,
+) -> Nearest:
+    """The consistent tables of a family that are nearest to given coordinates and meet the constraints.
+
+    Args:
+        lattice: the family of attribute sets.
+        axes: of each attribute; attributes alike should have the same object.
+        coordinates: y_S of every set, in the order of `layout_of(lattice, sizes − 1)`, (cells,).
+        weights: w_S > 0 of each set, (sets,): the precisions of the release.
+        fixed: attribute positions (increasing) → coordinates that are given; `()` is the total.
+        zeros: which cells of the maximal tables must be zero, in the order of
+            `layout_of(lattice, sizes, lattice.is_maximal)`.
+        nonnegative: whether no cell may be negative.
+        tolerance: the gap that is good enough, relative to the squared distance (or to one, if that is smaller).
+        rounds: how many steps at most.
+        progress: called with the step and the relative gap now and then.
+
+    Raises:
+        PlanError: arguments that do not fit, or constraints that nothing can meet.
+    """
+    crossing = Crossing(lattice, axes, lattice.is_maximal)
+    coordinates = np.array(coordinates, dtype=np.float64)
+    if coordinates.shape != (crossing.coordinates.cells,) or not np.isfinite(coordinates).all():
+        raise PlanError(f"coordinates must be {crossing.coordinates.cells:,} finite numbers.")
+    if weights.shape != (len(lattice),) or not (np.isfinite(weights).all() and (weights > 0).all()):
+        raise PlanError(f"weights must be {len(lattice):,} positive numbers, one a set.")
+    is_fixed = np.zeros(len(lattice), dtype=bool)
+    for members, table in (fixed or {}).items():
+        number = int(lattice.find(np.array([members], dtype=np.int32).reshape(1, -1))[0])
+        start = crossing.coordinates.starts[number]
+        coordinates[start : start + table.size] = table.ravel()
+        is_fixed[number] = True
+    interior = interior_of(_margins(axes, fixed or {}), [axis.even for axis in axes])
+    solver = _Crossed(crossing, coordinates, weights, is_fixed, _arranged(crossing, zeros), nonnegative, interior)
+    try:
+        with threadpool_limits(1, user_api="blas"):  # the tables are worked on side by side already
+            return solver.solve(tolerance, rounds, progress)
+    finally:
+        solver.pool.shutdown()
+
+
+def _margins(axes: Sequence[Axis], fixed: Mapping[tuple[int, ...], Floats]) -> dict[tuple[int, ...], Floats]:
+    """The given margins of single attributes as cells, and all else that is given."""
+    total = np.ravel(fixed.get((), 0.0))
+    alone = {members: own for members, own in fixed.items() if len(members) == 1}
+    return {**fixed, **{(i,): axes[i].up @ np.concatenate([total, own.ravel()]) for (i,), own in alone.items()}}
+
+
+def _arranged(crossing: Crossing, zeros: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
+    """The zeros in the order of the crossing's buffer; empty if there is none."""
+    if zeros is None or not zeros.any():
+        return np.zeros(0, dtype=bool)
+    sizes = np.array([axis.size for axis in crossing.axes], dtype=np.int64)
+    starts = layout_of(crossing.lattice, sizes, crossing.chosen).starts
+    found = np.empty(crossing.cells, dtype=bool)
+    for part in crossing.parts:
+        part.rows(found)[:] = zeros[starts[part.numbers][:, None] + np.arange(part.cells)]
+    return found
+
+
+class _Crossed(Alternating):
+    """The method with coordinates along axes; w is the sum of a table z that meets the signs and of what was cut off.
+
+    The own coordinates of maximal tables are kept in the buffer of those tables, all others in `low`.
+    """
+
+    def __init__(
+        self,
+        crossing: Crossing,
+        wanted: Floats,
+        weights: Floats,
+        is_fixed: NDArray[np.bool_],
+        zeros: NDArray[np.bool_],
+        nonnegative: bool,
+        interior: Interior,
+    ) -> None:
+        super().__init__(weights, is_fixed, bool(zeros.size), nonnegative, interior, _FIRST_PENALTY)
+        self.crossing, self.zeros = crossing, zeros
+        self.below = Below.of(crossing)
+        self.wanted_top, self.wanted_low = crossing.gather(wanted), wanted[self.below.places]
+        self.top, self.low = self.wanted_top.copy(), self.wanted_low.copy()
+        self.w = np.zeros(crossing.cells)
+        self.pool = ThreadPoolExecutor(os.cpu_count())
+        lattice, axes = crossing.lattice, crossing.axes
+        self._mean_lengths = lattice.products(np.array([_geometric_mean(axis.lengths) for axis in axes]))
+        self._crossings = lattice.products(np.array([1.0 + axis.crossing for axis in axes]))
+        self.set_penalty(_FIRST_PENALTY)
+
+    @property
+    def total(self) -> float:
+        """How many records are wanted."""
+        return max(float(self.wanted_top[0]), 0.0)  # the first coordinate of any table is the total
+
+    def wanted_lengths(self) -> tuple[Floats, Floats]:
+        """`‖ŷ_S‖`, and how long y_S of a single record can be."""
+        squares = np.bincount(self.below.sets, self.wanted_low**2, len(self.weights))
+        for part in self.crossing.parts:
+            squares[part.numbers] = (part.own(part.rows(self.wanted_top)) ** 2).sum(axis=1)
+        longest = [float(np.linalg.norm(axis.down[1:], axis=0).max()) for axis in self.crossing.axes]
+        return np.sqrt(squares), self.crossing.lattice.products(np.array(longest))
+
+    # ---- one step
+
+    def set_penalty(self, penalty: float) -> None:
+        """ρ_A, and how strongly each coordinate follows the tables."""
+        lattice = self.crossing.lattice
+        self.penalty = penalty
+        self.penalties = penalty * self.weights / self._mean_lengths
+        self.pulls = self.penalties * self._crossings
+        lengths = np.array([axis.total_length for axis in self.crossing.axes])
+        c = lattice.sum_over_supersets(np.where(lattice.is_maximal, self.pulls, 0.0), lengths)
+        weights, below = self.weights[self.below.sets], self.below
+        self._low_gains = np.where(self.is_fixed[below.sets], 0.0, 1.0 / (weights + c[below.sets] * below.lengths))
+
+    @property
+    def _floor(self) -> float:
+        """The floor of a cell that holds all records."""
+        return self.floor_share * self.total if self.nonnegative else NO_FLOOR
+
+    def shift(self, share: float, factor: float) -> None:
+        """Puts the floor at another share, and multiplies what was cut off at the floor by a factor."""
+        before, self.floor_share = self._floor, share
+        if factor == 1.0:
+            return
+
+        def work(part: Alike) -> None:
+            w = part.rows(self.w)
+            z = np.maximum(w, before * part.even)
+            if self.has_zeros:
+                z[part.rows(self.zeros)] = 0.0
+            w[:] = z + factor * (w - z)
+
+        list(self.pool.map(work, self.crossing.parts))
+
+    def step(self) -> tuple[float, float]:
+        """One step: how far tables and coordinates are apart, and how far the tables moved."""
+        self.below.spread(self.low, self.top)
+        pulled = np.empty(len(self.below.here))
+
+        def work(part: Alike) -> Floats:
+            tables = part.up(part.rows(self.top))
+            penalties, norms = self.penalties[part.numbers], np.empty((len(tables), 2))
+            zeros = part.rows(self.zeros) if self.has_zeros else _NO_ZEROS
+            kernels.reflect(
+                tables,
+                part.rows(self.w),
+                zeros,
+                part.even,
+                self._floor,
+                part.cell_weights,
+                penalties,
+                RELAXATION,
+                norms,
+            )
+            pull = part.down(tables)
+            self.below.collect(part, pull, pulled)
+            kernels.follow(
+                part.rows(self.top), part.rows(self.wanted_top), pull, self.weights[part.numbers],
+                self.pulls[part.numbers], part.lengths, ~self.is_fixed[part.numbers],
+            )  # fmt: skip
+            return norms
+
+        apart, moved = np.concatenate(list(self.pool.map(work, self.crossing.parts))).sum(axis=0)
+        weights = self.weights[self.below.sets]
+        self.low += self._low_gains * (weights * (self.wanted_low - self.low) - self.below.summed(pulled))
+        return float(np.sqrt(apart)), float(np.sqrt(moved))
+
+    # ---- the certificate
+
+    def unprojected(self) -> Certificate:
+        """The certificate of the coordinates as they came: nothing was cut off yet."""
+        return self.certificate()
+
+    def certificate(self) -> Certificate:
+        """Distance, dual bound and feasibility of the present coordinates."""
+        self.below.spread(self.low, self.top)
+        p = np.empty(len(self.below.here))
+        total = max(float(self.top[0]), 0.0)
+
+        def work(part: Alike) -> Floats:
+            tables = part.up(part.rows(self.top))
+            w = part.rows(self.w)
+            cut = np.minimum(w - self._floor * part.even, 0.0)
+            zeros = part.rows(self.zeros) if self.has_zeros else np.zeros((1, 1), dtype=bool)
+            short = np.where(zeros, 0.0, np.maximum(-tables, 0.0)) if self.nonnegative else np.zeros((1, 1))
+            pressed = self.penalties[part.numbers, None] * part.cell_weights * cut  # −λ, but for the zeros
+            slope = -2.0 * total * float((np.where(zeros, 0.0, pressed) @ part.even).sum())
+            pressed = np.where(zeros, self.penalties[part.numbers, None] * part.cell_weights * w, pressed)
+            pull = -part.down(pressed)
+            self.below.collect(part, pull, p)
+            weights, free = self.weights[part.numbers], ~self.is_fixed[part.numbers]
+            own, wanted = part.own(pull), part.own(part.rows(self.wanted_top))
+            bound = -float((free / weights) @ (own**2).sum(axis=1)) - 2.0 * float((own * wanted).sum())
+            broken = float(np.abs(np.where(zeros, tables, 0.0)).max())
+            return np.array(
+                [
+                    bound,
+                    max(float(short.max()), broken),
+                    slope,
+                    mixing_share(short, self.interior.evenness * total * part.even),
+                ]
+            )
+
+        bounds, broken, slopes, shares = np.array(list(self.pool.map(work, self.crossing.parts))).T
+        p_low, weights, free = self.below.summed(p), self.weights[self.below.sets], ~self.is_fixed[self.below.sets]
+        bound = float(bounds.sum() - (free * p_low**2 / weights + 2.0 * p_low * self.wanted_low).sum())
+        return Certificate(
+            distance=self._distance(),
+            bound=bound,
+            infeasibility=float(broken.max()),
+            slope=max(float(slopes.sum()), 0.0),
+            total=total,
+            short=float(shares.max()),
+        )
+
+    def _distance(self) -> float:
+        distance = float(self.weights[self.below.sets] @ (self.low - self.wanted_low) ** 2)
+        for part in self.crossing.parts:
+            apart = part.own(part.rows(self.top) - part.rows(self.wanted_top))
+            distance += float(self.weights[part.numbers] @ (apart**2).sum(axis=1))
+        return distance
+
+    # ---- what leaves
+
+    def mix(self, share: float) -> float:
+        """Mixes the coordinates with those of interior tables of the same total; their distance then."""
+        axes, total = self.crossing.axes, float(self.top[0])
+        even = [axis.down[1:] @ axis.even for axis in axes]
+        rests = [axis.down[1:] @ rest for axis, rest in zip(axes, self.interior.rests, strict=True)]
+        inside = self.interior.coordinates(self.crossing.coordinates, even, rests)
+        self.low = (1.0 - share) * self.low + share * total * inside[self.below.places]
+        self.top = (1.0 - share) * self.top + share * total * self.crossing.gather(inside)
+        return self._distance()
+
+    def written(self) -> Floats:
+        """The coordinates in the order in which they came."""
+        return self._scattered(self.top, self.low)
+
+    def as_they_came(self) -> Floats:
+        """The coordinates wanted, with the fixed ones in place."""
+        return self._scattered(self.wanted_top, self.wanted_low)
+
+    def _scattered(self, top: Floats, low: Floats) -> Floats:
+        out = np.empty(self.crossing.coordinates.cells)
+        out[self.below.places] = low
+        for part in self.crossing.parts:
+            here, there = self.crossing.own(part)
+            out[there] = top[here]
+        return out
+
+
+def _geometric_mean(values: Floats) -> float:
+    return float(np.exp(np.log(values).mean())) if len(values) else 1.0

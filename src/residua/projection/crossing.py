@@ -1,0 +1,235 @@
+"""Tables of a family in coordinates along their axes, and which coordinates a table shares with smaller ones.
+
+The coordinates of a table on A are an array with one axis an attribute (`axis.py`), place 0 along an axis being the
+total over that attribute. Those with 0 along the axes of A∖S are the coordinates y_S of the smaller set S. Only the
+corner without any 0 is A's own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from residua.linalg.lattice import Lattice
+from residua.linalg.layout import Layout, batches, layout_of
+from residua.linalg.modes import kronecker
+from residua.projection.axis import Axis
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+T = TypeVar("T", bound=np.generic)
+_BATCH_CELLS = 500_000
+
+
+@dataclass(frozen=True, eq=False)
+class Alike:
+    """Some tables with the same axes, next to each other in a buffer.
+
+    Args:
+        numbers: the sets' numbers in the lattice, (tables,).
+        members: their attributes, (tables, k).
+        axes: of each of them.
+        start: where in the buffer the first begins.
+    """
+
+    numbers: Integers
+    members: NDArray[np.int32]
+    axes: tuple[Axis, ...]
+    start: int
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """How many values each axis has."""
+        return tuple(axis.size for axis in self.axes)
+
+    @cached_property
+    def cells(self) -> int:
+        """How many cells one table has."""
+        return math.prod(self.shape)
+
+    @property
+    def stop(self) -> int:
+        """Where in the buffer the next tables begin."""
+        return self.start + self.cells * len(self.numbers)
+
+    def rows(self, buffer: NDArray[T]) -> NDArray[T]:
+        """The tables in a buffer, (tables, cells), without copying."""
+        return buffer[self.start : self.stop].reshape(len(self.numbers), self.cells)
+
+    def own(self, tables: Floats) -> Floats:
+        """The tables' own coordinates, (tables, own cells), from all of them, (tables, cells)."""
+        corner = tables.reshape(-1, *self.shape)[(slice(None), *[slice(1, None)] * len(self.axes))]
+        return corner.reshape(len(self.numbers), math.prod(n - 1 for n in self.shape))
+
+    @cached_property
+    def even(self) -> Floats:
+        """One record spread evenly, (cells,)."""
+        return crossed([axis.even for axis in self.axes])
+
+    @cached_property
+    def cell_weights(self) -> Floats:
+        """`Π d_i` of every cell, (cells,)."""
+        return crossed([axis.cell_weights for axis in self.axes])
+
+    @cached_property
+    def lengths(self) -> Floats:
+        """`Π length_i` of every own coordinate; of others nothing that matters, (cells,)."""
+        return crossed([np.concatenate([[1.0], axis.lengths]) for axis in self.axes])
+
+    def up(self, coordinates: Floats) -> Floats:
+        """From coordinates to cells, (tables, cells) each."""
+        tables = coordinates.reshape(-1, *self.shape)
+        return kronecker([axis.up for axis in self.axes], tables).reshape(coordinates.shape)
+
+    def down(self, cells: Floats) -> Floats:
+        """What the coordinates see of a function linear in the cells: the transpose of `up`."""
+        tables = cells.reshape(-1, *self.shape)
+        return kronecker([axis.up.T for axis in self.axes], tables).reshape(cells.shape)
+
+
+def crossed(vectors: Sequence[Floats]) -> Floats:
+    """The outer product of vectors, flat."""
+    found = np.ones(1)
+    for vector in vectors:
+        found = np.multiply.outer(found, vector).ravel()
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Crossing:
+    """Where the tables of some sets of a family lie, and where their coordinates come from.
+
+    Args:
+        lattice: the family.
+        axes: of each attribute; attributes alike have the same object.
+        chosen: which sets' tables are laid out, (sets,).
+    """
+
+    lattice: Lattice
+    axes: Sequence[Axis]
+    chosen: NDArray[np.bool_]
+
+    @cached_property
+    def coordinates(self) -> Layout:
+        """Where the own coordinates of every set of the family lie, (n_i − 1) along each axis."""
+        return layout_of(self.lattice, np.array([axis.size - 1 for axis in self.axes], dtype=np.int64))
+
+    @cached_property
+    def parts(self) -> tuple[Alike, ...]:
+        """The chosen tables in the order of their buffer: those with the same axes together, in batches."""
+        known = {id(axis): number for number, axis in enumerate(self.axes)}
+        kinds = np.array([known[id(axis)] for axis in self.axes], dtype=np.int64)
+        parts: list[Alike] = []
+        start = 0
+        for group in layout_of(self.lattice, kinds, self.chosen):  # by kind of axis where others go by size
+            axes = tuple(self.axes[kind] for kind in group.shape)
+            for part in batches(len(group.numbers), math.prod(axis.size for axis in axes), _BATCH_CELLS):
+                parts.append(Alike(group.numbers[part], group.members[part], axes, start))
+                start = parts[-1].stop
+        return tuple(parts)
+
+    @property
+    def cells(self) -> int:
+        """How long the buffer is."""
+        return self.parts[-1].stop if self.parts else 0
+
+    def own(self, part: Alike) -> tuple[Integers, Integers]:
+        """Where the tables' own coordinates lie in the buffer, and among all coordinates, (tables, own cells) each."""
+        return self._corner(part, (1,) * len(part.axes))
+
+    def shared(self, part: Alike) -> tuple[Integers, Integers]:
+        """Where the coordinates that belong to smaller sets lie in the buffer, and among all coordinates, (cells,)."""
+        corners = [corner for corner in product((0, 1), repeat=len(part.axes)) if not all(corner)]
+        places = [self._corner(part, corner) for corner in corners]
+        nothing = np.zeros(0, dtype=np.int64)
+        here, there = (np.concatenate([nothing, *(pair[k].ravel() for pair in places)]) for k in (0, 1))
+        return here, there
+
+    def _corner(self, part: Alike, corner: tuple[int, ...]) -> tuple[Integers, Integers]:
+        """The coordinates of the subset of axes that a corner (1 for each axis in it) stands for."""
+        kept = np.flatnonzero(corner)
+        places = np.zeros(1, dtype=np.int64)
+        for axis, inside in zip(part.axes, corner, strict=True):
+            along = np.arange(1, axis.size) if inside else np.zeros(1, dtype=np.int64)
+            places = np.add.outer(places * axis.size, along).ravel()
+        starts = self.coordinates.starts[self.lattice.find(part.members[:, kept])]
+        begins = part.start + part.cells * np.arange(len(part.numbers))
+        return begins[:, None] + places, starts[:, None] + np.arange(len(places))
+
+    def gather(self, coordinates: Floats) -> Floats:
+        """The tables' coordinates, own and shared, in a new buffer."""
+        buffer = np.empty(self.cells)
+        for part in self.parts:
+            for here, there in (self.own(part), self.shared(part)):
+                buffer[here] = coordinates[there]
+        return buffer
+
+
+@dataclass(frozen=True, eq=False)
+class Below:
+    """The coordinates that tables share with smaller sets: one number for each, however many tables it is in.
+
+    Args:
+        places: of these among all coordinates, increasing, (low,).
+        sets: the set of each, (low,).
+        lengths: `Π length_i` of each, (low,).
+        here: where they are needed in the buffer of tables, part by part, (shared,).
+        which: which of them is needed there, (shared,).
+        spans: for each part, by the number of its first table, its piece of `here`.
+    """
+
+    places: Integers
+    sets: Integers
+    lengths: Floats
+    here: Integers
+    which: Integers
+    spans: Mapping[int, slice]
+
+    @staticmethod
+    def of(crossing: Crossing) -> Below:
+        """What the chosen tables of a crossing share."""
+        lower = Crossing(crossing.lattice, crossing.axes, ~crossing.chosen)
+        nothing = np.zeros(0, dtype=np.int64)
+        places, sets, lengths = [nothing], [nothing], [np.zeros(0)]
+        for part in lower.parts:
+            there = lower.own(part)[1]
+            places.append(there.ravel())
+            sets.append(np.repeat(part.numbers, there.shape[1]))
+            lengths.append(np.tile(crossed([axis.lengths for axis in part.axes]), len(there)))
+        order = np.argsort(np.concatenate(places))
+        ordered = np.concatenate(places)[order]
+        here, which, spans, start = [nothing], [nothing], {}, 0
+        for part in crossing.parts:
+            at, there = crossing.shared(part)
+            here.append(at)
+            which.append(np.searchsorted(ordered, there))
+            spans[int(part.numbers[0])] = slice(start, start + len(at))
+            start += len(at)
+        return Below(
+            places=ordered,
+            sets=np.concatenate(sets)[order],
+            lengths=np.concatenate(lengths)[order],
+            here=np.concatenate(here),
+            which=np.concatenate(which),
+            spans=spans,
+        )
+
+    def spread(self, low: Floats, buffer: Floats) -> None:
+        """Writes the shared coordinates into the buffer of tables."""
+        buffer[self.here] = low[self.which]
+
+    def collect(self, part: Alike, tables: Floats, out: Floats) -> None:
+        """Reads the shared coordinates of some tables, (tables, cells), into their piece of `out`, (shared,)."""
+        span = self.spans[int(part.numbers[0])]
+        out[span] = tables.ravel()[self.here[span] - part.start]
+
+    def summed(self, collected: Floats) -> Floats:
+        """What all tables collected of each, summed, (low,)."""
+        return np.bincount(self.which, collected, len(self.places)).astype(np.float64)

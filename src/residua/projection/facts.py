@@ -1,0 +1,130 @@
+"""Public facts that published tables must meet exactly: a total, whole sub-tables, impossible cells.
+
+Facts come from outside the data ("the population of each county is public"). They are checked against each other
+before anything is computed: facts that contradict are named, never averaged.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from residua.domain import Domain, impossible_cells
+from residua.errors import PlanError
+from residua.projection.fact_cells import fact_cells, place, shown
+
+Floats = NDArray[np.float64]
+_MOST_CELLS = 2**22
+_SAME = 1e-9  # relative to the total: two facts that differ by less are the same number
+
+
+@dataclass(frozen=True, eq=False)
+class Fact:
+    """A marginal whose cells are public.
+
+    Args:
+        members: positions of its attributes, increasing.
+        values: its cells, one axis an attribute.
+    """
+
+    members: tuple[int, ...]
+    values: Floats
+
+    def margin(self, members: Sequence[int]) -> Floats:
+        """Its margin on some of its attributes."""
+        return np.asarray(self.values.sum(axis=tuple(a for a, i in enumerate(self.members) if i not in members)))
+
+
+def facts_of(domain: Domain, total: float | None, known: Mapping[Sequence[str], Any] | None) -> tuple[Fact, ...]:
+    """The facts a total and a mapping attributes → cells state, checked against each other and the impossible cells.
+
+    Raises:
+        PlanError: values that are not counts, or facts that contradict each other or a structural zero.
+    """
+    facts = [Fact((), np.asarray(_total(total)))] if total is not None else []
+    if known is not None and not isinstance(known, Mapping):
+        raise PlanError(f"known={known!r} is not a mapping; write {{('county',): counts, …}}.")
+    for names, given in (known or {}).items():
+        facts.append(_fact(domain, names, given))
+    if len({fact.members for fact in facts}) < len(facts):
+        raise PlanError("known: the same marginal is given twice (or the total in two places); give it once.")
+    for first, second in combinations(facts, 2):
+        _agree(domain, first, second)
+    for fact in facts:
+        _possible(domain, fact)
+    if not facts:
+        _possible(domain, Fact((), np.ones(())))  # whatever the total, somebody must be possible
+    return tuple(facts)
+
+
+def _total(total: Any) -> float:
+    if isinstance(total, bool) or not isinstance(total, int | float | np.number) or not 0 <= float(total) < math.inf:
+        raise PlanError(f"total={total!r} is not a count; give a number that is not negative, or 'released' or 'free'.")
+    return float(total)
+
+
+def _fact(domain: Domain, names: Any, given: Any) -> Fact:
+    names = (names,) if isinstance(names, str) else names
+    try:
+        positions = domain.positions(names)
+    except ValueError as problem:
+        raise PlanError(f"known: {problem}") from None
+    what = f"known: the marginal on {shown(domain, positions)}"
+    shape = tuple(int(domain.sizes[i]) for i in positions)
+    values = fact_cells(domain, tuple(names), shape, given, what)
+    if not np.isfinite(values).all():
+        raise PlanError(f"{what} holds a value that is not a number; give a count for every cell.")
+    if (values < 0).any():
+        at = place(-values)
+        raise PlanError(f"{what} is negative at {shown(domain, positions, at)} ({values.min():g}); counts are not.")
+    ordered = np.array(values.transpose(np.argsort(positions)) if positions else values, order="C")
+    ordered.setflags(write=False)
+    return Fact(tuple(sorted(positions)), ordered)
+
+
+def _agree(domain: Domain, first: Fact, second: Fact) -> None:
+    """Refuses two facts whose common margins differ."""
+    shared = tuple(i for i in first.members if i in second.members)
+    a, b = first.margin(shared), second.margin(shared)
+    apart = np.abs(a - b)
+    if apart.max() <= _SAME * max(1.0, float(a.sum())):
+        return
+    at = place(apart)
+    where = f"at {shown(domain, shared, at)}" if shared else "in total"
+    raise PlanError(
+        f"known facts contradict each other: {_named(domain, first)} and {_named(domain, second)} "
+        f"differ {where}, {a[at]:,.10g} against {b[at]:,.10g}; correct one of them."
+    )
+
+
+def _possible(domain: Domain, fact: Fact) -> None:
+    """Refuses a fact that counts somebody where the structural zeros leave no possible cell."""
+    if not domain.impossible:
+        return
+    everyone = {i for rule in domain.impossible for i in domain.positions(rule.names)}
+    wider = [everyone, *(set(domain.positions(rule.names)) for rule in domain.impossible)]
+    for members in ({*fact.members, *more} for more in wider):
+        ordered = sorted(members)
+        if math.prod(int(domain.sizes[i]) for i in ordered) > _MOST_CELLS:
+            continue
+        mask = impossible_cells(domain, [domain.names[i] for i in ordered])
+        if mask is None:
+            continue
+        dead = np.asarray(mask.all(axis=tuple(a for a, i in enumerate(ordered) if i not in fact.members)))
+        if (fact.values[dead] > 0).any():
+            at = place(dead & (fact.values > 0))
+            raise PlanError(
+                f"known facts contradict the structural zeros: {_named(domain, fact)} counts "
+                f"{fact.values[at]:,.10g} at {shown(domain, fact.members, at)}, which is impossible; "
+                "correct one of them."
+            )
+
+
+def _named(domain: Domain, fact: Fact) -> str:
+    return f"the marginal on {shown(domain, fact.members)}" if fact.members else "the total"

@@ -1,0 +1,338 @@
+"""Consistent tables nearest to a release, in residual space, without ever forming the cells of the whole domain.
+
+Coordinates are the residuals r_S, one weight a set; every maximal table is `m_A = Σ_{S⊆A} spread(r_S)/Π_{i∈A∖S} n_i`.
+The residuals follow the tables in closed form: `Σ_{A⊇S} ρ_A C_S margin_S(spread(r_S))/Π n² = c_S r_S`. A step is
+one sweep over the maximal tables. The dual's p is `p_S = C_S Σ_{A⊇S} margin_S(λ_A)/Π_{i∈A∖S} n_i`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from residua.errors import PlanError
+from residua.linalg.lattice import Lattice
+from residua.linalg.layout import layout_of
+from residua.projection import kernels
+from residua.projection.alternating import (
+    NO_FLOOR,
+    RELAXATION,
+    Alternating,
+    Certificate,
+    Nearest,
+    Progress,
+    mixing_share,
+)
+from residua.projection.arrangement import Arrangement, Part
+from residua.projection.interior import Interior, interior_of
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+_FIRST_PENALTY = 12.0  # ρ_A / w_A
+
+
+def nearest_consistent(
+    lattice: Lattice,
+    sizes: Integers,
+    residuals: Floats,
+    weights: Floats,
+    *,
+    fixed: Mapping[tuple[int, ...], ArrayLike] | None = None,
+    zeros: NDArray[np.bool_] | None = None,
+    nonnegative: bool = True,
+    tolerance: float = 1e-6,
+    rounds: int = 5000,
+    progress: Progress | None = None,
+) -> Nearest:
+    """The consistent tables of a family that are nearest to given residuals and meet the constraints.
+
+    Args:
+        lattice: the family of attribute sets.
+        sizes: how many values each attribute has, (attributes,).
+        residuals: one table for every set in the order of `layout_of(lattice, sizes)`, (cells,); only the centred part
+            counts, so that estimated marginals will do.
+        weights: w_S > 0 of each set, (sets,): the precisions of the release.
+        fixed: attribute positions (increasing) → table whose centred part is the residual's; `()` fixes the total.
+        zeros: which cells of the maximal tables must be zero, in the order of
+            `layout_of(lattice, sizes, lattice.is_maximal)`.
+        nonnegative: whether no cell may be negative.
+        tolerance: the gap that is good enough, relative to the squared distance (or to one, if that is smaller).
+        rounds: how many steps at most.
+        progress: called with the step and the relative gap now and then.
+
+    Returns:
+        The fit, residuals for coordinates. Feasible residuals come back as they are, after no steps.
+
+    Raises:
+        PlanError: arguments that do not fit, or constraints that nothing can meet.
+    """
+    came = layout_of(lattice, sizes)
+    residuals = np.asarray(residuals, dtype=np.float64)
+    weights = np.asarray(weights, dtype=np.float64)
+    if residuals.shape != (came.cells,) or not np.isfinite(residuals).all():
+        raise PlanError(f"residuals must be {came.cells:,} finite numbers, one a cell of every table.")
+    if weights.shape != (len(lattice),) or not (np.isfinite(weights).all() and (weights > 0).all()):
+        raise PlanError(f"weights must be {len(lattice):,} positive numbers, one a set.")
+    given = {members: np.asarray(table, dtype=np.float64) for members, table in (fixed or {}).items()}
+    if len(lattice) == 1:
+        return _total_only(residuals, weights, given, nonnegative, zeros)
+    arrangement = Arrangement(lattice, np.asarray(sizes, dtype=np.int64))
+    solver = _Residuals.of(arrangement, residuals, weights, given, zeros, nonnegative)
+    try:
+        return solver.solve(tolerance, rounds, progress)
+    finally:
+        solver.pool.shutdown()
+
+
+class _Residuals(Alternating):
+    """The method with residuals for coordinates; z, u and their sum w as in `kernels`."""
+
+    def __init__(
+        self,
+        arrangement: Arrangement,
+        wanted: Floats,
+        wanted_low: Floats,
+        weights: Floats,
+        is_fixed: NDArray[np.bool_],
+        zeros: NDArray[np.bool_],
+        nonnegative: bool,
+        interior: Interior,
+    ) -> None:
+        super().__init__(weights, is_fixed, bool(zeros.size), nonnegative, interior, _FIRST_PENALTY)
+        self.arrangement, self.wanted, self.wanted_low, self.zeros = arrangement, wanted, wanted_low, zeros
+        self.cells = arrangement.lattice.products(arrangement.sizes.astype(np.float64))
+        self.numbers = np.concatenate([part.numbers for part in arrangement.parts])
+        self.w = np.zeros(arrangement.top.cells)
+        self.own = np.zeros(arrangement.owned_cells)
+        self.floors = self._floors()
+        self.pool = ThreadPoolExecutor(os.cpu_count())
+        self.set_penalty(_FIRST_PENALTY)
+
+    @classmethod
+    def of(
+        cls,
+        arrangement: Arrangement,
+        residuals: Floats,
+        weights: Floats,
+        fixed: Mapping[tuple[int, ...], Floats],
+        zeros: NDArray[np.bool_] | None,
+        nonnegative: bool,
+    ) -> _Residuals:
+        """Arranges what came, with the fixed residuals in their places."""
+        given, sizes = arrangement.given, arrangement.given_sizes
+        came = layout_of(given, sizes)
+        is_fixed = np.zeros(len(given), dtype=bool)
+        if fixed:
+            residuals = residuals.copy()
+        for members, table in fixed.items():
+            number = int(given.find(np.array([members], dtype=np.int32).reshape(1, -1))[0])
+            shape = tuple(int(sizes[i]) for i in members)
+            if number < 0 or table.shape != shape or not np.isfinite(table).all():
+                raise PlanError(f"fixed[{members!r}] must be a finite table of shape {shape} of a set of the family.")
+            residuals[came.starts[number] : came.starts[number] + table.size] = table.ravel()
+            is_fixed[number] = True
+        mask = np.zeros(0, dtype=bool)
+        if zeros is not None and zeros.any():
+            given_top = layout_of(given, sizes, given.is_maximal)
+            if zeros.shape != (given_top.cells,):
+                raise PlanError(f"zeros must be {given_top.cells:,} truth values, one a cell of every maximal table.")
+            mask = arrangement.gather(arrangement.top, zeros, given_top)
+        wanted = arrangement.gather(arrangement.top, residuals, came)
+        wanted_low = arrangement.gather(arrangement.low, residuals, came)
+        arrangement.centre_top(wanted)
+        arrangement.centre(wanted_low)
+        renumbered = np.argsort(arrangement.numbers)
+        total = fixed.get((), np.asarray(0.0))
+        margins = {i: table + total / table.size if i else table for i, table in fixed.items() if len(i) < 2}
+        interior = interior_of({**fixed, **margins}, [np.full(int(n), 1.0 / n) for n in sizes])
+        return cls(
+            arrangement, wanted, wanted_low, weights[renumbered], is_fixed[renumbered], mask, nonnegative, interior
+        )
+
+    @property
+    def total(self) -> float:
+        """How many records are wanted."""
+        return max(float(self.wanted_low[self.arrangement.low.starts[0]]), 0.0)
+
+    def wanted_lengths(self) -> tuple[Floats, Floats]:
+        """`‖r̂_S‖`, and 1: no residual of one record is longer."""
+        squares = np.bincount(self.arrangement.low_sets, self.wanted_low**2, len(self.weights))
+        for number, cells in self._tables():
+            squares[number] = float(self.wanted[cells] @ self.wanted[cells])
+        return np.sqrt(squares), np.ones(len(squares))
+
+    def _tables(self) -> Iterator[tuple[int, slice]]:
+        """The number of each maximal set, and where its table lies."""
+        for part in self.arrangement.parts:
+            cells = int(part.shape.prod())
+            for number, begin in zip(part.numbers.tolist(), part.starts.tolist(), strict=True):
+                yield number, slice(begin, begin + cells)
+
+    # ---- one step
+
+    def set_penalty(self, penalty: float) -> None:
+        """`c_S = Σ_{A⊇S} ρ_A/Π_{i∈A∖S} n_i`, and how far each residual follows the tables."""
+        lattice = self.arrangement.lattice
+        self.penalty = penalty
+        self.penalties = penalty * self.weights
+        c = lattice.sum_over_supersets(np.where(lattice.is_maximal, self.penalties, 0.0), 1.0 / self.arrangement.sizes)
+        self.blends = np.where(self.is_fixed, 0.0, c / (self.weights + c))
+        sets = self.arrangement.low_sets
+        self._low_blend, self._low_factor = self.blends[sets], (self.blends / c)[sets]
+
+    def _floors(self) -> Floats:
+        if not self.nonnegative:
+            return np.full(len(self.cells), NO_FLOOR)
+        return np.asarray(self.floor_share * self.total / self.cells)
+
+    def shift(self, share: float, factor: float) -> None:
+        """Puts the floor at another share, and multiplies what was cut off at the floor by a factor."""
+        before, self.floor_share = self.floors, share
+        self.floors = self._floors()
+
+        def work(part: Part) -> None:
+            kernels.rescale(
+                self.w, self.zeros, part.starts, part.shape, before[part.numbers], self.floors[part.numbers], factor,
+                self.own, part.owned,
+            )  # fmt: skip
+
+        list(self.pool.map(work, self.arrangement.parts))
+
+    def _low_residuals(self) -> Floats:
+        q = self.arrangement.summed_down(self.own, self.penalties)
+        self.arrangement.centre(q)
+        return (1.0 - self._low_blend) * self.wanted_low + self._low_factor * q
+
+    def step(self) -> tuple[float, float]:
+        """One step: how far tables and residuals are apart, and how far the tables moved."""
+        lower = self.arrangement.rebuild(self._low_residuals())
+
+        def work(part: Part) -> Floats:
+            norms = np.empty((len(part.numbers), 2))
+            kernels.sweep(
+                self.w, self.wanted, self.zeros, part.starts, part.shape, self.blends[part.numbers],
+                self.floors[part.numbers], RELAXATION, lower, part.facets, self.own, part.owned, norms,
+            )  # fmt: skip
+            return norms
+
+        norms = np.concatenate(list(self.pool.map(work, self.arrangement.parts)))
+        apart, moved = np.sqrt(self.penalties[self.numbers] @ norms)
+        return float(apart), float(moved)
+
+    # ---- the certificate
+
+    def certificate(self) -> Certificate:
+        """Distance, dual bound and feasibility of the residuals that the next step would start from."""
+        return self._certificate(np.empty(0))
+
+    def closing(self) -> Certificate:
+        """The last certificate; its residuals are kept for `mix` and `written`."""
+        return self._certificate(np.empty(self.arrangement.top.cells))
+
+    def _certificate(self, top: Floats) -> Certificate:
+        """The certificate; the residuals of the maximal tables are written to `top` unless that is empty."""
+        residuals = self._low_residuals()
+        lower = self.arrangement.rebuild(residuals)
+        cut = np.empty_like(self.own)
+
+        def work(part: Part) -> Floats:
+            facts = np.empty((len(part.numbers), 6))
+            kernels.inspect(
+                self.w, self.wanted, self.zeros, part.starts, part.shape, self.blends[part.numbers],
+                self.floors[part.numbers], lower, part.facets, self.own, part.owned, cut, facts, top,
+            )  # fmt: skip
+            return facts
+
+        facts = np.concatenate(list(self.pool.map(work, self.arrangement.parts)))
+        self._kept = top, residuals
+        numbers, sets = self.numbers, self.arrangement.low_sets
+        rho, w, blend, free = (
+            self.penalties[numbers],
+            self.weights[numbers],
+            self.blends[numbers],
+            ~self.is_fixed[numbers],
+        )
+        w_low, free_low = self.weights[sets], ~self.is_fixed[sets]
+        p = -self.arrangement.summed_down(cut, self.penalties)
+        self.arrangement.centre(p)
+        distance = float((w * blend**2 * facts[:, 2]).sum() + (w_low * (residuals - self.wanted_low) ** 2).sum())
+        bound = float(
+            (2.0 * rho * facts[:, 4] - free * rho**2 / w * facts[:, 3]).sum()
+            - (free_low * p**2 / w_low + 2.0 * p * self.wanted_low).sum()
+        )
+        total = max(float(residuals[self.arrangement.low.starts[0]]), 0.0)
+        slope = float(-2.0 * (rho * facts[:, 5] / self.cells[numbers]).sum() * total)
+        short = np.maximum(-facts[:, 0], 0.0) if self.nonnegative else np.zeros(len(facts))
+        return Certificate(
+            distance=distance,
+            bound=bound,
+            infeasibility=max(float(short.max()), float(facts[:, 1].max())),
+            slope=max(slope, 0.0),
+            total=total,
+            short=mixing_share(short, self.interior.evenness * total / self.cells[numbers]),
+        )
+
+    def unprojected(self) -> Certificate:
+        """The certificate of the residuals as they came: no penalty, nothing cut off."""
+        self.blends = np.zeros_like(self.blends)
+        self._low_blend = self._low_factor = np.zeros(1)
+        found = self.certificate()
+        self.set_penalty(self.penalty)
+        return found
+
+    # ---- what leaves
+
+    def mix(self, share: float) -> float:
+        """Mixes the residuals kept with those of interior tables of the same total; their distance then."""
+        given, sizes = self.arrangement.given, self.arrangement.given_sizes
+        came, sets = layout_of(given, sizes), self.arrangement.low_sets
+        rests = [rest - 1.0 / len(rest) for rest in self.interior.rests]
+        inside = self.interior.coordinates(came, [np.zeros(int(n)) for n in sizes], rests)
+        top, low = self._kept
+        total = float(low[self.arrangement.low.starts[0]])
+        top = (1.0 - share) * top + share * total * self.arrangement.gather(self.arrangement.top, inside, came)
+        low = (1.0 - share) * low + share * total * self.arrangement.gather(self.arrangement.low, inside, came)
+        self._kept = top, low
+        distance = float((self.weights[sets] * (low - self.wanted_low) ** 2).sum())
+        for number, cells in self._tables():
+            apart = top[cells] - self.wanted[cells]
+            distance += float(self.weights[number] * (apart @ apart))
+        return distance
+
+    def written(self) -> Floats:
+        """The residuals kept, in the order in which they came."""
+        return self._scattered(*self._kept)
+
+    def as_they_came(self) -> Floats:
+        """The residuals wanted, centred, with the fixed ones in place, in the order in which they came."""
+        return self._scattered(self.wanted, self.wanted_low)
+
+    def _scattered(self, top: Floats, low: Floats) -> Floats:
+        came = layout_of(self.arrangement.given, self.arrangement.given_sizes)
+        out = np.empty(came.cells)
+        self.arrangement.scatter(self.arrangement.top, top, came, out)
+        self.arrangement.scatter(self.arrangement.low, low, came, out)
+        return out
+
+
+def _total_only(
+    residuals: Floats,
+    weights: Floats,
+    fixed: Mapping[tuple[int, ...], Floats],
+    nonnegative: bool,
+    zeros: NDArray[np.bool_] | None,
+) -> Nearest:
+    """The family of the empty set alone: one number."""
+    total = float(fixed[()]) if () in fixed else float(residuals[0])
+    if () not in fixed:
+        total = max(total, 0.0) if nonnegative else total
+        total = 0.0 if zeros is not None and zeros.any() else total
+    elif nonnegative and total < 0:
+        raise PlanError(f"fixed[()]={total} is negative; a total of counts is not.")
+    distance = 0.0 if () in fixed else float(weights[0]) * (total - float(residuals[0])) ** 2
+    return Nearest(np.array([total]), 0.0, distance, 0.0, 0, True)

@@ -1,0 +1,133 @@
+"""`rs.project`: from a release to the nearest tables that could be true."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, get_args
+
+from residua.errors import PlanError
+from residua.projection.accuracy import bound_of, simulated_error
+from residua.projection.facts import facts_of
+from residua.projection.kinds import is_bounded, is_small, metric_of, observed_of, problem_of
+from residua.projection.problem import Metric, Progress, Terms
+from residua.projection.projected import Projected
+from residua.release.base import Release
+
+_CONFLICT = 1e-4  # of the total: a violation that no more rounds would remove
+
+
+def project(
+    release: Release,
+    *,
+    nonnegative: bool = True,
+    total: float | Literal["released", "free"] | None = None,
+    known: Mapping[Sequence[str], Any] | None = None,
+    metric: Metric | None = None,
+    tolerance: float | None = None,
+    simulations: int | None = None,
+    progress: Progress | None = None,
+) -> Projected:
+    """The tables nearest to a release that some dataset could have given: not negative, consistent, facts met.
+
+    Reads the release alone: no data is touched, nothing is spent, and it can be done on any machine, later.
+
+    Guarantee: in the metric chosen, the projection is never further from the truth than the release, if the facts and
+    structural zeros are true and the total is public or free. (A released total is noisy, so that the truth need not
+    have it; `projected.bound` allows for that.) The estimates are biased, and the result has no standard deviations or
+    intervals.
+
+    Args:
+        release: what was measured; `rs.Release.load` reads a saved one.
+        nonnegative: whether no cell may be negative.
+        total: a public total to be met exactly; `"released"` keeps the release's own; `"free"` lets it move, which it
+            then does, upwards: negative cells are raised and nothing else need be lowered. None is the total of the
+            known marginals if there are any, else the release's own if it tells one.
+        known: public marginals to be met exactly, attributes → counts: an array with one axis an attribute, a mapping
+            value (or tuple of values) → count, or a frame with a column `count`.
+        metric: in which sense nearest. "covariance" is the release's own: every direction by its precision. Raising
+            the negative cells of many large tables then pushes small tables about, so that those of one attribute can
+            become several times worse (docs/figures.md). In "margins", the usual metric for releases of marginals and
+            products, small tables weigh more: those of one attribute 256 times, others below the largest 4 times.
+            "plain" is squares over all that was asked.
+        tolerance: how small the proven gap must be, relative to the squared distance; None is 1e-6, or 1e-4 for tables
+            of more than a million cells in all, where that takes minutes already. It stops after 5,000 rounds in any
+            case, and `projected.gap` says how far it got.
+        simulations: how many releases to simulate to indicate the error; None is one where there is no bound, or none
+            below the release's own and at most a million cells.
+        progress: called with how many rounds were done, and the gap or violation left.
+
+    Raises:
+        PlanError: a metric that this kind of release lacks; facts that contradict each other, the structural zeros,
+            or non-negativity; facts about tables that the release lacks; a released total that is negative.
+
+    Reference: factorization-and-projection, sections 2.3 and 3.
+
+    Example:
+        >>> import pyarrow as pa, residua as rs, tempfile
+        >>> domain = rs.Domain({"sex": ["F", "M"], "age": rs.Integers(0, 4)})
+        >>> data = pa.table({"sex": ["F", "M"] * 50, "age": [0, 1, 2, 1, 0] * 20})
+        >>> plan = rs.plan(rs.marginals(domain, ways=[1, 2]), rs.ZCDP(0.1))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     release = rs.measure(plan, data, ledger=rs.Ledger(f"{folder}/l", rs.ZCDP(0.1)))
+        >>> projected = rs.project(release, total=100, known={("sex",): [50, 50]})
+        >>> bool(projected.estimates(["sex", "age"]).min() >= 0), projected.estimates(["sex"]).round(6).tolist()
+        (True, [50.0, 50.0])
+    """
+    if not isinstance(release, Release):
+        raise PlanError(f"release={release!r} is not a release; measure one, or load it with rs.Release.load.")
+    if metric is not None and metric not in get_args(Metric):
+        raise PlanError(
+            f"metric={metric!r} is not 'margins', 'covariance' or 'plain'; use one of them, or leave it out."
+        )
+    if tolerance is None:
+        tolerance = 1e-6 if is_small(release.plan) else 1e-4
+    if not isinstance(tolerance, int | float) or not 0 < tolerance < 1:
+        raise PlanError(f"tolerance={tolerance!r} is not a number between 0 and 1, such as 1e-6.")
+    if simulations is not None and (
+        isinstance(simulations, bool) or not isinstance(simulations, int) or simulations < 0
+    ):
+        raise PlanError(f"simulations={simulations!r} is not a whole number of releases; 0 makes none.")
+    if total is None and not known:
+        total = "released" if _tells_total(release) else "free"
+    facts = facts_of(release.domain, _total(release, total), known)
+    stddev = float(release.table(()).columns["stddev"][0]) if total == "released" else 0.0
+    plan = release.plan
+    terms = Terms(bool(nonnegative), facts, metric_of(plan, metric), float(tolerance), stddev)
+    problem = problem_of(plan, terms)
+    observed = observed_of(problem, release)
+    fit = problem.solve(observed, progress)
+    size = max(1.0, abs(float(fit.marginal(()))))
+    if fit.infeasibility > _CONFLICT * size:
+        raise PlanError(
+            f"no tables meet all the facts: one is missed by {fit.infeasibility:,.3g} counts whatever the tables; "
+            "some of total, known and the structural zeros contradict each other (or tolerance is too coarse)."
+        )
+    bound = bound_of(problem, observed, fit) if is_bounded(plan) else None
+    if simulations is None:
+        simulations = int(bound is None or (bound.projected >= bound.released and is_small(plan)))
+    simulated = simulated_error(problem, fit, simulations, progress=progress) if simulations else None
+    return Projected(plan, terms, fit, problem.moved(observed, fit), bound, dict(release.receipt), simulated)
+
+
+def _tells_total(release: Release) -> bool:
+    try:
+        return float(release.estimates(())) >= 0
+    except PlanError:
+        return False
+
+
+def _total(release: Release, total: Any) -> float | None:
+    """The total to be met: as given, or as released."""
+    if total is None or total == "free":
+        return None
+    if total != "released":
+        given: float = total  # or not a number, which `facts_of` refuses
+        return given
+    found = float(release.estimates(()))
+    if not 0 <= found < math.inf:
+        raise PlanError(
+            f"total='released': the released total is {found:,.6g}, and no table can add up to that; give a total, or "
+            "total='free'."
+        )
+    return found

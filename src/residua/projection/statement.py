@@ -1,0 +1,110 @@
+"""What a projection says of itself, for people to read: that it is biased, what it meets, how accurate it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from residua.projection.fact_cells import shown
+
+if TYPE_CHECKING:
+    from residua.projection.projected import Projected
+
+BIASED = "biased, without error bars"
+WARNING = (
+    "These estimates are biased: raising cells that came out negative lowers others. They have no standard deviations, "
+    "covariances or intervals; take those from the release."
+)
+
+_MOST_NAMED = 10
+METRICS = {
+    "margins": "the release's own metric (squares weighted by covariance) with small tables weighing more",
+    "covariance": "the release's own metric (squares weighted by covariance)",
+    "plain": "plain squares, over the tables or queries that were asked about",
+}
+
+
+_INDICATION = [
+    "This is an indication, not a bound: releases were simulated from the plan as if these tables, themselves made",
+    "from a private release, were the data.",
+]
+_DOUBT = [
+    "",
+    "**The release is further from these conditions than its noise explains in all but one case in a million: a public",
+    "fact, a structural zero or the declared domain is wrong, and what is said here of accuracy does not hold.**",
+]
+
+
+def projection_statement(projected: Projected) -> str:
+    """What was done and how accurate it is, as Markdown."""
+    terms = projected.terms
+    met = [
+        *(["no cell is negative"] if terms.nonnegative else []),
+        "all tables agree with each other",
+        *(f"{_fact(projected, fact.members)} is exactly {_source(projected, fact.members)}" for fact in terms.facts),
+        *(f"nobody has {rule}" for rule in projected.domain.impossible),
+    ]
+    lines = [
+        "# Projection",
+        "",
+        WARNING,
+        "",
+        "What these tables meet:",
+        "",
+        *(f"- {one}" for one in met),
+        "",
+        *_left_out(projected),
+        f"Among all tables that do, they are the nearest to the release by {METRICS[terms.metric]};",
+        f"the squared distance, {projected.distance:,.6g}, is proven within {projected.gap:.2g} of the least possible,",
+        f"and no condition is missed by more than {projected.infeasibility:.2g} counts.",
+        "",
+        "## Accuracy",
+        "",
+        *_accuracy(projected),
+        "",
+        "## Privacy",
+        "",
+        f"Computed from a release alone ({projected.plan.guarantee!r}, for {projected.plan.unit}); no data was touched",
+        "and nothing more was spent.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _left_out(projected: Projected) -> list[str]:
+    """Tables that were asked about, and of which the release tells too little to project them."""
+    missing = projected.left_out
+    if not missing:
+        return []
+    named = ", ".join(shown(projected.domain, members) for members in missing[:_MOST_NAMED])
+    more = f" and {len(missing) - _MOST_NAMED:,} more" if len(missing) > _MOST_NAMED else ""
+    return [
+        f"Not among them, because the release does not tell all their cells: {named}{more}.",
+        "Take what was asked of these from the release.",
+        "",
+    ]
+
+
+def _accuracy(projected: Projected) -> list[str]:
+    simulated = [] if projected.simulated is None else ["", f"Simulated: {projected.simulated}.", *_INDICATION]
+    return [*_bound(projected), *simulated, *(_DOUBT if projected.bound and projected.bound.doubtful else [])]
+
+
+def _bound(projected: Projected) -> list[str]:
+    bound = projected.bound
+    if bound is None:
+        return ["No bound is given: the release is biased itself (an approximate plan), or its noise is not normal."]
+    lines = [
+        "A bound that holds whatever the data, if the public facts above are true: the error of the projection is",
+        f"{bound}.",
+    ]
+    if not projected.terms.total_stddev:
+        lines.append("In the metric above, the projection is never further from the truth than the release.")
+    return lines
+
+
+def _source(projected: Projected, members: tuple[int, ...]) -> str:
+    return "what was released" if not members and projected.terms.total_stddev else "what is publicly known"
+
+
+def _fact(projected: Projected, members: tuple[int, ...]) -> str:
+    return f"the marginal on {shown(projected.domain, members)}" if members else "the total"
