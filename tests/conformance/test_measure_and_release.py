@@ -13,7 +13,7 @@ import pytest
 import residua as rs
 from residua.errors import FileError, LedgerError, PlanError, SourceError
 from residua.measurement.margins import margins, maximal_layout
-from residua.plans.residual.blocks import compile_blocks
+from residua.plans.lattice.residual_blocks import compile_blocks
 from residua.release import ResidualRelease
 from residua.release.estimates import Estimator
 

@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, Phase, assume, settings
 from hypothesis import strategies as st
 
 import residua as rs
-from residua.plans.product.plan import ProductPlan
-from residua.plans.product.strategy import Strategy
+from residua.plans.lattice.plan import ProductPlan
+from residua.plans.strategy import Strategy
 from residua.workload import Products, as_explicit, as_products
 
 KINDS = ("identity", "prefixes", "ranges", "matrix")

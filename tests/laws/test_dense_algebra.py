@@ -15,8 +15,8 @@ import residua as rs
 from residua.errors import PlanError, VerificationError
 from residua.plans import DensePlan
 from residua.plans.composition import composed_cost, composed_profile, profile_of
-from residua.plans.dense import algebra as dense_algebra
 from residua.plans.kinds import priced
+from residua.plans.matrix import algebra as dense_algebra
 from tests.laws import dense
 from tests.laws.instances import plans_of_one_domain
 

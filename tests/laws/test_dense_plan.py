@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import residua as rs
 from residua.errors import FileError, PlanError, VerificationError
-from residua.plans.dense.blocks import DenseBlocks, compile_dense, dense_cost
+from residua.plans.matrix.dense_blocks import DenseBlocks, compile_dense, dense_cost
 from residua.release import DenseRelease
 
 
@@ -73,7 +73,7 @@ def test_the_price_is_exact_and_rounding_costs_less_than_a_millionth(workload):
     truth = Fraction(max(norms)) / Fraction(plan.scale) ** 2
     cost = dense_cost(blocks, plan.guarantee, plan.unit)
     assert truth <= cost <= truth + Fraction(1, 2**190)
-    from residua.plans.dense.solver.solve import least_total
+    from residua.plans.solver.solve import least_total
 
     ideal = least_total(workload.matrix, 1.0, 1e-3)
     assert plan.variances(workload).sum() == pytest.approx(ideal.achieved, rel=1e-6)
@@ -301,8 +301,8 @@ def test_marginals_planned_densely_are_the_residual_plan():
 
 
 def test_ranges_are_recognised_and_planned_the_same():
-    from residua.plans.dense.solver.intervals import as_intervals
-    from residua.plans.dense.solver.solve import least_privacy, least_total
+    from residua.plans.solver.intervals import as_intervals
+    from residua.plans.solver.solve import least_privacy, least_total
 
     n = 12
     matrix = np.array([[float(a <= i <= b) for i in range(n)] for a in range(n) for b in range(a, n)] * 2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from residua.measurement.noisy import _MEASURED_BY
-from residua.plans.base import Blocks, Plan
+from residua.plans.contract import Blocks, Plan
 from residua.plans.kinds import KINDS
 from residua.projection.kinds import _KINDS as PROJECTED
 from residua.release.base import Release

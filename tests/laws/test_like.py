@@ -9,8 +9,8 @@ import residua as rs
 from residua.errors import PlanError
 from residua.plans import ProductPlan, ResidualPlan
 from residua.plans.kinds import priced
-from residua.plans.product.algebra import agree
-from residua.plans.product.like import common_ground
+from residua.plans.lattice.algebra import agree
+from residua.plans.planners.like import common_ground
 from residua.workload import as_explicit
 from tests.laws.product_plans import gamma
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import residua as rs
 from residua.plans.kinds import priced
-from residua.plans.product.strategy import Strategy
+from residua.plans.strategy import Strategy
 from tests.laws.product_plans import gamma, random_plan
 
 seeds = st.integers(0, 2**32 - 1)

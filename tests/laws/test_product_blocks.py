@@ -9,9 +9,9 @@ import residua as rs
 from residua.errors import PlanError, VerificationError
 from residua.linalg.lattice import closure
 from residua.plans.kinds import priced
-from residua.plans.product.blocks import ProductBlocks, compile_product
-from residua.plans.product.strategy import Strategy
-from residua.plans.product.verify import most_product_records, product_cost
+from residua.plans.lattice.blocks import ProductBlocks, compile_product
+from residua.plans.lattice.price import most_product_records, product_cost
+from residua.plans.strategy import Strategy
 from tests.laws.dense import kron, replacement
 from tests.laws.product_plans import SETTINGS, all_cells, workloads
 

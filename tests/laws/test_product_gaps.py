@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 import residua as rs
 from residua.errors import GapWarning
+from residua.plans.lattice.bounds import class_bound
 from residua.plans.objectives import Effort
-from residua.plans.product.bounds import class_bound
-from residua.plans.product.tilting import designed
+from residua.plans.solver.tilting import designed
 from residua.workload import as_explicit
 from tests.laws.dense import kron
 from tests.laws.product_plans import SETTINGS, all_cells, workloads

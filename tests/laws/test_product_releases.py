@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 import residua as rs
 from residua.measurement.noisy import product_measurements
-from residua.plans.product.blocks import compile_product
-from residua.plans.product.of_residual import as_product
-from residua.plans.residual.blocks import compile_blocks
+from residua.plans.lattice.blocks import compile_product
+from residua.plans.lattice.of_residual import as_product
+from residua.plans.lattice.residual_blocks import compile_blocks
 from residua.release import ProductRelease, ResidualRelease
 from residua.workload import explicit_of_products
 from tests.laws.product_plans import block_matrix, gamma, random_plan

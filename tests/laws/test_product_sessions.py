@@ -13,11 +13,11 @@ import residua as rs
 from residua.errors import LedgerError, PlanError
 from residua.plans import DensePlan
 from residua.plans.composition import composed_cost, composed_profile
-from residua.plans.dense.conversion import product_rows
 from residua.plans.kinds import kind_of, priced
-from residua.plans.product.algebra import agree
-from residua.plans.product.of_residual import as_product
-from residua.plans.product.plan import ProductPlan
+from residua.plans.lattice.algebra import agree
+from residua.plans.lattice.of_residual import as_product
+from residua.plans.lattice.over_cells import product_rows
+from residua.plans.lattice.plan import ProductPlan
 from residua.release import ProductRelease
 from residua.release.kinds import release_of
 from residua.release.pooled import pooled

@@ -9,7 +9,7 @@ import residua as rs
 from residua.errors import PlanError
 from residua.plans import ProductPlan, ResidualPlan
 from residua.plans.kinds import priced
-from residua.plans.product.strategy import Strategy
+from residua.plans.strategy import Strategy
 from residua.workload import as_explicit
 from tests.laws.dense import kron, replacement
 from tests.laws.product_plans import PHASES, SETTINGS, all_cells, dense_variances, gamma, workloads

@@ -5,8 +5,8 @@ import pytest
 
 import residua as rs
 from residua.errors import PlanError
-from residua.plans.product.of_residual import as_product
-from residua.plans.product.strategy import Strategy
+from residua.plans.lattice.of_residual import as_product
+from residua.plans.strategy import Strategy
 from residua.projection.axis import axis_of
 from residua.projection.crossed import nearest_crossed
 from residua.projection.crossing import Below, Crossing

@@ -17,9 +17,9 @@ import residua as rs
 from residua.errors import FileError, LedgerError, PlanError, VerificationError
 from residua.noise import rounded_laplace_pmf
 from residua.plans.kinds import priced
-from residua.plans.pure.price import replacement_norm
-from residua.plans.pure.variance import rounded_laplace_variance
-from residua.plans.pure_marginals.split import Split
+from residua.plans.matrix.laplace_price import replacement_norm
+from residua.plans.noise import rounded_laplace_variance
+from residua.plans.search.split import Split
 from residua.privacy.conversions import pure_to_gdp_pcost
 from residua.release.laplace import reaches
 from residua.release.marginal_noise import noise_terms

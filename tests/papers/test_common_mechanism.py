@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import residua as rs
-from residua.plans.dense import loewner
-from residua.plans.dense.loewner import standardise
-from residua.plans.dense.recreate import recreate
+from residua.plans.matrix import loewner
+from residua.plans.matrix.loewner import standardise
+from residua.plans.matrix.recreate import recreate
 from residua.workload import explicit_of_marginals
 
 

@@ -15,7 +15,7 @@ import residua as rs
 from residua.linalg.modes import integer_kronecker
 from residua.noise import rounded_normal
 from residua.plans.kinds import priced
-from residua.plans.product.blocks import compile_product
+from residua.plans.lattice.blocks import compile_product
 from residua.privacy import delta_of
 from residua.release import ProductRelease
 from residua.release.intervals import width

@@ -15,7 +15,7 @@ from residua.linalg.layout import layout_of
 from residua.linalg.tables import rebuild
 from residua.measurement.margins import margins, maximal_layout
 from residua.measurement.noisy import add_noise_to
-from residua.plans.residual.blocks import compile_blocks
+from residua.plans.lattice.residual_blocks import compile_blocks
 
 RELEASES = 20_000
 ALARM = 1e-6

@@ -18,8 +18,8 @@ import residua as rs
 from residua.measurement.margins import margins, maximal_layout
 from residua.measurement.noisy import add_noise_to
 from residua.noise import rounded_normal
-from residua.plans.dense.blocks import DenseBlocks
 from residua.plans.kinds import priced
+from residua.plans.matrix.dense_blocks import DenseBlocks
 from residua.release.kinds import release_of
 from residua.release.pooled import pooled
 from residua.session.missing import missing

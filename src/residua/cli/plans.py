@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from residua.cli.products import print_terms, term_facts
 from residua.cli.show import ROWS_SHOWN, out, plain_table
-from residua.plans.base import Plan
 from residua.plans.bodies import guarantee_to_body, unit_to_body
-from residua.plans.product.plan import ProductPlan
-from residua.plans.pure.plan import PurePlan
-from residua.plans.pure_marginals.plan import PureMarginalPlan
-from residua.plans.residual.plan import ResidualPlan
-from residua.plans.strategy.plan import StrategyPlan
+from residua.plans.contract import Plan
+from residua.plans.lattice.plan import ProductPlan
+from residua.plans.lattice.residual_plan import ResidualPlan
+from residua.plans.matrix.pure_plan import PurePlan
+from residua.plans.matrix.strategy_plan import StrategyPlan
+from residua.plans.tables.plan import PureMarginalPlan
 from residua.privacy import PureDP, describe, pure_to_zcdp
 
 Floats = NDArray[np.float64]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from residua.cli.show import ROWS_SHOWN, out, plain_table
-from residua.plans.product.plan import ProductPlan
+from residua.plans.lattice.plan import ProductPlan
 from residua.release.queried import term_title
 from residua.workload import Products
 

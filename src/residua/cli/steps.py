@@ -15,7 +15,7 @@ from residua.errors import FileError, SpecError
 from residua.measurement import Ledger, measure
 from residua.measurement.ledger_amounts import allowance, converted
 from residua.plans import plan as best_plan
-from residua.plans.base import Currency, Plan
+from residua.plans.contract import Currency, Plan
 from residua.plans.kinds import priced
 from residua.privacy import PureDP
 from residua.release import Release, reserve

@@ -17,7 +17,7 @@ from residua.linalg.lattice import closure
 from residua.linalg.layout import Layout, layout_of
 from residua.measurement.ledger import Entry, Ledger
 from residua.measurement.noisy import noisy
-from residua.plans.base import Blocks, Currency, Plan
+from residua.plans.contract import Blocks, Currency, Plan
 from residua.plans.kinds import kind_of, priced
 from residua.privacy.exact import round_up
 from residua.release import Release

@@ -17,15 +17,15 @@ from residua.linalg.modes import integer_kronecker
 from residua.linalg.tables import centre
 from residua.measurement.margins import margins, maximal_layout
 from residua.noise import rounded_laplace, rounded_normal
-from residua.plans.base import Blocks
-from residua.plans.dense.blocks import DenseBlocks
-from residua.plans.product.blocks import ProductBlocks
-from residua.plans.product.verify import most_product_records
-from residua.plans.pure.blocks import PureBlocks
-from residua.plans.pure_marginals.blocks import PureMarginalBlocks, most_pure_marginal_records
-from residua.plans.residual.blocks import ResidualBlocks
-from residua.plans.residual.verify import most_records
-from residua.plans.strategy.blocks import StrategyBlocks, most_strategy_records
+from residua.plans.contract import Blocks
+from residua.plans.lattice.blocks import ProductBlocks
+from residua.plans.lattice.price import most_product_records
+from residua.plans.lattice.residual_blocks import ResidualBlocks
+from residua.plans.lattice.residual_verify import most_records
+from residua.plans.matrix.blocks import StrategyBlocks, most_strategy_records
+from residua.plans.matrix.dense_blocks import DenseBlocks
+from residua.plans.matrix.pure_blocks import PureBlocks
+from residua.plans.tables.blocks import PureMarginalBlocks, most_pure_marginal_records
 
 Integers = NDArray[np.int64]
 Count = Callable[[Layout], Integers]  # counts the tables of a layout from the data, once

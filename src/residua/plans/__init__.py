@@ -1,14 +1,14 @@
 """Plans: the best noise, decided and proven before any data is seen."""
 
 from residua.plans.algebra import common, residual, top_up
-from residua.plans.base import Plan
 from residua.plans.compare import baselines, compare
-from residua.plans.dense.plan import DensePlan
-from residua.plans.factorisation import factorisation_norm
+from residua.plans.contract import Plan
+from residua.plans.lattice.plan import ProductPlan
+from residua.plans.lattice.residual_plan import ResidualPlan
+from residua.plans.matrix.plan import DensePlan
 from residua.plans.objectives import ConvexLoss, MaxVariance, PNormVariance, Stakeholders, TotalVariance
-from residua.plans.planner import independent, plan
-from residua.plans.product.plan import ProductPlan
-from residua.plans.residual.plan import ResidualPlan
+from residua.plans.planners.factorisation import factorisation_norm
+from residua.plans.planners.plan import independent, plan
 
 __all__ = [
     "ConvexLoss",

@@ -25,14 +25,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.errors import PlanError
-from residua.plans.base import Plan
+from residua.plans.contract import Plan
 from residua.plans.currency import guarantee_like
-from residua.plans.dense import algebra as dense
-from residua.plans.dense.plan import DensePlan
-from residua.plans.product import algebra as products
-from residua.plans.product.plan import ProductPlan
-from residua.plans.residual import algebra as closed
-from residua.plans.residual.plan import ResidualPlan
+from residua.plans.lattice import algebra as products
+from residua.plans.lattice import residual_algebra as closed
+from residua.plans.lattice.plan import ProductPlan
+from residua.plans.lattice.residual_plan import ResidualPlan
+from residua.plans.matrix import algebra as dense
+from residua.plans.matrix.plan import DensePlan
 
 __all__ = ["answers", "common", "compose", "derivation", "equivalent", "guarantee_like", "residual", "top_up"]
 

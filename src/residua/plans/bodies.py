@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from residua.domain import settings_of_domain
-from residua.plans.base import Plan
+from residua.plans.contract import Plan
 from residua.privacy import GDP, ZCDP, AddRemove, ApproxDP, Guarantee, PureDP, ReplaceOne, Unit
 
 _GUARANTEES = {"zcdp": ZCDP, "gdp": GDP, "approx": ApproxDP, "pure": PureDP}

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.errors import PlanError
-from residua.plans.dense.plan import DensePlan
+from residua.plans.lattice.residual_plan import ResidualPlan
+from residua.plans.matrix.plan import DensePlan
 from residua.plans.objectives import MaxVariance, Targets, targets_of
-from residua.plans.planner import independent, plan
-from residua.plans.residual.plan import ResidualPlan
+from residua.plans.planners.plan import independent, plan
 from residua.privacy import AddRemove, Guarantee, PureDP, Unit
 from residua.workload import Explicit, Marginals
 
@@ -61,8 +61,8 @@ def baselines(
     found: dict[str, ResidualPlan | DensePlan] = {"independent noise": independent(workload, guarantee, unit=unit)}
     if isinstance(workload, Marginals) or workload.matrix.shape[1] > MOST_BASELINE_CELLS:
         return found
-    from residua.plans.dense.planner import dense_of_strategy
-    from residua.plans.dense.solver.baselines import hierarchical, identity
+    from residua.plans.planners.explicit import dense_of_strategy
+    from residua.plans.solver.baselines import hierarchical, identity
 
     cells = np.arange(workload.matrix.shape[1])
     for baseline in (identity(workload.matrix), hierarchical(workload.matrix)):
@@ -95,7 +95,7 @@ def _compared(
         variances, masses = made.marginal_variances(workload), workload.cells
         scales = 1.0 / workload.weights if targets is None else targets_of(workload, targets)
     elif isinstance(made, DensePlan) and isinstance(workload, Explicit):
-        from residua.plans.dense.planner import explicit_targets
+        from residua.plans.planners.explicit import explicit_targets
 
         variances, masses = made.variances(workload), np.ones(workload.queries)
         scales = explicit_targets(workload, objective)

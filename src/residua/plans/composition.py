@@ -23,17 +23,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.errors import PlanError
-from residua.plans.base import Plan
-from residua.plans.dense.blocks import column_norms, compile_dense
-from residua.plans.dense.cells import MOST_CELLS, MOST_COLUMNS, Grouping, refine
-from residua.plans.dense.plan import DensePlan, moved_columns
-from residua.plans.product.blocks import compile_product
-from residua.plans.product.plan import ProductPlan
-from residua.plans.product.profile import cell_costs
-from residua.plans.product.verify import summed_cost
-from residua.plans.residual.blocks import compile_blocks
-from residua.plans.residual.plan import ResidualPlan
-from residua.plans.residual.verify import together_cost
+from residua.plans.cells import MOST_CELLS, MOST_COLUMNS, Grouping, refine
+from residua.plans.contract import Plan
+from residua.plans.lattice.blocks import compile_product
+from residua.plans.lattice.plan import ProductPlan
+from residua.plans.lattice.price import summed_cost
+from residua.plans.lattice.profile import cell_costs
+from residua.plans.lattice.residual_blocks import compile_blocks
+from residua.plans.lattice.residual_plan import ResidualPlan
+from residua.plans.lattice.residual_verify import together_cost
+from residua.plans.matrix.dense_blocks import column_norms, compile_dense
+from residua.plans.matrix.plan import DensePlan, moved_columns
 from residua.plans.verifying import POINT
 from residua.privacy import AddRemove, ReplaceOne
 

@@ -8,29 +8,29 @@ from fractions import Fraction
 from typing import Any
 
 from residua.errors import PlanError
-from residua.plans.base import Blocks, Plan
-from residua.plans.dense.blocks import compile_dense, dense_cost
-from residua.plans.dense.body import dense_of_body, dense_to_body
-from residua.plans.dense.plan import DensePlan
-from residua.plans.product.blocks import compile_product
-from residua.plans.product.body import product_of_body, product_to_body
-from residua.plans.product.plan import ProductPlan
-from residua.plans.product.verify import most_product_records, product_cost
-from residua.plans.pure.blocks import compile_pure, pure_cost
-from residua.plans.pure.body import pure_of_body, pure_to_body
-from residua.plans.pure.plan import PurePlan
-from residua.plans.pure_marginals.blocks import (
+from residua.plans.contract import Blocks, Plan
+from residua.plans.lattice.blocks import compile_product
+from residua.plans.lattice.body import product_of_body, product_to_body
+from residua.plans.lattice.plan import ProductPlan
+from residua.plans.lattice.price import most_product_records, product_cost
+from residua.plans.lattice.residual_blocks import compile_blocks
+from residua.plans.lattice.residual_body import residual_of_body, residual_to_body
+from residua.plans.lattice.residual_plan import ResidualPlan
+from residua.plans.lattice.residual_verify import most_records, verified_cost
+from residua.plans.matrix.blocks import most_strategy_records
+from residua.plans.matrix.dense_blocks import compile_dense, dense_cost
+from residua.plans.matrix.dense_body import dense_of_body, dense_to_body
+from residua.plans.matrix.plan import DensePlan
+from residua.plans.matrix.pure_blocks import compile_pure, pure_cost
+from residua.plans.matrix.pure_body import pure_of_body, pure_to_body
+from residua.plans.matrix.pure_plan import PurePlan
+from residua.plans.tables.blocks import (
     compile_pure_marginals,
     most_pure_marginal_records,
     pure_marginals_cost,
 )
-from residua.plans.pure_marginals.body import pure_marginals_of_body, pure_marginals_to_body
-from residua.plans.pure_marginals.plan import PureMarginalPlan
-from residua.plans.residual.blocks import compile_blocks
-from residua.plans.residual.body import residual_of_body, residual_to_body
-from residua.plans.residual.plan import ResidualPlan
-from residua.plans.residual.verify import most_records, verified_cost
-from residua.plans.strategy.blocks import most_strategy_records
+from residua.plans.tables.body import pure_marginals_of_body, pure_marginals_to_body
+from residua.plans.tables.plan import PureMarginalPlan
 from residua.privacy import Guarantee, Unit
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.errors import DomainError, PlanError
-from residua.plans.bundle import Gradient, Loss, least_loss
+from residua.plans.losses import Gradient, Loss, least_loss
 from residua.plans.saddle import Progress, Response, Solution, least_maximum, least_norm, least_sum
 from residua.workload import Marginals, Products
 

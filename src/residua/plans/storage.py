@@ -6,7 +6,7 @@ from pathlib import Path
 
 from residua.errors import FileError, ResiduaError
 from residua.files import read_document, write_document
-from residua.plans.base import Plan
+from residua.plans.contract import Plan
 from residua.plans.kinds import kind_named, kind_of
 
 KIND, VERSION = "residua plan", 1

@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from residua.errors import VerificationError
-from residua.plans.lattice_blocks import LARGEST_SCALE, SMALLEST_SCALE, LatticeBlocks
+from residua.plans.lattice.blocks_base import LARGEST_SCALE, SMALLEST_SCALE, LatticeBlocks
 from residua.privacy import Guarantee
 
 POINT = 2**200  # fixed point: a cost is a whole number of 2^-200, rounded up

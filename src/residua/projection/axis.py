@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.plans.product.strategy import Strategy
+from residua.plans.strategy import Strategy
 
 Floats = NDArray[np.float64]
 _LEAST_SHARE = 0.2  # of an equal share: smaller ones would weigh cells too differently

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from residua.domain import impossible_cells
 from residua.errors import PlanError
-from residua.plans.strategy.plan import StrategyPlan
+from residua.plans.matrix.strategy_plan import StrategyPlan
 from residua.projection.fact_cells import shown
 from residua.projection.histogram import Histogram
 from residua.projection.problem import Fit, Problem, Progress, Terms

@@ -23,8 +23,8 @@ from residua.domain import impossible_cells
 from residua.errors import PlanError
 from residua.linalg.lattice import Lattice, closure
 from residua.linalg.layout import Layout, batches, layout_of
-from residua.plans.product.plan import ProductPlan
-from residua.plans.residual.plan import ResidualPlan
+from residua.plans.lattice.plan import ProductPlan
+from residua.plans.lattice.residual_plan import ResidualPlan
 from residua.projection.consistent import ConsistentTables, centred
 from residua.projection.fact_cells import shown
 from residua.projection.problem import Fit, Problem, Progress, Terms

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.errors import PlanError
-from residua.plans.base import Plan
+from residua.plans.contract import Plan
 from residua.plans.kinds import kind_of
-from residua.plans.product.plan import ProductPlan
-from residua.plans.pure_marginals.plan import PureMarginalPlan
-from residua.plans.residual.plan import ResidualPlan
+from residua.plans.lattice.plan import ProductPlan
+from residua.plans.lattice.residual_plan import ResidualPlan
+from residua.plans.tables.plan import PureMarginalPlan
 from residua.projection.dense import DenseProblem, observed_coordinates
 from residua.projection.problem import Metric, Problem, Terms
 from residua.projection.product import observed_estimates, product_problem

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.linalg.modes import kronecker
-from residua.plans.product.blocks import compile_product
-from residua.plans.product.plan import ProductPlan
-from residua.plans.product.strategy import Strategy
+from residua.plans.lattice.blocks import compile_product
+from residua.plans.lattice.plan import ProductPlan
+from residua.plans.strategy import Strategy
 from residua.projection.axis import Axis, axis_of
 from residua.projection.consistent import ConsistentTables, centred, centred_each
 from residua.projection.crossing import Crossing

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from residua.domain import Domain, Label, impossible_cells
 from residua.errors import PlanError
-from residua.plans.base import Plan
+from residua.plans.contract import Plan
 from residua.projection.accuracy import Bound, SimulatedError, simulated_error
 from residua.projection.histogram import Histogram
 from residua.projection.kinds import problem_of

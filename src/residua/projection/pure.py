@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.plans.pure.plan import PurePlan
-from residua.plans.pure_marginals.blocks import compile_pure_marginals
-from residua.plans.pure_marginals.plan import PureMarginalPlan
+from residua.plans.matrix.pure_plan import PurePlan
+from residua.plans.tables.blocks import compile_pure_marginals
+from residua.plans.tables.plan import PureMarginalPlan
 from residua.projection.consistent import centred
 from residua.projection.dense import DenseProblem
 from residua.projection.problem import Fit, Terms

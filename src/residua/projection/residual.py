@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.linalg.layout import batches
-from residua.plans.residual.plan import ResidualPlan
+from residua.plans.lattice.residual_plan import ResidualPlan
 from residua.projection.consistent import ConsistentTables, centred_each
 from residua.projection.family import FamilyProblem
 from residua.projection.problem import Fit

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from residua.domain import Domain, Label
 from residua.errors import PlanError
-from residua.plans.base import Blocks, Plan
+from residua.plans.contract import Blocks, Plan
 from residua.release.intervals import width
 from residua.release.queried import parts_of, single, term_of, whole_part
 from residua.release.table import Answers, Table

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from residua.plans.dense.blocks import DenseBlocks
-from residua.plans.dense.plan import DensePlan
-from residua.plans.strategy.blocks import StrategyBlocks
-from residua.plans.strategy.plan import StrategyPlan
+from residua.plans.matrix.blocks import StrategyBlocks
+from residua.plans.matrix.dense_blocks import DenseBlocks
+from residua.plans.matrix.plan import DensePlan
+from residua.plans.matrix.strategy_plan import StrategyPlan
 from residua.release.base import Release
 from residua.workload import Explicit, Marginals, Products, explicit_of_products
 

@@ -25,7 +25,7 @@ from residua.domain import settings_of_domain
 from residua.errors import FileError
 from residua.files import read_document, sync_folder, write_document
 from residua.folders import check_digests, digests_of, partial_folder, reason, write_synced
-from residua.plans.base import Blocks, Plan
+from residua.plans.contract import Blocks, Plan
 from residua.plans.storage import load_plan, save_plan
 from residua.release.base import Release
 from residua.release.kinds import saved_release

@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.plans.base import Blocks, Plan
-from residua.plans.dense.blocks import compile_dense
-from residua.plans.dense.plan import DensePlan
+from residua.plans.contract import Blocks, Plan
 from residua.plans.kinds import kind_of
-from residua.plans.product.blocks import ProductBlocks
-from residua.plans.product.plan import ProductPlan
-from residua.plans.pure.blocks import compile_pure
-from residua.plans.pure.plan import PurePlan
-from residua.plans.pure_marginals.blocks import compile_pure_marginals
-from residua.plans.pure_marginals.plan import PureMarginalPlan
-from residua.plans.residual.blocks import ResidualBlocks
-from residua.plans.residual.plan import ResidualPlan
+from residua.plans.lattice.blocks import ProductBlocks
+from residua.plans.lattice.plan import ProductPlan
+from residua.plans.lattice.residual_blocks import ResidualBlocks
+from residua.plans.lattice.residual_plan import ResidualPlan
+from residua.plans.matrix.dense_blocks import compile_dense
+from residua.plans.matrix.plan import DensePlan
+from residua.plans.matrix.pure_blocks import compile_pure
+from residua.plans.matrix.pure_plan import PurePlan
+from residua.plans.tables.blocks import compile_pure_marginals
+from residua.plans.tables.plan import PureMarginalPlan
 from residua.release.base import Release
 from residua.release.dense import DenseRelease
 from residua.release.product import ProductRelease

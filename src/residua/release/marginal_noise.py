@@ -15,7 +15,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from residua.plans.pure_marginals.plan import PureMarginalPlan
+from residua.plans.tables.plan import PureMarginalPlan
 
 Floats = NDArray[np.float64]
 Terms = tuple[Floats, Floats, Floats]

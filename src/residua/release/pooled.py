@@ -23,26 +23,26 @@ from numpy.typing import NDArray
 
 from residua.errors import PlanError, WorkloadError
 from residua.linalg.layout import batches
-from residua.plans.base import Plan
+from residua.plans.cells import Grouping, refine
 from residua.plans.composition import composed_cost
+from residua.plans.contract import Plan
 from residua.plans.currency import guarantee_like
-from residua.plans.dense.algebra import noise_at_least
-from residua.plans.dense.blocks import compile_dense
-from residua.plans.dense.cells import Grouping, refine
-from residua.plans.dense.conversion import contrasts, product_rows
-from residua.plans.dense.integer_strategy import LARGEST_ENTRY
-from residua.plans.dense.plan import DensePlan
-from residua.plans.dense.realise import realised
-from residua.plans.dense.recreate import Stacked, stack
-from residua.plans.lattice_blocks import INVISIBLE_SCALE
-from residua.plans.product import algebra as products
-from residua.plans.product.algebra import agree
-from residua.plans.product.blocks import ProductBlocks
-from residua.plans.product.of_residual import as_product
-from residua.plans.product.plan import ProductPlan
-from residua.plans.residual.algebra import asking, compose
-from residua.plans.residual.blocks import ResidualBlocks
-from residua.plans.residual.plan import ResidualPlan
+from residua.plans.lattice import algebra as products
+from residua.plans.lattice.algebra import agree
+from residua.plans.lattice.blocks import ProductBlocks
+from residua.plans.lattice.blocks_base import INVISIBLE_SCALE
+from residua.plans.lattice.of_residual import as_product
+from residua.plans.lattice.over_cells import contrasts, product_rows
+from residua.plans.lattice.plan import ProductPlan
+from residua.plans.lattice.residual_algebra import asking, compose
+from residua.plans.lattice.residual_blocks import ResidualBlocks
+from residua.plans.lattice.residual_plan import ResidualPlan
+from residua.plans.matrix.algebra import noise_at_least
+from residua.plans.matrix.dense_blocks import compile_dense
+from residua.plans.matrix.integer_strategy import LARGEST_ENTRY
+from residua.plans.matrix.plan import DensePlan
+from residua.plans.matrix.realise import realised
+from residua.plans.matrix.recreate import Stacked, stack
 from residua.privacy.exact import round_up
 from residua.release.base import Release
 from residua.release.dense import DenseRelease

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from residua.linalg.lattice import Lattice
 from residua.linalg.layout import Group, Layout, batches, layout_of
-from residua.plans.pure_marginals.blocks import PureMarginalBlocks
-from residua.plans.pure_marginals.plan import PureMarginalPlan
+from residua.plans.tables.blocks import PureMarginalBlocks
+from residua.plans.tables.plan import PureMarginalPlan
 
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.int32]

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.errors import PlanError
-from residua.plans.product.blocks import ProductBlocks
-from residua.plans.product.plan import ProductPlan
+from residua.plans.lattice.blocks import ProductBlocks
+from residua.plans.lattice.plan import ProductPlan
 from residua.release.family import FamilyRelease
 from residua.release.product_estimates import ProductEstimator
 from residua.release.queried import applied

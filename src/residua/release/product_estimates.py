@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.linalg.modes import kronecker
-from residua.plans.product.blocks import ProductBlocks
+from residua.plans.lattice.blocks import ProductBlocks
 
 Floats = NDArray[np.float64]
 

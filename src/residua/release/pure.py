@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.errors import PlanError
-from residua.plans.pure.blocks import PureBlocks
-from residua.plans.pure.plan import PurePlan
+from residua.plans.matrix.pure_blocks import PureBlocks
+from residua.plans.matrix.pure_plan import PurePlan
 from residua.release.base import Answerable
 from residua.release.dense import StrategyRelease
 from residua.release.intervals import check_confidence

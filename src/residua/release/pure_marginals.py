@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from residua.linalg.layout import Group
-from residua.plans.pure_marginals.blocks import PureMarginalBlocks
-from residua.plans.pure_marginals.plan import PureMarginalPlan
+from residua.plans.tables.blocks import PureMarginalBlocks
+from residua.plans.tables.plan import PureMarginalPlan
 from residua.release.base import Answerable
 from residua.release.estimates import Estimator
 from residua.release.family import FamilyRelease

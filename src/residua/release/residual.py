@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.linalg.layout import Group
-from residua.plans.product.of_residual import as_product
-from residua.plans.residual.blocks import ResidualBlocks
-from residua.plans.residual.plan import ResidualPlan
+from residua.plans.lattice.of_residual import as_product
+from residua.plans.lattice.residual_blocks import ResidualBlocks
+from residua.plans.lattice.residual_plan import ResidualPlan
 from residua.release.estimates import Estimator
 from residua.release.family import FamilyRelease
 from residua.release.queried import applied

@@ -20,7 +20,7 @@ import numpy as np
 from residua.errors import LedgerError, LedgerMovedError, SessionError
 from residua.measurement.ledger import Entry, Ledger
 from residua.measurement.ledger_amounts import shortage
-from residua.plans.base import Plan
+from residua.plans.contract import Plan
 from residua.plans.kinds import kind_of
 from residua.release.base import Release
 from residua.session.state import Folder

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from residua.errors import PlanError
-from residua.plans.base import Plan
-from residua.plans.dense.plan import DensePlan
+from residua.plans.contract import Plan
 from residua.plans.kinds import kind_of
-from residua.plans.product.plan import ProductPlan
-from residua.plans.residual.plan import ResidualPlan
+from residua.plans.lattice.plan import ProductPlan
+from residua.plans.lattice.residual_plan import ResidualPlan
+from residua.plans.matrix.plan import DensePlan
 from residua.privacy import Unit
 from residua.session.signal import Workload
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from residua.errors import PlanError
-from residua.plans.base import Plan
+from residua.plans.contract import Plan
 from residua.release import Answers, Release
 from residua.session.candidates import name_of, workload_of
 from residua.session.compatible import RADIUS, Compatible, compatible_answers

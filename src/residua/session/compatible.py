@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from residua.errors import PlanError
-from residua.plans.base import Plan
-from residua.plans.dense.plan import DensePlan
-from residua.plans.product.plan import ProductPlan
-from residua.plans.residual.plan import ResidualPlan
+from residua.plans.contract import Plan
+from residua.plans.lattice.plan import ProductPlan
+from residua.plans.lattice.residual_plan import ResidualPlan
+from residua.plans.matrix.plan import DensePlan
 from residua.release.base import Release
 from residua.release.pooled import whitened
 from residua.session.signal import Workload, variances_of

@@ -7,7 +7,7 @@ from functools import reduce
 
 from residua.errors import PlanError
 from residua.plans.algebra import common, compose
-from residua.plans.base import Plan
+from residua.plans.contract import Plan
 from residua.session.missing import Missing, missing, promising, quieter
 from residua.session.signal import answerable
 

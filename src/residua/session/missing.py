@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from residua.plans.algebra import top_up
-from residua.plans.base import Blocks, Plan
 from residua.plans.composition import composed_cost
-from residua.plans.dense.plan import DensePlan
+from residua.plans.contract import Blocks, Plan
 from residua.plans.kinds import priced
-from residua.plans.product.plan import ProductPlan
-from residua.plans.residual.plan import ResidualPlan
+from residua.plans.lattice.plan import ProductPlan
+from residua.plans.lattice.residual_plan import ResidualPlan
+from residua.plans.matrix.plan import DensePlan
 from residua.privacy import Guarantee
 
 _CLOSE = Fraction(1, 2**16)

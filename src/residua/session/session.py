@@ -10,8 +10,8 @@ from typing import Any
 from residua.errors import SessionError
 from residua.measurement import Ledger
 from residua.measurement.measure import Progress, carry_out
-from residua.plans.base import Plan
 from residua.plans.composition import composed_cost
+from residua.plans.contract import Plan
 from residua.privacy import Guarantee, Unit
 from residua.release import Release, reserve
 from residua.release.kinds import release_of

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.plans.base import Plan
-from residua.plans.dense.plan import DensePlan
-from residua.plans.product.of_residual import as_product
-from residua.plans.product.plan import ProductPlan
-from residua.plans.residual.plan import ResidualPlan
+from residua.plans.contract import Plan
+from residua.plans.lattice.of_residual import as_product
+from residua.plans.lattice.plan import ProductPlan
+from residua.plans.lattice.residual_plan import ResidualPlan
+from residua.plans.matrix.plan import DensePlan
 from residua.release.base import Release
 from residua.workload import Explicit, Family, Marginals, Products, as_explicit
 

@@ -27,7 +27,7 @@ import numpy as np
 
 from residua.errors import FileError, ResiduaError, SessionError
 from residua.files import read_document, sync_folder, write_document
-from residua.plans.base import Blocks, Plan
+from residua.plans.contract import Blocks, Plan
 from residua.plans.kinds import kind_of
 from residua.privacy import Guarantee
 from residua.release.base import Release
