@@ -10,10 +10,9 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from residua.linalg.arrays import Floats, Integers
+
 _EXACT_BITS = 53
 
 

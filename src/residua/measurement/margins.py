@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from residua.linalg.arrays import Integers
 from residua.linalg.lattice import Lattice, closure
 from residua.linalg.layout import Group, Layout, batches, layout_of
 
-Integers = NDArray[np.int64]
 _BATCH_CELLS = 4_000_000
 
 

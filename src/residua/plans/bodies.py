@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from residua.domain import settings_of_domain
-from residua.plans.contract import Plan
+from residua.plans.contract import Candidate, Plan
+from residua.plans.noise import LAPLACE
 from residua.privacy import GDP, ZCDP, AddRemove, ApproxDP, Guarantee, PureDP, ReplaceOne, Unit
 
 _GUARANTEES = {"zcdp": ZCDP, "gdp": GDP, "approx": ApproxDP, "pure": PureDP}
@@ -70,6 +72,20 @@ def check_claims(plan: Plan) -> None:
     if not plan.gap >= 0:
         raise ValueError("its gap means nothing")
     # An ulp or so may be lost between a cost, its guarantee, and the cost that one allows.
+    if plan.noise == LAPLACE:
+        if not isinstance(plan.guarantee, PureDP) or plan.unit_epsilon > plan.guarantee.epsilon * (1 + 1e-9):
+            raise ValueError("its guarantee is smaller than what it costs")
+        return
     allowed = 0.0 if plan.guarantee is None else float(plan.guarantee.pcost_allowed()) * (1 + 1e-9)
     if plan.unit_pcost > allowed:
         raise ValueError("it costs more than it claims")
+
+
+def candidates_to_body(candidates: Sequence[Candidate]) -> list[dict[str, Any]]:
+    """The strategies that were tried as plain values."""
+    return [{"name": each.name, "loss": each.loss} for each in candidates]
+
+
+def candidates_of_body(body: list[dict[str, Any]]) -> tuple[Candidate, ...]:
+    """The strategies that plain values describe."""
+    return tuple(Candidate(str(each["name"]), float(each["loss"])) for each in body)

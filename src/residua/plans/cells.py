@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.errors import PlanError
+from residua.linalg.arrays import Integers
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 MOST_CELLS = 2**20
 MOST_COLUMNS = 4096
 

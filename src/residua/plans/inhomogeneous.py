@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua.errors import PlanError
+from residua.linalg.arrays import Floats
 from residua.plans.objectives import Effort, Objective
 from residua.plans.saddle import Response, Solution
 from residua.workload import Marginals
 
-Floats = NDArray[np.float64]
 _MOST_DOUBLINGS = 200
 
 

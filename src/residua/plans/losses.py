@@ -11,12 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua.errors import PlanError
+from residua.linalg.arrays import Floats
 from residua.plans.saddle import Progress, Response, Solution
 
-Floats = NDArray[np.float64]
 Loss = Callable[[Floats], float]
 Gradient = Callable[[Floats], Floats]
 _MOST_CUTS = 60

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from residua.linalg.arrays import Floats
+
 Progress = Callable[[int, float], None]
 _PATIENCE = 10  # rounds without a tenth off the gap before a step is made smaller
 

@@ -11,11 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from residua.linalg.arrays import Floats
 from residua.plans.strategy import Strategy
 
-Floats = NDArray[np.float64]
 _LEAST_SHARE = 0.2  # of an equal share: smaller ones would weigh cells too differently
 
 

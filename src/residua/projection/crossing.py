@@ -17,13 +17,12 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.lattice import Lattice
 from residua.linalg.layout import Layout, batches, layout_of
 from residua.linalg.modes import kronecker
 from residua.projection.axis import Axis
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 T = TypeVar("T", bound=np.generic)
 _BATCH_CELLS = 500_000
 
@@ -114,7 +113,7 @@ class Crossing:
 
     lattice: Lattice
     axes: Sequence[Axis]
-    chosen: NDArray[np.bool_]
+    chosen: Booleans
 
     @cached_property
     def coordinates(self) -> Layout:

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from residua.domain import Domain, impossible_cells
 from residua.errors import PlanError
-
-Floats = NDArray[np.float64]
+from residua.linalg.arrays import Floats
 
 
 def shown(domain: Domain, members: Sequence[int], at: Sequence[int] = ()) -> str:

@@ -13,13 +13,12 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua.domain import Domain, impossible_cells
 from residua.errors import PlanError
+from residua.linalg.arrays import Floats
 from residua.projection.fact_cells import fact_cells, place, shown
 
-Floats = NDArray[np.float64]
 _MOST_CELLS = 2**22
 _SAME = 1e-9  # relative to the total: two facts that differ by less are the same number
 

@@ -127,7 +127,7 @@ class Choice:
     def nested(self) -> bool:
         """Whether what all candidates share is within what all but the first share: then `step` wastes nothing."""
         plans = list(self._candidates.values())
-        return len(plans) > 2 and shared(plans[1:]).answers(shared(plans))
+        return len(plans) > 2 and shared(plans[1:]).can_answer(shared(plans))
 
     def step(self, *, blind: bool = False) -> Choice:
         """Drops the first candidate and looks further, at what the others have in common.

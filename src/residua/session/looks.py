@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
+from operator import add
 
 from residua.errors import PlanError
-from residua.plans.algebra import common, compose
+from residua.plans.algebra import common
 from residua.plans.contract import Plan
-from residua.session.missing import Missing, missing, promising, quieter
+from residua.session.missing import Missing, missing, promising
 from residua.session.signal import answerable
 
 Tell = Callable[[str, int, int | None], None]
@@ -34,7 +35,7 @@ def look_at(
     if both.pcost == 0:
         raise PlanError("the candidates have nothing in common, so that there is nothing to look at; release one.")
     for share in _QUIETER:
-        look = missing(quieter(both, share), held)
+        look = missing(both.quieter(share) if share else both, held)
         after = held if look is None else [*held, look.plan]
         left: dict[str, Missing] = {}
         for done, (name, plan) in enumerate(candidates.items()):
@@ -49,7 +50,7 @@ def look_at(
 
 def was_taken(candidates: Sequence[Plan], held: Sequence[Plan]) -> bool:
     """Whether what was measured holds the look at these candidates."""
-    return missing(quieter(shared(candidates), _QUIETER[-1] * 2), held) is None
+    return missing(shared(candidates).quieter(_QUIETER[-1] * 2), held) is None
 
 
 def require_telling(name: str, primary: Plan, known: Sequence[Plan]) -> None:
@@ -66,7 +67,7 @@ def require_telling(name: str, primary: Plan, known: Sequence[Plan]) -> None:
     if primary.workload is None or any(answerable(plan, primary.workload) is not None for plan in known):
         return
     # What no part answers alone, several may answer together.
-    if len(known) < 2 or answerable(reduce(compose, known), primary.workload) is None:
+    if len(known) < 2 or answerable(reduce(add, known), primary.workload) is None:
         raise PlanError(
             f"the look would answer no query of {name!r}, so that nothing could be said of the candidates; nothing was "
             "spent: put another candidate first, or release one. In Python, blind=True looks nonetheless, for "

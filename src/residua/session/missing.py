@@ -12,12 +12,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from residua.plans.algebra import top_up
+from residua.plans.blocks import Blocks
 from residua.plans.composition import composed_cost
-from residua.plans.contract import Blocks, Plan
-from residua.plans.kinds import priced
-from residua.plans.lattice.plan import ProductPlan
-from residua.plans.lattice.residual_plan import ResidualPlan
-from residua.plans.matrix.plan import DensePlan
+from residua.plans.contract import Plan, priced
 from residua.privacy import Guarantee
 
 _CLOSE = Fraction(1, 2**16)
@@ -62,7 +59,7 @@ def missing(wanted: Plan, held: Sequence[Plan]) -> Missing | None:
         return None
     first: Missing | None = None
     for share in _QUIETER:
-        plan = quieter(rest, share)
+        plan = rest.quieter(share) if share else rest
         blocks, alone = priced(plan)
         together = composed_cost([*held, plan])
         if together <= whole:
@@ -73,16 +70,6 @@ def missing(wanted: Plan, held: Sequence[Plan]) -> Missing | None:
     return first
 
 
-def quieter(plan: Plan, share: float) -> Plan:
-    """The same plan with its precision lowered by a small share."""
-    if not share:
-        return plan
-    if isinstance(plan, DensePlan):
-        return plan.replaced(scale=plan.scale * (1.0 + share))
-    assert isinstance(plan, ResidualPlan | ProductPlan)
-    return plan.replaced(precisions=plan.precisions * (1.0 - share))
-
-
 def promising(plan: Plan, guarantee: Guarantee | None) -> Plan:
     """The same plan, with a promise to be held to if it has none because its unit pays nothing for it.
 
@@ -91,5 +78,4 @@ def promising(plan: Plan, guarantee: Guarantee | None) -> Plan:
     """
     if plan.guarantee is not None or not plan.pcost:
         return plan
-    assert isinstance(plan, ResidualPlan | ProductPlan | DensePlan)
     return plan.replaced(guarantee=guarantee)

@@ -12,11 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua.domain import Attribute
-
-Floats = NDArray[np.float64]
+from residua.linalg.arrays import Floats
 
 
 @dataclass(frozen=True, eq=False)

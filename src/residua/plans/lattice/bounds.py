@@ -13,21 +13,19 @@ from __future__ import annotations
 
 import math
 from itertools import product as crossed
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from residua.linalg.arrays import Floats
 from residua.linalg.lattice import Lattice
 from residua.plans.objectives import Effort, TotalVariance
 from residua.plans.solver.attribute import weighed_gram
 from residua.plans.solver.products import ProductGame
+from residua.plans.solver.tilting import designed
 from residua.workload import Products
 
-if TYPE_CHECKING:
-    from residua.plans.lattice.plan import ProductPlan
-
-Floats = NDArray[np.float64]
 MOST_DIMENSIONS = 1500
 _MOST_WORK = 10**10  # cubed dimensions: some seconds
 _LARGEST_SUM = 1000
@@ -105,30 +103,39 @@ def _root_trace(gram: Floats) -> float:
     return float(np.sqrt(np.maximum(np.linalg.eigvalsh(gram), 0.0)).sum())
 
 
-def gap_of_any(plan: ProductPlan) -> float:
-    """How far a plan of least total variance can be from any linear Gaussian plan; infinite where it is not known."""
-    workload = plan.workload
-    if workload is None or plan.objective != "TotalVariance" or plan.unit_pcost != plan.pcost:
-        return np.inf
+def gap_of_any(workload: Products, achieved: float) -> float:
+    """How far a plan of least total variance can be from any linear Gaussian plan; infinite where it is not known.
+
+    Args:
+        workload: what was asked.
+        achieved: the plan's total variance at privacy cost 1.
+    """
     if _dimensions(workload).sum() > MOST_DIMENSIONS:
         return np.inf
-    from residua.plans.solver.tilting import designed
-
     strategies = designed(workload, TotalVariance(), Effort(), [None] * len(workload.domain)).strategies
     cells = [
         np.full(int(n), 1.0 / n) if s is None else s.cells
         for n, s in zip(workload.domain.sizes, strategies, strict=True)
     ]
-    bound = any_bound(workload, workload.weights * workload.cells, cells)
-    achieved = float((workload.weights * workload.cells) @ plan.term_variances(workload)) * plan.pcost
-    return max(achieved / bound - 1.0, 0.0)
+    return max(achieved / any_bound(workload, workload.weights * workload.cells, cells) - 1.0, 0.0)
 
 
-def dense_advice(plan: ProductPlan) -> str:
-    """What a dense plan of the same queries could save at most, where it is quickly made; nothing if that is little."""
-    workload = plan.workload
-    if workload is None:
-        return ""
+class Proven(Protocol):
+    """A plan with what is proven of it."""
+
+    @property
+    def gap(self) -> float:
+        """Against its class."""
+        ...
+
+    @property
+    def gap_any(self) -> float:
+        """Against all plans."""
+        ...
+
+
+def dense_advice(workload: Products, plan: Proven) -> str:
+    """What a matrix plan of the same queries could save at most, where it is quickly made; "" if that is little."""
     used = {i for family in workload.families for i in family.used}
     cells = math.prod(int(workload.domain.sizes[i]) for i in used)
     if cells > _FEW_CELLS or workload.queries * cells > _FEW_ENTRIES:

@@ -1,39 +1,54 @@
-"""Product plans: how precisely each product of attribute strategies is measured, and what follows without data.
+"""Lattice plans: how precisely each product of attribute strategies is measured, and what follows without data.
 
-A product plan measures, for each set S of a downward-closed family, `(⊗_{i∈S} R_i/unit_i) m_S` with precision τ_S,
-R_i the integer strategy of attribute i (`strategy.py`). With every strategy plain this is a residual plan. Facts are
-sums over subsets of products over attributes (`covariance.py`).
+A lattice plan measures, for each set S of a downward-closed family, `(⊗_{i∈S} R_i/unit_i) m_S` with precision τ_S, R_i
+the integer strategy of attribute i (`strategy.py`). With every strategy plain these are the residuals of marginals,
+`Γ = Σ_S τ_S R_S` with orthogonal projections R_S (up to a factor). Facts are sums over subsets (`facts.py`).
+
+Reference: residual-planner, Theorems 4.2, 4.5 and 4.7.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from residua.domain import Domain
-from residua.errors import DomainError, PlanError
+from residua.domain import Domain, domain_of_settings
+from residua.errors import PlanError
+from residua.linalg.arrays import Floats
+from residua.linalg.contrasts import contrasts
 from residua.linalg.lattice import Lattice
+from residua.plans.blocks import Blocks
+from residua.plans.bodies import check_claims, head_of_body, head_to_body
+from residua.plans.cells import MOST_COLUMNS, Grouping
 from residua.plans.contract import Plan
-from residua.plans.lattice import covariance as cov
-from residua.plans.lattice.covariance import Query
-from residua.plans.lattice.precisions import checked_precisions, inverse
-from residua.plans.strategy import SUPPORT_TOLERANCE, Strategy
+from residua.plans.lattice.blocks import LatticeBlocks, compile_blocks
+from residua.plans.lattice.body import (
+    lattice_of_body,
+    lattice_to_body,
+    marginals_of_body,
+    marginals_to_body,
+    products_of_body,
+    products_to_body,
+)
+from residua.plans.lattice.bounds import dense_advice, gap_of_any
+from residua.plans.lattice.facts import Facts
+from residua.plans.lattice.reading import LatticeReading
+from residua.plans.lattice.replacement import replacement_cost
+from residua.plans.questions import Workload, combined
+from residua.plans.strategy import Strategy, plain_strategies, strategy_of_body
 from residua.privacy import AddRemove, Guarantee, ReplaceOne, Unit
-from residua.workload import AttributeQueries, Explicit, Identity, Marginals, Products, as_products, renumber
-
-Floats = NDArray[np.float64]
-Workload = Products | Marginals | Explicit
-_MOST_QUERIES = 2**28
+from residua.workload import Explicit, Marginals, Products, as_products, renumber
 
 
 @dataclass(frozen=True, eq=False)
-class ProductPlan(Plan):
-    """What is measured of each attribute, and how precisely each product. Made by `rs.plan`.
+class LatticePlan(Plan):
+    """What is measured of each attribute, and how precisely each product. Made by `rs.plan` and by the algebra.
 
     Guarantee: measuring this plan costs at most `unit_pcost`, within `guarantee`, for the unit of protection `unit`.
 
@@ -41,30 +56,51 @@ class ProductPlan(Plan):
         domain: what the table may hold.
         lattice: the sets whose blocks may be measured.
         precisions: τ_S for each of them, (sets,); 0 means not measured.
-        strategies: the integer strategy of each attribute of the domain.
         guarantee: what measuring the plan guarantees; None when there is nothing to measure.
         unit: whom it protects.
         workload: what was asked, if anything.
         objective: what the plan was optimised for, in words.
-        gap: proven bound on how far the plan is from the best of its class, relative: all plans that measure each
-            block of this plan's split (its spread vectors) by itself. `gap_any` is against all plans whatever.
+        gap: proven bound on how far the plan is from the best of its class, relative: for marginals all plans; for
+            products those that measure each block of this plan's split (its spread vectors) by itself, while
+            `gap_any` is against all plans whatever. Infinite when nothing is proven.
+        strategies: the integer strategy of each attribute of the domain; plain ones if left out.
     """
 
-    rival: ClassVar[str] = "the best plan that measures block by block"
+    kinds: ClassVar[tuple[str, ...]] = ("residual", "product")
+
     domain: Domain
     lattice: Lattice
     precisions: Floats
-    strategies: tuple[Strategy, ...]
     guarantee: Guarantee | None
     unit: Unit = field(default_factory=AddRemove)
-    workload: Products | None = None
+    workload: Marginals | Products | None = None
     objective: str = ""
     gap: float = np.inf
+    strategies: tuple[Strategy, ...] = ()
 
     def __post_init__(self) -> None:
+        if not self.strategies:
+            object.__setattr__(self, "strategies", plain_strategies(self.domain.sizes))
         if [strategy.size for strategy in self.strategies] != self.domain.sizes.tolist():
             raise PlanError("the strategies do not fit the domain; give one for each attribute.")
-        object.__setattr__(self, "precisions", checked_precisions(self.precisions, self.lattice, self.costs))
+        precisions = np.array(self.precisions, dtype=np.float64)
+        if precisions.shape != (len(self.lattice),):
+            raise PlanError(f"precisions has shape {precisions.shape}; give one for each of {len(self.lattice)} sets.")
+        if not (np.isfinite(precisions).all() and (precisions >= 0).all()):
+            raise PlanError("precisions must be finite and not negative.")
+        precisions[self.costs == 0] = 0.0  # an empty block, of an attribute with one value, is known
+        precisions.setflags(write=False)
+        object.__setattr__(self, "precisions", precisions)
+
+    @cached_property
+    def plain(self) -> bool:
+        """Whether every attribute is measured by the plain residual, as for marginals."""
+        return all(strategy.plain for strategy in self.strategies)
+
+    @property
+    def rival(self) -> str:
+        """What `gap` compares the plan with."""
+        return super().rival if self.plain else "the best plan that measures block by block"
 
     # ---- cost
 
@@ -81,159 +117,203 @@ class ProductPlan(Plan):
     @cached_property
     def unit_pcost(self) -> float:
         """The privacy cost for the plan's unit of protection."""
-        return float(self.unit.scaled(self.pcost, self.replacement if isinstance(self.unit, ReplaceOne) else None))
+        return float(self.unit.scaled(self.pcost, self.replacement[0] if isinstance(self.unit, ReplaceOne) else None))
 
     @cached_property
-    def replacement(self) -> float:
-        """What replacing one record by another costs at most: a safe bound, each block at its own worst pair."""
-        apart = np.array([max(-strategy.least, 0.0) for strategy in self.strategies])
-        worst = 1.0 + np.maximum(self.lattice.maxima(apart), 0.0)
-        worst[0] = 0.0  # the total does not change
-        cost = float(2.0 * (self.precisions * self.costs) @ worst)
-        return max(cost, self.pcost) if self.domain.drops else cost
+    def replacement(self) -> tuple[float, bool]:
+        """The cost of replacing one record by another, and whether it is exact (else a safe bound)."""
+        cost, exact = replacement_cost(self.lattice, self.precisions, self.strategies)
+        # A record changed to a value that is left out is a record removed.
+        return (max(cost, self.pcost) if self.domain.drops else cost), exact
 
     # ---- accuracy
 
     @cached_property
     def noise_variances(self) -> Floats:
         """`σ²_S = 1/τ_S` for every set, infinite where nothing is measured, (sets,)."""
-        return inverse(self.precisions)
+        with np.errstate(divide="ignore"):
+            return np.asarray(1.0 / self.precisions)
 
     @cached_property
-    def gap_any(self) -> float:
-        """Proven bound on how far the plan is from any linear Gaussian plan whatever; infinite on large domains."""
-        from residua.plans.lattice.bounds import gap_of_any
+    def facts(self) -> Facts:
+        """What follows from the noise of the blocks."""
+        return Facts(self.domain, self.lattice, self.noise_variances, self.strategies)
 
-        return gap_of_any(self)
+    def _variances(self, workload: Workload) -> Floats:
+        return self.facts.variances(workload)
 
-    @property
-    def advice(self) -> str:
-        """Where the cells are so few that a dense plan of the same queries could be better: how much, at most."""
-        from residua.plans.lattice.bounds import dense_advice
-
-        return dense_advice(self)
-
-    def supports(self, asked: Workload | Iterable[str]) -> bool:
-        """Whether all these queries (or the marginal on these attributes) can be answered without bias."""
-        if isinstance(asked, Products | Marginals | Explicit):
-            return bool(np.isfinite(self.variances(asked)).all())
-        return bool(np.isfinite(cov.of_rows(self, self._cells(asked)[0])).all())
-
-    def variance(self, attributes: Iterable[str]) -> Floats:
-        """The variance of every cell of the marginal on these attributes, an array with one axis each.
-
-        Raises:
-            PlanError: the plan cannot answer this marginal.
-        """
-        term, order = self._cells(attributes)
-        found = cov.of_rows(self, term)
-        if not np.isfinite(found).all():
-            names = tuple(self.domain.names[i] for i, _ in term)
-            raise PlanError(
-                f"this plan does not answer the marginal on {names!r}; plan for a workload that asks for it."
-            )
-        return np.asarray(found.transpose(order))
-
-    def variances(self, workload: Workload) -> Floats:
-        """The variance of every query of a workload, (queries,); infinite where it cannot be answered."""
-        self._same_domain(workload)
-        if workload.queries > _MOST_QUERIES:
-            raise PlanError(
-                f"the workload has {workload.queries:,} queries, too many for one array; "
-                "use term_variances(workload), the mean of each term."
-            )
+    def _term_variances(self, workload: Workload) -> Floats:
         if isinstance(workload, Explicit):
-            return cov.of_explicit(self, workload)
-        terms = [cov.of_rows(self, term).ravel() for term in as_products(workload).terms()]
-        return np.concatenate(terms)
+            return self.facts.variances(workload)
+        return self.facts.term_variances(workload)
 
-    def term_variances(self, workload: Products | Marginals) -> Floats:
-        """The mean variance of each term's queries, (terms,); infinite where some cannot be answered."""
-        self._same_domain(workload)
-        asked = as_products(workload)
-        found = []
-        for family in asked.families:
-            facts = [self.row_facts(i, queries) for i, queries in enumerate(family.queries)]
-            d, e = (np.array([float(part[k].mean()) for part in facts]) for k in (0, 1))
-            numbers = renumber(asked.lattice, self.lattice)
-            noise = np.where(numbers >= 0, self.noise_variances[numbers], np.inf)
-            inside = asked.lattice.products(d) > 0
-            parts = np.where(inside, np.where(inside, noise, 0.0) * asked.lattice.products(d), 0.0)
-            found.append(asked.lattice.sum_over_subsets(parts, e)[family.sets.numbers])
-        return np.concatenate(found)
+    def _cell_variances(self, positions: tuple[int, ...]) -> Floats:
+        shape = tuple(int(self.domain.sizes[i]) for i in positions)
+        if not self.plain:
+            return super()._cell_variances(positions)
+        number = int(self.lattice.find(np.array([positions], dtype=np.int32).reshape(1, -1))[0])
+        return np.broadcast_to(self.facts.cell_variances[number] if number >= 0 else np.inf, shape)
 
-    def query_variance(self, query: Query) -> float:
-        """The variance of one product of rows: attribute → a label, a range (first, last), or coefficients.
+    def _covariance(self, first: Workload, second: Workload) -> Floats:
+        return self.facts.covariance(first, second)
 
-        Example: `plan.query_variance({"age": (18, 64), "sex": "Female"})`.
+    def combination_variance(self, combination: Mapping[Sequence[str], ArrayLike]) -> float:
+        """Variance of a linear combination of cells: attribute set → coefficients, an array over its cells.
 
         Raises:
             PlanError: the plan cannot answer it.
         """
-        return self.query_covariance(query, query)
+        found = self.facts.combination(combined(self.domain, combination))
+        if not np.isfinite(found):
+            raise PlanError("this plan does not answer this combination; plan for a workload that asks for it.")
+        return found
 
-    def query_covariance(self, query: Query, other: Query) -> float:
-        """The covariance of two products of rows, each given as for `query_variance`."""
-        return cov.of_queries(self, self._vectors(query), self._vectors(other))
+    @cached_property
+    def gap_any(self) -> float:
+        """Proven bound on how far the plan is from any linear Gaussian plan whatever; infinite on large domains."""
+        if self.workload is None or self.objective != "TotalVariance" or self.unit_pcost != self.pcost:
+            return math.inf
+        if self.plain:
+            return self.gap
+        asked = as_products(self.workload)
+        achieved = float((asked.weights * asked.cells) @ self.variances(asked, per="term")) * self.pcost
+        return gap_of_any(asked, achieved)
 
-    def combination_variance(self, combination: Mapping[Sequence[str], ArrayLike]) -> float:
-        """Variance of a linear combination of cells: attribute set → coefficients, an array over its cells."""
-        return cov.of_combination(self, combination)
+    @property
+    def advice(self) -> str:
+        """Where the cells are so few that a matrix plan of the same queries could be better: how much, at most."""
+        return "" if self.plain or self.workload is None else dense_advice(as_products(self.workload), self)
+
+    @property
+    def remarks(self) -> tuple[tuple[str, str], ...]:
+        """Whether another form might do better."""
+        return (("Better?", f"{self.advice}, or [objective] dense = true"),) if self.advice else ()
+
+    @property
+    def family(self) -> LatticePlan:
+        """The plan itself."""
+        return self
+
+    # ---- measuring
+
+    def compile(self) -> LatticeBlocks:
+        """Integer tables with noise rounded up."""
+        return compile_blocks(self.domain, self.lattice, self.precisions, self.strategies)
+
+    def saved_blocks(self, arrays: Mapping[str, NDArray[Any]]) -> LatticeBlocks:
+        """The sets, grids and scales that a file keeps, with the plan's own strategies."""
+        measured, grids, scales = arrays["measured"], arrays["grids"], arrays["scales"]
+        return LatticeBlocks(
+            self.lattice, self.domain.sizes, measured, grids, scales, self.strategies, self.domain.drops
+        )
+
+    def reading(self, blocks: Blocks, measurements: NDArray[Any]) -> LatticeReading:
+        """Marginals rebuilt from their blocks."""
+        assert isinstance(blocks, LatticeBlocks)
+        return LatticeReading(self.replaced(precisions=blocks.precisions), blocks, measurements)
+
+    @property
+    def measured_attributes(self) -> tuple[int, ...]:
+        """Positions of the attributes of which more than the total is measured."""
+        return tuple(i for i in range(len(self.domain)) if self.measures(i))
 
     def measures(self, attribute: int) -> bool:
         """Whether more than the total is measured of an attribute, given by its position."""
         with_attribute, _ = self.lattice.covers[attribute]
         return bool((self.precisions[with_attribute] > 0).any())
 
-    def row_facts(self, attribute: int, asked: AttributeQueries) -> tuple[Floats, Floats]:
-        """`w_jᵀ K w_j` and `(w_jᵀ v)²` of every row asked of an attribute, (rows,) each; infinite: not measured."""
-        return self._facts(attribute, asked)
+    # ---- algebra
 
-    # ---- plumbing
+    def on(self, lattice: Lattice) -> Floats:
+        """The plan's precisions on a family that holds its own, (sets,)."""
+        if self.lattice.same_sets(lattice):
+            return self.precisions
+        precisions = np.zeros(len(lattice))
+        precisions[renumber(self.lattice, lattice)] = self.precisions
+        return precisions
+
+    def quieter(self, share: float) -> Self:
+        """The same plan with its precision lowered by a small share."""
+        return self.replaced(precisions=self.precisions * (1.0 - share))
+
+    def over_cells(self) -> tuple[Grouping, Floats]:
+        """For each measured set, `√τ_S · ⊗_{i∈S} H_i ⊗_{i∉S} 1ᵀ` with `H_i = R_i/unit_i`, (rows, cells).
+
+        Of the plain residual, an orthonormal basis of what sums to 0: of a plan for marginals the rows are orthogonal.
+
+        Raises:
+            PlanError: too many cells for a matrix.
+        """
+        measured = np.flatnonzero(self.precisions > 0)
+        members = [self.lattice.members(number) for number in measured.tolist()]
+        attributes = tuple(sorted({i for row in members for i in row}))
+        cells = math.prod(int(self.domain.sizes[i]) for i in attributes)
+        if cells > MOST_COLUMNS:
+            raise PlanError(
+                f"a plan for marginals or products measures {cells:,} cells; it can be combined with other kinds of "
+                f"plans, or with plans that measure an attribute by another strategy, over at most {MOST_COLUMNS:,}. "
+                "Plan one like the other, with form=rs.Lattice(like=other): plans that share strategies combine over "
+                "any number of cells. Or plan over fewer attributes."
+            )
+        parts = {i: measured_rows(self.strategies[i]) for i in attributes}
+
+        def block(row: tuple[int, ...], tau: float) -> Floats:
+            found = np.full((1, 1), math.sqrt(tau))
+            for i in attributes:
+                found = np.kron(found, parts[i] if i in row else np.ones((1, parts[i].shape[1])))
+            return found
+
+        blocks = [block(row, tau) for row, tau in zip(members, self.precisions[measured].tolist(), strict=True)]
+        return Grouping(attributes, np.arange(cells)), np.vstack([np.zeros((0, cells)), *blocks])
+
+    # ---- files
+
+    def to_body(self) -> dict[str, Any]:
+        """The plan as plain values: a plan of marginals by plain strategies needs fewer."""
+        if self.plain and not isinstance(self.workload, Products):
+            own: dict[str, Any] = {"workload": marginals_to_body(self.workload, self.lattice)}
+            kind = "residual"
+        else:
+            asked = None if self.workload is None else as_products(self.workload)
+            own = {
+                "strategies": [strategy.to_body() for strategy in self.strategies],
+                "workload": products_to_body(asked),
+            }
+            kind = "product"
+        precisions = {"sets": lattice_to_body(self.lattice), "precisions": self.precisions.tolist()}
+        return {**head_to_body(kind, self), **precisions, **own}
+
+    @classmethod
+    def of_body(cls, body: dict[str, Any]) -> LatticePlan:
+        """The plan that plain values describe; every invariant is checked again."""
+        domain = domain_of_settings(body["domain"])
+        lattice = lattice_of_body(body["sets"], len(domain))
+        strategies: tuple[Strategy, ...] = ()
+        workload: Marginals | Products | None
+        if body["kind"] == "residual":
+            workload = marginals_of_body(domain, lattice, body["workload"])
+        else:
+            workload = products_of_body(domain, lattice, body["workload"])
+            sized = zip(body["strategies"], domain.sizes.tolist(), strict=True)
+            strategies = tuple(strategy_of_body(each, size) for each, size in sized)
+        made = cls(
+            domain=domain,
+            lattice=lattice,
+            precisions=np.array(body["precisions"], dtype=np.float64),
+            workload=workload,
+            strategies=strategies,
+            **head_of_body(body),
+        )
+        check_claims(made)
+        return made
 
     def __repr__(self) -> str:
         return (
-            f"ProductPlan({int((self.precisions > 0).sum()):,} blocks, pcost={self.pcost:.6g}, "
-            f"{self.guarantee!r}, gap={self.gap:.2g})"
+            f"LatticePlan({int((self.precisions > 0).sum()):,} {'residuals' if self.plain else 'blocks'}, "
+            f"pcost={self.pcost:.6g}, {self.guarantee!r}, gap={self.gap:.2g})"
         )
 
-    @cached_property
-    def _known_facts(self) -> dict[tuple[int, AttributeQueries], tuple[Floats, Floats]]:
-        return {}
 
-    def _facts(self, attribute: int, asked: AttributeQueries) -> tuple[Floats, Floats]:
-        key = (attribute, asked)
-        if key not in self._known_facts:
-            self._known_facts[key] = row_facts(self.strategies[attribute], asked)
-        return self._known_facts[key]
-
-    def _vectors(self, query: Query) -> dict[int, Floats]:
-        try:
-            return cov.vectors(self.domain, query)
-        except DomainError as problem:
-            raise PlanError(f"query: {problem}") from None
-
-    def _cells(self, names: Iterable[str]) -> tuple[list[tuple[int, AttributeQueries]], list[int]]:
-        """The term that asks the cells of a marginal, and how its axes come to stand in the order of the names."""
-        try:
-            positions = self.domain.positions(names)
-        except DomainError as problem:
-            raise PlanError(f"attributes: {problem}") from None
-        ordered = sorted(positions)
-        term: list[tuple[int, AttributeQueries]] = [(i, Identity(int(self.domain.sizes[i]))) for i in ordered]
-        return term, [ordered.index(i) for i in positions]
-
-    def _same_domain(self, workload: Workload) -> None:
-        if not isinstance(workload, Products | Marginals | Explicit):
-            raise PlanError(f"workload={workload!r} is not a workload; make one with rs.product or rs.marginals.")
-        if workload.domain != self.domain:
-            raise PlanError("the plan and the workload are over different domains; declare one domain for both.")
-
-
-def row_facts(strategy: Strategy, asked: AttributeQueries) -> tuple[Floats, Floats]:
-    """`diag(W K Wᵀ)` and `(W v)²`, (rows,) each; infinite for rows outside what is measured."""
-    d, e = asked.diagonal(strategy.inverse).copy(), asked.times(strategy.spread) ** 2
-    if not strategy.identity and strategy.count < strategy.size - 1:
-        lost = strategy.outside(asked.matrix()) > SUPPORT_TOLERANCE
-        d[lost] = e[lost] = np.inf
-    return d, e
+def measured_rows(strategy: Strategy) -> Floats:
+    """Independent rows with the Gram matrix of an attribute's `R/unit`, (rank, values)."""
+    return contrasts(strategy.size) if strategy.plain else np.asarray(strategy.matrix / strategy.unit)

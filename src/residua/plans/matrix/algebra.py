@@ -1,4 +1,4 @@
-"""The algebra of dense plans, and of dense with residual and product plans on the same small domain.
+"""The algebra of all plans with Gaussian noise over few cells: through their matrices.
 
 Everything is done on matrices over the cells that the plans tell apart, each column scaled by the root of the number of
 cells it stands for, so that results depend on the table alone and not on how its cells were merged. Where the maximal
@@ -14,28 +14,25 @@ Reference: common-mechanism, Sections 3 and 5.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua.errors import PlanError
+from residua.linalg.arrays import Floats
 from residua.plans.cells import Grouping, Refinement, refine
-from residua.plans.contract import Plan
-from residua.plans.lattice.over_cells import product_rows
-from residua.plans.lattice.plan import ProductPlan
-from residua.plans.lattice.residual_plan import ResidualPlan
+from residua.plans.combining import Progress, register_general
+from residua.plans.contract import Plan, algebra_of
 from residua.plans.matrix import loewner
 from residua.plans.matrix.common_many import least_above
 from residua.plans.matrix.common_pair import covariances, rows_of, shared_space
 from residua.plans.matrix.integer_strategy import FILLING
 from residua.plans.matrix.loewner import Standard, standardise
-from residua.plans.matrix.plan import DensePlan
+from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.matrix.realise import noisier, nothing, realised, within
 
-Floats = NDArray[np.float64]
-Progress = Callable[[int, float], None]
 _ROOM = 2.0**-31  # by this much a common plan stays below its candidates, beyond what rounding needs
 
 
@@ -64,7 +61,7 @@ def compared(plans: Sequence[Plan]) -> Compared:
     Raises:
         PlanError: too many cells.
     """
-    parts = [_rows(plan) for plan in plans]
+    parts = [plan.over_cells() for plan in plans]
     cells = refine(plans[0].domain.sizes, [grouping for grouping, _ in parts])
     weights = np.sqrt(cells.sizes.astype(np.float64))
     lifted = tuple(
@@ -73,7 +70,7 @@ def compared(plans: Sequence[Plan]) -> Compared:
     return Compared(cells, weights, lifted)
 
 
-def compose(first: Plan, second: Plan) -> DensePlan:
+def compose(first: Plan, second: Plan) -> MatrixPlan:
     """The plan that runs both and pools what they measure."""
     together = compared([first, second])
     both = standardise(np.vstack(together.rows))
@@ -81,23 +78,23 @@ def compose(first: Plan, second: Plan) -> DensePlan:
     return realised(first, together.cells, both.rows / together.weights, "both plans together", spaces=spaces)
 
 
-def answers(plan: Plan, other: Plan) -> bool:
+def can_answer(plan: Plan, other: Plan) -> bool:
     """Whether what `other` releases can be computed from what `plan` releases (Theorem 3.5)."""
     together = compared([plan, other])
     return loewner.answers(standardise(together.rows[0]), together.rows[1])
 
 
-def equivalent(plan: Plan, other: Plan) -> bool:
-    """Whether each plan answers the other (Definition 3.6)."""
-    return loewner.equivalent(*compared([plan, other]).standard())
-
-
 def derivation(plan: Plan, other: Plan) -> tuple[Floats, Floats]:
-    """The matrices A and C of Lemma 3.2, for measurements divided by their noise scale.
+    """How another plan is computed from a plan: A and C with `B_other = A B` and `I = A Aᵀ + C Cᵀ`.
+
+    For measurements divided by their noise scales: the other's are distributed as `A y + C z`, z standard normal.
 
     Raises:
         PlanError: the plan does not answer the other.
+
+    Reference: common-mechanism, Lemma 3.2.
     """
+    algebra_of([plan, other])
     have, wanted = compared([plan, other]).rows
     try:
         return loewner.derivation(have, np.eye(len(have)), wanted, np.eye(len(wanted)))
@@ -105,7 +102,7 @@ def derivation(plan: Plan, other: Plan) -> tuple[Floats, Floats]:
         raise PlanError("the plan does not answer the other, so no matrices turn its answers into theirs.") from None
 
 
-def common(plans: Sequence[Plan], progress: Progress | None = None) -> DensePlan:
+def common(plans: Sequence[Plan], progress: Progress | None = None) -> MatrixPlan:
     """The most that all these plans release (Theorem 5.4 for two, Eq. 1 for more)."""
     together = compared(plans)
     candidates = together.standard()
@@ -119,7 +116,7 @@ def common(plans: Sequence[Plan], progress: Progress | None = None) -> DensePlan
     return _below(made, plans[0], candidates, together)
 
 
-def residual(plan: Plan, given: Plan) -> DensePlan:
+def residual(plan: Plan, given: Plan) -> MatrixPlan:
     """What is left of a plan once `given` is known (Algorithm 3)."""
     together = compared([plan, given])
     have = together.rows[1]
@@ -134,23 +131,23 @@ def residual(plan: Plan, given: Plan) -> DensePlan:
     return within(made, plan, given)
 
 
-def top_up(plan: Plan, *given: Plan) -> DensePlan:
+def top_up(plan: Plan, given: Sequence[Plan]) -> MatrixPlan:
     """The least to measure so that, pooled with all given, everything is at least as accurate as the plan says.
 
-    Of the two ways of `loewner.lacking` the one after which the dearest cell has cost less in all.
+    Of the two ways of `loewner.lacking` the one after which the most expensive cell has cost less in all.
     """
     together = compared([plan, *given])
     have = np.vstack(together.rows[1:])
     wanted = standardise(together.rows[0])
     spent = (have**2).sum(axis=0)
     ways = loewner.lacking(wanted, have)
-    chosen = min(ways, key=lambda rows: _dearest((spent + (rows**2).sum(axis=0)) / together.cells.sizes))
+    chosen = min(ways, key=lambda rows: _most_expensive((spent + (rows**2).sum(axis=0)) / together.cells.sizes))
     spaces = [space / together.weights for space in (wanted.space, standardise(np.vstack(together.rows)).space)]
     made = realised(plan, together.cells, chosen / together.weights, "what is missing", spaces=spaces)
     return within(made, plan, *given) if loewner.answers(wanted, have) else made
 
 
-def _below(made: DensePlan, like: Plan, candidates: Sequence[Standard], together: Compared) -> DensePlan:
+def _below(made: MatrixPlan, like: Plan, candidates: Sequence[Standard], together: Compared) -> MatrixPlan:
     """A common plan with noise raised until every candidate answers what its integers measure."""
     cells = together.cells
     grouping = [Grouping(cells.attributes, cells.columns), Grouping(made.attributes, made.columns)]
@@ -165,8 +162,8 @@ def noise_at_least(singular: Floats, space: Floats, rows: Floats) -> float:
     return max(float(np.sqrt(loewner.gain(Standard(singular, space), rows))), 1.0)
 
 
-def _dearest(profile: Floats) -> float:
-    """The cost of the dearest cell; of plans in which that is the same, less for the cheaper on average."""
+def _most_expensive(profile: Floats) -> float:
+    """The cost of the most expensive cell; of plans in which that is the same, less for the cheaper on average."""
     return float(profile.max() + 1e-6 * profile.mean())
 
 
@@ -175,10 +172,4 @@ def _nearly(plan: Standard, given: Floats) -> bool:
     return bool(plan.sines(given).max() <= 2 * FILLING) and loewner.gain(plan, given) <= 1.0 + loewner.ORDER_TOLERANCE
 
 
-def _rows(plan: Plan) -> tuple[Grouping, Floats]:
-    """A plan's cells and its rows over them, divided by its noise scale."""
-    if isinstance(plan, ResidualPlan | ProductPlan):
-        return product_rows(plan)
-    if isinstance(plan, DensePlan):
-        return Grouping(plan.attributes, plan.columns), plan.strategy / plan.scale
-    raise PlanError(f"{type(plan).__name__} has no matrix over cells to combine; use plans for marginals or queries.")
+register_general(sys.modules[__name__])

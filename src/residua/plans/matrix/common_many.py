@@ -12,11 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from residua.linalg.arrays import Floats
 from residua.plans.matrix.common_pair import least_above_two
 
-Floats = NDArray[np.float64]
 Progress = Callable[[int, float], None]
 TOLERANCE = 1e-6
 _LIMIT = 20_000

@@ -14,11 +14,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from residua.linalg.arrays import Floats
 from residua.plans.matrix.loewner import SINE_TOLERANCE, Standard
-
-Floats = NDArray[np.float64]
 
 
 def intersection(first: Floats, second: Floats) -> Floats:

@@ -10,13 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg
 
+from residua.linalg.arrays import Floats, Integers
 from residua.plans.matrix.loewner import standardise
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 LARGEST_DENOMINATOR = 720
 _LARGEST_ENTRY = 2**16

@@ -11,13 +11,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg
 
 from residua.errors import PlanError
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from residua.linalg.arrays import Floats, Integers
 
 LARGEST_ENTRY = 2.0**30
 FINE_ENTRY = 2.0**32  # of parts of plans, which must add up: closer, but no more than 2^30 records can be counted

@@ -17,9 +17,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from residua.linalg.arrays import Floats
+
 RANK_TOLERANCE = 1e-12
 SINE_TOLERANCE = 1e-7
 ORDER_TOLERANCE = 2.0**-20

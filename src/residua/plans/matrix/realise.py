@@ -7,23 +7,21 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
+from residua.linalg.arrays import Floats, Integers, Objects
+from residua.plans.blocks import POINT
 from residua.plans.cells import Grouping, Refinement, coarsened, refine
 from residua.plans.composition import composed_cost, composed_profile
 from residua.plans.contract import Plan
-from residua.plans.currency import guarantee_like
-from residua.plans.matrix.dense_blocks import block_cost, column_norms, compile_dense
 from residua.plans.matrix.integer_rows import integer_rows, joint_integer_rows
 from residua.plans.matrix.integer_strategy import FINE_ENTRY, basis_integers, direct_integers, filled_integers
 from residua.plans.matrix.loewner import SINE_TOLERANCE, standardise
-from residua.plans.matrix.plan import DensePlan
-from residua.plans.verifying import POINT
+from residua.plans.matrix.plan import MatrixPlan
+from residua.plans.noise import guarantee_like
+from residua.plans.strategy import column_norms
 from residua.privacy import ReplaceOne
 from residua.workload import Explicit
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 SLACK = 2.0**-20  # the most precision, relative, that is given up so that no single cell costs more than it should
 _UP = 1.0 + 2.0**-48
 
@@ -39,7 +37,7 @@ def realised(
     workload: Explicit | None = None,
     fill: bool = True,
     largest: float = FINE_ENTRY,
-) -> DensePlan:
+) -> MatrixPlan:
     """A plan whose privacy cost matrix is `rowsᵀ rows` as nearly as integers allow, costing no more.
 
     Args:
@@ -57,30 +55,30 @@ def realised(
         return nothing(like, objective)
     B, scale = _whole(rows, spaces, fill, largest)
     grouping, B = coarsened(like.domain.sizes, cells.attributes, cells.columns, B)
-    made = DensePlan(
+    made = MatrixPlan(
         like.domain, grouping.attributes, grouping.columns, B, scale, None, like.unit, workload, objective, gap
     )
     return guaranteed(made, like)
 
 
-def nothing(like: Plan, objective: str) -> DensePlan:
+def nothing(like: Plan, objective: str) -> MatrixPlan:
     """The plan that measures nothing: what it answers is already known."""
     empty = np.zeros((0, 0), dtype=np.int64)
-    return DensePlan(like.domain, (), np.array([-1]), empty, 1.0, None, like.unit, None, objective)
+    return MatrixPlan(like.domain, (), np.array([-1]), empty, 1.0, None, like.unit, None, objective)
 
 
-def guaranteed(plan: DensePlan, like: Plan) -> DensePlan:
+def guaranteed(plan: MatrixPlan, like: Plan) -> MatrixPlan:
     """The plan with the guarantee that its integers give, in the currency of another."""
-    cost = float(block_cost(compile_dense(plan), plan.unit))
+    cost = float(plan.blocks.price(plan.unit)) if plan.pcost else 0.0
     return plan.replaced(guarantee=guarantee_like(like.guarantee, cost))
 
 
-def noisier(plan: DensePlan, like: Plan, factor: float) -> DensePlan:
+def noisier(plan: MatrixPlan, like: Plan, factor: float) -> MatrixPlan:
     """The plan with its privacy cost matrix divided by a factor of at least 1."""
     return guaranteed(plan.replaced(scale=plan.scale * math.sqrt(factor) * _UP), like)
 
 
-def within(part: DensePlan, plan: Plan, *given: Plan) -> DensePlan:
+def within(part: MatrixPlan, plan: Plan, *given: Plan) -> MatrixPlan:
     """What is left of a plan, with noise rounded up until it costs no cell more than the plan leaves beside `given`.
 
     Guarantee: what `given` and the part cost together is at most what the plan costs, in whole numbers; and so for
@@ -105,7 +103,7 @@ def within(part: DensePlan, plan: Plan, *given: Plan) -> DensePlan:
     return guaranteed(made, plan)
 
 
-def _tight(part: DensePlan, norms: NDArray[np.object_], room: NDArray[np.object_]) -> DensePlan | None:
+def _tight(part: MatrixPlan, norms: Objects, room: Objects) -> MatrixPlan | None:
     """The part with the least noise, not less than its own, at which every cell fits into its room; None if none is."""
     used = norms > 0
     if (room[used] <= 0).any():

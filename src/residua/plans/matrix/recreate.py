@@ -13,11 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from residua.linalg.arrays import Floats
 from residua.plans.matrix.loewner import RANK_TOLERANCE
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,22 +7,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from residua.domain import Domain
 from residua.errors import PlanError, WorkloadError
+from residua.linalg.arrays import Booleans, Floats, Integers
+from residua.plans.questions import Workload, combined, in_one_table
 from residua.workload import Explicit, Marginals, Products, as_explicit, explicit, marginals
 from residua.workload.explicit import MOST_CELLS
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Workload = Explicit | Marginals | Products
 RANK_TOLERANCE = 1e-9  # a query this close (relative) to the measured space is in it; else it is not answerable
 _BATCH = 2**22
 
 
 class MeasuredSpace(ABC):
-    """Facts about linear measurements of merged cells. Dense plans have them, and so do pools of measurements."""
+    """Facts about linear measurements of merged cells."""
 
     domain: Domain
     attributes: tuple[int, ...]
@@ -48,27 +47,7 @@ class MeasuredSpace(ABC):
         """The attributes whose cells are told apart."""
         return tuple(self.domain.names[i] for i in self.attributes)
 
-    def supports(self, workload: Workload | Sequence[str]) -> bool:
-        """Whether all these queries (or the marginal on these attributes) can be answered without bias."""
-        return bool(np.isfinite(self.variances(self.asked(workload))).all())
-
-    def variance(self, attributes: Sequence[str]) -> Floats:
-        """The variance of every cell of the marginal on these attributes, an array with one axis each.
-
-        Raises:
-            PlanError: the plan cannot answer this marginal.
-        """
-        names = tuple(attributes)
-        found = self.variances(self.asked(names))
-        if not np.isfinite(found).all():
-            raise PlanError(
-                f"this plan does not answer the marginal on {names!r}; plan for a workload that asks for it."
-            )
-        order = np.argsort(np.argsort(self.domain.positions(names)))
-        shape = [int(self.domain.sizes[i]) for i in sorted(self.domain.positions(names))]
-        return np.array(found.reshape(shape).transpose(order))
-
-    def variances(self, workload: Workload) -> Floats:
+    def _variances(self, workload: Workload) -> Floats:
         """The variance of every query of a workload, (queries,); infinite where it cannot be answered."""
         asked = self.asked(workload)
         _, s, _ = self.factors
@@ -77,15 +56,12 @@ class MeasuredSpace(ABC):
             found[rows[good]] = ((inside[good] / s) ** 2).sum(axis=1) * self.noise_variance
         return found
 
-    def covariance(self, workload: Workload, other: Workload | None = None) -> Floats:
-        """Covariances of all queries of a workload, or between those of two, (queries, queries).
+    def _covariance(self, first: Workload, second: Workload) -> Floats:
+        """Covariances between the queries of two workloads, (queries, queries).
 
         Raises:
-            PlanError: a query cannot be answered, or there are too many for a matrix.
+            PlanError: a query cannot be answered.
         """
-        first, second = self.asked(workload), self.asked(workload if other is None else other)
-        if first.queries * second.queries > 2**27:
-            raise PlanError(f"a covariance matrix of {first.queries:,} by {second.queries:,} queries is too large.")
         a, b = self.coordinates(first), self.coordinates(second)
         return np.asarray((a / self.factors[1]) @ (b / self.factors[1]).T * self.noise_variance)
 
@@ -102,26 +78,9 @@ class MeasuredSpace(ABC):
         U, s, _ = self.factors
         return np.asarray((self.coordinates(workload) / s) @ U.T)
 
-    def combination_variance(self, combination: Mapping[Sequence[str], ArrayLike]) -> float:
-        """Variance of a linear combination of cells: attribute set → coefficients, an array over its cells."""
-        return float(self.covariance(self.combined(combination))[0, 0])
-
     def combined(self, combination: Mapping[Sequence[str], ArrayLike]) -> Explicit:
         """A linear combination of cells as one query."""
-        if not combination:
-            raise PlanError("combination is empty; give coefficients for at least one marginal.")
-        attributes = sorted({i for names in combination for i in self.domain.positions(names)})
-        sizes = [int(self.domain.sizes[i]) for i in attributes]
-        total = np.zeros(sizes)
-        for names, given in combination.items():
-            positions = self.domain.positions(names)
-            shape = tuple(int(self.domain.sizes[i]) for i in positions)
-            coefficients = np.asarray(given, dtype=np.float64)
-            if coefficients.shape != shape or not np.isfinite(coefficients).all():
-                raise PlanError(f"the coefficients of {tuple(names)!r} must be finite and of shape {shape}.")
-            inner = coefficients.transpose(np.argsort(positions))
-            wide = [n if i in positions else 1 for i, n in zip(attributes, sizes, strict=True)]
-            total = total + inner.reshape(wide)
+        attributes, total = in_one_table(self.domain, combined(self.domain, combination))
         return explicit(self.domain, total.reshape(1, -1), attributes=[self.domain.names[i] for i in attributes])
 
     def asked(self, workload: Workload | Sequence[str]) -> Explicit:
@@ -135,7 +94,7 @@ class MeasuredSpace(ABC):
         except WorkloadError as problem:
             raise PlanError(str(problem)) from None
 
-    def _required(self, workload: Explicit) -> list[tuple[Integers, Floats, NDArray[np.bool_]]]:
+    def _required(self, workload: Explicit) -> list[tuple[Integers, Floats, Booleans]]:
         parts = list(self._projected(workload))
         if not all(good.all() for _, _, good in parts):
             raise PlanError("this plan does not answer all of these queries; plan for a workload that asks for them.")
@@ -150,7 +109,7 @@ class MeasuredSpace(ABC):
         own = [n if i in self.attributes else 1 for i, n in zip(attributes, shape, strict=True)]
         return attributes, np.broadcast_to(self.columns.reshape(own), shape).ravel()
 
-    def _projected(self, workload: Explicit) -> Iterator[tuple[Integers, Floats, NDArray[np.bool_]]]:
+    def _projected(self, workload: Explicit) -> Iterator[tuple[Integers, Floats, Booleans]]:
         """Batches of (rows, coordinates in the measured space, which rows lie in it)."""
         attributes, columns = self._spread(workload.attributes)
         if columns is None:  # too many cells to list: such queries tell more apart than any dense plan

@@ -8,7 +8,7 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.plans.matrix.integer_strategy import direct_integers
-from residua.plans.matrix.plan import DensePlan
+from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.matrix.space import first_cells
 from residua.privacy import Guarantee, ReplaceOne, Unit
 from residua.workload import Explicit
@@ -16,7 +16,7 @@ from residua.workload import Explicit
 _SLACK = 1.0 - 2.0**-40
 
 
-def plan_biased(workload: Explicit, guarantee: Guarantee, bias: float, unit: Unit, tolerance: float) -> DensePlan:
+def plan_biased(workload: Explicit, guarantee: Guarantee, bias: float, unit: Unit, tolerance: float) -> MatrixPlan:
     """The plan of least total variance among those whose answers are off by at most `bias` a record.
 
     Definition 2.5 allows `RM = F + E` with `‖E‖_{1→2} ≤ α √k`. The plan answers the nearby queries `F + E` without
@@ -45,7 +45,7 @@ def plan_biased(workload: Explicit, guarantee: Guarantee, bias: float, unit: Uni
     answered = (found.recovery * step) @ strategy  # what the integers answer exactly: F + E, rounding included
     nearby = np.where(columns >= 0, answered[:, np.maximum(columns, 0)], 0.0)
     error = nearby - workload.matrix.toarray()
-    return DensePlan(
+    return MatrixPlan(
         domain=workload.domain,
         attributes=workload.attributes,
         columns=columns,

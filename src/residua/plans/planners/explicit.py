@@ -8,19 +8,18 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua.errors import PlanError
-from residua.plans.currency import guarantee_like
-from residua.plans.matrix.dense_blocks import block_cost, compile_dense, replacement_norm
+from residua.linalg.arrays import Floats, Integers
 from residua.plans.matrix.integer_strategy import integer_strategy
-from residua.plans.matrix.plan import DensePlan
+from residua.plans.matrix.plan import MatrixPlan
+from residua.plans.matrix.price import replacement_square
 from residua.plans.matrix.space import first_cells
+from residua.plans.noise import guarantee_like
 from residua.plans.objectives import MaxVariance, Objective, TotalVariance, described
 from residua.privacy import ZCDP, Guarantee, ReplaceOne, Unit
 from residua.workload import Explicit
 
-Floats = NDArray[np.float64]
 DENSE_TOLERANCE = 1e-3
 _MOST_ENTRIES = 2**28
 _TALL = 8  # times as many queries as cells
@@ -36,7 +35,7 @@ def plan_explicit(
     tolerance: float | None,
     *,
     refined: bool = False,
-) -> DensePlan:
+) -> MatrixPlan:
     """The best dense plan for a budget, or (without one) for a largest acceptable loss."""
     from residua.plans.solver.refined import refine
     from residua.plans.solver.solve import least_privacy, least_total
@@ -71,7 +70,7 @@ def plan_explicit(
 
 def _plan_replacing(
     workload: Explicit, guarantee: Guarantee | None, objective: Objective, loss: float, unit: Unit, tolerance: float
-) -> DensePlan | None:
+) -> MatrixPlan | None:
     """The best plan for records that are changed, its gap taken after rounding; None where it is not solved for."""
     from residua.plans.planners.replacing import FINEST_ENTRY, best_replacing
 
@@ -88,17 +87,17 @@ def _plan_replacing(
     allowed = best.achieved / loss if guarantee is None else float(guarantee.pcost_allowed()) * _SLACK
     matrix, scale = integer_strategy(best.strategy, merged_workload(workload, columns), allowed / ratio, FINEST_ENTRY)
     name = described(objective)
-    made = DensePlan(workload.domain, workload.attributes, columns, matrix, scale, guarantee, unit, workload, name)
+    made = MatrixPlan(workload.domain, workload.attributes, columns, matrix, scale, guarantee, unit, workload, name)
     made = _priced(made, objective, loss)
     return made.replaced(gap=max(made.unit_pcost * _loss(made, objective) / best.bound - 1.0, 0.0))
 
 
-def _priced(made: DensePlan, objective: Objective, loss: float) -> DensePlan:
+def _priced(made: MatrixPlan, objective: Objective, loss: float) -> MatrixPlan:
     """The plan within its budget, or, without one, with what it was asked for and the guarantee that this gives."""
     if made.guarantee is not None:
         return _within(made, made.guarantee)
     made = _meeting(made, objective, loss)
-    return made.replaced(guarantee=guarantee_like(ZCDP(1.0), float(block_cost(compile_dense(made), made.unit))))
+    return made.replaced(guarantee=guarantee_like(ZCDP(1.0), float(made.blocks.price(made.unit))))
 
 
 def solved(solve: Any, workload: Explicit, values: Floats, tolerance: float) -> Any:
@@ -117,7 +116,7 @@ def solved(solve: Any, workload: Explicit, values: Floats, tolerance: float) -> 
     return solve(workload.matrix, values, tolerance)
 
 
-def independent_explicit(workload: Explicit, guarantee: Guarantee, unit: Unit) -> DensePlan:
+def independent_explicit(workload: Explicit, guarantee: Guarantee, unit: Unit) -> MatrixPlan:
     """Equal independent noise on the answer to every query, pooled into the best unbiased estimates."""
     from residua.plans.solver.problem import prepare
 
@@ -130,11 +129,11 @@ def independent_explicit(workload: Explicit, guarantee: Guarantee, unit: Unit) -
 
 def dense_of_strategy(
     workload: Explicit, strategy: Floats, columns: Any, guarantee: Guarantee, unit: Unit, name: str
-) -> DensePlan:
+) -> MatrixPlan:
     """A plan that measures a given strategy, (rows, distinct cells), at a budget: a baseline; nothing is proven."""
     pcost = float(guarantee.pcost_allowed()) * _SLACK / _replace_ratio(unit, strategy, columns, workload.domain.drops)
     matrix, scale = integer_strategy(strategy, merged_workload(workload, columns), pcost)
-    return DensePlan(workload.domain, workload.attributes, columns, matrix, scale, guarantee, unit, workload, name)
+    return MatrixPlan(workload.domain, workload.attributes, columns, matrix, scale, guarantee, unit, workload, name)
 
 
 def explicit_targets(workload: Explicit, objective: MaxVariance) -> Floats:
@@ -179,10 +178,10 @@ def check_size(workload: Explicit) -> None:
 
 def _dense(
     workload: Explicit, solution: Any, pcost: float, unit: Unit, objective: Objective, guarantee: Guarantee | None
-) -> DensePlan:
+) -> MatrixPlan:
     matrix, scale = integer_strategy(solution.strategy, merged_workload(workload, solution.columns), pcost)
     gap = np.inf if isinstance(unit, ReplaceOne) else solution.gap
-    return DensePlan(
+    return MatrixPlan(
         workload.domain,
         workload.attributes,
         solution.columns,
@@ -196,7 +195,7 @@ def _dense(
     )
 
 
-def merged_workload(workload: Explicit, columns: NDArray[np.int64]) -> Floats:
+def merged_workload(workload: Explicit, columns: Integers) -> Floats:
     """The workload on the distinct cells, (queries, distinct)."""
     return np.asarray(workload.matrix.tocsc()[:, first_cells(columns)].toarray())
 
@@ -206,7 +205,7 @@ def _unit_ratio(unit: Unit, solution: Any, drops: bool) -> float:
     return _replace_ratio(unit, solution.strategy, solution.columns, drops)
 
 
-def _replace_ratio(unit: Unit, strategy: Floats, columns: NDArray[np.int64], drops: bool) -> float:
+def _replace_ratio(unit: Unit, strategy: Floats, columns: Integers, drops: bool) -> float:
     if not isinstance(unit, ReplaceOne):
         return float(unit.scaled(1))
     gram = strategy.T @ strategy
@@ -218,21 +217,21 @@ def _replace_ratio(unit: Unit, strategy: Floats, columns: NDArray[np.int64], dro
     return worst / float(diagonal.max())
 
 
-def _within(plan: DensePlan, guarantee: Guarantee) -> DensePlan:
+def _within(plan: MatrixPlan, guarantee: Guarantee) -> MatrixPlan:
     """The plan with the noise scale its rounded integers need under a budget for replacements."""
     if not isinstance(plan.unit, ReplaceOne):
         return plan
-    norm = replacement_norm(compile_dense(plan))
+    norm = replacement_square(plan.strategy, removable=plan.removable)
     return plan.replaced(scale=math.sqrt(norm / guarantee.pcost_allowed()) * (1.0 + 2.0**-48))
 
 
-def _meeting(plan: DensePlan, objective: Objective, loss: float) -> DensePlan:
+def _meeting(plan: MatrixPlan, objective: Objective, loss: float) -> MatrixPlan:
     """The plan with as little more precision as rounding took away, so that what was asked for is met."""
     worst = _loss(plan, objective) / loss
     return plan.replaced(scale=plan.scale / math.sqrt(max(worst, 1.0)) * (1.0 - 2.0**-40))
 
 
-def _loss(plan: DensePlan, objective: Objective) -> float:
+def _loss(plan: MatrixPlan, objective: Objective) -> float:
     """The largest ratio of a variance to its target, or the weighted sum of variances."""
     workload = plan.workload
     assert workload is not None

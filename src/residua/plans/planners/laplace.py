@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg
 
 from residua.errors import GapWarning, PlanError
+from residua.linalg.arrays import Floats, Integers
+from residua.plans.contract import Candidate
 from residua.plans.matrix.integer_strategy import LARGEST_SCALE, integer_strategy
-from residua.plans.matrix.laplace_price import column_norm, epsilon_of_unit, replacement_norm
-from residua.plans.matrix.pure_plan import Candidate, PurePlan
+from residua.plans.matrix.plan import MatrixPlan
+from residua.plans.matrix.price import laplace_norm
+from residua.plans.noise import LAPLACE
 from residua.plans.objectives import MaxVariance, Objective, TotalVariance, described
 from residua.plans.planners.explicit import DENSE_TOLERANCE, check_size, explicit_targets, merged_workload, solved
 from residua.plans.saddle import Progress
@@ -31,8 +33,6 @@ from residua.privacy import AddRemove, PureDP, Unit
 from residua.privacy.exact import round_up
 from residua.workload import Explicit
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 _TALL = 8  # times as many queries as cells
 _MOST_CELLS = 4096
 _UP = 1.0 + 2.0**-48
@@ -66,7 +66,7 @@ def plan_pure(
     unit: Unit,
     tolerance: float | None,
     progress: Progress | None = None,
-) -> PurePlan:
+) -> MatrixPlan:
     """The best Laplace plan found for a budget, or (without one) for a largest acceptable loss.
 
     Guarantee: measuring it is `guarantee.epsilon`-DP for its unit. Its `gap` compares it with a bound on every
@@ -86,7 +86,7 @@ def plan_pure(
     return made if guarantee is not None else _meeting(made, task, loss)
 
 
-def independent_pure(workload: Explicit, guarantee: PureDP, unit: Unit) -> PurePlan:
+def independent_pure(workload: Explicit, guarantee: PureDP, unit: Unit) -> MatrixPlan:
     """Equal Laplace noise on the answer to every query, pooled into the best unbiased estimates."""
     check_size(workload)
     _check_cells(workload)
@@ -159,19 +159,19 @@ def _queries(workload: Explicit, scales: Floats) -> Queries:
 
 def _made(
     task: _Task, found: list[Found], merged: Floats, guarantee: PureDP | None, epsilon: float, unit: Unit
-) -> PurePlan:
+) -> MatrixPlan:
     best = found[0].strategy
     # One power of two for all entries, such that the scale Δ/ε can be sampled: as for Gaussian noise of that scale.
     norm = math.sqrt(float((best**2).sum(axis=0).max()))
     strategy, _ = integer_strategy(best, merged, (epsilon * norm) ** 2)
     removable = bool((task.columns < 0).any()) or task.workload.domain.drops
-    total = epsilon_of_unit(unit, column_norm(strategy), replacement_norm(strategy, removable=removable))
+    total = laplace_norm(strategy, unit, removable=removable)
     if total <= 0:
         raise PlanError("replacing a record changes none of these answers; they can be published without noise.")
     scale = round_up(total / Fraction(epsilon)) * _UP
     if not 0.5 <= scale <= LARGEST_SCALE:
         raise PlanError("the plan's noise is outside what can be sampled exactly; change the budget.")
-    plan = PurePlan(
+    plan = MatrixPlan(
         task.workload.domain,
         task.workload.attributes,
         task.columns,
@@ -181,11 +181,12 @@ def _made(
         unit,
         task.workload,
         described(task.objective),
+        noise=LAPLACE,
     )
     return _told(plan, task, found, unit)
 
 
-def _told(plan: PurePlan, task: _Task, found: list[Found], unit: Unit) -> PurePlan:
+def _told(plan: MatrixPlan, task: _Task, found: list[Found], unit: Unit) -> MatrixPlan:
     """The plan with what was tried, and how far from optimal it can be."""
     B = plan.strategy.astype(np.float64)
     many = task.asked.queries.shape[0] > _TALL * task.asked.cells
@@ -197,13 +198,13 @@ def _told(plan: PurePlan, task: _Task, found: list[Found], unit: Unit) -> PurePl
     return plan.replaced(candidates=candidates, lower_bound=bound, gap=gap)
 
 
-def _loss(plan: PurePlan, task: _Task) -> float:
+def _loss(plan: MatrixPlan, task: _Task) -> float:
     """The loss from every query's variance: exact, O(m n²)."""
     variances = plan.variances(task.workload) * task.scales**2
     return float(variances.max() if task.asked.worst else variances.sum())
 
 
-def _meeting(plan: PurePlan, task: _Task, loss: float) -> PurePlan:
+def _meeting(plan: MatrixPlan, task: _Task, loss: float) -> MatrixPlan:
     """The plan with the noise that just meets what was asked for, and the guarantee that it then has."""
     ratio = _loss(plan, task) / loss
     scale = plan.scale / math.sqrt(ratio) * (1.0 - 2.0**-40)

@@ -9,9 +9,7 @@ from functools import reduce
 from residua.errors import PlanError
 from residua.plans.cells import MOST_COLUMNS
 from residua.plans.contract import Plan
-from residua.plans.lattice.of_residual import as_product
-from residua.plans.lattice.plan import ProductPlan
-from residua.plans.lattice.residual_plan import ResidualPlan
+from residua.plans.lattice.plan import LatticePlan
 from residua.plans.objectives import Effort, TotalVariance
 from residua.plans.planners.products import plan_products
 from residua.plans.solver.tilting import kinds_of
@@ -26,27 +24,27 @@ def like_strategies(like: Plan, workload: Products | Marginals) -> tuple[Strateg
     Raises:
         PlanError: no plan of products or marginals, another domain, or a strategy that sees too little of an attribute.
     """
-    if not isinstance(like, ProductPlan | ResidualPlan):
+    if not isinstance(like, LatticePlan):
         raise PlanError(f"like={like!r} is not a plan of products or marginals; only those share strategies.")
     if like.domain != workload.domain:
         raise PlanError("like is a plan over another domain; plan over one domain.")
-    asked, model = as_products(workload), as_product(like)
+    asked = as_products(workload)
     found: list[Strategy | None] = []
-    for i, strategy in enumerate(model.strategies):
-        if not model.measures(i):
+    for i, strategy in enumerate(like.strategies):
+        if not like.measures(i):
             found.append(None)
             continue
         for rows in kinds_of(asked, i):
             if strategy.outside(rows.matrix()).max() > SUPPORT_TOLERANCE:
                 raise PlanError(
-                    f"like sees too little of {model.domain.names[i]!r} for what is asked of it here; plan the sum of "
+                    f"like sees too little of {like.domain.names[i]!r} for what is asked of it here; plan the sum of "
                     "the workloads first, and then each of them like that."
                 )
         found.append(strategy)
     return tuple(found)
 
 
-def common_ground(workloads: Sequence[Marginals | Products | Explicit]) -> ProductPlan | None:
+def common_ground(workloads: Sequence[Marginals | Products | Explicit]) -> LatticePlan | None:
     """A plan for all these workloads of one domain together: plans like it can be combined.
 
     None where none is needed: for marginals alone, whose plans share strategies, and for few cells, over which plans of

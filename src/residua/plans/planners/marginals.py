@@ -6,19 +6,20 @@ import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua.errors import GapWarning, PlanError
-from residua.plans.currency import guarantee_like
+from residua.linalg.arrays import Floats
+from residua.plans.inhomogeneous import solve_at
+from residua.plans.lattice.plan import LatticePlan
 from residua.plans.lattice.replacement import replacement_cost, replacement_value
-from residua.plans.lattice.residual_plan import ResidualPlan
+from residua.plans.noise import guarantee_like
 from residua.plans.objectives import Effort, Objective, described
 from residua.plans.saddle import Solution
 from residua.plans.solver.residuals import ResidualCoefficients
+from residua.plans.strategy import plain_strategies
 from residua.privacy import ZCDP, Guarantee, ReplaceOne, Unit
 from residua.workload import Marginals
 
-Floats = NDArray[np.float64]
 MARGINAL_TOLERANCE = 1e-4
 
 # The exact cost of what is measured must not exceed the budget, nor a variance its target, by the rounding of a
@@ -61,7 +62,7 @@ def plan_marginals(
     loss: float,
     unit: Unit,
     effort: Effort,
-) -> ResidualPlan:
+) -> LatticePlan:
     """The best residual plan for a budget, or (without one) for a largest acceptable loss."""
     game = MarginalGame(workload, ResidualCoefficients(workload.lattice, workload.domain.sizes))
     if objective.homogeneous:
@@ -70,15 +71,13 @@ def plan_marginals(
         cost = solution.achieved / loss * per_unit if allowed is None else allowed
         record_cost = cost / per_unit
     else:
-        from residua.plans.inhomogeneous import solve_at
-
         if isinstance(unit, ReplaceOne):
             raise PlanError("unit=ReplaceOne() needs an objective that scales with the variances, not a ConvexLoss.")
         ratio = float(unit.scaled(1))
         record_cost, solution, gap = solve_at(objective, workload, game, effort, allowed and allowed / ratio, loss)
     if gap > effort.tolerance and not isinstance(unit, ReplaceOne):
         warnings.warn(f"the plan is proven optimal only up to {gap:.2g}; raise limit.", GapWarning, stacklevel=3)
-    made = ResidualPlan(
+    made = LatticePlan(
         domain=workload.domain,
         lattice=workload.lattice,
         precisions=record_cost * (_SLACK if allowed is not None else 1.0 / _SLACK) / solution.noise,
@@ -91,7 +90,7 @@ def plan_marginals(
     return made if guarantee is not None else replace(made, guarantee=guarantee_like(ZCDP(1.0), made.unit_pcost))
 
 
-def independent_marginals(workload: Marginals, guarantee: Guarantee, allowed: float, unit: Unit) -> ResidualPlan:
+def independent_marginals(workload: Marginals, guarantee: Guarantee, allowed: float, unit: Unit) -> LatticePlan:
     """Equal independent noise on every asked cell, pooled into the best unbiased estimates."""
     game = MarginalGame(workload, ResidualCoefficients(workload.lattice, workload.domain.sizes))
     asked = np.zeros(len(workload.lattice))
@@ -102,7 +101,7 @@ def independent_marginals(workload: Marginals, guarantee: Guarantee, allowed: fl
     achieved = float(masses @ game.coefficients.cell_variances(1.0 / precisions)[workload.numbers])
     solution = Solution(1.0 / precisions, achieved, game.value(masses), 1, masses)
     per_unit, gap = _unit_cost(unit, game, solution)
-    return ResidualPlan(
+    return LatticePlan(
         domain=workload.domain,
         lattice=workload.lattice,
         precisions=precisions * (allowed / per_unit * _SLACK),
@@ -119,7 +118,9 @@ def _unit_cost(unit: Unit, game: MarginalGame, solution: Solution) -> tuple[floa
     if not isinstance(unit, ReplaceOne):
         return float(unit.scaled(1)), solution.gap
     lattice, sizes = game.coefficients.lattice, game.coefficients.sizes
-    cost, _ = replacement_cost(lattice, sizes, np.where(game.coefficients.cost > 0, 1.0 / solution.noise, 0.0))
+    cost, _ = replacement_cost(
+        lattice, np.where(game.coefficients.cost > 0, 1.0 / solution.noise, 0.0), plain_strategies(sizes)
+    )
     if game.workload.domain.drops:  # changing a record may then remove it, which costs 1
         cost = max(cost, 1.0)
     if cost <= 0:

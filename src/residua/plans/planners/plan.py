@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import math
-from typing import TypedDict, Unpack, cast, overload
+import warnings
+from typing import Literal, TypedDict, Unpack, overload
 
 from residua.errors import PlanError
 from residua.plans.contract import Plan
-from residua.plans.lattice.plan import ProductPlan
-from residua.plans.lattice.residual_plan import ResidualPlan
-from residua.plans.matrix.plan import DensePlan
+from residua.plans.forms import Form, Lattice, Matrix
+from residua.plans.lattice.plan import LatticePlan
+from residua.plans.matrix.plan import MatrixPlan
+from residua.plans.noise import NOISES
 from residua.plans.objectives import Effort, MaxVariance, Objective, Targets, TotalVariance
+from residua.plans.planners.biased import plan_biased
+from residua.plans.planners.explicit import DENSE_TOLERANCE, independent_explicit, plan_explicit
+from residua.plans.planners.laplace import independent_pure, plan_pure
+from residua.plans.planners.like import like_strategies
 from residua.plans.planners.marginals import MARGINAL_TOLERANCE, independent_marginals, plan_marginals
+from residua.plans.planners.products import plan_products
+from residua.plans.planners.tables import independent_pure_marginals, plan_pure_marginals
 from residua.plans.saddle import Progress
 from residua.plans.strategy import Strategy
-from residua.privacy import AddRemove, Guarantee, PureDP, Unit
+from residua.plans.tables.plan import TablesPlan
+from residua.privacy import GDP, ZCDP, AddRemove, ApproxDP, Guarantee, PureDP, Unit
 from residua.workload import Explicit, Marginals, Products, as_explicit, as_products
 
+NoiseName = Literal["normal", "laplace"]
 _RECORD = AddRemove()
 _LEAST_COST = 1e-30
 _LEAST_EPSILON = 1e-8
@@ -31,57 +41,86 @@ class _Options(TypedDict, total=False):
     at_most: float | None
     unit: Unit
     tolerance: float | None
-    limit: int
-    refined: bool
-    bias: float
     progress: Progress | None
 
 
-Budget = Guarantee | type[PureDP] | None
+class _Old(TypedDict, total=False):
+    """What `form` says now."""
+
+    refined: bool
+    bias: float
+    like: Plan | None
+    limit: int
+
+
+Normal = ZCDP | GDP | ApproxDP | None
+Workload = Marginals | Products | Explicit
+
+
+@overload
+def plan(workload: Explicit, guarantee: Guarantee | None = None, **options: Unpack[_Options]) -> MatrixPlan: ...
 
 
 @overload
 def plan(
-    workload: Marginals | Products, guarantee: Budget = None, *, like: Plan, **options: Unpack[_Options]
-) -> ResidualPlan | ProductPlan: ...
+    workload: Workload, guarantee: Guarantee | None = None, *, form: Matrix, **options: Unpack[_Options]
+) -> MatrixPlan: ...
 
 
 @overload
-def plan(workload: Marginals, guarantee: Budget = None, **options: Unpack[_Options]) -> ResidualPlan: ...
+def plan(workload: Marginals, guarantee: PureDP, **options: Unpack[_Options]) -> TablesPlan: ...
 
 
 @overload
-def plan(workload: Products, guarantee: Budget = None, **options: Unpack[_Options]) -> ProductPlan: ...
-
-
-@overload
-def plan(workload: Explicit, guarantee: Budget = None, **options: Unpack[_Options]) -> DensePlan: ...
+def plan(workload: Products, guarantee: PureDP, **options: Unpack[_Options]) -> MatrixPlan: ...
 
 
 @overload
 def plan(
-    workload: Marginals | Products | Explicit,
-    guarantee: Budget = None,
+    workload: Marginals, guarantee: None = None, *, noise: Literal["laplace"], **options: Unpack[_Options]
+) -> TablesPlan: ...
+
+
+@overload
+def plan(
+    workload: Products | Explicit, guarantee: None = None, *, noise: Literal["laplace"], **options: Unpack[_Options]
+) -> MatrixPlan: ...
+
+
+@overload
+def plan(
+    workload: Marginals | Products,
+    guarantee: Normal = None,
     *,
-    like: Plan | None,
+    form: Lattice | None = None,
+    **options: Unpack[_Options],
+) -> LatticePlan: ...
+
+
+@overload
+def plan(
+    workload: Workload,
+    guarantee: Guarantee | None = None,
+    *,
+    noise: NoiseName | None = None,
+    form: Form | None = None,
     **options: Unpack[_Options],
 ) -> Plan: ...
 
 
 def plan(
-    workload: Marginals | Products | Explicit,
-    guarantee: Budget = None,
+    workload: Workload,
+    guarantee: Guarantee | None = None,
     *,
     minimise: Objective | None = None,
     targets: Targets | None = None,
     at_most: float | None = None,
     unit: Unit = _RECORD,
+    noise: NoiseName | None = None,
+    form: Form | None = None,
     tolerance: float | None = None,
-    limit: int = 10_000,
-    refined: bool = False,
-    bias: float = 0.0,
-    like: Plan | None = None,
     progress: Progress | None = None,
+    **old: Unpack[_Old],
 ) -> Plan:
     """The best plan for a workload: least loss for a budget, or least privacy for a wanted accuracy.
 
@@ -89,7 +128,7 @@ def plan(
     privacy at which every marginal meets its own target variance, and `at_most` for the least privacy at which the
     objective's loss is no larger.
 
-    With `PureDP(epsilon)` the noise is Laplace: the plan is a `PurePlan` (or, for marginals, a `PureMarginalPlan`), its
+    With `PureDP(epsilon)` the noise is Laplace: the plan is a `MatrixPlan` (or, for marginals, a `TablesPlan`), its
     strategy is the best found of many that are tried, and its `gap` is relative to a loose bound on every strategy.
     With the class `PureDP` in place of a guarantee, targets are met with the least epsilon found.
 
@@ -99,20 +138,15 @@ def plan(
 
     Args:
         workload: what is asked.
-        guarantee: the budget, such as `ZCDP(rho=0.5)` or `PureDP(epsilon=1.0)`; or the class `PureDP`, with targets.
+        guarantee: the budget, such as `ZCDP(rho=0.5)` or `PureDP(epsilon=1.0)`.
         minimise: the objective, `TotalVariance()` by default, `MaxVariance(targets)` where targets are given.
         targets: wanted variances: one number, a mapping from attribute sets (or query labels), or one for each query.
         at_most: the largest acceptable loss, instead of a budget.
         unit: whom the guarantee protects, by default one record added or removed.
         tolerance: stop when the gap is proven to be at most this; 1e-4 for marginals, 1e-3 for other queries.
-        limit: most rounds of an iterative objective.
-        refined: among plans that meet explicit targets equally well, the one with the lexicographically least
-            privacy profile.
-        bias: for explicit queries, how far off answers may be systematically, a record, as a root mean square over
-            the queries; 0 for unbiased answers. See `plan.bias` and `plan.workload` of the result.
-        like: a plan of products or marginals whose strategies to use, attribute by attribute, so that `common`,
-            `residual`, `top_up` and sessions combine the two exactly over any number of cells. `gap` counts what its
-            strategies cost; where that is much, plan the sum of the workloads first, and then each of them like that.
+        noise: `"normal"` or `"laplace"`; what the guarantee asks for if left out, else normal.
+        form: `rs.Lattice(…)` or `rs.Matrix(…)`, with what can be said of that form alone; what the workload asks for if
+            left out: a lattice for marginals and products, a matrix for explicit queries.
         progress: called with the round and its gap.
 
     Raises:
@@ -125,55 +159,100 @@ def plan(
         >>> import residua as rs
         >>> domain = rs.Domain.of_sizes({"a": 10, "b": 3})
         >>> plan = rs.plan(rs.marginals(domain, ways=[1, 2]), rs.ZCDP(rho=0.5))
-        >>> round(plan.variance(["a"]), 3), round(plan.variance(["a", "b"]), 3)
-        (2.211, 1.204)
+        >>> round(plan.variance({"a": "0"}), 3), plan.variance(["a", "b"]).shape
+        (2.211, (10, 3))
         >>> least = rs.plan(rs.marginals(domain, ways=[1, 2]), targets=25.0)
         >>> least.guarantee
         ZCDP(rho=0.0448...)
     """
-    if not isinstance(workload, Marginals | Products | Explicit):
+    if not isinstance(workload, Workload):
         raise PlanError(f"workload={workload!r} is not a workload; make one with rs.marginals or rs.queries.")
+    if old:
+        form = _form_of(form, old)
+    if isinstance(guarantee, type):
+        _warn("plan(workload, PureDP)", 'plan(workload, noise="laplace")')
+        guarantee, noise = None, "laplace"
+    laplace = _is_laplace(guarantee, noise)
     objective = _objective(minimise, targets)
-    budget = None if guarantee is PureDP else cast("Guarantee | None", guarantee)
-    loss = _accuracy(budget, targets, at_most)
+    loss = _accuracy(guarantee, targets, at_most)
     _check_unit(unit)
     usual = PRODUCT_TOLERANCE if isinstance(workload, Products) else MARGINAL_TOLERANCE
+    limit = form.limit if isinstance(form, Lattice) else Lattice().limit
     effort = Effort(_tolerance(usual if tolerance is None else tolerance), _limit(limit), progress)
-    if guarantee is PureDP or isinstance(budget, PureDP):
-        if refined or bias or like is not None:
+    if isinstance(form, Matrix):
+        workload = as_explicit(workload)
+    if laplace:
+        if form not in (None, Matrix(), Lattice(limit=limit)):
             raise PlanError("refined, bias and like are for Gaussian noise; leave them out, or give another guarantee.")
-        return _plan_pure(workload, cast("PureDP | None", budget), objective, loss, unit, tolerance, effort)
-    allowed = None if budget is None else _allowed(budget)
-    if like is not None and isinstance(workload, Explicit):
-        raise PlanError("like is for marginals and products; plans of explicit queries have no strategies to share.")
+        return _plan_laplace(workload, guarantee, objective, loss, unit, tolerance, effort)
+    allowed = None if guarantee is None else _allowed(guarantee)
     if isinstance(workload, Marginals | Products):
-        if refined:
-            raise PlanError("refined is for explicit queries; the plan of a marginal workload is unique already.")
-        if bias:
-            raise PlanError("bias is for explicit queries; marginals and products are answered without bias.")
-        given = None if like is None else _given(like, workload)
-        if isinstance(workload, Marginals) and given is None:
-            return plan_marginals(workload, budget, allowed, objective, loss, unit, effort)
-        from residua.plans.planners.products import plan_products
-
-        return plan_products(as_products(workload), budget, allowed, objective, loss, unit, effort, given)
-    from residua.plans.planners.explicit import DENSE_TOLERANCE, plan_explicit
-
-    if bias:
-        from residua.plans.planners.biased import plan_biased
-
-        if budget is None or not isinstance(objective, TotalVariance):
+        return _plan_lattice(workload, guarantee, allowed, objective, loss, unit, effort, form)
+    if isinstance(form, Lattice) and form.like is not None:
+        raise PlanError("like is for marginals and products; plans of explicit queries have no strategies to share.")
+    chosen = form if isinstance(form, Matrix) else Matrix()
+    if chosen.bias:
+        if guarantee is None or not isinstance(objective, TotalVariance):
             raise PlanError("bias needs a guarantee and the least total variance; remove targets and minimise.")
-        return plan_biased(workload, budget, bias, unit, DENSE_TOLERANCE if tolerance is None else tolerance)
-    return plan_explicit(workload, budget, objective, loss, unit, tolerance, refined=refined)
+        return plan_biased(workload, guarantee, chosen.bias, unit, DENSE_TOLERANCE if tolerance is None else tolerance)
+    return plan_explicit(workload, guarantee, objective, loss, unit, tolerance, refined=chosen.refined)
+
+
+def _plan_lattice(
+    workload: Marginals | Products,
+    guarantee: Guarantee | None,
+    allowed: float | None,
+    objective: Objective,
+    loss: float,
+    unit: Unit,
+    effort: Effort,
+    form: Form | None,
+) -> LatticePlan:
+    like = form.like if isinstance(form, Lattice) else None
+    given = None if like is None else _given(like, workload)
+    if isinstance(workload, Marginals) and given is None:
+        return plan_marginals(workload, guarantee, allowed, objective, loss, unit, effort)
+    return plan_products(as_products(workload), guarantee, allowed, objective, loss, unit, effort, given)
+
+
+def _form_of(form: Form | None, old: _Old) -> Form:
+    """The form that options by their old names describe."""
+    if form is not None:
+        raise PlanError(f"{next(iter(old))} is a part of form; give it there.")
+    unknown = set(old) - set(_Old.__annotations__)
+    if unknown:
+        raise TypeError(f"plan() got an unexpected keyword argument {unknown.pop()!r}")
+    matrix, lattice = {"refined", "bias"} & set(old), {"like", "limit"} & set(old)
+    name = f"plan(…, {', '.join(f'{key}=…' for key in old)})"
+    _warn(name, f"plan(…, form=rs.{'Matrix' if matrix else 'Lattice'}({', '.join(f'{key}=…' for key in old)}))")
+    if matrix:
+        made = Matrix(old.get("refined", False), old.get("bias", 0.0))
+        if made != Matrix() or not lattice:
+            return made
+    return Lattice(old.get("like"), old.get("limit", Lattice().limit))
+
+
+def _warn(before: str, now: str) -> None:
+    warnings.warn(f"{before} is now {now}; the old way ends with version 0.2.", DeprecationWarning, stacklevel=3)
+
+
+def _is_laplace(guarantee: Guarantee | None, noise: NoiseName | None) -> bool:
+    if noise not in (None, *NOISES):
+        raise PlanError(f"noise={noise!r} is not 'normal' or 'laplace'.")
+    if guarantee is not None and noise is not None and (noise == "laplace") != isinstance(guarantee, PureDP):
+        raise PlanError(
+            f"noise={noise!r} cannot be priced as {guarantee!r}; normal noise goes with ZCDP, GDP and ApproxDP, "
+            "Laplace noise with PureDP."
+        )
+    return noise == "laplace" or isinstance(guarantee, PureDP)
 
 
 @overload
-def independent(workload: Marginals, guarantee: Guarantee, *, unit: Unit = ...) -> ResidualPlan: ...
+def independent(workload: Marginals, guarantee: Guarantee, *, unit: Unit = ...) -> LatticePlan: ...
 
 
 @overload
-def independent(workload: Products | Explicit, guarantee: Guarantee, *, unit: Unit = ...) -> DensePlan: ...
+def independent(workload: Products | Explicit, guarantee: Guarantee, *, unit: Unit = ...) -> MatrixPlan: ...
 
 
 def independent(workload: Marginals | Products | Explicit, guarantee: Guarantee, *, unit: Unit = _RECORD) -> Plan:
@@ -184,7 +263,7 @@ def independent(workload: Marginals | Products | Explicit, guarantee: Guarantee,
     Example:
         >>> import residua as rs
         >>> domain = rs.Domain.of_sizes({"a": 10, "b": 3})
-        >>> rs.independent(rs.marginals(domain, ways=2), rs.GDP(mu=1.0)).variance(["a", "b"])
+        >>> rs.independent(rs.marginals(domain, ways=2), rs.GDP(mu=1.0)).variance({"a": "0", "b": "0"})
         1.0...
     """
     _check_unit(unit)
@@ -194,8 +273,6 @@ def independent(workload: Marginals | Products | Explicit, guarantee: Guarantee,
     if isinstance(workload, Marginals):
         return independent_marginals(workload, guarantee, allowed, unit)
     if isinstance(workload, Products | Explicit):  # products only where their cells can be listed
-        from residua.plans.planners.explicit import independent_explicit
-
         return independent_explicit(as_explicit(workload), guarantee, unit)
     raise PlanError(f"workload={workload!r} is not a workload; make one with rs.marginals or rs.queries.")
 
@@ -214,10 +291,8 @@ def _objective(minimise: Objective | None, targets: Targets | None) -> Objective
 
 def _given(like: Plan, workload: Marginals | Products) -> tuple[Strategy | None, ...] | None:
     """The strategies to measure by; None if they are those of every plan for marginals."""
-    from residua.plans.planners.like import like_strategies
-
     given = like_strategies(like, workload)
-    plain = isinstance(workload, Marginals) and all(strategy is None or strategy.identity for strategy in given)
+    plain = isinstance(workload, Marginals) and all(strategy is None or strategy.plain for strategy in given)
     return None if plain else given
 
 
@@ -247,9 +322,9 @@ def _allowed(guarantee: Guarantee) -> float:
     return allowed
 
 
-def _plan_pure(
-    workload: Marginals | Products | Explicit,
-    guarantee: PureDP | None,
+def _plan_laplace(
+    workload: Workload,
+    guarantee: Guarantee | None,
     objective: Objective,
     loss: float,
     unit: Unit,
@@ -257,21 +332,15 @@ def _plan_pure(
     effort: Effort,
 ) -> Plan:
     """Laplace noise: the best strategy found, or the best marginals to measure."""
-    if guarantee is not None:
-        _check_epsilon(guarantee)
+    epsilon = guarantee if isinstance(guarantee, PureDP) else None
+    if epsilon is not None:
+        _check_epsilon(epsilon)
     if isinstance(workload, Marginals):
-        from residua.plans.planners.tables import plan_pure_marginals
-
-        return plan_pure_marginals(workload, guarantee, objective, loss, unit, effort)
-    from residua.plans.planners.laplace import plan_pure
-
-    return plan_pure(as_explicit(workload), guarantee, objective, loss, unit, tolerance, effort.progress)
+        return plan_pure_marginals(workload, epsilon, objective, loss, unit, effort)
+    return plan_pure(as_explicit(workload), epsilon, objective, loss, unit, tolerance, effort.progress)
 
 
 def _independent_pure(workload: Marginals | Products | Explicit, guarantee: PureDP, unit: Unit) -> Plan:
-    from residua.plans.planners.laplace import independent_pure
-    from residua.plans.planners.tables import independent_pure_marginals
-
     _check_epsilon(guarantee)
     if isinstance(workload, Marginals):
         return independent_pure_marginals(workload, guarantee, unit)

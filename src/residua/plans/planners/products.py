@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua.errors import GapWarning, PlanError
-from residua.plans.currency import guarantee_like
+from residua.linalg.arrays import Floats
 from residua.plans.lattice.bounds import class_bound
-from residua.plans.lattice.plan import ProductPlan, row_facts
+from residua.plans.lattice.plan import LatticePlan
+from residua.plans.noise import guarantee_like
 from residua.plans.objectives import Effort, MaxVariance, Objective, Scaled, TotalVariance, described
 from residua.plans.planners.rounding import column_bits, integer_strategies
 from residua.plans.saddle import Solution, least_maximum
@@ -23,7 +23,6 @@ from residua.plans.strategy import Strategy
 from residua.privacy import ZCDP, Guarantee, ReplaceOne, Unit
 from residua.workload import Products
 
-Floats = NDArray[np.float64]
 _SLACK = 1.0 - 2.0**-40  # see the residual planner
 
 
@@ -36,7 +35,7 @@ def plan_products(
     unit: Unit,
     effort: Effort,
     given: Sequence[Strategy | None] | None = None,
-) -> ProductPlan:
+) -> LatticePlan:
     """A product plan for a budget, or (without one) for a largest acceptable loss.
 
     Args but the last: as for `rs.plan`, checked.
@@ -60,7 +59,7 @@ def plan_products(
             GapWarning,
             stacklevel=3,
         )
-    made = ProductPlan(
+    made = LatticePlan(
         domain=workload.domain,
         lattice=workload.lattice,
         precisions=1.0 / solution.noise,
@@ -115,7 +114,7 @@ def _facts(workload: Products, strategies: tuple[Strategy, ...]) -> list[list[Pa
         for strategy, asked in zip(strategies, family.queries, strict=True):
             key = (strategy, asked)
             if key not in known:
-                known[key] = row_facts(strategy, asked)
+                known[key] = strategy.variances(asked)
             row.append(known[key])
         found.append(row)
     return found

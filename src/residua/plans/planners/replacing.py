@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from residua.linalg.arrays import Floats, Integers
 from residua.plans.matrix.space import first_cells
 from residua.plans.solver.problem import prepare
 from residua.plans.solver.replacement import MOST_CELLS, Replacement, least_replacement
 from residua.workload import Explicit
 
-Floats = NDArray[np.float64]
 FINEST_ENTRY = 2.0**33  # the number of records takes ten bits more than the rest
 
 
 def best_replacing(
     workload: Explicit, scale: Floats, tolerance: float, *, total: bool
-) -> tuple[Replacement, NDArray[np.int64]] | None:
+) -> tuple[Replacement, Integers] | None:
     """The mechanism of least replacement cost for scaled queries, and the distinct cell of each cell; None if unsolved.
 
     Args:

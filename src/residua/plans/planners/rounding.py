@@ -12,20 +12,18 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua.errors import PlanError
+from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Lattice
-from residua.plans.lattice.blocks_base import LARGEST_SCALE
+from residua.plans.blocks import WORD
 from residua.plans.lattice.price import FEWEST_RECORDS
 from residua.plans.matrix.integer_strategy import integer_basis
+from residua.plans.noise import LARGEST_SCALE
 from residua.plans.solver.attribute import RealStrategy
-from residua.plans.strategy import Strategy
-from residua.plans.verifying import WORD
+from residua.plans.strategy import Plain, Rows, Strategy
 from residua.workload import AttributeQueries, MatrixRows
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 _MOST_BITS = 15.0  # loses a few parts in a million; any two strategies can then be crossed, by a plan like this one
 _FEWEST_BITS = 5.0
 _MARGIN_BITS = 6.0  # of the noise scale, kept free so that budgets from 2^-12 on are measured on the same integers
@@ -99,7 +97,7 @@ def integer_strategies(
         if given is not None:
             made.append(given)
         elif strategy is None:
-            made.append(Strategy(size))
+            made.append(Plain(size))
         else:
             if id(strategy) not in known:
                 known[id(strategy)] = _rounded(strategy, asked, 2.0**bits)
@@ -111,18 +109,18 @@ def _rounded(strategy: RealStrategy, asked: list[AttributeQueries], norm: float)
     R = strategy.rows
     r, n = R.shape
     if r == n - 1:
-        return Strategy(n, _even(np.rint(_rotated(R) * norm).astype(np.int64)))
+        return Rows(n, _even(np.rint(_rotated(R) * norm).astype(np.int64)))
     if r == 0:
-        return Strategy(n, np.empty((0, n), dtype=np.int64))
+        return Rows(n, np.empty((0, n), dtype=np.int64))
     # A smaller row space must be kept exactly: R = M E with independent integer rows E, and only M is rounded.
     W = np.vstack([np.ones((1, n)), *(queries.matrix() for queries in asked if isinstance(queries, MatrixRows))])
     basis = integer_basis(W, r + 1)
     if basis is None:
         null = np.linalg.svd(np.vstack([np.ones((1, n)), R]))[2][r + 1 :]
         filled = np.vstack([R * math.sqrt(1.0 - _FILLING**2), null * _FILLING])
-        return Strategy(n, np.rint(_rotated(filled) * norm).astype(np.int64))
+        return Rows(n, np.rint(_rotated(filled) * norm).astype(np.int64))
     M = np.linalg.lstsq(basis.T.astype(np.float64), _rotated(R).T, rcond=None)[0].T
-    return Strategy(n, np.rint(M * norm).astype(np.int64) @ basis)
+    return Rows(n, np.rint(M * norm).astype(np.int64) @ basis)
 
 
 def _rotated(R: Floats) -> Floats:

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.errors import GapWarning, PlanError
+from residua.linalg.arrays import Floats
 from residua.linalg.lattice import closure
-from residua.plans.matrix.pure_plan import Candidate
+from residua.plans.contract import Candidate
 from residua.plans.objectives import Effort, MaxVariance, Objective, TotalVariance, described
 from residua.plans.planners.marginals import MarginalGame
 from residua.plans.search.choices import families, starts
@@ -19,18 +20,17 @@ from residua.plans.search.exchange import exchanged
 from residua.plans.search.split import Split
 from residua.plans.search.steps import Steps
 from residua.plans.solver.residuals import ResidualCoefficients
-from residua.plans.tables.plan import PureMarginalPlan
+from residua.plans.tables.plan import TablesPlan
 from residua.privacy import AddRemove, PureDP, ReplaceOne, Unit
 from residua.workload import Marginals
 
-Floats = NDArray[np.float64]
 _EXCHANGED = 2  # of the splits found
 _SLACK = 1.0 - 2.0**-40
 
 
 def plan_pure_marginals(
     workload: Marginals, guarantee: PureDP | None, objective: Objective, loss: float, unit: Unit, effort: Effort
-) -> PureMarginalPlan:
+) -> TablesPlan:
     """The best choice and split found for a budget, or (without one) for a largest acceptable loss.
 
     Guarantee: measuring it is `guarantee.epsilon`-DP for its unit. The split is a local optimum; the `gap` is to a
@@ -71,7 +71,7 @@ def _exchanged(
     return better
 
 
-def independent_pure_marginals(workload: Marginals, guarantee: PureDP, unit: Unit) -> PureMarginalPlan:
+def independent_pure_marginals(workload: Marginals, guarantee: PureDP, unit: Unit) -> TablesPlan:
     """Equal Laplace noise on every asked marginal, pooled into the best unbiased estimates."""
     masses, bound = _task(workload, TotalVariance(), Effort())
     split = Split(workload.lattice, workload.domain.sizes, workload.numbers, masses, False)
@@ -108,7 +108,7 @@ def _made(
     split: Split,
     found: list[tuple[float, str, Floats]],
     bound: float,
-) -> PureMarginalPlan:
+) -> TablesPlan:
     least, _, shares = found[0]
     per_record = 2.0 if isinstance(unit, ReplaceOne) else float(unit.records) if isinstance(unit, AddRemove) else 0.0
     if not per_record:
@@ -125,7 +125,7 @@ def _made(
     mine[places] = shares[shares > 0] * record
     scaled = record**2 * _SLACK
     proven = 2 * bound / scaled if isinstance(unit, AddRemove) else 0.0
-    plan = PureMarginalPlan(
+    plan = TablesPlan(
         domain=workload.domain,
         lattice=lattice,
         shares=mine,

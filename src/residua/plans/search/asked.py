@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg
 
+from residua.linalg.arrays import Floats
 from residua.plans.solver.queries import Queries, squares
 
-Floats = NDArray[np.float64]
 _RANK = 1e-12  # share of the largest eigenvalue of AᵀA below which a direction is not measured
 _OUTSIDE = 1e-9  # share of a workload's energy that may lie outside what is measured
 

@@ -6,9 +6,9 @@ Reference: matrix-mechanism, Theorem 9 and §5.3.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from residua.linalg.arrays import Floats
+
 _SMALL = 1e-3  # of the sensitivity: what is missing less than this is not worth a measurement
 
 

@@ -10,12 +10,9 @@ Reference: matrix-mechanism, Theorems 4, 6 and 8.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg
 
 from residua.plans.search.asked import Asked
-
-Floats = NDArray[np.float64]
 
 
 def singular_value_bound(asked: Asked) -> float:

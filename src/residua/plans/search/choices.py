@@ -10,12 +10,11 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
+from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Lattice, closure
 from residua.workload import Marginals
 
-Floats = NDArray[np.float64]
 _MOST_JOINT = 2**12  # cells of a joint table of several asked sets
 _OPEN = 24  # groups that one more set may join
 _MOST_GROUPED = 4096  # asked sets up to which groups are looked for
@@ -36,7 +35,7 @@ def families(workload: Marginals) -> tuple[Lattice, list[tuple[int, ...]]]:
 
 
 def starts(
-    workload: Marginals, lattice: Lattice, groups: list[tuple[int, ...]], numbers: NDArray[np.int64], masses: Floats
+    workload: Marginals, lattice: Lattice, groups: list[tuple[int, ...]], numbers: Integers, masses: Floats
 ) -> Iterator[tuple[str, Floats]]:
     """Named first splits, (sets,): the cube-root rule on several choices of sets."""
     rule = np.zeros(len(lattice))

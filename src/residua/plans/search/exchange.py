@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
+from residua.linalg.arrays import Floats
 from residua.plans.search.split import Split
 
-Floats = NDArray[np.float64]
 Sets = frozenset[int]
 _GAIN = 1e-4  # relative: what is worth an exchange
 _FEW_ROUNDS, _ROUNDS = 12, 60  # of descent after each, and after those that are kept

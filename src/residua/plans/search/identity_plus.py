@@ -18,13 +18,12 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from residua.linalg.arrays import Floats
 from residua.plans.search.asked import Asked
 from residua.plans.search.orthants import descended
 from residua.plans.search.trees import Tree
 
-Floats = NDArray[np.float64]
 Told = Callable[[float], None]
 _SHARPNESS = (6.0, 40.0)  # orders of the norm that stands for a maximum, one after the other
 _STAGES = ((40, 1e-5, 6), (150, 1e-6, 2), (400, 1e-7, 1))  # rounds, accuracy, and how many of each kind go on

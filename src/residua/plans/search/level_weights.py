@@ -17,14 +17,12 @@ from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from residua.linalg.arrays import Floats, Integers
 from residua.plans.search.asked import Asked
 from residua.plans.search.trees import Tree, branchings, first_of
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 Loss = Callable[[Floats], tuple[float, Floats]]
 Told = Callable[[float], None]
 _SHARPNESS = 24.0  # order of the norm that stands for a maximum while weights are optimised

@@ -14,9 +14,9 @@ from collections import deque
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from residua.linalg.arrays import Floats
+
 Loss = Callable[[Floats], tuple[float, Floats, Floats]]
 _MEMORY = 10
 _SHRINK = 0.4

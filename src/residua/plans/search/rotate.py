@@ -11,12 +11,11 @@ Reference: matrix-mechanism, Problem 2, Theorems 2 and 10, Figure 4.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg
 
+from residua.linalg.arrays import Floats
 from residua.plans.search.asked import sensitivity
 
-Floats = NDArray[np.float64]
 _ORDERS = (8.0, 32.0, 128.0)  # of the norm over columns, one stage each
 
 

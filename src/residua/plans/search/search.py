@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from residua.linalg.arrays import Floats
 from residua.plans.search.asked import Asked, sensitivity
 from residua.plans.search.augment import augmented
 from residua.plans.search.identity_plus import identity_plus
@@ -16,7 +16,6 @@ from residua.plans.search.rotate import rotated
 from residua.plans.search.strategies import haar, singular_values
 from residua.plans.search.trees import hierarchy
 
-Floats = NDArray[np.float64]
 Told = Callable[[float], None]
 _TALL = 8  # times as many queries as cells: the workload itself is then no strategy to think of
 _SMALL = 16  # cells up to which every rotation is descended far

@@ -21,13 +21,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Lattice
 from residua.plans.solver.residuals import ResidualCoefficients
 
-Floats = NDArray[np.float64]
 _SHARPNESS = (6.0, 40.0)  # orders of the norm that stands for a maximum, one after the other
 _LEAST = 1e-7  # of an even share: a set is never quite dropped while others may still come to rely on it
 _DROPPED = 1e-3  # of an even share: what is measured less than this is not measured
@@ -46,8 +45,8 @@ class Split:
     """
 
     lattice: Lattice
-    sizes: NDArray[np.int64]
-    numbers: NDArray[np.int64]
+    sizes: Integers
+    numbers: Integers
     masses: Floats
     worst: bool
     coefficients: ResidualCoefficients = field(init=False)
@@ -86,7 +85,7 @@ class Split:
         best /= best.sum()
         return best if self.loss(best) <= self.loss(shares) else shares / shares.sum()
 
-    def _objective(self, used: NDArray[np.int64], sharpness: float) -> Callable[[Floats], tuple[float, Floats]]:
+    def _objective(self, used: Integers, sharpness: float) -> Callable[[Floats], tuple[float, Floats]]:
         def objective(x: Floats) -> tuple[float, Floats]:
             shares = np.zeros(len(self.lattice))
             shares[used] = x

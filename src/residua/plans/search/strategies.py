@@ -6,12 +6,10 @@ Reference: matrix-mechanism, Figure 1, §6 and Theorem 7.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg
 
+from residua.linalg.arrays import Floats
 from residua.plans.search.asked import Asked
-
-Floats = NDArray[np.float64]
 
 
 def haar(cells: int) -> Floats:

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections import deque
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from residua.linalg.arrays import Floats
+
 _MEMORY = 5
 _DEPENDENT = 1e-12  # ridge on the cosines between differences: those that agree so far add rounding error only
 _LEAST = 1e-200  # square of a difference that counts as none

@@ -14,16 +14,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg
 
 from residua.errors import GapWarning, PlanError
+from residua.linalg.arrays import Floats
 from residua.plans.solver.dense_bias import least_noise
 from residua.plans.solver.problem import Problem, prepare, to_matrix
 from residua.plans.solver.queries import MatrixQueries
 from residua.plans.solver.solve import least_total
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

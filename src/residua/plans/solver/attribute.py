@@ -21,13 +21,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from residua.linalg.arrays import Floats
 from residua.linalg.contrasts import contrasts
 from residua.plans.solver.acceleration import Acceleration
 
-Floats = NDArray[np.float64]
 SETTLED = 1e-3  # relative: norms of columns, the spread and the problem itself; errors of the loss are its square
 _SMALLEST = 1e-13  # of the trace: an eigenvalue of a Gram matrix below this is zero
 _FAINT = 1e-20  # of the largest: an eigenvalue of a weighed Gram matrix counts as no less

@@ -10,16 +10,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg
 
 from residua.errors import PlanError
+from residua.linalg.arrays import Floats
 from residua.plans.solver.certificate import strategy_variances
 from residua.plans.solver.problem import positive, to_matrix
 from residua.plans.solver.queries import MatrixQueries
 from residua.plans.solver.solve import least_total
 
-Floats = NDArray[np.float64]
 BRANCHINGS = range(2, 17)
 
 

@@ -13,10 +13,10 @@ from one secular equation. Any Σ thus gives an upper bound. For every Z of spec
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg
 
-Floats = NDArray[np.float64]
+from residua.linalg.arrays import Floats
+
 _PATIENCE = 20  # rounds of the alternation in which the gap must fall by a tenth
 _RELAXATION = 1.6
 _LOOK = 5  # rounds of the splitting between two looks at its bounds

@@ -15,12 +15,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg
 
+from residua.linalg.arrays import Floats
 from residua.plans.solver.queries import MatrixQueries, Queries, squares, triangle
 
-Floats = NDArray[np.float64]
 _SMALL_ROW = 1e-10  # square of a row of U below which it is computed by itself
 _SQUARABLE = 1e-11  # below this ratio of eigenvalues of the Gram matrix, its square roots are rounding error
 

@@ -13,13 +13,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from residua.linalg.arrays import Floats
 from residua.plans.solver.acceleration import Acceleration
 from residua.plans.solver.dense_response import FixedResponder, Responder, Response
 from residua.plans.solver.problem import Problem
 
-Floats = NDArray[np.float64]
 _LEAST = 1e-100  # below this share of the average a value counts as this
 _PATIENCE = 10  # rounds in which the gap must fall at all (by a hundredth), or the exponent comes down
 

@@ -9,12 +9,11 @@ semidefinite. A pivoted Cholesky decomposition `T/√(s sᵀ) ≈ G Gᵀ` of ran
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg
 
 from residua.errors import PlanError
+from residua.linalg.arrays import Booleans, Floats
 
-Floats = NDArray[np.float64]
 _KERNEL_TOLERANCE = 1e-2  # an approximate Hessian costs no steps until it is five times coarser than this
 
 
@@ -54,7 +53,7 @@ def curvature(rows: Floats, values: Floats, cells: int, tolerance: float = _KERN
     return K
 
 
-def _symmetric(rows: Floats, positive: NDArray[np.bool_]) -> Floats:
+def _symmetric(rows: Floats, positive: Booleans) -> Floats:
     """The lower triangle of `rows diag(±1) rowsᵀ`, a sign for each column, (n, n); half the work of a product."""
     if positive.all():
         return np.asarray(linalg.blas.dsyrk(1.0, rows.T, trans=1, lower=1))

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from residua.linalg.arrays import Floats
 from residua.plans.solver.dense_response import FixedResponder, Responder, Response
 from residua.plans.solver.fixed_point import Found
 from residua.plans.solver.hessian import CholeskySystem, curvature
@@ -23,7 +23,6 @@ from residua.plans.solver.matrix_free import ConjugateGradientSystem
 from residua.plans.solver.problem import Problem
 from residua.plans.solver.queries import MatrixQueries
 
-Floats = NDArray[np.float64]
 _TO_BOUNDARY = 0.99
 
 

@@ -15,16 +15,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg
 
+from residua.linalg.arrays import Floats
 from residua.plans.solver.dense_response import Responder
 from residua.plans.solver.fixed_point import Found
 from residua.plans.solver.hessian import CholeskySystem, curvature
 from residua.plans.solver.problem import Problem
 from residua.plans.solver.queries import MatrixQueries
 
-Floats = NDArray[np.float64]
 _CENTRE = 0.01  # μ as a share of the gap
 _COARSE, _FINE = 0.2, 0.05  # tolerance of the curvature: coarser costs a third and a round more, where many are taken
 _MANY = 1e-4  # which is below this gap

@@ -8,13 +8,12 @@ contractions. Conjugate gradients, preconditioned by the diagonal, solve to one 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from residua.linalg.arrays import Floats
 from residua.plans.solver.dense_response import Response
 from residua.plans.solver.hessian import kernel_root
 from residua.plans.solver.queries import Queries
 
-Floats = NDArray[np.float64]
 _RESIDUAL = 1e-2
 _MOST_ROUNDS = 500
 

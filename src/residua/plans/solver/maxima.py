@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Lattice
 from residua.workload import Products
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 Pairs = tuple[Floats, Floats]
 
 

@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import linalg
 
 from residua.errors import PlanError, WorkloadError
+from residua.linalg.arrays import Floats, Integers
 from residua.plans.solver.queries import MatrixQueries, Queries, ScaledQueries
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 RANK_TOLERANCE = 1e-10
 """Singular values below this share of the largest count as zero, once rows and columns have been scaled to norm 1."""
 

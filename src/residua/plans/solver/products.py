@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from residua.linalg.arrays import Floats
 from residua.workload import Products
 
-Floats = NDArray[np.float64]
 _NOTHING = 1e-30  # of the largest importance: a block that matters less is not measured
 _SMALLEST_WEIGHT = 1e-100
 _UNFELT = 1e-9

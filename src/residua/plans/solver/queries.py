@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg
 
 from residua.errors import WorkloadError
+from residua.linalg.arrays import Floats
 
-Floats = NDArray[np.float64]
 _BLOCK = 2**22  # entries of W held at a time when it is read row by row
 
 

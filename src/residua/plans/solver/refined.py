@@ -21,17 +21,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg
 
 from residua.errors import GapWarning, PlanError
+from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.plans.solver import interior
 from residua.plans.solver.certificate import Certificate, certify, strategy_variances
 from residua.plans.solver.problem import Problem, positive, prepare, to_matrix, with_rank
 from residua.plans.solver.queries import MatrixQueries
 from residua.plans.solver.solve import DenseSolution
 
-Floats = NDArray[np.float64]
 _STEPS = 100
 _STAYS = 0.3, 0.1, 0.03  # share of a weight left when the tolerance falls a hundredfold: to 1 if active, else to 0.01
 _CONSISTENT = 1e-6  # largest residual of a split that is still rounding
@@ -59,7 +58,7 @@ class _Stage:
         """The queries as a matrix."""
         return self.asked.matrix
 
-    def guesses(self) -> list[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
+    def guesses(self) -> list[tuple[Booleans, Booleans]]:
         """Which cells and which queries carry weight, by each test, the most trusted first."""
         m, d = self.W.shape
         cost = self.offset + np.diagonal(self.X)
@@ -76,9 +75,9 @@ class _Split:
     """What every optimum shares, and what is left to choose."""
 
     shared: Floats  # Eᵀ M⁻¹ E, on the cells of the stage
-    free: NDArray[np.int64]  # N
+    free: Integers  # N
     W: Floats  # h, scaled so that what is left of the targets is 1
-    used: NDArray[np.int64]  # which of N have a query left
+    used: Integers  # which of N have a query left
     residual: float  # how inconsistent the guess is
     complete: bool  # whether the active queries span the row space
 
@@ -205,7 +204,7 @@ def _give_up(count: int) -> None:
     )
 
 
-def _split(stage: _Stage, binding: NDArray[np.bool_], active: NDArray[np.bool_]) -> _Split | None:
+def _split(stage: _Stage, binding: Booleans, active: Booleans) -> _Split | None:
     """The split that a guess amounts to, or None where it cannot be right."""
     W, F, N = stage.W, np.flatnonzero(binding), np.flatnonzero(~binding)
     if not len(F) or not active.any():

@@ -18,13 +18,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg
 
+from residua.linalg.arrays import Floats
 from residua.plans.solver.fixed_point import Found
 from residua.plans.solver.level import Round, climb
 
-Floats = NDArray[np.float64]
 MOST_CELLS = 96  # five seconds or so
 _TALL = 8  # times as many queries as cells: too many to weigh one by one
 _FREE = 2.0**10  # how much stronger than the rest the number of records is measured, where that is free

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Lattice
 
-Floats = NDArray[np.float64]
 _SMALLEST_WEIGHT = 1e-100  # relative to the largest; denormal numbers are slow and mean nothing here
 
 
@@ -31,7 +30,7 @@ class ResidualCoefficients:
     """
 
     lattice: Lattice
-    sizes: NDArray[np.int64]
+    sizes: Integers
 
     @cached_property
     def cost(self) -> Floats:

@@ -7,16 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua.errors import GapWarning, PlanError, WorkloadError
+from residua.linalg.arrays import Floats, Integers
 from residua.plans.solver import fixed_point, interior, level
 from residua.plans.solver.certificate import Certificate, examine
 from residua.plans.solver.fixed_point import Found
 from residua.plans.solver.problem import Problem, positive, prepare
 from residua.plans.solver.queries import MatrixQueries
 
-Floats = NDArray[np.float64]
 _FINE = 1e-5  # below this tolerance Newton steps win at any size,
 _MIDDLE = 1600  # and with no more weights than this at any tolerance
 _LARGE = 6000  # most weights whose Newton system is still written out
@@ -48,7 +47,7 @@ class DenseSolution:
 
     strategy: Floats
     recovery: Floats
-    columns: NDArray[np.int64]
+    columns: Integers
     variances: Floats
     achieved: float
     bound: float

@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from residua.linalg.arrays import Floats
 from residua.plans.objectives import Effort, MaxVariance, Objective
 from residua.plans.saddle import Progress
 from residua.plans.solver.attribute import SETTLED, RealStrategy, Search, best_cells
@@ -27,7 +27,6 @@ from residua.plans.solver.products import ProductGame, felt
 from residua.plans.strategy import Strategy
 from residua.workload import AttributeQueries, Identity, Products
 
-Floats = NDArray[np.float64]
 _ROUNDS = 200
 _MAXIMUM_ROUNDS = 60
 _PATIENCE, _PROGRESS = 20, 1e-4  # rounds without progress after which nature's weights on rows are left as they are
@@ -141,7 +140,7 @@ class _Searches:
             kinds = tuple(kinds_of(workload, i))
             kept = given[i]
             plain = all(isinstance(asked, Identity) for asked in kinds)
-            if kept is not None and not (plain and kept.identity):
+            if kept is not None and not (plain and kept.plain):
                 self.given[i] = _real(kept)
             elif not plain:
                 asked = tuple(family.queries[i] for family in workload.families)

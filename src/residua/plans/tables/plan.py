@@ -1,4 +1,4 @@
-"""Pure marginal plans: which marginals are measured with Laplace noise, and everything that follows without data."""
+"""Plans of noisy tables: which marginals are measured with Laplace noise, and everything that follows without data."""
 
 from __future__ import annotations
 
@@ -6,32 +6,42 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from residua.domain import Domain, Label
-from residua.errors import PlanError
+from residua.domain import Domain, domain_of_settings
+from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Lattice
-from residua.plans.contract import Plan
-from residua.plans.lattice.blocks_base import INVISIBLE_SCALE
-from residua.plans.lattice.residual_plan import ResidualPlan
-from residua.plans.matrix.pure_plan import Candidate
-from residua.plans.noise import rounded_laplace_variance
+from residua.plans.blocks import Blocks
+from residua.plans.bodies import (
+    candidates_of_body,
+    candidates_to_body,
+    check_claims,
+    head_of_body,
+    head_to_body,
+)
+from residua.plans.contract import Candidate, Plan
+from residua.plans.lattice.body import lattice_of_body, lattice_to_body, marginals_of_body, marginals_to_body
+from residua.plans.lattice.plan import LatticePlan
+from residua.plans.noise import LAPLACE, Noise
+from residua.plans.questions import Workload
+from residua.plans.tables.blocks import TableBlocks
+from residua.plans.tables.measured import MeasuredTables
+from residua.plans.tables.reading import TablesReading
+from residua.plans.tried import tried
 from residua.privacy import AddRemove, Guarantee, ReplaceOne, Unit
 from residua.privacy.exact import round_up
 from residua.workload import Marginals
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-
 
 @dataclass(frozen=True, eq=False)
-class PureMarginalPlan(Plan):
+class TablesPlan(Plan):
     """What is measured: `t · m_A + round(s z)` for some marginals A, z standard Laplace, at `ε_A = t/s` each.
 
     Answers pool all measured tables by least squares in residual space, so all of them agree; their variances are
-    exact (`variance`, `variances`, `covariance`).
+    exact, those of the lattice `pooled`.
 
     Guarantee: measuring this plan is `unit_epsilon`-DP, within `guarantee`, for the unit of protection `unit`.
 
@@ -48,6 +58,8 @@ class PureMarginalPlan(Plan):
         lower_bound: no plan with Laplace noise has a smaller loss at this budget; loose; 0 when nothing is proven.
     """
 
+    kinds: ClassVar[tuple[str, ...]] = ("pure marginals",)
+
     domain: Domain
     lattice: Lattice
     shares: Floats
@@ -60,20 +72,22 @@ class PureMarginalPlan(Plan):
     lower_bound: float = 0.0
 
     def __post_init__(self) -> None:
-        shares = np.array(self.shares, dtype=np.float64)
-        if shares.shape != (len(self.lattice),):
-            raise PlanError(f"shares has shape {shares.shape}; give one for each of {len(self.lattice)} sets.")
-        if not (np.isfinite(shares).all() and (shares >= 0).all() and shares.any()):
-            raise PlanError("shares must be finite and not negative, and not all 0.")
-        shares.setflags(write=False)
-        object.__setattr__(self, "shares", shares)
+        object.__setattr__(self, "shares", self.tables.shares)
 
-    # ---- what is measured
+    @property
+    def noise(self) -> Noise:
+        """Laplace."""
+        return LAPLACE
 
     @cached_property
+    def tables(self) -> MeasuredTables:
+        """What is measured, on which grids and with how much noise."""
+        return MeasuredTables(self.domain, self.lattice, self.shares)
+
+    @property
     def measured(self) -> Integers:
         """Numbers of the sets that are measured, increasing."""
-        return np.flatnonzero(self.shares > 0)
+        return self.tables.measured
 
     @property
     def measured_sets(self) -> tuple[tuple[str, ...], ...]:
@@ -81,22 +95,12 @@ class PureMarginalPlan(Plan):
         rows = list(self.lattice)
         return tuple(tuple(self.domain.names[i] for i in rows[number]) for number in self.measured)
 
-    @cached_property
-    def grids(self) -> Integers:
-        """t of each measured set: the least power of two that makes rounding invisible."""
-        wanted = INVISIBLE_SCALE * self.shares[self.measured]
-        return np.asarray(2 ** np.clip(np.ceil(np.log2(wanted)), 0, 40).astype(np.int64))
-
-    @cached_property
-    def scales(self) -> Floats:
-        """s of each measured set, rounded up."""
-        return np.asarray(self.grids / self.shares[self.measured] * (1.0 + 2.0**-48))
-
     # ---- cost
 
     @cached_property
     def _total(self) -> Fraction:
-        return sum((Fraction(int(t)) / Fraction(s) for t, s in zip(self.grids, self.scales, strict=True)), Fraction(0))
+        pairs = zip(self.tables.grids, self.tables.scales, strict=True)
+        return sum((Fraction(int(t)) / Fraction(s) for t, s in pairs), Fraction(0))
 
     @cached_property
     def epsilon(self) -> float:
@@ -124,52 +128,101 @@ class PureMarginalPlan(Plan):
     # ---- accuracy
 
     @cached_property
-    def cell_precisions(self) -> Floats:
-        """One over the variance of a cell of each set as measured, rounding included, (sets,); 0 if not measured."""
-        found = np.zeros(len(self.lattice))
-        found[self.measured] = self.grids.astype(np.float64) ** 2 / rounded_laplace_variance(self.scales)
-        return found
+    def pooled(self) -> LatticePlan:
+        """The precision of every residual after pooling, as a lattice: it knows all variances and covariances."""
+        return LatticePlan(self.domain, self.lattice, self.tables.pooled_precisions, None, self.unit, self.workload)
 
-    @cached_property
-    def pooled(self) -> ResidualPlan:
-        """The precision of every residual after pooling, as a residual plan: it knows all variances and covariances."""
-        tau = self.lattice.sum_over_supersets(self.cell_precisions, 1.0 / self.domain.sizes)
-        return ResidualPlan(self.domain, self.lattice, tau, None, self.unit, self.workload)
+    def _variances(self, workload: Workload) -> Floats:
+        return self.pooled.facts.variances(workload)
 
-    def supports(self, attributes: Sequence[str]) -> bool:
-        """Whether the marginal on these attributes can be answered."""
-        return self.pooled.supports(attributes)
+    def _term_variances(self, workload: Workload) -> Floats:
+        return self.pooled._term_variances(workload)
 
-    def variance(self, attributes: Sequence[str]) -> float:
-        """The variance of every cell of the marginal on these attributes.
+    def _cell_variances(self, positions: tuple[int, ...]) -> Floats:
+        return self.pooled._cell_variances(positions)
 
-        Raises:
-            PlanError: the plan cannot answer this marginal.
-        """
-        return self.pooled.variance(attributes)
-
-    def marginal_variances(self, workload: Marginals) -> Floats:
-        """The variance of a cell of each marginal of a workload, (marginals,); infinite if unanswerable."""
-        return self.pooled.marginal_variances(workload)
-
-    def variances(self, workload: Marginals) -> Floats:
-        """The variance of every query of a workload, cell by cell, (queries,); infinite if unanswerable."""
-        return self.pooled.variances(workload)
-
-    def covariance(self, attributes: Sequence[str], other: Sequence[str] | None = None) -> Floats:
-        """Covariance matrix of all cells of a marginal, or between the cells of two, (cells, cells)."""
-        return self.pooled.covariance(attributes, other)
-
-    def cell_covariance(self, cell: Mapping[str, Label], other: Mapping[str, Label]) -> float:
-        """Covariance of two cells, each given as attribute → label."""
-        return self.pooled.cell_covariance(cell, other)
+    def _covariance(self, first: Workload, second: Workload) -> Floats:
+        return self.pooled.facts.covariance(first, second)
 
     def combination_variance(self, combination: Mapping[Sequence[str], ArrayLike]) -> float:
         """Variance of a linear combination of cells: attribute set → coefficients, an array over its cells."""
         return self.pooled.combination_variance(combination)
 
+    @property
+    def remarks(self) -> tuple[tuple[str, str], ...]:
+        """How many tables are measured, and what else was tried."""
+        shares = self.shares[self.measured]
+        low, high = f"{shares.min():.3g}", f"{shares.max():.3g}"
+        each = low if low == high else f"{low} to {high}"
+        measured = ("Measured", f"{len(self.measured):,} marginals, at epsilon {each} each")
+        return (measured, *tried(self.candidates, self.gap))
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """What is measured and what else was tried."""
+        pairs = zip(self.measured_sets, self.shares[self.measured].tolist(), strict=True)
+        measured = [{"attributes": list(names), "epsilon": share} for names, share in pairs]
+        return {**super().details, "measured": measured}
+
+    @property
+    def family(self) -> LatticePlan:
+        """What the pooled tables have the precisions of."""
+        return self.pooled
+
+    # ---- measuring
+
+    def compile(self) -> TableBlocks:
+        """The tables on their grids."""
+        tables = self.tables
+        return TableBlocks(self.lattice, self.domain.sizes, tables.measured, tables.grids, tables.scales)
+
+    def saved_blocks(self, arrays: Mapping[str, NDArray[Any]]) -> TableBlocks:
+        """The plan's own tables."""
+        return self.compile()
+
+    def reading(self, blocks: Blocks, measurements: NDArray[Any]) -> TablesReading:
+        """Pooled by least squares."""
+        return TablesReading(self, self.tables, measurements)
+
+    @property
+    def measured_attributes(self) -> tuple[int, ...]:
+        """Positions of the attributes of which more than the total is measured."""
+        return self.pooled.measured_attributes
+
+    # ---- files
+
+    def to_body(self) -> dict[str, Any]:
+        """The plan as plain values."""
+        return {
+            **head_to_body("pure marginals", self),
+            "lower_bound": self.lower_bound,
+            "candidates": candidates_to_body(self.candidates),
+            "sets": lattice_to_body(self.lattice),
+            "shares": self.shares.tolist(),
+            "workload": marginals_to_body(self.workload, self.lattice),
+        }
+
+    @classmethod
+    def of_body(cls, body: dict[str, Any]) -> TablesPlan:
+        """The plan that plain values describe; every invariant is checked again."""
+        domain = domain_of_settings(body["domain"])
+        lattice = lattice_of_body(body["sets"], len(domain))
+        made = cls(
+            domain=domain,
+            lattice=lattice,
+            shares=np.array(body["shares"], dtype=np.float64),
+            workload=marginals_of_body(domain, lattice, body["workload"]),
+            **head_of_body(body),
+            candidates=candidates_of_body(body["candidates"]),
+            lower_bound=float(body["lower_bound"]),
+        )
+        if not made.lower_bound >= 0:
+            raise ValueError("its lower bound means nothing")
+        check_claims(made)
+        return made
+
     def __repr__(self) -> str:
         return (
-            f"PureMarginalPlan({len(self.measured):,} marginals, epsilon={self.epsilon:.6g}, {self.guarantee!r}, "
+            f"TablesPlan({len(self.measured):,} marginals, epsilon={self.epsilon:.6g}, {self.guarantee!r}, "
             f"gap={self.gap:.2g})"
         )
