@@ -66,7 +66,7 @@ def marginals() -> list[list[str]]:
         even = rs.independent(workload, rs.PureDP(1.0))
         masses = workload.cells
         found, baseline = (
-            float(np.sqrt(np.average(p.marginal_variances(workload), weights=masses))) for p in (plan, even)
+            float(np.sqrt(np.average(p.variances(workload, per="term"), weights=masses))) for p in (plan, even)
         )
         rows.append(
             [

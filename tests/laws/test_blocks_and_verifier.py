@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from residua.plans.lattice.residual_blocks import ResidualBlocks, compile_blocks
+from residua.plans.lattice.residual_verify import most_records, verified_cost
 
 import residua as rs
 from residua.errors import VerificationError
-from residua.plans.kinds import priced
+from residua.plans.contract import priced
 from residua.plans.lattice import residual_verify as verify
-from residua.plans.lattice.residual_blocks import ResidualBlocks, compile_blocks
-from residua.plans.lattice.residual_verify import most_records, verified_cost
 
 
 @st.composite

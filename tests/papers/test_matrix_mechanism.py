@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import residua as rs
-from residua.plans.matrix.pure_plan import PurePlan
+from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.search.asked import Asked, error_profile, sensitivity
 from residua.plans.search.augment import augmented
 from residua.plans.search.bound import singular_value_bound
@@ -26,7 +26,7 @@ def plan_of(strategy, epsilon=1.0):
     domain = rs.Domain.of_sizes({"x": n})
     B = (strategy * 2**20).astype(np.int64)
     scale = float(np.abs(B).sum(axis=0).max()) / epsilon
-    return PurePlan(domain, (0,), np.arange(n), B, scale, rs.PureDP(epsilon))
+    return MatrixPlan(domain, (0,), np.arange(n), B, scale, rs.PureDP(epsilon))
 
 
 def test_figure_1_and_example_2():

@@ -21,6 +21,7 @@ from residua.plans.blocks import Blocks
 from residua.plans.cells import Grouping
 from residua.plans.combining import Algebra, algebra_for
 from residua.plans.noise import NORMAL, Noise
+from residua.plans.old_names import OldNames
 from residua.plans.questions import Asked, Query, Workload, as_workload, require_same_domain
 from residua.plans.reading import Reading
 from residua.privacy import Guarantee, Unit
@@ -45,7 +46,7 @@ class Candidate:
     loss: float
 
 
-class Plan(ABC):
+class Plan(OldNames, ABC):
     """Noise decided before any data is seen. Made by `rs.plan`; `Plan.load` reads any saved plan.
 
     A form of plan is a subclass. It says what it costs, answers three questions about accuracy (the `_…` methods), how
