@@ -15,7 +15,8 @@ from residua.errors import FileError, SpecError
 from residua.measurement import Ledger, measure
 from residua.measurement.ledger_amounts import allowance, converted
 from residua.plans import plan as best_plan
-from residua.plans.contract import Plan, priced
+from residua.plans.composition import priced
+from residua.plans.contract import Plan
 from residua.plans.forms import Lattice
 from residua.plans.noise import Currency
 from residua.release import Release, reserve

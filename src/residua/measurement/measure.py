@@ -16,7 +16,8 @@ from residua.linalg.layout import Layout, layout_of
 from residua.measurement.ledger import Entry, Ledger
 from residua.measurement.noisy import noisy
 from residua.plans.blocks import Blocks
-from residua.plans.contract import Plan, priced, require_plan
+from residua.plans.composition import priced
+from residua.plans.contract import Plan, require_plan
 from residua.plans.noise import Currency
 from residua.privacy.exact import round_up
 from residua.release import Release

@@ -24,8 +24,19 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Integers
 from residua.plans.blocks import Blocks, Profile, even
 from residua.plans.cells import MOST_CELLS, Grouping, refine
-from residua.plans.contract import Plan
+from residua.plans.contract import Plan, require_plan
 from residua.privacy import ReplaceOne
+
+
+def priced(plan: Plan) -> tuple[Blocks, Fraction]:
+    """What measuring one plan comes down to, and what that costs, by the verifier.
+
+    Raises:
+        VerificationError: more expensive than the plan promises, or not measurable.
+    """
+    require_plan(plan)
+    blocks = plan.blocks
+    return blocks, blocks.noise.promised(blocks.price(plan.unit), plan.guarantee)
 
 
 def composed(sizes: Integers, profiles: Sequence[Profile]) -> Profile:

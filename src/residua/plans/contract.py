@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, cast, overload
@@ -18,6 +17,7 @@ from residua.errors import FileError, PlanError, ResiduaError
 from residua.files import read_document, write_document
 from residua.linalg.arrays import Floats
 from residua.plans.blocks import Blocks
+from residua.plans.candidates import Candidate
 from residua.plans.cells import Grouping
 from residua.plans.combining import Algebra, algebra_for
 from residua.plans.noise import NORMAL, Noise
@@ -31,19 +31,6 @@ from residua.workload import Explicit, marginals
 Per = Literal["query", "term"]
 KIND, VERSION = "residua plan", 1
 _MOST_QUERIES = 2**28
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A strategy that was tried.
-
-    Args:
-        name: which one.
-        loss: the plan's objective under it, at the plan's budget.
-    """
-
-    name: str
-    loss: float
 
 
 class Plan(OldNames, ABC):
@@ -371,17 +358,6 @@ class Plan(OldNames, ABC):
 
     def _sorted(self, attributes: Iterable[str]) -> tuple[int, ...]:
         return tuple(sorted(self.domain.positions(self._names(attributes))))
-
-
-def priced(plan: Plan) -> tuple[Blocks, Fraction]:
-    """What measuring a plan comes down to, and what that costs, by the verifier.
-
-    Raises:
-        VerificationError: more expensive than the plan promises, or not measurable.
-    """
-    require_plan(plan)
-    blocks = plan.blocks
-    return blocks, blocks.noise.promised(blocks.price(plan.unit), plan.guarantee)
 
 
 def require_plan(plan: object) -> None:

@@ -29,8 +29,7 @@ from residua.projection.alternating import (
     Progress,
     mixing_share,
 )
-from residua.projection.axis import Axis
-from residua.projection.crossing import Alike, Below, Crossing
+from residua.projection.crossing import Alike, Axis, Below, Crossing
 from residua.projection.interior import Interior, interior_of
 
 _FIRST_PENALTY = 6.0

@@ -18,9 +18,8 @@ from residua.linalg.modes import kronecker
 from residua.plans.lattice.estimates import CrossedEstimator
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.strategy import Plain
-from residua.projection.axis import Axis, axis_of
 from residua.projection.consistent import ConsistentTables, centred, centred_each
-from residua.projection.crossing import Crossing
+from residua.projection.crossing import Axis, Crossing, axis_of
 from residua.projection.family import FamilyProblem
 from residua.projection.problem import Fit, Progress
 from residua.release.base import Release

@@ -25,7 +25,7 @@ from residua.linalg.lattice import Lattice, closure
 from residua.linalg.layout import Layout, batches, layout_of
 from residua.plans.lattice.plan import LatticePlan
 from residua.projection.consistent import ConsistentTables, centred
-from residua.projection.fact_cells import shown
+from residua.projection.facts import shown
 from residua.projection.problem import Fit, Problem, Progress, Terms
 from residua.workload import renumber
 

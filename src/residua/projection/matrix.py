@@ -6,6 +6,7 @@ plain one `‖W h − a‖` with the asked queries W and their unbiased answers 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,10 +17,43 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.noise import LAPLACE
-from residua.projection.fact_cells import shown
-from residua.projection.histogram import Histogram
+from residua.projection.facts import shown
 from residua.projection.problem import Fit, Problem, Progress, Terms
 from residua.release.base import Release
+
+
+@dataclass(frozen=True, eq=False)
+class Histogram(Fit):
+    """What the projection of a dense release found.
+
+    Args:
+        attributes: positions of the attributes whose cells are counted, increasing.
+        counts: one a cell, one axis an attribute.
+        gap: how far the squared distance to the release is from the least possible, proven, in the metric's unit.
+        infeasibility: the largest violation of a fact, in counts.
+    """
+
+    attributes: tuple[int, ...]
+    counts: Floats
+    gap: float
+    infeasibility: float
+
+    def __post_init__(self) -> None:
+        self.counts.setflags(write=False)
+
+    def supports(self, members: Sequence[int]) -> bool:
+        """Whether the marginal on these attributes can be read off."""
+        return set(members) <= set(self.attributes)
+
+    def marginal(self, members: Sequence[int]) -> Floats:
+        """The marginal on these attributes (positions, increasing)."""
+        rest = tuple(axis for axis, i in enumerate(self.attributes) if i not in members)
+        return np.asarray(self.counts.sum(axis=rest))
+
+    @property
+    def array(self) -> Floats:
+        """What a saved projection keeps."""
+        return self.counts
 
 
 @dataclass(frozen=True, eq=False)

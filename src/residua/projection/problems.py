@@ -11,8 +11,7 @@ from residua.plans.contract import Plan
 from residua.plans.noise import LAPLACE, NORMAL
 from residua.projection.crossed_tables import CrossedProblem, PlainProblem
 from residua.projection.matrix import MatrixProblem
-from residua.projection.noisy_tables import TablesProblem
-from residua.projection.plain import ResidualProblem
+from residua.projection.plain import ResidualProblem, TablesProblem
 from residua.projection.problem import Metric, Problem, Terms
 
 _OF_TABLES: tuple[Metric, ...] = ("margins", "covariance", "plain")

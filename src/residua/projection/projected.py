@@ -14,7 +14,7 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.plans.contract import Plan
 from residua.projection.accuracy import Bound, SimulatedError, simulated_error
-from residua.projection.histogram import Histogram
+from residua.projection.matrix import Histogram
 from residua.projection.problem import Fit, Metric, Progress, Terms
 from residua.projection.problems import problem_of
 from residua.projection.rounding import controlled_rounding

@@ -30,7 +30,7 @@ from residua.plans.lattice.algebra import agree, asking, compose
 from residua.plans.lattice.blocks import LatticeBlocks, gridded
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.matrix.algebra import noise_at_least
-from residua.plans.matrix.integer_strategy import LARGEST_ENTRY
+from residua.plans.matrix.integers import LARGEST_ENTRY
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.matrix.realise import realised
 from residua.plans.matrix.recreate import Stacked, stack

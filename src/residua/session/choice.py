@@ -14,7 +14,7 @@ from residua.plans.contract import Plan
 from residua.release import Answers, Release
 from residua.session.candidates import name_of, workload_of
 from residua.session.compatible import RADIUS, Compatible, compatible_answers
-from residua.session.looks import shared
+from residua.session.missing import shared
 from residua.session.recommend import By, Recommendation, recommended
 from residua.session.signal import REACH, Signal, Workload, answerable, signal_of
 from residua.session.state import Stored

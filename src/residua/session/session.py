@@ -17,9 +17,8 @@ from residua.release import Release, pooled, reserve
 from residua.session.accounts import Bill, Standing, paid, require_budget, standing
 from residua.session.candidates import by_name, poolable, require_domain
 from residua.session.choice import Choice
-from residua.session.looks import look_at, require_telling, was_taken
 from residua.session.memory import Memory
-from residua.session.missing import Missing
+from residua.session.missing import Missing, look_at, require_telling, was_taken
 from residua.session.opening import beside, budget_of, check_place, open_folder, require_gaussian, require_its_ledger
 from residua.session.signal import Workload
 from residua.session.state import Stored, digest_of_measured

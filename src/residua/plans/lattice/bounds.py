@@ -22,7 +22,7 @@ from residua.linalg.arrays import Floats
 from residua.linalg.lattice import Lattice
 from residua.plans.objectives import Effort, TotalVariance
 from residua.plans.solver.attribute import weighed_gram
-from residua.plans.solver.products import ProductGame
+from residua.plans.solver.closed_form import ProductGame
 from residua.plans.solver.tilting import designed
 from residua.workload import Products
 

@@ -21,14 +21,13 @@ from numpy.typing import ArrayLike, NDArray
 from residua.domain import Domain, domain_of_settings
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
-from residua.linalg.contrasts import contrasts
 from residua.linalg.lattice import Lattice
+from residua.linalg.modes import contrasts
 from residua.plans.blocks import Blocks
-from residua.plans.bodies import check_claims, head_of_body, head_to_body
-from residua.plans.cells import MOST_COLUMNS, Grouping
-from residua.plans.contract import Plan
-from residua.plans.lattice.blocks import LatticeBlocks, compile_blocks
-from residua.plans.lattice.body import (
+from residua.plans.bodies import (
+    check_claims,
+    head_of_body,
+    head_to_body,
     lattice_of_body,
     lattice_to_body,
     marginals_of_body,
@@ -36,6 +35,9 @@ from residua.plans.lattice.body import (
     products_of_body,
     products_to_body,
 )
+from residua.plans.cells import MOST_COLUMNS, Grouping
+from residua.plans.contract import Plan
+from residua.plans.lattice.blocks import LatticeBlocks, compile_blocks
 from residua.plans.lattice.bounds import dense_advice, gap_of_any
 from residua.plans.lattice.facts import Facts
 from residua.plans.lattice.reading import LatticeReading

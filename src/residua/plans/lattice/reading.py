@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
-from residua.linalg.contrasts import contrasts
 from residua.linalg.layout import Group
+from residua.linalg.modes import contrasts
 from residua.plans.cells import Grouping
 from residua.plans.lattice.blocks import LatticeBlocks
 from residua.plans.lattice.estimates import CrossedEstimator, PlainEstimator

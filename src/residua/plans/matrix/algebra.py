@@ -26,9 +26,8 @@ from residua.plans.cells import Grouping, Refinement, refine
 from residua.plans.combining import Progress, register_general
 from residua.plans.contract import Plan, algebra_of
 from residua.plans.matrix import loewner
-from residua.plans.matrix.common_many import least_above
-from residua.plans.matrix.common_pair import covariances, rows_of, shared_space
-from residua.plans.matrix.integer_strategy import FILLING
+from residua.plans.matrix.common import covariances, least_above, rows_of, shared_space
+from residua.plans.matrix.integers import FILLING
 from residua.plans.matrix.loewner import Standard, standardise
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.matrix.realise import noisier, nothing, realised, within

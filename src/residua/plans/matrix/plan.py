@@ -17,21 +17,22 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.plans.blocks import Blocks
 from residua.plans.bodies import (
-    candidates_of_body,
-    candidates_to_body,
     check_claims,
     head_of_body,
     head_to_body,
+    integers_of_body,
+    positions_of_body,
+    workload_of_body,
+    workload_to_body,
 )
+from residua.plans.candidates import Candidate, candidates_of_body, candidates_to_body, tried
 from residua.plans.cells import Grouping
-from residua.plans.contract import Candidate, Plan
+from residua.plans.contract import Plan
 from residua.plans.matrix.blocks import MatrixBlocks
-from residua.plans.matrix.body import integers_of_body, positions_of_body, workload_of_body, workload_to_body
 from residua.plans.matrix.price import column_sum, laplace_norm, moved_columns
 from residua.plans.matrix.reading import MatrixReading
 from residua.plans.matrix.space import MeasuredSpace
 from residua.plans.noise import LAPLACE, NORMAL, Noise
-from residua.plans.tried import tried
 from residua.privacy import AddRemove, Guarantee, ReplaceOne, Unit
 from residua.privacy.exact import round_up
 from residua.workload import Explicit
@@ -259,12 +260,15 @@ class MatrixPlan(MeasuredSpace, Plan):
 
     def to_body(self) -> dict[str, Any]:
         """The plan as plain values."""
-        body = {
-            **head_to_body("dense" if self.noise == NORMAL else "pure", self),
+        head = head_to_body("dense" if self.noise == NORMAL else "pure", self)
+        body = {  # in this order, which digests of version 0.1.0 know
+            "kind": head["kind"],
+            "domain": head["domain"],
             "attributes": list(self.attributes),
             "columns": self.columns.tolist(),
             "strategy": self.strategy.tolist(),
             "scale": self.scale,
+            **head,
             "bias": self.bias,
             "workload": None if self.workload is None else workload_to_body(self.workload),
         }

@@ -13,8 +13,14 @@ from residua.plans.blocks import POINT
 from residua.plans.cells import Grouping, Refinement, coarsened, refine
 from residua.plans.composition import composed_cost, composed_profile
 from residua.plans.contract import Plan
-from residua.plans.matrix.integer_rows import integer_rows, joint_integer_rows
-from residua.plans.matrix.integer_strategy import FINE_ENTRY, basis_integers, direct_integers, filled_integers
+from residua.plans.matrix.integers import (
+    FINE_ENTRY,
+    basis_integers,
+    direct_integers,
+    filled_integers,
+    integer_rows,
+    joint_integer_rows,
+)
 from residua.plans.matrix.loewner import SINE_TOLERANCE, standardise
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.noise import guarantee_like

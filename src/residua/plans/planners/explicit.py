@@ -11,14 +11,43 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
-from residua.plans.matrix.integer_strategy import integer_strategy
+from residua.plans.matrix.integers import direct_integers, integer_strategy
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.matrix.price import replacement_square
 from residua.plans.matrix.space import first_cells
 from residua.plans.noise import guarantee_like
 from residua.plans.objectives import MaxVariance, Objective, TotalVariance, described
+from residua.plans.solver.approximate import approximate
+from residua.plans.solver.problem import prepare
+from residua.plans.solver.queries import as_intervals
+from residua.plans.solver.refined import refine
+from residua.plans.solver.replacement import MOST_CELLS, Replacement, least_replacement
+from residua.plans.solver.solve import least_privacy, least_total
 from residua.privacy import ZCDP, Guarantee, ReplaceOne, Unit
 from residua.workload import Explicit
+
+FINEST_ENTRY = 2.0**33  # the number of records takes ten bits more than the rest
+
+
+def best_replacing(
+    workload: Explicit, scale: Floats, tolerance: float, *, total: bool
+) -> tuple[Replacement, Integers] | None:
+    """The mechanism of least replacement cost for scaled queries, and the distinct cell of each cell; None if unsolved.
+
+    Args:
+        workload: the queries.
+        scale: 1/√target of each query (the largest variance counts), or √weight (their sum does).
+        tolerance: the gap to reach.
+        total: whether the sum counts.
+    """
+    columns = prepare(workload.matrix, np.ones(workload.queries)).columns
+    if columns.max() >= MOST_CELLS:
+        return None
+    W = np.asarray(workload.matrix.tocsc()[:, first_cells(columns)].toarray()) * scale[:, None]
+    removable = bool((columns < 0).any()) or workload.domain.drops
+    found = least_replacement(W[W.any(axis=1)], tolerance, total=total, removable=removable)
+    return None if found is None else (found, columns)
+
 
 DENSE_TOLERANCE = 1e-3
 _MOST_ENTRIES = 2**28
@@ -37,9 +66,6 @@ def plan_explicit(
     refined: bool = False,
 ) -> MatrixPlan:
     """The best dense plan for a budget, or (without one) for a largest acceptable loss."""
-    from residua.plans.solver.refined import refine
-    from residua.plans.solver.solve import least_privacy, least_total
-
     check_size(workload)
     tolerance = DENSE_TOLERANCE if tolerance is None else tolerance
     if isinstance(unit, ReplaceOne) and not refined:
@@ -72,8 +98,6 @@ def _plan_replacing(
     workload: Explicit, guarantee: Guarantee | None, objective: Objective, loss: float, unit: Unit, tolerance: float
 ) -> MatrixPlan | None:
     """The best plan for records that are changed, its gap taken after rounding; None where it is not solved for."""
-    from residua.plans.planners.replacing import FINEST_ENTRY, best_replacing
-
     if isinstance(objective, TotalVariance):
         solved = best_replacing(workload, np.sqrt(workload.weights), tolerance, total=True)
     elif isinstance(objective, MaxVariance):
@@ -102,9 +126,6 @@ def _priced(made: MatrixPlan, objective: Objective, loss: float) -> MatrixPlan:
 
 def solved(solve: Any, workload: Explicit, values: Floats, tolerance: float) -> Any:
     """Solves a workload, as ranges where it is tall and made of them: then it is never multiplied out."""
-    from residua.plans.solver.intervals import as_intervals
-    from residua.plans.solver.problem import prepare
-
     rows, cells = workload.matrix.shape
     if rows > _TALL * cells:
         problem = prepare(workload.matrix, np.ones(rows))
@@ -118,8 +139,6 @@ def solved(solve: Any, workload: Explicit, values: Floats, tolerance: float) -> 
 
 def independent_explicit(workload: Explicit, guarantee: Guarantee, unit: Unit) -> MatrixPlan:
     """Equal independent noise on the answer to every query, pooled into the best unbiased estimates."""
-    from residua.plans.solver.problem import prepare
-
     check_size(workload)
     columns = prepare(workload.matrix, np.ones(workload.queries)).columns
     return dense_of_strategy(
@@ -239,3 +258,44 @@ def _loss(plan: MatrixPlan, objective: Objective) -> float:
     if isinstance(objective, MaxVariance):
         return float((variances / explicit_targets(workload, objective)).max())
     return float(workload.weights @ variances)
+
+
+def plan_biased(workload: Explicit, guarantee: Guarantee, bias: float, unit: Unit, tolerance: float) -> MatrixPlan:
+    """The plan of least total variance among those whose answers are off by at most `bias` a record.
+
+    Definition 2.5 allows `RM = F + E` with `‖E‖_{1→2} ≤ α √k`. The plan answers the nearby queries `F + E` without
+    bias; they are its `workload`, under the labels of those asked. On a table of n records the root mean square, over
+    the queries, of what answers are off by systematically is at most n times `plan.bias`.
+
+    Reference: factorization-and-projection, Definition 2.5 and Theorem 2.6.
+    """
+    from scipy.sparse import csr_array
+
+    if isinstance(bias, bool) or not isinstance(bias, int | float) or not 0 < bias < math.inf:
+        raise PlanError(f"bias={bias!r} is not a positive number; leave it out for unbiased answers.")
+    if isinstance(unit, ReplaceOne):
+        raise PlanError("bias is planned for records added or removed; use rs.AddRemove.")
+    if (workload.weights != workload.weights[0]).any():
+        raise PlanError("bias is a root mean square over all queries alike; give all queries the same weight.")
+    found = approximate(workload.matrix, float(bias), tolerance)
+    if not found.strategy.any():
+        raise PlanError(f"bias={bias!r} is so large that nothing needs to be measured; lower it.")
+    columns = prepare(workload.matrix, np.ones(workload.queries)).columns
+    pcost = float(guarantee.pcost_allowed()) * _SLACK / float(unit.scaled(1))
+    strategy, scale, step = direct_integers(found.strategy[:, first_cells(columns)], pcost)
+    answered = (found.recovery * step) @ strategy  # what the integers answer exactly: F + E, rounding included
+    nearby = np.where(columns >= 0, answered[:, np.maximum(columns, 0)], 0.0)
+    error = nearby - workload.matrix.toarray()
+    return MatrixPlan(
+        domain=workload.domain,
+        attributes=workload.attributes,
+        columns=columns,
+        strategy=strategy,
+        scale=scale,
+        guarantee=guarantee,
+        unit=unit,
+        workload=Explicit(workload.domain, workload.attributes, csr_array(nearby), workload.labels, workload.weights),
+        objective=f"TotalVariance with bias {bias:g} (at most {np.abs(error).max():.3g} for one query)",
+        gap=found.gap,
+        bias=float(np.linalg.norm(error, axis=0).max() / math.sqrt(workload.queries)),
+    )

@@ -13,21 +13,19 @@ from scipy import linalg
 
 from residua.errors import GapWarning, PlanError
 from residua.linalg.arrays import Floats, Integers
-from residua.plans.contract import Candidate
-from residua.plans.matrix.integer_strategy import LARGEST_SCALE, integer_strategy
+from residua.plans.candidates import Candidate
+from residua.plans.matrix.integers import LARGEST_SCALE, integer_strategy
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.matrix.price import laplace_norm
 from residua.plans.noise import LAPLACE
 from residua.plans.objectives import MaxVariance, Objective, TotalVariance, described
 from residua.plans.planners.explicit import DENSE_TOLERANCE, check_size, explicit_targets, merged_workload, solved
-from residua.plans.saddle import Progress
+from residua.plans.saddle import Progress, Steps
 from residua.plans.search.asked import Asked
-from residua.plans.search.bound import singular_value_bound
 from residua.plans.search.search import Found, search
-from residua.plans.search.steps import Steps
-from residua.plans.solver.intervals import as_intervals
+from residua.plans.search.strategies import singular_value_bound
 from residua.plans.solver.problem import prepare
-from residua.plans.solver.queries import MatrixQueries, Queries, ScaledQueries
+from residua.plans.solver.queries import MatrixQueries, Queries, ScaledQueries, as_intervals
 from residua.plans.solver.solve import DenseSolution, least_privacy, least_total
 from residua.privacy import AddRemove, PureDP, Unit
 from residua.privacy.exact import round_up

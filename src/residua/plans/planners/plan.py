@@ -8,13 +8,12 @@ from typing import Literal, TypedDict, Unpack, overload
 
 from residua.errors import PlanError
 from residua.plans.contract import Plan
-from residua.plans.forms import Form, Lattice, Matrix
+from residua.plans.forms import Form, Lattice, Matrix, Task
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.noise import NOISES
 from residua.plans.objectives import Effort, MaxVariance, Objective, Targets, TotalVariance
-from residua.plans.planners.biased import plan_biased
-from residua.plans.planners.explicit import DENSE_TOLERANCE, independent_explicit, plan_explicit
+from residua.plans.planners.explicit import DENSE_TOLERANCE, independent_explicit, plan_biased, plan_explicit
 from residua.plans.planners.laplace import independent_pure, plan_pure
 from residua.plans.planners.like import like_strategies
 from residua.plans.planners.marginals import MARGINAL_TOLERANCE, independent_marginals, plan_marginals
@@ -169,7 +168,7 @@ def plan(
         raise PlanError(f"workload={workload!r} is not a workload; make one with rs.marginals or rs.queries.")
     if old:
         form = _form_of(form, old)
-    if isinstance(guarantee, type):
+    if isinstance(guarantee, type) and issubclass(guarantee, PureDP):
         _warn("plan(workload, PureDP)", 'plan(workload, noise="laplace")')
         guarantee, noise = None, "laplace"
     laplace = _is_laplace(guarantee, noise)
@@ -179,6 +178,9 @@ def plan(
     usual = PRODUCT_TOLERANCE if isinstance(workload, Products) else MARGINAL_TOLERANCE
     limit = form.limit if isinstance(form, Lattice) else Lattice().limit
     effort = Effort(_tolerance(usual if tolerance is None else tolerance), _limit(limit), progress)
+    made = form.plan(Task(workload, guarantee, objective, loss, unit, tolerance, effort)) if form is not None else None
+    if made is not None:
+        return made
     if isinstance(form, Matrix):
         workload = as_explicit(workload)
     if laplace:

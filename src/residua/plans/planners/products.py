@@ -16,8 +16,8 @@ from residua.plans.noise import guarantee_like
 from residua.plans.objectives import Effort, MaxVariance, Objective, Scaled, TotalVariance, described
 from residua.plans.planners.rounding import column_bits, integer_strategies
 from residua.plans.saddle import Solution, least_maximum
+from residua.plans.solver.closed_form import ProductGame, felt
 from residua.plans.solver.maxima import Pairs, query_game
-from residua.plans.solver.products import ProductGame, felt
 from residua.plans.solver.tilting import Design, designed
 from residua.plans.strategy import Strategy
 from residua.privacy import ZCDP, Guarantee, ReplaceOne, Unit

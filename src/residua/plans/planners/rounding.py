@@ -18,7 +18,7 @@ from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Lattice
 from residua.plans.blocks import WORD
 from residua.plans.lattice.price import FEWEST_RECORDS
-from residua.plans.matrix.integer_strategy import integer_basis
+from residua.plans.matrix.integers import integer_basis
 from residua.plans.noise import LARGEST_SCALE
 from residua.plans.solver.attribute import RealStrategy
 from residua.plans.strategy import Plain, Rows, Strategy

@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 from residua.errors import GapWarning, PlanError
 from residua.linalg.arrays import Floats
 from residua.linalg.lattice import closure
-from residua.plans.contract import Candidate
+from residua.plans.candidates import Candidate
 from residua.plans.objectives import Effort, MaxVariance, Objective, TotalVariance, described
 from residua.plans.planners.marginals import MarginalGame
+from residua.plans.saddle import Steps
 from residua.plans.search.choices import families, starts
-from residua.plans.search.exchange import exchanged
-from residua.plans.search.split import Split
-from residua.plans.search.steps import Steps
-from residua.plans.solver.residuals import ResidualCoefficients
+from residua.plans.search.split import Split, exchanged
+from residua.plans.solver.closed_form import ResidualCoefficients
 from residua.plans.tables.plan import TablesPlan
 from residua.privacy import AddRemove, PureDP, ReplaceOne, Unit
 from residua.workload import Marginals

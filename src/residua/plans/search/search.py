@@ -9,11 +9,10 @@ import numpy as np
 
 from residua.linalg.arrays import Floats
 from residua.plans.search.asked import Asked, sensitivity
-from residua.plans.search.augment import augmented
 from residua.plans.search.identity_plus import identity_plus
 from residua.plans.search.level_weights import weighted_trees
 from residua.plans.search.rotate import rotated
-from residua.plans.search.strategies import haar, singular_values
+from residua.plans.search.strategies import augmented, haar, singular_values
 from residua.plans.search.trees import hierarchy
 
 Told = Callable[[float], None]

@@ -24,7 +24,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from residua.linalg.arrays import Floats
-from residua.linalg.contrasts import contrasts
+from residua.linalg.modes import contrasts
 from residua.plans.solver.acceleration import Acceleration
 
 SETTLED = 1e-3  # relative: norms of columns, the spread and the problem itself; errors of the loss are its square

@@ -18,8 +18,7 @@ import numpy as np
 from residua.linalg.arrays import Floats
 from residua.plans.solver.dense_response import FixedResponder, Responder, Response
 from residua.plans.solver.fixed_point import Found
-from residua.plans.solver.hessian import CholeskySystem, curvature
-from residua.plans.solver.matrix_free import ConjugateGradientSystem
+from residua.plans.solver.hessian import CholeskySystem, ConjugateGradientSystem, curvature
 from residua.plans.solver.problem import Problem
 from residua.plans.solver.queries import MatrixQueries
 

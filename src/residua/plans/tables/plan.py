@@ -16,21 +16,21 @@ from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Lattice
 from residua.plans.blocks import Blocks
 from residua.plans.bodies import (
-    candidates_of_body,
-    candidates_to_body,
     check_claims,
     head_of_body,
     head_to_body,
+    lattice_of_body,
+    lattice_to_body,
+    marginals_of_body,
+    marginals_to_body,
 )
-from residua.plans.contract import Candidate, Plan
-from residua.plans.lattice.body import lattice_of_body, lattice_to_body, marginals_of_body, marginals_to_body
+from residua.plans.candidates import Candidate, candidates_of_body, candidates_to_body, tried
+from residua.plans.contract import Plan
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.noise import LAPLACE, Noise
 from residua.plans.questions import Workload
-from residua.plans.tables.blocks import TableBlocks
-from residua.plans.tables.measured import MeasuredTables
+from residua.plans.tables.blocks import MeasuredTables, TableBlocks
 from residua.plans.tables.reading import TablesReading
-from residua.plans.tried import tried
 from residua.privacy import AddRemove, Guarantee, ReplaceOne, Unit
 from residua.privacy.exact import round_up
 from residua.workload import Marginals

@@ -4,7 +4,9 @@ With `θ_i` the mean of `wᵀKw` and `a_i` that of `(wᵀv)²` over the rows w a
 have the mean variance `Σ_{S⊆A} σ²_S Π_{i∈S} θ_i Π_{i∈A∖S} a_i`. Weights λ on the terms give
 `u_S = Π_{i∈S} θ_i Σ_{A⊇S} λ_A Π_{i∈A∖S} a_i`, summed over families that ask different rows. At privacy cost
 `Σ_S cost_S / σ²_S = 1` the least weighted sum is `T²` with `T = Σ_S √(cost_S u_S)`, attained by
-`σ²_S = T √(cost_S / u_S)`. Residual plans are the case `θ_i = cost_i = 1 − 1/n_i`, `a_i = 1/n_i²`.
+`σ²_S = T √(cost_S / u_S)`. Marginals are the case `θ_i = cost_i = 1 − 1/n_i`, `a_i = 1/n_i²`.
+
+Reference: residual-planner, Theorems 4.5 and 4.7 and Lemma H.1.
 """
 
 from __future__ import annotations
@@ -14,11 +16,58 @@ from functools import cached_property
 
 import numpy as np
 
-from residua.linalg.arrays import Floats
+from residua.linalg.arrays import Floats, Integers
+from residua.linalg.lattice import Lattice
 from residua.workload import Products
 
+_SMALLEST_WEIGHT = 1e-100  # relative to the largest; denormal numbers are slow and mean nothing here
+
+
+@dataclass(frozen=True, eq=False)
+class ResidualCoefficients:
+    """How residual noise turns into privacy cost and into variances of cells.
+
+    Args:
+        lattice: the sets whose residuals are measured.
+        sizes: how many values each attribute has, (attributes,).
+    """
+
+    lattice: Lattice
+    sizes: Integers
+
+    @cached_property
+    def cost(self) -> Floats:
+        """`κ_S`: privacy cost of measuring residual S with noise variance 1, (sets,)."""
+        return self.lattice.products(1.0 - 1.0 / self.sizes)
+
+    @cached_property
+    def dilution(self) -> Floats:
+        """`1/n_i²`: what is left of a variance spread over attribute i, (attributes,)."""
+        return 1.0 / self.sizes.astype(np.float64) ** 2
+
+    def cell_variances(self, noise: Floats) -> Floats:
+        """Variance of a cell of every marginal of the family, given the residuals' noise variances, (sets,)."""
+        # A residual with κ = 0 (an attribute with one value) is identically zero and needs no measurement.
+        measured = np.where(self.cost > 0, noise, 0.0)
+        return self.lattice.sum_over_subsets(self.cost * measured, self.dilution)
+
+    def importance(self, weights: Floats) -> Floats:
+        """`û_S`: how much noise on residual S hurts a weighted sum of cell variances, divided by κ_S, (sets,)."""
+        return self.lattice.sum_over_supersets(weights, self.dilution)
+
+    def value(self, weights: Floats) -> float:
+        """`T²`: the least weighted sum of variances any mechanism reaches at privacy cost 1."""
+        return float(self.cost @ np.sqrt(self.importance(weights))) ** 2
+
+    def respond(self, weights: Floats) -> tuple[Floats, float]:
+        """The noise variances that reach the least weighted sum at privacy cost 1, (sets,), and that sum."""
+        floor = weights.max() * _SMALLEST_WEIGHT
+        root = np.sqrt(np.maximum(self.importance(weights), floor))
+        T = float(self.cost @ root)
+        return T / root, T * T
+
+
 _NOTHING = 1e-30  # of the largest importance: a block that matters less is not measured
-_SMALLEST_WEIGHT = 1e-100
 _UNFELT = 1e-9
 
 
