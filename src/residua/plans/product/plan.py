@@ -153,8 +153,9 @@ class ProductPlan(Plan):
         asked = as_products(workload)
         found = []
         for family in asked.families:
-            facts = [self.row_facts(i, queries) for i, queries in enumerate(family.queries)]
-            d, e = (np.array([float(part[k].mean()) for part in facts]) for k in (0, 1))
+            d, e = np.zeros((2, len(self.domain)))  # 0 for attributes that no term uses
+            for i in family.used:
+                d[i], e[i] = (float(part.mean()) for part in self.row_facts(i, family.queries[i]))
             numbers = renumber(asked.lattice, self.lattice)
             noise = np.where(numbers >= 0, self.noise_variances[numbers], np.inf)
             inside = asked.lattice.products(d) > 0
