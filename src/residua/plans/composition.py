@@ -27,11 +27,12 @@ from residua.plans.base import Plan
 from residua.plans.dense.blocks import column_norms, compile_dense
 from residua.plans.dense.cells import MOST_CELLS, MOST_COLUMNS, Grouping, refine
 from residua.plans.dense.plan import DensePlan, moved_columns
-from residua.plans.product.blocks import compile_product
+from residua.plans.product.blocks import ProductBlocks, compile_product
 from residua.plans.product.plan import ProductPlan
 from residua.plans.product.profile import cell_costs
+from residua.plans.product.strategy import Strategy
 from residua.plans.product.verify import summed_cost
-from residua.plans.residual.blocks import compile_blocks
+from residua.plans.residual.blocks import ResidualBlocks, compile_blocks
 from residua.plans.residual.plan import ResidualPlan
 from residua.plans.residual.verify import together_cost
 from residua.plans.verifying import POINT
@@ -147,15 +148,24 @@ def composed_cost(plans: Sequence[Plan]) -> Fraction:
 
 
 def _replacement(plans: Sequence[Plan]) -> Fraction:
-    """What changing one record costs: exact within residual and within dense plans, added up between kinds."""
+    """What changing one record costs: exact within residual and within dense plans, added up between those kinds."""
     residual = [compile_blocks(plan) for plan in plans if isinstance(plan, ResidualPlan)]
     products = [compile_product(plan) for plan in plans if isinstance(plan, ProductPlan)]
     dense = [plan for plan in plans if isinstance(plan, DensePlan)]
     others = [plan for plan in plans if not isinstance(plan, ResidualPlan | ProductPlan | DensePlan)]
     total = sum((_price(plan) for plan in others), Fraction(0))
-    total += together_cost(residual, ReplaceOne()) if residual else 0
-    total += summed_cost(products, ReplaceOne()) if products else 0
-    return total + (_dense_replacement(dense) if dense else 0)
+    apart = together_cost(residual, ReplaceOne()) if residual else Fraction(0)
+    if products:
+        apart += summed_cost(products, ReplaceOne())
+        apart = min(apart, summed_cost([*products, *map(_plain_products, residual)], ReplaceOne()))
+    return total + apart + (_dense_replacement(dense) if dense else 0)
+
+
+def _plain_products(blocks: ResidualBlocks) -> ProductBlocks:
+    """The same measurements, of products whose strategies are all plain."""
+    strategies = tuple(Strategy(int(n)) for n in blocks.sizes)
+    measured, grids, scales = blocks.measured, blocks.grids, blocks.scales
+    return ProductBlocks(blocks.lattice, blocks.sizes, measured, grids, scales, blocks.drops, strategies)
 
 
 def _dense_replacement(plans: Sequence[DensePlan]) -> Fraction:

@@ -23,6 +23,7 @@ from residua.plans.precisions import checked_precisions, inverse
 from residua.plans.product import covariance as cov
 from residua.plans.product.covariance import Query
 from residua.plans.product.strategy import SUPPORT_TOLERANCE, Strategy
+from residua.plans.residual.replacement import worst_pattern
 from residua.privacy import AddRemove, Guarantee, ReplaceOne, Unit
 from residua.workload import AttributeQueries, Explicit, Identity, Marginals, Products, as_products, renumber
 
@@ -85,11 +86,9 @@ class ProductPlan(Plan):
 
     @cached_property
     def replacement(self) -> float:
-        """What replacing one record by another costs at most: a safe bound, each block at its own worst pair."""
-        apart = np.array([max(-strategy.least, 0.0) for strategy in self.strategies])
-        worst = 1.0 + np.maximum(self.lattice.maxima(apart), 0.0)
-        worst[0] = 0.0  # the total does not change
-        cost = float(2.0 * (self.precisions * self.costs) @ worst)
+        """What replacing one record by another costs at most: a safe bound, exact where every strategy is plain."""
+        least = np.array([strategy.least for strategy in self.strategies])
+        cost, _ = worst_pattern(self.lattice, self.precisions * self.costs, least)
         return max(cost, self.pcost) if self.domain.drops else cost
 
     # ---- accuracy

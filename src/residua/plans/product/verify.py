@@ -14,14 +14,17 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
+from numpy.typing import NDArray
 
 from residua.errors import VerificationError
 from residua.plans.product.blocks import ProductBlocks
 from residua.plans.product.strategy import Strategy, column_norms
+from residua.plans.residual.replacement import MOST_ENUMERATED
 from residua.plans.verifying import POINT, WORD, check_blocks, check_records, promised
 from residua.privacy import Guarantee, ReplaceOne, Unit
 
 FEWEST_RECORDS = 2**28
+Share = tuple[tuple[int, ...], int]  # the attributes of a block, and its cost in whole numbers of 2^-200
 
 
 def product_cost(blocks: ProductBlocks, guarantee: Guarantee | None, unit: Unit) -> Fraction:
@@ -42,19 +45,28 @@ def summed_cost(several: Sequence[ProductBlocks], unit: Unit) -> Fraction:
     Exact for records added or removed where all of them measure an attribute by one strategy: then one cell is the
     dearest of every block. Otherwise a bound: each at its own dearest cell.
     """
-    point, replaced = 0, Fraction(0)
+    point = 0
+    alike: list[tuple[dict[int, Strategy], list[Share]]] = []  # blocks that measure each attribute by one strategy
     for blocks in several:
         check_blocks(blocks)
         _check_strategies(blocks)
         check_records(most_product_records(blocks), FEWEST_RECORDS)
         norms = [_heaviest(strategy) for strategy in blocks.strategies]
-        costs = [_share(t, s, math.prod(norms[i] for i in row)) for row, t, s in measured_sets(blocks)]
-        point += sum(costs)
-        if isinstance(unit, ReplaceOne):
-            replaced += _replacement(blocks, [row for row, _, _ in measured_sets(blocks)], costs, norms)
+        sets = measured_sets(blocks)
+        shares = [(row, _share(t, s, math.prod(norms[i] for i in row))) for row, t, s in sets]
+        point += sum(cost for _, cost in shares)
+        used = {i: blocks.strategies[i] for row, cost in shares if cost for i in row}
+        for strategies, known in alike:
+            if all(strategies.get(i, strategy) == strategy for i, strategy in used.items()):
+                strategies.update(used)
+                known.extend(shares)
+                break
+        else:
+            alike.append((used, shares))
     pcost = Fraction(point, POINT)
     if not isinstance(unit, ReplaceOne):
         return unit.scaled(pcost)
+    replaced = sum((_replacement(*group) for group in alike), Fraction(0))
     # A record changed to a value that is left out is a record removed.
     return unit.scaled(pcost, max(replaced, pcost) if any(blocks.drops for blocks in several) else replaced)
 
@@ -103,15 +115,26 @@ def _least_inner(strategy: Strategy) -> int:
     return int((R.T @ R).min())
 
 
-def _replacement(blocks: ProductBlocks, members: list[tuple[int, ...]], costs: list[int], norms: list[int]) -> Fraction:
-    """`2 Σ_{S≠∅} cost_S (1 + max_{i∈S} (−least_i)₊)`, a safe bound: `‖a − b‖² ≤ 2 (norm − least inner product)`.
+def _replacement(strategies: dict[int, Strategy], shares: list[Share]) -> Fraction:
+    """`max_E 2 Σ_{S≠∅} cost_S (1 − Π_{i∈S∖E} r_i)`, with r_i the least inner product of two columns over the norm.
 
-    An inner product of two columns of ⊗R is a product of inner products, each at most the norm in size; it is least
-    when one factor is as negative as it gets and the others are norms. The total does not change.
+    A safe bound: no column is longer than the norm, and the sum is linear in each inner product, so that it is largest
+    with each at its least or at the norm. With too many attributes to try all that, each block's own worst: its inner
+    product is no less than its most negative factor times the norms of the others. The total does not change.
     """
-    apart = []
-    for strategy, norm in zip(blocks.strategies, norms, strict=True):
-        apart.append(Fraction(max(-_least_inner(strategy), 0), norm) if norm else Fraction(0))
-    shares = [2 * cost * (1 + max(apart[i] for i in row)) for cost, row in zip(costs, members, strict=True) if row]
-    total = sum(shares, Fraction(0))
-    return Fraction(math.ceil(total), POINT)
+    shares = [(row, cost) for row, cost in shares if row and cost]
+    ratios = {i: Fraction(_least_inner(strategy), _heaviest(strategy)) for i, strategy in strategies.items()}
+    if len(ratios) > MOST_ENUMERATED:
+        worst = [max(-min(ratios[i] for i in row), Fraction(0)) for row, _ in shares]
+        total = sum((2 * cost * (1 + apart) for (_, cost), apart in zip(shares, worst, strict=True)), Fraction(0))
+        return Fraction(math.ceil(total), POINT)
+    places = {i: axis for axis, i in enumerate(ratios)}
+    shared: NDArray[np.object_] = np.zeros((2,) * len(places), dtype=object)
+    for row, cost in shares:
+        shared[tuple(int(i in row) for i in places)] += cost
+    for i, axis in places.items():  # everything is multiplied by the denominator to stay whole
+        least, norm = ratios[i].as_integer_ratio()
+        without, with_i = np.take(shared, 0, axis=axis), np.take(shared, 1, axis=axis)
+        shared = np.stack([without * norm + with_i * least, (without + with_i) * norm], axis=axis)
+    largest = 2 * (shared[(1,) * len(places)] - shared.min())
+    return Fraction(-(-largest // math.prod(ratio.denominator for ratio in ratios.values())), POINT)
