@@ -31,6 +31,7 @@ from residua.plans.dense.blocks import compile_dense
 from residua.plans.dense.cells import Grouping, refine
 from residua.plans.dense.conversion import contrasts, product_rows
 from residua.plans.dense.integer_strategy import LARGEST_ENTRY
+from residua.plans.dense.loewner import gain, standardise
 from residua.plans.dense.plan import DensePlan
 from residua.plans.dense.realise import realised
 from residua.plans.dense.recreate import Stacked, stack
@@ -61,8 +62,10 @@ def pooled(releases: Sequence[Release], workload: Explicit | Marginals | Product
     """Everything that several releases of one table say, as one release.
 
     Guarantee: estimates are unbiased and of least variance among those linear in all measurements. The variances
-    stated are never below the truth, and above it by less than one part in a million (where measurements that do not
-    share strategies differ in strength by a factor of thousands, by some parts in 100,000: integers have 33 bits).
+    stated are never below the truth, and above it by less than one part in a million. Where measurements that do not
+    share strategies differ in strength it may be more, for the integers of a pool have 33 bits: some parts in 100,000
+    with plans for replaced records, which know the number of records a thousand times better than the rest, and a
+    part in a thousand with a factor of a million. `receipt["overstated"]` of such a pool says by how much at most.
 
     Args:
         releases: what was measured, over one domain and for one unit of protection.
@@ -116,7 +119,7 @@ def _pooled_residual(parts: Sequence[ResidualRelease], workload: Marginals | Non
     plan = asking(reduce(compose, [part.plan.replaced(workload=None) for part in parts]), workload)
     measured, grids, scales = _grid(plan, plan.domain.sizes.astype(np.float64))
     blocks = ResidualBlocks(plan.lattice, plan.domain.sizes, measured, grids, scales, plan.domain.drops)
-    guarantee, receipt = _paid([part.planned for part in parts])
+    guarantee, receipt = _paid([part.planned for part in parts], plan)
     return ResidualRelease(plan.replaced(guarantee=guarantee), blocks, _averaged(plan, blocks, parts), receipt)
 
 
@@ -128,7 +131,7 @@ def _pooled_products(parts: Sequence[Blocked], workload: Products | None) -> Pro
     measured, grids, scales = _grid(plan, np.array([strategy.unit for strategy in plan.strategies]))
     sizes, drops = plan.domain.sizes, plan.domain.drops
     blocks = ProductBlocks(plan.lattice, sizes, measured, grids, scales, drops, plan.strategies)
-    guarantee, receipt = _paid([part.planned for part in parts])
+    guarantee, receipt = _paid([part.planned for part in parts], plan)
     return ProductRelease(plan.replaced(guarantee=guarantee), blocks, _averaged(plan, blocks, parts), receipt)
 
 
@@ -188,14 +191,22 @@ def _pooled_dense(parts: Sequence[Release], workload: Explicit | None) -> DenseR
     own = refine(domain.sizes, [Grouping(cells.attributes, cells.columns), Grouping(plan.attributes, plan.columns)])
     strategy = own.lifted(plan.strategy.astype(np.float64), 1)
     plan = _not_understated(plan, known, strategy)
-    guarantee, receipt = _paid([part.planned for part in parts])
+    guarantee, receipt = _paid([part.planned for part in parts], plan)
     plan = plan.replaced(guarantee=guarantee)
+    receipt = {**receipt, "overstated": _overstated(plan, known, strategy)}
     return DenseRelease(plan, compile_dense(plan), _whole(strategy @ estimate), receipt)
 
 
 def _not_understated(plan: DensePlan, known: Stacked, strategy: Floats) -> DensePlan:
     """The plan with noise raised until it states no less variance than there is, whatever rounding did to it."""
     return replace(plan, scale=plan.scale * noise_at_least(known.singular, known.space, strategy / plan.scale))
+
+
+def _overstated(plan: DensePlan, known: Stacked, strategy: Floats) -> float:
+    """By how much at most, relative, a variance that the plan states is above the least that there is."""
+    stated = standardise(strategy / np.sqrt(plan.noise_variance))
+    most = gain(stated, known.singular[:, None] * known.space)
+    return float(f"{1.01 * max(most - 1.0, 0.0) + 1e-9:.2e}")
 
 
 def whitened(part: Release) -> tuple[Grouping, Floats, Floats]:
@@ -227,10 +238,14 @@ def whitened(part: Release) -> tuple[Grouping, Floats, Floats]:
     return grouping, rows, np.concatenate(found)
 
 
-def _paid(plans: Sequence[Plan]) -> tuple[Any, Mapping[str, Any]]:
-    """What the parts guarantee together, and the receipt of the pool: what they cost in all."""
+def _paid(plans: Sequence[Plan], pool: Plan) -> tuple[Any, Mapping[str, Any]]:
+    """What the parts guarantee together, and the receipt of the pool: what they cost in all.
+
+    No less is promised than the pool claims for itself: it may know the cost of a replacement less exactly.
+    """
     cost = composed_cost(plans)
-    return guarantee_like(plans[0].guarantee, float(cost)), {"pcost": round_up(cost), "pooled": len(plans)}
+    promise = guarantee_like(plans[0].guarantee, max(float(cost), pool.unit_pcost))
+    return promise, {"pcost": round_up(cost), "pooled": len(plans)}
 
 
 def _whole(values: Floats) -> NDArray[np.int64]:
