@@ -74,7 +74,8 @@ class Along:
     def noise(self, strategy: Strategy) -> tuple[float, Floats]:
         """What a strategy's spread counts, and the eigenvalues of the noise of its rests."""
         F = strategy.recovery * strategy.unit
-        return float(strategy.spread @ self.gram @ strategy.spread), np.linalg.eigvalsh(F.T @ self.gram @ F)
+        values = np.asarray(np.linalg.eigvalsh(F.T @ self.gram @ F), dtype=np.float64)
+        return float(strategy.spread @ self.gram @ strategy.spread), values
 
 
 @dataclass(frozen=True, eq=False)

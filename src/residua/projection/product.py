@@ -166,9 +166,12 @@ class PlainProblem(CrossedProblem):
     @cached_property
     def _families(self) -> list[tuple[Floats, tuple[AttributeQueries, ...]]]:
         """For each family the sets of its terms that are answered, and what it asks of each attribute."""
-        workload, found = self.plan.workload, []
-        for family in () if workload is None else workload.families:
-            numbers = renumber(workload.lattice, self.lattice)[family.sets.numbers]
+        workload = self.plan.workload
+        if workload is None:
+            return []
+        places, found = renumber(workload.lattice, self.lattice), []
+        for family in workload.families:
+            numbers = places[family.sets.numbers]
             sets = np.zeros(len(self.lattice))
             sets[numbers[numbers >= 0]] = 1.0
             found.append((sets, family.queries))
