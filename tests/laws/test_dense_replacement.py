@@ -157,3 +157,11 @@ def test_plans_that_know_the_number_of_records_can_be_combined():
     missing = rs.top_up(fine, given=coarse)
     assert ((coarse + missing).variances(fine.workload) <= fine.variances(fine.workload) * (1 + 2e-6)).all()
     assert (coarse.variances(fine.workload) > 1.2 * fine.variances(fine.workload)).any()
+
+
+def test_independent_noise_is_within_its_budget_after_rounding():
+    domain = rs.Domain.of_sizes({"a": 6})
+    for seed in range(30):
+        W = np.random.default_rng(seed).normal(size=(1 + seed % 7, 6))
+        _, cost = priced(rs.independent(rs.explicit(domain, W), rs.GDP(1.0), unit=rs.ReplaceOne()))
+        assert 1 - 1e-9 <= cost <= 1

@@ -15,7 +15,7 @@ from residua.plans.objectives import Effort
 from residua.plans.solver.tilting import designed
 from residua.workload import as_explicit
 from tests.laws.dense import kron
-from tests.laws.product_plans import SETTINGS, all_cells, workloads
+from tests.laws.product_plans import SETTINGS, all_cells, dense_variances, workloads
 
 
 @given(workloads())
@@ -30,6 +30,19 @@ def test_no_plan_beats_the_bounds(workload):
     assert loss >= optimum / (1 + best.gap) * (1 - 1e-9)
     assert loss / (1 + plan.gap_any) <= optimum * (1 + 1e-9)
     assert loss <= 1.35 * optimum  # products are that good even where an attribute is asked in two ways
+
+
+@pytest.mark.parametrize("minimise", [rs.TotalVariance(), rs.MaxVariance()])
+def test_an_attribute_asked_in_groups_by_one_family_and_not_at_all_by_another(minimise):
+    """The second family's values of a are not measured, and nobody asks for them."""
+    domain = rs.Domain.of_sizes({"a": 6, "b": 4})
+    workload = rs.ranges(domain, "a", by=["b"], listed=[(0, 2), (3, 5)]) + rs.prefixes(domain, "b")
+    plan = rs.plan(workload, rs.GDP(mu=1.0), minimise=minimise)
+    found = plan.variances(workload)
+    np.testing.assert_allclose(found, dense_variances(plan, all_cells(workload)))
+    means = [part.mean() for part in np.split(found, np.cumsum(workload.cells.astype(int))[:-1])]
+    np.testing.assert_allclose(plan.term_variances(workload), means)
+    assert plan.gap < 0.1
 
 
 @given(workloads())

@@ -140,7 +140,66 @@ def test_replacements_are_never_undercharged():
     assert composed_cost(several[:1]) == priced(several[0])[1]
 
 
+def worst_pair(several):
+    """The largest cost of a replacement, from dense matrices."""
+    total = sum(matrix(plan) for plan in several)
+    return (np.diag(total)[:, None] + np.diag(total) - 2 * total).max()
+
+
+@given(seeds, st.integers(1, 3))
+@settings(max_examples=30)
+def test_replacements_of_products_are_bounded_and_exact_where_strategies_are_plain(seed, count):
+    """And plans by the same strategies are priced together: in two parts they cost what they cost as one."""
+    first = random_plan(seed, domain=DOMAIN).replaced(unit=rs.ReplaceOne())
+    several = [random_plan(seed + k, domain=DOMAIN, strategies=first.strategies) for k in range(count)]
+    several = [plan.replaced(unit=rs.ReplaceOne()) for plan in several]
+    whole = reduce(lambda a, b: a + b, several)
+    found = float(composed_cost(several))
+    assert found >= worst_pair(several) * (1 - 1e-9)
+    assert found == pytest.approx(whole.unit_pcost, rel=1e-9)
+    plain = rs.plan(rs.marginals(DOMAIN, ways=2), rs.ZCDP(0.5), unit=rs.ReplaceOne())
+    mixed = [plain, as_product(plain)]
+    assert float(composed_cost(mixed)) == pytest.approx(worst_pair(mixed), rel=1e-9)
+
+
 # ---- pools
+
+
+def test_a_session_for_replaced_records_writes_releases_that_can_be_loaded(tmp_path):
+    """What answers products may have been measured as marginals, whose cost is known more exactly."""
+    rng, unit = np.random.default_rng(3), rs.ReplaceOne()
+    data = pa.table({name: rng.integers(0, n, 300) for name, n in zip(DOMAIN.names, SIZES, strict=True)})
+    session = rs.Session(data, rs.ZCDP(2.0), ledger=tmp_path / "l", unit=unit)
+    marginals = rs.plan(rs.marginals(DOMAIN, ways=2), rs.ZCDP(0.5), unit=unit)
+    session.release(marginals)
+    prefixes = as_product(rs.plan(rs.marginals(DOMAIN, ways=1), rs.ZCDP(0.05), unit=unit))
+    assert session.price(prefixes) == 0
+    release = session.release(prefixes)
+    release.save(tmp_path / "out")
+    again = rs.Release.load(tmp_path / "out")
+    assert isinstance(again, ProductRelease)
+    assert again.planned.guarantee.pcost_allowed() <= 1.0
+
+
+def test_a_pool_for_replaced_records_says_by_how_much_its_variances_are_overstated():
+    """Plans for replaced records know the number of records a thousand times better than the rest."""
+    rng, x, unit = np.random.default_rng(1), np.arange(CELLS) * 7, rs.ReplaceOne()
+    for seed in range(6):
+        queries = [rs.explicit(DOMAIN, np.random.default_rng(seed + k).integers(-1, 2, (3, CELLS))) for k in (0, 9)]
+        several = [
+            rs.plan(queries[0], rs.ZCDP(0.25), unit=unit),
+            rs.plan(queries[1], rs.ZCDP(50.0), unit=unit),
+            rs.plan(rs.product(DOMAIN, {"a": "ranges"}, sets=SETS[seed % 4]), rs.ZCDP(0.5), unit=unit),
+        ]
+        parts = [pretended(plan, x, rng) for plan in several]
+        pool = pooled([part[0] for part in parts])
+        _, s, Vt = np.linalg.svd(np.vstack([part[1] for part in parts]), full_matrices=False)
+        kept = s > s[0] * 1e-11
+        W = as_explicit(several[0].workload).over((0, 1, 2)).toarray()
+        truth = ((W @ Vt[kept].T / s[kept]) ** 2).sum(axis=1)
+        ratios = pool.plan.variances(several[0].workload) / truth
+        assert ratios.min() >= 1 - 1e-9
+        assert ratios.max() <= 1 + pool.receipt["overstated"] < 1.001
 
 
 def pretended(plan, x, rng):

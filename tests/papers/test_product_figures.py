@@ -1,10 +1,12 @@
-"""Prefixes on the large attributes of CPS, Adult and Loans at privacy cost 1: below the best published errors."""
+"""Prefixes on the large attributes of CPS, Adult and Loans at privacy cost 1: below the best published errors; and the
+Census tables of persons."""
 
 import numpy as np
 import pytest
 
 import residua as rs
-from residua.plans.contract import priced
+from residua.plans.composition import priced
+from tests.papers.workloads import sf1_persons
 
 SIZES = {
     "CPS": [100, 50, 7, 4, 2],
@@ -41,3 +43,18 @@ def test_little_is_left_on_cps():
     domain = rs.Domain.of_sizes(SIZES["CPS"])
     plan = rs.plan(rs.product(domain, {"a0": "prefixes", "a1": "prefixes"}, ways=1), rs.GDP(mu=1.0))
     assert np.sqrt(1 + plan.gap_any) <= 1.005
+
+
+def test_census_tables_of_persons():
+    """Between the two errors known of unions and single products of strategies; how far from its class is stated."""
+    workload, known = sf1_persons()
+    queries = workload.weights * workload.cells  # a table asked twice counts twice
+    plan = rs.plan(workload, rs.GDP(mu=1.0))
+    rmse = np.sqrt(queries @ plan.variances(workload, per="term") / queries.sum())
+    assert queries.sum() == 4151
+    assert known["three groups of Kronecker strategies"] < rmse < known["one Kronecker strategy"]
+    assert rmse == pytest.approx(2.241, abs=1e-3)
+    assert plan.gap == pytest.approx(0.64, abs=0.01)
+    assert plan.variances(workload) @ np.repeat(workload.weights, workload.cells.astype(int)) == pytest.approx(
+        queries.sum() * rmse**2
+    )

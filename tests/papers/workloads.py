@@ -1,8 +1,16 @@
-"""The workloads of the fitness-for-use experiments, built from the paper's text, with their target variances."""
+"""The workloads of the fitness-for-use experiments, built from the paper's text, with their target variances; and the
+Census tables of persons (SF1 2010) as products."""
 
 import itertools
+import json
+from functools import reduce
+from operator import add
+from pathlib import Path
 
 import numpy as np
+
+import residua as rs
+from residua.workload import Marginals, Products
 
 
 def prefixes(d: int) -> np.ndarray:
@@ -61,3 +69,19 @@ def age_pyramid(voting: bool = True) -> tuple[np.ndarray, np.ndarray]:
     none = np.zeros_like(ages)
     W = np.vstack([np.hstack([ages, none]), np.hstack([none, ages]), np.hstack([ages, ages])])
     return W, (np.tile(targets, 3) if voting else np.ones(len(W)))
+
+
+def sf1_persons() -> tuple[Products, dict]:
+    """The 33 products of 0/1 rows that HDMM's authors make of the Census tables, and errors known at privacy cost 1."""
+    given = json.loads((Path(__file__).parent / "sf1_persons.json").read_text())
+    domain = rs.Domain.of_sizes(given["sizes"])
+    rows = {kind: [set(values) for values in sums] for kind, sums in given["rows"].items()}
+
+    def term(asked: dict[str, str]) -> Products | Marginals:
+        matrices = {
+            name: np.array([[float(value in row) for value in range(given["sizes"][name])] for row in rows[kind]])
+            for name, kind in asked.items()
+        }
+        return rs.product(domain, matrices) if matrices else rs.marginals(domain, [()])
+
+    return reduce(add, map(term, given["terms"])), given["rmse_at_pcost_1"]

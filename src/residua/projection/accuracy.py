@@ -2,7 +2,10 @@
 
 The truth t lies in the convex set that is projected onto (if the public facts are true), so that for the release y and
 its projection p, in the metric of the projection, `‖p − t‖² ≤ ‖y − t‖² − ‖y − p‖²` (the angle at p is obtuse). The
-last term is known, and `‖y − t‖² = Σ a_i z_i²` with standard normal z and known a.
+last term is known, and `‖y − t‖² = Σ a_i z_i²` with standard normal z and known a. What was found is within √gap of p.
+
+Where the release moved further than its noise reaches at the bound's confidence, nothing is left to bound: either that
+was a rare release, or a fact is false. Then no bound is stated.
 
 Reference: factorization-and-projection, equation 43; Laurent and Massart (2000), Lemma 1, for the tail of Σ a_i z_i².
 """
@@ -20,6 +23,7 @@ from residua.projection.problem import Fit, Problem, Progress
 
 CONFIDENCE = 0.999
 _DOUBT = 1e-6
+_CHECK = "a public fact, a structural zero or the domain may be wrong"
 
 
 @dataclass(frozen=True)
@@ -30,8 +34,11 @@ class Bound:
 
     Args:
         released: of the release's unbiased estimates.
-        projected: of the projection; never more than `released` unless the total is the release's own, which is noisy.
-        unit: what they are measured in: "standard deviations" of the measured noise, or "counts" (of asked cells).
+        projected: of the projection; more than `released` at most by what the gap leaves open, unless the total is the
+            release's own, which is noisy. Infinite where none can be stated: the projection moved the release further
+            than its noise reaches.
+        unit: what they are measured in: "standard deviations" of the measured noise, or "counts" (of all that was
+            asked).
         confidence: how often the bound holds.
         doubtful: the projection moved the release further than its noise explains in all but one case in a million:
             then a public fact, a structural zero or the domain is wrong.
@@ -44,6 +51,8 @@ class Bound:
     doubtful: bool = False
 
     def __str__(self) -> str:
+        if math.isinf(self.projected):
+            return f"not bounded: these conditions are further from the release than its noise reaches ({_CHECK})"
         return (
             f"at most {self.projected:,.4g} {self.unit} (root mean square, {self.confidence:.1%} confidence; "
             f"the release itself: {self.released:,.4g})"
@@ -53,27 +62,32 @@ class Bound:
 def bound_of(problem: Problem, observed: Floats, fit: Fit) -> Bound:
     """The bound of a projection, from what was observed and what was found."""
     moved = problem.moved(observed, fit)
+    least = max(moved - fit.gap, 0.0)  # the nearest tables are no nearer
     miss = 1.0 - CONFIDENCE
     if not problem.terms.total_stddev:
         reach = _tail(problem.noise_sums, miss)
-        left, doubtful = max(reach - moved, 0.0), moved > _tail(problem.noise_sums, _DOUBT)
+        left = (math.sqrt(reach - least) + math.sqrt(fit.gap)) ** 2 if moved < reach else math.inf
+        doubtful = least > _tail(problem.noise_sums, _DOUBT)
     else:
         reach = _tail(problem.noise_sums, miss / 2)
-        left, _ = _with_noisy_total(problem, fit, moved, miss / 2)
-        _, farthest = _with_noisy_total(problem, fit, moved, _DOUBT / 2)
-        doubtful = moved > farthest
+        left, _ = _with_noisy_total(problem, fit, least, miss / 2)
+        _, farthest = _with_noisy_total(problem, fit, least, _DOUBT / 2)
+        doubtful = least > farthest
     cells = problem.cells
     return Bound(math.sqrt(reach / cells), math.sqrt(left / cells), problem.unit, doubtful=doubtful)
 
 
-def _with_noisy_total(problem: Problem, fit: Fit, moved: float, miss: float) -> tuple[float, float]:
+def _with_noisy_total(problem: Problem, fit: Fit, least: float, miss: float) -> tuple[float, float]:
     """Squared bounds on `‖p − t‖` and `‖y − p‖` when the total that was met is the release's own, off by δ.
+
+    The first is infinite where the least possible `‖y − p‖²` is above the second.
 
     The truth scaled to that total, `t' = t (1 + δ/n)`, is in the set: `‖p − t'‖² ≤ ‖y − t'‖² − ‖y − p‖²`, and t' is
     within `a = |δ/n| ‖t‖ ≤ |δ/n| (‖p‖ + ‖p − t‖)` of t. The last step refers to what is bounded: it is iterated.
     """
     reach = math.sqrt(_tail(problem.noise_sums, miss))
-    simple = reach + math.sqrt(moved)  # ‖p − t‖ ≤ ‖y − t‖ + ‖y − p‖
+    room = math.sqrt(fit.gap)
+    simple = reach + math.sqrt(least + fit.gap)  # ‖p − t‖ ≤ ‖y − t‖ + ‖y − p‖
     total = float(fit.marginal(()))
     off = -NormalDist().inv_cdf(miss / 2) * problem.terms.total_stddev
     share = off / (total - off) if total > off else math.inf  # of the true total, which may be as small as that
@@ -82,8 +96,9 @@ def _with_noisy_total(problem: Problem, fit: Fit, moved: float, miss: float) -> 
         apart = share * (length + error)
         if not apart < 1e150:
             return simple**2, math.inf
-        error = math.sqrt(max((reach + apart) ** 2 - moved, 0.0)) + apart
-    return min(error, simple) ** 2, (reach + apart) ** 2
+        error = math.sqrt(max((reach + apart) ** 2 - least, 0.0)) + apart + room
+    farthest = (reach + apart) ** 2
+    return (min(error, simple) ** 2 if least < farthest else math.inf), farthest
 
 
 def _tail(noise_sums: tuple[float, float, float], miss: float) -> float:

@@ -27,6 +27,7 @@ Progress = Callable[[int, float], object]
 RELAXATION = 1.85
 NO_FLOOR = -1e300  # compiled loops assume finite numbers
 _CHECK_EVERY = 25
+_FREE_CHANGES = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +102,7 @@ class Alternating(ABC):
         self.has_zeros, self.nonnegative, self.interior = has_zeros, nonnegative, interior
         self.floor_share = 0.0
         self.penalty = penalty
+        self._changes = 0
 
     # ---- what the coordinates decide
 
@@ -188,6 +190,9 @@ class Alternating(ABC):
         ratio = apart / max(moved, 1e-300)
         if ratio > 0.0 and not 0.45 < ratio < 1.2:  # below about 0.4 it does not fall, however large the penalty
             factor = 0.6 if ratio <= 0.45 else min(2.0, ratio / 0.8)
+            # A penalty that is changed for ever need not converge; these changes, multiplied, do.
+            self._changes += 1
+            factor **= min(1.0, _FREE_CHANGES / self._changes) ** 2
             self.shift(self.floor_share, 1.0 / factor)
             self.set_penalty(self.penalty * factor)
 

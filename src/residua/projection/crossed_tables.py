@@ -1,9 +1,8 @@
-"""Projection of product releases, in the release's own metric or in plain squares over the cells of all tables asked.
+"""Projection of product releases, in the release's own metric or in plain squares over all queries asked.
 
-The noise of block S is not alike in all directions of a residual space, so that the release's own metric is not a
-weight a set of residuals: it is one in the coordinates of `axis.py`, and `crossed.py` projects there. Plain squares are
-a weight a set, and what the noise adds up to in them is known: the covariance of block S over all asked tables A ⊇ S
-has the eigenvalues `σ²_S Σ_A Π_{i∈A∖S} ‖v_i‖² · Π_{i∈S} eig(K_i)`, and blocks are independent.
+The noise of block S is not alike in all directions of a residual space, so that the release's own metric is not one
+weight per set of residuals: it is in the coordinates of `crossing.py`, and `crossed.py` projects there. The queries asked
+have such coordinates too, others: those of `asked.py`.
 """
 
 from __future__ import annotations
@@ -18,12 +17,13 @@ from residua.linalg.modes import kronecker
 from residua.plans.lattice.estimates import CrossedEstimator
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.strategy import Plain
+from residua.projection.asked import Asked, asked_metric
 from residua.projection.consistent import ConsistentTables, centred, centred_each
 from residua.projection.crossing import Axis, Crossing, axis_of
 from residua.projection.family import FamilyProblem
 from residua.projection.problem import Fit, Progress
 from residua.release.base import Release
-from residua.workload import applied, as_products, renumber
+from residua.workload import AttributeQueries, applied, as_products, renumber
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,25 +79,6 @@ class ProductProblem(FamilyProblem):
                 apart = applied(term, fit.marginal(members) - truth.marginal(members))
                 total, queries = total + float(np.abs(apart).sum()), queries + apart.size
         return total / queries if queries else super().error(fit, truth)
-
-
-@dataclass(frozen=True, eq=False)
-class PlainProblem(ProductProblem):
-    """Projection in plain squares over the cells of all tables asked."""
-
-    @property
-    def noise_sums(self) -> tuple[float, float, float]:
-        """The sum of the noise's variances exactly; of their squares, and the largest, bounds by adding up blocks."""
-        lattice, strategies = self.lattice, self.plan.strategies
-        asked = np.zeros(len(lattice))
-        asked[self._asked] = 1.0
-        spread = np.array([float(one.spread @ one.spread) for one in strategies])
-        eigenvalues = [np.linalg.eigvalsh(one.inverse) for one in strategies]
-        noise = self.plan.noise_variances[self._numbers]
-        noise = np.where(np.isfinite(noise), noise, 0.0) * lattice.sum_over_supersets(asked, spread)  # empty: no noise
-        sums = (np.array([float(f(a)) for a in eigenvalues]) for f in (np.sum, np.linalg.norm, np.max))
-        total, length, largest = (float(noise @ lattice.products(each)) for each in sums)
-        return total, min(length**2, total * largest), largest
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,3 +145,57 @@ class CrossedProblem(ProductProblem):
             places = self.layout.starts[part.numbers][:, None] + np.arange(part.cells)
             found[places] = centred_each(tables).reshape(places.shape)
         return found
+
+
+@dataclass(frozen=True, eq=False)
+class PlainProblem(CrossedProblem):
+    """Projection in plain squares over all that was asked (`asked.py`)."""
+
+    @cached_property
+    def metric(self) -> Asked:
+        """What was asked and is answered. Largest tables that no term is about, for others were left out, count too."""
+        variances = self.plan.noise_variances[self._numbers]
+        unasked = self.lattice.is_maximal.astype(np.float64)
+        for sets, _ in self._families:
+            unasked[sets > 0] = 0.0
+        noise = np.where(np.isfinite(variances), variances, 0.0)  # empty: no noise
+        return asked_metric(self.lattice, self._families, unasked, self.plan.strategies, noise)
+
+    @cached_property
+    def _families(self) -> list[tuple[Floats, tuple[AttributeQueries, ...]]]:
+        """For each family the sets of its terms that are answered, and what it asks of each attribute."""
+        workload = self.plan.workload
+        if workload is None:
+            return []
+        places, found = renumber(workload.lattice, self.lattice), []
+        for family in as_products(workload).families:
+            numbers = places[family.sets.numbers]
+            sets = np.zeros(len(self.lattice))
+            sets[numbers[numbers >= 0]] = 1.0
+            found.append((sets, family.queries))
+        return found
+
+    @cached_property
+    def axes(self) -> tuple[Axis, ...]:
+        """The coordinates along each attribute in which what was asked has no cross terms."""
+        return tuple(one.axis for one in self.metric.along)
+
+    @property
+    def weights(self) -> Floats:
+        """w_S, (sets,)."""
+        return self.metric.weights
+
+    @property
+    def noise_sums(self) -> tuple[float, float, float]:
+        """The sum of the noise's variances exactly; of their squares, and the largest, bounds by adding up blocks."""
+        variances = self.plan.noise_variances[self._numbers]
+        return self.metric.noise_sums(self.plan.strategies, np.where(np.isfinite(variances), variances, 0.0))
+
+    @property
+    def cells(self) -> float:
+        """How many queries were asked and are answered; where there is none, how many cells the largest tables have."""
+        rows = [np.array([float(one.rows) for one in queries]) for _, queries in self._families]
+        pairs = zip(self._families, rows, strict=True)
+        asked = sum(float(sets @ self.lattice.products(counts)) for (sets, _), counts in pairs)
+        sizes = self.plan.domain.sizes.astype(np.float64)
+        return asked or float(self.metric.unasked @ self.lattice.products(sizes))

@@ -56,11 +56,16 @@ class Axis:
 
 def axis_of(strategy: Strategy) -> Axis:
     """The coordinates of an attribute all of whose values a strategy tells apart."""
-    n, v = strategy.size, strategy.spread
+    return axis_along(strategy.spread, strategy.inverse)
+
+
+def axis_along(v: Floats, inverse: Floats) -> Axis:
+    """The coordinates that spread the total by v, with `F Fᵀ` this inverse, (n, n), whose rows add up to zero."""
+    n = len(v)
     even = v if v.min() >= _LEAST_SHARE / n else np.full(n, 1.0 / n)
     d = 1.0 / (n * even)
     root = np.sqrt(d)
-    lengths, vectors = np.linalg.eigh(root[:, None] * strategy.inverse * root)
+    lengths, vectors = np.linalg.eigh(root[:, None] * inverse * root)
     lengths, vectors = lengths[1:], vectors[:, 1:]  # K 1 = 0: the values' rests add up to zero
     F = vectors * np.sqrt(lengths) / root[:, None]
     up = np.column_stack([v, F])

@@ -2,7 +2,8 @@
 
 The squared distance is `Σ_S w_S ‖r_S − r̂_S‖²` in residuals r_S, orthogonal to each other. In the release's own metric
 w_S is the precision, if the noise is alike in all directions of each residual space. In the plain one, squared
-differences summed over the cells of all asked tables, `w_S = Σ_{A⊇S} Π_{i∈A∖S} 1/n_i`.
+differences summed over the cells of all asked tables, `w_S = Σ_{A⊇S} Π_{i∈A∖S} 1/n_i`. (Of products prefixes, ranges or
+groups are asked, not cells: `asked.py`.)
 
 Raising the negative cells of many large tables pushes the small, precise ones about, however precise they are. In the
 metric "margins", the usual one, small tables weigh more than their precision: those of one attribute 256 times, others

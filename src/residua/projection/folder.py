@@ -91,10 +91,15 @@ def load_projection(path: Path) -> Projected:
         terms = Terms(body["nonnegative"], facts, body["metric"], body["tolerance"], body["total_stddev"])
         gap = math.inf if body["gap"] is None else float(body["gap"])
         fit = problem_of(plan, terms).fit_of(estimates, gap, float(body["infeasibility"]))
-        bound = None if body["bound"] is None else Bound(**body["bound"])
+        bound = None if body["bound"] is None else Bound(**_finite_or_not(body["bound"]))
         simulated = None if body["simulated"] is None else SimulatedError(**body["simulated"])
         return Projected(plan, terms, fit, float(body["distance"]), bound, body["receipt"], simulated)
     except FileError:
         raise
     except (ValueError, KeyError, TypeError, OSError, ResiduaError) as problem:
         raise FileError(f"the projection {str(path)!r} is damaged ({problem}).") from None
+
+
+def _finite_or_not(bound: dict[str, Any]) -> dict[str, Any]:
+    """A bound as it was saved, where JSON has no number for what is infinite."""
+    return {**bound, "projected": math.inf if bound["projected"] is None else bound["projected"]}

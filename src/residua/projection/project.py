@@ -49,7 +49,8 @@ def project(
             the negative cells of many large tables then pushes small tables about, so that those of one attribute can
             become several times worse (docs/figures.md). In "margins", the usual metric for releases of marginals and
             products, small tables weigh more: those of one attribute 256 times, others below the largest 4 times.
-            "plain" is squares over all that was asked.
+            "plain" is squares over all that was asked: cells of marginals, the prefixes, ranges or groups of products
+            (attributes asked in several ways: a metric nowhere less than that).
         tolerance: how small the proven gap must be, relative to the squared distance; None is 1e-6, or 1e-4 for tables
             of more than a million cells in all, where that takes minutes already. It stops after 5,000 rounds in any
             case, and `projected.gap` says how far it got.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from residua.projection.facts import shown
@@ -19,7 +20,7 @@ _MOST_NAMED = 10
 METRICS = {
     "margins": "the release's own metric (squares weighted by covariance) with small tables weighing more",
     "covariance": "the release's own metric (squares weighted by covariance)",
-    "plain": "plain squares, over the tables or queries that were asked about",
+    "plain": "plain squares over all that was asked (attributes of products asked in several ways: no less than that)",
 }
 
 
@@ -93,6 +94,11 @@ def _bound(projected: Projected) -> list[str]:
     bound = projected.bound
     if bound is None:
         return ["No bound is given: the release is biased itself (an approximate plan), or its noise is not normal."]
+    if math.isinf(bound.projected):
+        return [
+            "No bound is given: these conditions are further from the release than its noise reaches with",
+            f"{bound.confidence:.1%} confidence. A public fact, a structural zero or the declared domain may be wrong.",
+        ]
     lines = [
         "A bound that holds whatever the data, if the public facts above are true: the error of the projection is",
         f"{bound}.",

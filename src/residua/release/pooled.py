@@ -31,6 +31,7 @@ from residua.plans.lattice.blocks import LatticeBlocks, gridded
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.matrix.algebra import noise_at_least
 from residua.plans.matrix.integers import LARGEST_ENTRY
+from residua.plans.matrix.loewner import gain, standardise
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.matrix.realise import realised
 from residua.plans.matrix.recreate import Stacked, stack
@@ -48,8 +49,10 @@ def pooled(releases: Sequence[Release], workload: Explicit | Marginals | Product
     """Everything that several releases of one table say, as one release.
 
     Guarantee: estimates are unbiased and of least variance among those linear in all measurements. The variances
-    stated are never below the truth, and above it by less than one part in a million (where measurements that do not
-    share strategies differ in strength by a factor of thousands, by some parts in 100,000: integers have 33 bits).
+    stated are never below the truth, and above it by less than one part in a million. Where measurements that do not
+    share strategies differ in strength it may be more, for the integers of a pool have 33 bits: some parts in 100,000
+    with plans for replaced records, which know the number of records a thousand times better than the rest, and a
+    part in a thousand with a factor of a million. `receipt["overstated"]` of such a pool says by how much at most.
 
     Args:
         releases: what was measured, over one domain and for one unit of protection.
@@ -104,7 +107,7 @@ def _pooled_lattice(parts: Sequence[Release], workload: Marginals | Products | N
     grids, scales = gridded(units * np.sqrt(plan.noise_variances[measured]))
     sizes, drops = plan.domain.sizes, plan.domain.drops
     blocks = LatticeBlocks(plan.lattice, sizes, measured, grids.astype(np.int64), scales, plan.strategies, drops)
-    guarantee, receipt = _paid([part.planned for part in parts])
+    guarantee, receipt = _paid([part.planned for part in parts], plan)
     return Release(plan.replaced(guarantee=guarantee), blocks, _averaged(plan, blocks, parts), receipt)
 
 
@@ -150,8 +153,9 @@ def _pooled_matrix(parts: Sequence[Release], workload: Explicit | None) -> Relea
     own = refine(domain.sizes, [Grouping(cells.attributes, cells.columns), Grouping(plan.attributes, plan.columns)])
     strategy = own.lifted(plan.strategy.astype(np.float64), 1)
     plan = _not_understated(plan, known, strategy)
-    guarantee, receipt = _paid([part.planned for part in parts])
+    guarantee, receipt = _paid([part.planned for part in parts], plan)
     plan = plan.replaced(guarantee=guarantee)
+    receipt = {**receipt, "overstated": _overstated(plan, known, strategy)}
     return Release(plan, plan.compile(), _whole(strategy @ estimate), receipt)
 
 
@@ -160,10 +164,21 @@ def _not_understated(plan: MatrixPlan, known: Stacked, strategy: Floats) -> Matr
     return replace(plan, scale=plan.scale * noise_at_least(known.singular, known.space, strategy / plan.scale))
 
 
-def _paid(plans: Sequence[Plan]) -> tuple[Any, Mapping[str, Any]]:
-    """What the parts guarantee together, and the receipt of the pool: what they cost in all."""
+def _overstated(plan: MatrixPlan, known: Stacked, strategy: Floats) -> float:
+    """By how much at most, relative, a variance that the plan states is above the least that there is."""
+    stated = standardise(strategy / np.sqrt(plan.noise_variance))
+    most = gain(stated, known.singular[:, None] * known.space)
+    return float(f"{1.01 * max(most - 1.0, 0.0) + 1e-9:.2e}")
+
+
+def _paid(plans: Sequence[Plan], pool: Plan) -> tuple[Any, Mapping[str, Any]]:
+    """What the parts guarantee together, and the receipt of the pool: what they cost in all.
+
+    No less is promised than the pool claims for itself: it may know the cost of a replacement less exactly.
+    """
     cost = composed_cost(plans)
-    return guarantee_like(plans[0].guarantee, float(cost)), {"pcost": round_up(cost), "pooled": len(plans)}
+    promise = guarantee_like(plans[0].guarantee, max(float(cost), pool.unit_pcost))
+    return promise, {"pcost": round_up(cost), "pooled": len(plans)}
 
 
 def _whole(values: Floats) -> Integers:

@@ -13,7 +13,7 @@ depends on which attributes the two cells agree on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -54,7 +54,8 @@ class Facts:
     @cached_property
     def cell_variances(self) -> Floats:
         """The mean variance of the cells of every marginal of the family, (sets,); infinite if unanswerable."""
-        return self._mean_variances([Identity(int(n)) for n in self.domain.sizes], self.lattice)
+        used = {i for i, (with_i, _) in enumerate(self.lattice.covers) if len(with_i)}
+        return self._mean_variances([Identity(int(n)) for n in self.domain.sizes], used, self.lattice)
 
     def term_variances(self, workload: Marginals | Products) -> Floats:
         """The mean variance of each term's queries, (terms,); infinite where some cannot be answered."""
@@ -64,14 +65,16 @@ class Facts:
             numbers = renumber(workload.lattice, self.lattice)[workload.numbers]
             return np.where(numbers >= 0, self.cell_variances[numbers], np.inf)
         found = [
-            self._mean_variances(family.queries, workload.lattice)[family.sets.numbers] for family in workload.families
+            self._mean_variances(family.queries, family.used, workload.lattice)[family.sets.numbers]
+            for family in workload.families
         ]
         return np.concatenate(found)
 
-    def _mean_variances(self, queries: Sequence[AttributeQueries], lattice: Lattice) -> Floats:
-        """The mean variance of the queries of every set of a family, when these rows are asked, (sets,)."""
-        facts = [self.rows(i, asked) for i, asked in enumerate(queries)]
-        d, e = (np.array([float(part[k].mean()) for part in facts]) for k in (0, 1))
+    def _mean_variances(self, queries: Sequence[AttributeQueries], used: Collection[int], lattice: Lattice) -> Floats:
+        """The mean variance of the queries of every set of these attributes, when these rows are asked, (sets,)."""
+        d, e = np.zeros((2, len(self.domain)))
+        for i in used:
+            d[i], e[i] = (float(part.mean()) for part in self.rows(i, queries[i]))
         noise = self.noise
         if not lattice.same_sets(self.lattice):
             numbers = renumber(lattice, self.lattice)

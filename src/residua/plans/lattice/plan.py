@@ -123,7 +123,7 @@ class LatticePlan(Plan):
 
     @cached_property
     def replacement(self) -> tuple[float, bool]:
-        """The cost of replacing one record by another, and whether it is exact (else a safe bound)."""
+        """The cost of replacing one record by another, never less, and whether all patterns of agreement were tried."""
         cost, exact = replacement_cost(self.lattice, self.precisions, self.strategies)
         # A record changed to a value that is left out is a record removed.
         return (max(cost, self.pcost) if self.domain.drops else cost), exact

@@ -28,6 +28,7 @@ from residua.plans.strategy import Strategy, column_norms
 from residua.privacy import ReplaceOne, Unit
 
 FEWEST_RECORDS = 2**28
+Share = tuple[tuple[int, ...], int]  # the attributes of a block, and its cost in whole numbers of 2^-200
 
 
 class _Priced(Protocol):
@@ -60,18 +61,16 @@ def price_together(several: Sequence[_Priced], unit: Unit) -> Fraction:
 
     Exact for records added or removed where all of them measure an attribute by one strategy: then one cell is the
     most expensive of every block. Otherwise a bound: each at its own most expensive cell. Replacements are exact for
-    up to 16 attributes with plain strategies, and a bound otherwise.
+    up to 16 attributes with plain strategies, and a bound otherwise, tighter where strategies agree.
 
     Raises:
         VerificationError: not integer, noise outside the exact samplers' range, or numbers that could overflow.
     """
-    parts = [_Blocks(blocks) for blocks in several]
+    parts = [_Checked(blocks) for blocks in several]
     pcost = Fraction(sum(sum(part.costs) for part in parts), POINT)
     if not isinstance(unit, ReplaceOne):
         return unit.scaled(pcost)
-    replaced = _exact_replacement(parts) if all(part.plain for part in parts) else None
-    if replaced is None:
-        replaced = sum((_replacement_bound(part) for part in parts), Fraction(0))
+    replaced = sum((_replacement(*group) for group in _alike(parts)), Fraction(0))
     # A record changed to a value that is left out is a record removed.
     return unit.scaled(pcost, max(replaced, pcost) if any(blocks.drops for blocks in several) else replaced)
 
@@ -115,13 +114,12 @@ def cell_costs(blocks: _Priced, most_cells: int) -> tuple[tuple[int, ...], Objec
     return uneven, costs[0]
 
 
-class _Blocks:
+class _Checked:
     """Blocks whose form was checked, with the price of each."""
 
     def __init__(self, blocks: _Priced) -> None:
         _check_form(blocks)
         self.blocks = blocks
-        self.plain = all(strategy.plain for strategy in blocks.strategies)
 
     @cached_property
     def norms(self) -> list[int]:
@@ -131,21 +129,13 @@ class _Blocks:
     @cached_property
     def costs(self) -> list[int]:
         """`t² Π norms / s²` of each block in fixed point, rounded up."""
-        return [share(t, s, norm) for t, s, norm in self._each(_products(self.blocks, self.norms))]
-
-    @cached_property
-    def precisions(self) -> list[int]:
-        """`τ_S = (t Π n_i)² / s²` of plain blocks in fixed point, rounded up."""
-        sizes = self.blocks.sizes.tolist()
-        return [share(t * cells, s, 1) for t, s, cells in self._each(_products(self.blocks, sizes))]
+        grids, scales = self.blocks.grids.tolist(), self.blocks.scales.tolist()
+        return [share(*each) for each in zip(grids, scales, _products(self.blocks, self.norms), strict=True)]
 
     @cached_property
     def members(self) -> list[tuple[int, ...]]:
         """The attributes of each block."""
         return [row for row, _, _ in _listed(self.blocks)]
-
-    def _each(self, factors: list[int]) -> list[tuple[int, float, int]]:
-        return list(zip(self.blocks.grids.tolist(), self.blocks.scales.tolist(), factors, strict=True))
 
 
 def _check_form(blocks: _Priced) -> None:
@@ -203,37 +193,42 @@ def _listed(blocks: _Priced) -> list[tuple[tuple[int, ...], int, float]]:
     return list(zip(members, blocks.grids.tolist(), blocks.scales.tolist(), strict=True))
 
 
-def _replacement_bound(part: _Blocks) -> Fraction:
-    """`2 Σ_{S≠∅} cost_S (1 + max_{i∈S} (−least_i)₊)`, a safe bound: `‖a − b‖² ≤ 2 (norm − least inner product)`.
-
-    An inner product of two columns of ⊗R is a product of inner products, each at most the norm in size; it is least
-    when one factor is as negative as it gets and the others are norms. The total does not change.
-    """
-    apart = []
-    for strategy, norm in zip(part.blocks.strategies, part.norms, strict=True):
-        apart.append(Fraction(max(-strategy.least_inner, 0), norm) if norm else Fraction(0))
-    shares = [
-        2 * cost * (1 + max(apart[i] for i in row)) for cost, row in zip(part.costs, part.members, strict=True) if row
-    ]
-    return Fraction(math.ceil(sum(shares, Fraction(0))), POINT)
-
-
-def _exact_replacement(parts: Sequence[_Blocks]) -> Fraction | None:
-    """`max_E 2 Σ_S τ_S (κ_S − c_S(E))` over all patterns E of agreement; None with too many attributes to try them.
-
-    Each coefficient is non-negative, so that rounding τ up rounds the cost up.
-    """
-    sizes = parts[0].blocks.sizes.tolist()
-    used = sorted({i for part in parts for row in part.members for i in row if sizes[i] > 1})
-    if len(used) > MOST_ENUMERATED:
-        return None
-    shared: Objects = np.zeros((2,) * len(used), dtype=object)
+def _alike(parts: Sequence[_Checked]) -> list[tuple[dict[int, Strategy], list[Share]]]:
+    """Blocks that measure every attribute by one strategy, list by list, with what each costs."""
+    alike: list[tuple[dict[int, Strategy], list[Share]]] = []
     for part in parts:
-        for precision, row in zip(part.precisions, part.members, strict=True):
-            if all(sizes[i] > 1 for i in row):
-                shared[tuple(int(i in row) for i in used)] += precision
-    for axis, i in enumerate(used):  # everything is multiplied by n_i to stay whole
+        shares = list(zip(part.members, part.costs, strict=True))
+        used = {i: part.blocks.strategies[i] for row, cost in shares if cost for i in row}
+        for strategies, known in alike:
+            if all(strategies.get(i, strategy) == strategy for i, strategy in used.items()):
+                strategies.update(used)
+                known.extend(shares)
+                break
+        else:
+            alike.append((used, shares))
+    return alike
+
+
+def _replacement(strategies: dict[int, Strategy], shares: list[Share]) -> Fraction:
+    """`max_E 2 Σ_{S≠∅} cost_S (1 − Π_{i∈S∖E} r_i)`, with r_i the least inner product of two columns over the norm.
+
+    A safe bound: no column is longer than the norm, and the sum is linear in each inner product, so that it is largest
+    with each at its least or at the norm. With too many attributes to try all that, each block's own worst: its inner
+    product is no less than its most negative factor times the norms of the others. The total does not change.
+    """
+    shares = [(row, cost) for row, cost in shares if row and cost]
+    ratios = {i: Fraction(strategy.least_inner, _heaviest(strategy)) for i, strategy in strategies.items()}
+    if len(ratios) > MOST_ENUMERATED:
+        worst = [max(-min(ratios[i] for i in row), Fraction(0)) for row, _ in shares]
+        total = sum((2 * cost * (1 + apart) for (_, cost), apart in zip(shares, worst, strict=True)), Fraction(0))
+        return Fraction(math.ceil(total), POINT)
+    places = {i: axis for axis, i in enumerate(ratios)}
+    shared: Objects = np.zeros((2,) * len(places), dtype=object)
+    for row, cost in shares:
+        shared[tuple(int(i in row) for i in places)] += cost
+    for i, axis in places.items():  # everything is multiplied by the denominator to stay whole
+        least, norm = ratios[i].as_integer_ratio()
         without, with_i = np.take(shared, 0, axis=axis), np.take(shared, 1, axis=axis)
-        shared = np.stack([without * sizes[i] - with_i, without * sizes[i] + with_i * (sizes[i] - 1)], axis=axis)
-    everything = shared[(1,) * len(used)]  # cells that agree on all: the diagonal itself
-    return Fraction(2 * (everything - shared.min()), math.prod(sizes[i] for i in used) * POINT)
+        shared = np.stack([without * norm + with_i * least, (without + with_i) * norm], axis=axis)
+    largest = 2 * (shared[(1,) * len(places)] - shared.min())
+    return Fraction(-(-largest // math.prod(ratio.denominator for ratio in ratios.values())), POINT)

@@ -19,43 +19,46 @@ MOST_ENUMERATED = 16  # attributes: 2^16 patterns of agreement
 
 
 def replacement_cost(lattice: Lattice, precisions: Floats, strategies: Sequence[Strategy]) -> tuple[float, bool]:
-    """The largest cost over all pairs of cells, and whether it is exact.
+    """The largest cost over all pairs of cells, never less, and whether all patterns of agreement were tried.
 
-    Exact for plain strategies of up to 16 attributes, by trying all patterns of agreement. Beyond, a safe bound: each
-    block at its own worst pair, `2 τ_S cost_S (1 + max_{i∈S} −least_i)` for S ≠ ∅ (the total does not change).
+    It is exact then where every strategy is plain.
     """
-    sizes = np.array([strategy.size for strategy in strategies])
-    if all(strategy.plain for strategy in strategies):
-        used = np.flatnonzero([len(with_i) > 0 for with_i, _ in lattice.covers])
-        used = used[sizes[used] > 1]
-        if len(used) <= MOST_ENUMERATED:
-            return _enumerated(lattice, sizes, precisions, used), True
-    costs = lattice.products(np.array([strategy.cost for strategy in strategies]))
-    apart = np.array([max(-strategy.least, 0.0) for strategy in strategies])
-    worst = 1.0 + np.maximum(lattice.maxima(apart), 0.0)
-    worst[0] = 0.0  # the total is the same before and after
-    return float(2.0 * (precisions * costs) @ worst), False
+    costs = precisions * lattice.products(np.array([strategy.cost for strategy in strategies]))
+    return worst_pattern(lattice, costs, np.array([strategy.least for strategy in strategies]))
 
 
-def _enumerated(lattice: Lattice, sizes: Integers, precisions: Floats, used: Integers) -> float:
-    inverse = 1.0 / sizes
-    kappa = lattice.products(1.0 - inverse)
-    shared = _dense(lattice, precisions, used)
-    for axis, i in enumerate(used):
-        without, with_i = np.take(shared, 0, axis=axis), np.take(shared, 1, axis=axis)
-        shared = np.stack([without - with_i * inverse[i], without + with_i * (1.0 - inverse[i])], axis=axis)
-    return float(2.0 * (precisions @ kappa - shared.min()))
+def worst_pattern(lattice: Lattice, costs: Floats, ratios: Floats) -> tuple[float, bool]:
+    """`max_E 2 Σ_S cost_S (1 − Π_{i∈S∖E} r_i)` over patterns E of agreement, and whether it is the maximum itself.
+
+    It is up to 16 attributes, by trying all patterns. Beyond, a safe bound: each set's own worst pattern,
+    `2 cost_S (1 + max_{i∈S} (−r_i)₊)` for S ≠ ∅ (the total does not change).
+
+    Args:
+        lattice: the sets.
+        costs: what each costs a record added or removed, (sets,).
+        ratios: r_i, from −1 to 1: the least inner product of two values of attribute i, relative to the largest norm.
+    """
+    costs = np.concatenate([[0.0], costs[1:]])
+    used = np.flatnonzero([bool((costs[with_i] > 0).any()) for with_i, _ in lattice.covers])
+    if len(used) <= MOST_ENUMERATED:
+        shared = _dense(lattice, costs, used)
+        for axis, i in enumerate(used):
+            without, with_i = np.take(shared, 0, axis=axis), np.take(shared, 1, axis=axis)
+            shared = np.stack([without + with_i * ratios[i], without + with_i], axis=axis)
+        return float(2.0 * (costs.sum() - shared.min())), True
+    worst = np.concatenate([[0.0], np.maximum(lattice.maxima(-ratios)[1:], 0.0)])
+    return float(2.0 * costs @ (1.0 + worst)), False
 
 
-def _dense(lattice: Lattice, precisions: Floats, used: Integers) -> Floats:
-    """Precisions as a (2, …, 2) array: index 1 on axis j when the set holds the j-th used attribute."""
+def _dense(lattice: Lattice, costs: Floats, used: Integers) -> Floats:
+    """Costs as a (2, …, 2) array: index 1 on axis j when the set holds the j-th used attribute."""
     bit = np.zeros(lattice.attributes, dtype=np.int64)
     bit[used] = 2 ** np.arange(len(used) - 1, -1, -1)
     flat = np.zeros(2 ** len(used))
     for k, level in enumerate(lattice.levels):
         block = slice(lattice.offsets[k], lattice.offsets[k + 1])
-        # Sets with a one-valued attribute share a pattern with others, but carry no precision.
-        np.add.at(flat, bit[level].sum(axis=1), precisions[block])
+        # Sets with an attribute that is not used share a pattern with others, but cost nothing.
+        np.add.at(flat, bit[level].sum(axis=1), costs[block])
     return flat.reshape((2,) * len(used))
 
 

@@ -152,7 +152,8 @@ def dense_of_strategy(
     """A plan that measures a given strategy, (rows, distinct cells), at a budget: a baseline; nothing is proven."""
     pcost = float(guarantee.pcost_allowed()) * _SLACK / _replace_ratio(unit, strategy, columns, workload.domain.drops)
     matrix, scale = integer_strategy(strategy, merged_workload(workload, columns), pcost)
-    return MatrixPlan(workload.domain, workload.attributes, columns, matrix, scale, guarantee, unit, workload, name)
+    made = MatrixPlan(workload.domain, workload.attributes, columns, matrix, scale, guarantee, unit, workload, name)
+    return _within(made, guarantee)
 
 
 def explicit_targets(workload: Explicit, objective: MaxVariance) -> Floats:

@@ -106,16 +106,17 @@ def _solved(
 
 
 def _facts(workload: Products, strategies: tuple[Strategy, ...]) -> list[list[Pairs]]:
-    """The pairs of every row asked of each attribute, for each family; each computed once."""
+    """The pairs of every row asked of each attribute, for each family, each computed once; 0 of attributes not used."""
     known: dict[tuple[Strategy, object], Pairs] = {}
     found: list[list[Pairs]] = []
     for family in workload.families:
         row = []
-        for strategy, asked in zip(strategies, family.queries, strict=True):
+        for i, (strategy, asked) in enumerate(zip(strategies, family.queries, strict=True)):
             key = (strategy, asked)
-            if key not in known:
+            if i in family.used and key not in known:
                 known[key] = strategy.variances(asked)
-            row.append(known[key])
+            # Another family may ask an attribute in groups, so that the values this one does not ask are not measured.
+            row.append(known[key] if i in family.used else (np.zeros(asked.rows), np.zeros(asked.rows)))
         found.append(row)
     return found
 
