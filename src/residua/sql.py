@@ -181,4 +181,6 @@ def _functions() -> tuple[frozenset[str], frozenset[str]]:
         rows = engine.execute("SELECT function_name, function_type, stability FROM duckdb_functions()").fetchall()
     scalar = {name for name, kind, _ in rows if kind in ("scalar", "macro")}
     aggregates = {name for name, kind, _ in rows if kind == "aggregate"} - scalar
-    return frozenset(aggregates), frozenset(name for name, _, stability in rows if stability not in ("CONSISTENT", None))
+    return frozenset(aggregates), frozenset(
+        name for name, _, stability in rows if stability not in ("CONSISTENT", None)
+    )

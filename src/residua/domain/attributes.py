@@ -112,7 +112,7 @@ class Categories(Attribute):
     """A list of values, all text or all whole numbers.
 
     Args:
-        values: the categories in the order of the published table.
+        values: the categories in the order of the published table; `False` and `True` are spelled "false" and "true".
         unknown: policy for a value not listed.
         missing: policy for an absent value.
         levels: level → group → members, finest level first, for a hierarchy.
@@ -134,7 +134,7 @@ class Categories(Attribute):
     def _validate(self) -> None:
         if isinstance(self.values, str) or not isinstance(self.values, Sequence):
             raise DomainError(f"values={self.values!r} is not a list of categories; pass a list of labels.")
-        values = tuple(self.values)
+        values = tuple(_spelled(value) for value in self.values)
         kinds = {type(value) for value in values}
         if kinds - {str} and kinds - {int}:
             raise DomainError("categories must be all text or all whole numbers; quote them all or none.")
@@ -336,6 +336,10 @@ class Anonymous(Attribute):
     def settings(self) -> dict[str, object]:
         """The declaration as plain values, for files."""
         return {"size": self.values}
+
+
+def _spelled(value: Any) -> Any:
+    return str(value).lower() if isinstance(value, bool) else value
 
 
 def _numbers(argument: str, values: Sequence[float | str]) -> tuple[float, ...]:

@@ -6,6 +6,7 @@ ones is `UNKNOWN`, an absent one `MISSING`, until `settle` applies the attribute
 - null and NaN are absent; so is an empty text, unless "" is a declared category;
 - text categories match text exactly, without trimming; a typed value matches the category that spells it
   (3 and 3.0 match "3", true matches "true" or "True", a date matches "2024-01-31");
+- where the categories are the two truth values, text in upper or lower case matches them: CSV files say "True";
 - numbers in text are read after trimming (" 39", "39.0", "3.9e1" are 39); blank text and "nan" are absent,
   "true" is 1 and "false" is 0 as in a column of that type; anything else that is no number is unknown;
 - a fraction is unknown to whole-number attributes, never rounded.
@@ -28,6 +29,7 @@ from residua.errors import DomainError, SourceError
 
 _SMALL = 2**31
 _MOST_SPELLED = 10_000
+_TRUTH = {"true", "false"}
 
 
 def encode(attribute: Attribute, column: Any, name: str = "column") -> Codes:
@@ -56,7 +58,10 @@ def encode(attribute: Attribute, column: Any, name: str = "column") -> Codes:
     _check_type(kind, name)
     if isinstance(attribute, Categories) and isinstance(attribute.values[0], str):
         if is_text(kind):
-            return _codes_of_text(cast("tuple[str, ...]", attribute.values), column)
+            values = cast("tuple[str, ...]", attribute.values)
+            if _TRUTH == {value.lower() for value in values} and len(values) == len(_TRUTH):
+                values, column = tuple(value.lower() for value in values), pc.utf8_lower(_viewless(column))
+            return _codes_of_text(values, column)
         return _through_dictionary(
             pc.dictionary_encode(column), lambda values: _codes_of_spellings(attribute.values, values)
         )
@@ -67,25 +72,11 @@ def encode(attribute: Attribute, column: Any, name: str = "column") -> Codes:
     return _codes_of_numbers(attribute, column)
 
 
-def settle(attribute: Attribute, codes: Codes, column: Any, name: str) -> Codes:
-    """Applies the policies: `other` becomes the last cell, `drop` stays negative, `error` is raised.
-
-    Raises:
-        SourceError: a value outside the domain, or an absent one, under the policy `error`.
-    """
+def settle(attribute: Attribute, codes: Codes) -> Codes:
+    """Applies the policies: `other` becomes the last cell; what is dropped or refused stays negative."""
     if not len(codes) or codes.min() >= 0:
         return codes
     unknown, missing = codes == UNKNOWN, codes == MISSING
-    if attribute.unknown == "error" and unknown.any():
-        shown = ", ".join(_examples(column, unknown))
-        raise SourceError(
-            f"attribute {name!r} has values outside its domain, such as {shown}; declare them, "
-            f"or say unknown='other' or unknown='drop'."
-        )
-    if attribute.missing == "error" and missing.any():
-        raise SourceError(
-            f"attribute {name!r} has absent values; fill them in, or say missing='other' or missing='drop'."
-        )
     other = np.int32(attribute.size - 1)
     if attribute.unknown == "other":
         codes = np.where(unknown, other, codes)
@@ -158,8 +149,7 @@ def _codes_of_bins(edges: NDArray[np.float64], column: Any) -> Codes:
 
 
 def _codes_of_text(values: tuple[str, ...], column: Any) -> Codes:
-    if pa.types.is_string_view(column.type):
-        column = column.cast(pa.large_string())
+    column = _viewless(column)
     listed = values if "" in values else (*values, "")
     found = pc.index_in(column, value_set=pa.array(listed, type=column.type), skip_nulls=True)
     codes = np.array(found.fill_null(UNKNOWN).to_numpy(zero_copy_only=False), dtype=np.int32)
@@ -172,8 +162,7 @@ def _codes_of_text(values: tuple[str, ...], column: Any) -> Codes:
 
 def _codes_of_plain_numbers(attribute: Attribute, column: Any) -> Codes:
     """Whole numbers in text: those spelled as str() does are looked up, only the others are parsed."""
-    if pa.types.is_string_view(column.type):
-        column = column.cast(pa.large_string())
+    column = _viewless(column)
     found = pc.index_in(column, value_set=_spelled(attribute, column.type), skip_nulls=True)
     codes = np.array(found.fill_null(UNKNOWN).to_numpy(zero_copy_only=False), dtype=np.int32)
     if found.null_count:
@@ -224,6 +213,10 @@ def _one_array(column: Any) -> Any:
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], type=column.type)
 
 
+def _viewless(column: Any) -> Any:
+    return column.cast(pa.large_string()) if pa.types.is_string_view(column.type) else column
+
+
 def _check_type(kind: Any, name: str) -> None:
     known = (
         is_text(kind)
@@ -237,11 +230,9 @@ def _check_type(kind: Any, name: str) -> None:
         raise SourceError(f"column {name!r} has the type {kind}; convert it to text, numbers or dates.")
 
 
-def _examples(column: Any, chosen: NDArray[np.bool_]) -> list[str]:
-    """Up to three different values, shortened."""
-    column = _one_array(column)
-    if pa.types.is_string_view(column.type):
-        column = column.cast(pa.large_string())
+def examples(column: Any, chosen: NDArray[np.bool_]) -> list[str]:
+    """Up to three different values, shortened. They are confidential: for messages that may quote values only."""
+    column = _viewless(_one_array(column))
     values = pc.unique(column.filter(pa.array(chosen)))
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
