@@ -50,7 +50,7 @@ def sandbox(database: str | Path = ":memory:") -> Any:
     """A connection without files, network, extensions, Python variables or settings to change; a file is only read."""
     import duckdb
 
-    options = {
+    options: dict[str, Any] = {
         "enable_external_access": "false",
         "autoload_known_extensions": "false",
         "autoinstall_known_extensions": "false",

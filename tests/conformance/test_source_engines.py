@@ -161,7 +161,7 @@ def tsv(table: pa.Table, folder: Path) -> Any:
 
 
 def csv_pandas(table: pa.Table, folder: Path) -> Any:
-    """As pandas writes it, with "True" and "False", a byte-order mark, and in the conformance of indices two of them."""
+    """As pandas writes it, with "True" and "False", a byte-order mark, and two columns of index without a name."""
     frame = table.to_pandas(types_mapper={pa.int16(): pd.Int16Dtype(), pa.int32(): pd.Int32Dtype()}.get)
     frame.index = pd.MultiIndex.from_arrays([range(len(frame)), range(len(frame))])
     frame.to_csv(folder / "p.csv", encoding="utf-8-sig", lineterminator="\r\n")

@@ -59,7 +59,7 @@ def encode(attribute: Attribute, column: Any, name: str = "column") -> Codes:
     if isinstance(attribute, Categories) and isinstance(attribute.values[0], str):
         if is_text(kind):
             values = cast("tuple[str, ...]", attribute.values)
-            if _TRUTH == {value.lower() for value in values} and len(values) == len(_TRUTH):
+            if {value.lower() for value in values} == _TRUTH and len(values) == len(_TRUTH):
                 values, column = tuple(value.lower() for value in values), pc.utf8_lower(_viewless(column))
             return _codes_of_text(values, column)
         return _through_dictionary(

@@ -73,7 +73,7 @@ def count(
     *,
     way: Way | None = None,
 ) -> Counted:
-    """Counts every table of the layout in one pass over the records: what `Source.count` does unless an engine can better.
+    """Counts every table of the layout in one pass over the records: what `Source.count` does by default.
 
     Args:
         source: where the records come from.

@@ -31,7 +31,8 @@ class Problems:
 
     def note(self, name: str, attribute: Attribute, codes: NDArray[np.int32], values: Any) -> None:
         """Looks at one column's codes before policies are applied."""
-        from residua.domain.codec import MISSING, UNKNOWN, examples
+        from residua.domain.codec import examples  # loads Arrow, which planning does not need
+        from residua.domain.numbers import MISSING, UNKNOWN
 
         if attribute.unknown == "error" and (outside := codes == UNKNOWN).any():
             shown = self._unknown.setdefault(name, [])
