@@ -5,7 +5,7 @@ Declare a domain, ask a workload, plan the best noise for a budget or for accura
     import residua as rs
 """
 
-from residua.domain import Anonymous, Bins, Categories, Domain, Integers
+from residua.domain import Anonymous, Bins, Categories, Dates, Domain, Integers
 from residua.errors import GapWarning, ResiduaError
 from residua.measurement import Ledger, measure
 from residua.plans import (
@@ -42,6 +42,7 @@ __all__ = [
     "Bins",
     "Categories",
     "ConvexLoss",
+    "Dates",
     "Domain",
     "GapWarning",
     "Integers",

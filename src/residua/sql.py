@@ -39,10 +39,11 @@ class Expression:
 
     def renamed(self, names: Mapping[str, str]) -> str:
         """The expression as SQL with columns under other names."""
-        for node in nodes(self.tree):
+        tree = json.loads(json.dumps(self.tree))
+        for node in nodes(tree):
             if node.get("class") == "COLUMN_REF":
                 node["column_names"] = [names.get(node["column_names"][0], node["column_names"][0])]
-        text = _asked_parser("SELECT json_deserialize_sql(?::JSON)", json.dumps(self.tree))
+        text = _asked_parser("SELECT json_deserialize_sql(?::JSON)", json.dumps(tree))
         return text.removeprefix("SELECT ")
 
 

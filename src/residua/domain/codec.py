@@ -9,6 +9,7 @@ ones is `UNKNOWN`, an absent one `MISSING`, until `settle` applies the attribute
 - where the categories are the two truth values, text in upper or lower case matches them: CSV files say "True";
 - numbers in text are read after trimming (" 39", "39.0", "3.9e1" are 39); blank text and "nan" are absent,
   "true" is 1 and "false" is 0 as in a column of that type; anything else that is no number is unknown;
+- dates are dates, timestamps by their date, or text as 2024-01-31, with a time of day or without;
 - a fraction is unknown to whole-number attributes, never rounded.
 """
 
@@ -24,7 +25,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from residua.domain.attributes import Anonymous, Attribute, Bins, Categories, Integers, Label
-from residua.domain.numbers import LIMIT, MISSING, UNKNOWN, Codes, floats, is_null, is_text, whole
+from residua.domain.dates import Dates
+from residua.domain.numbers import LIMIT, MISSING, UNKNOWN, Codes, days, floats, is_null, is_text, whole
 from residua.errors import DomainError, SourceError
 
 _SMALL = 2**31
@@ -55,6 +57,8 @@ def encode(attribute: Attribute, column: Any, name: str = "column") -> Codes:
         if len(column.dictionary) > len(column):  # more labels than rows: decoding is the cheaper way
             return encode(attribute, column.dictionary_decode(), name)
         return _through_dictionary(column, lambda values: encode(attribute, values, name))
+    if isinstance(attribute, Dates):
+        return _codes_of_dates(attribute, column, name)
     _check_type(kind, name)
     if isinstance(attribute, Categories) and isinstance(attribute.values[0], str):
         if is_text(kind):
@@ -138,6 +142,22 @@ def _codes_of_listed(values: tuple[int, ...], numbers: NDArray[np.int64], codes:
     place = np.minimum(np.searchsorted(keys[order], numbers), len(keys) - 1)
     found = keys[order][place] == numbers
     return np.where(codes < 0, codes, np.where(found, order[place], UNKNOWN)).astype(np.int32)
+
+
+def _codes_of_dates(attribute: Dates, column: Any, name: str) -> Codes:
+    kind = column.type
+    if not (is_text(kind) or pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
+        raise SourceError(
+            f"column {name!r} has the type {kind}; convert it to dates, timestamps, or text as 2024-01-31."
+        )
+    if is_text(kind):
+        return _through_dictionary(pc.dictionary_encode(_viewless(column)), lambda values: _placed(attribute, values))
+    return _placed(attribute, column)
+
+
+def _placed(attribute: Dates, column: Any) -> Codes:
+    numbers, codes = days(column)
+    return np.where(codes < 0, codes, attribute.codes(numbers)).astype(np.int32)
 
 
 def _codes_of_bins(edges: NDArray[np.float64], column: Any) -> Codes:

@@ -1,4 +1,4 @@
-"""Memory, secured before the debit: what counting and adding noise take is allocated, touched if scarce, and given back."""
+"""Memory, secured before the debit: what measuring takes is allocated, touched if scarce, and given back."""
 
 from __future__ import annotations
 

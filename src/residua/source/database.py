@@ -92,7 +92,7 @@ class DatabaseSource(QueriedSource):
     @contextmanager
     def _asked(self, select: str, columns: int) -> Iterator[Any]:
         with self._explained(), self._connected() as connection:
-            yield connection.sql(f"SELECT {select} FROM ({self.query}\n) AS records({_places(columns)})")
+            yield connection.sql(f"SELECT {select} FROM ({self.query}\n) AS records({places(columns)})")
 
     @contextmanager
     def _connected(self) -> Iterator[Any]:
@@ -124,7 +124,7 @@ class RelationSource(QueriedSource):
     @contextmanager
     def _asked(self, select: str, columns: int) -> Iterator[Any]:
         with self._explained():
-            sql = f"SELECT {select} FROM residua_records AS records({_places(columns)})"
+            sql = f"SELECT {select} FROM residua_records AS records({places(columns)})"
             yield self._relation.query("residua_records", sql)
 
 
@@ -142,5 +142,6 @@ def checked_query(query: object) -> str:
         raise SourceError(f"the query {query[:60]!r} is refused: {problem}; write exactly one SELECT.") from None
 
 
-def _places(columns: int) -> str:
+def places(columns: int) -> str:
+    """Names for that many columns, by their place."""
     return ", ".join(f"c{i}" for i in range(columns))

@@ -15,7 +15,7 @@ from residua.source.source import Paths, Source, missing_columns
 class FilesSource(Source):
     """Files of one kind, read one after the other. Fingerprint: SHA-256 of the files' bytes."""
 
-    repeatable: ClassVar[bool] = True
+    repeatable = True
     folder_suffixes: ClassVar[tuple[str, ...]] = ()  # of the files that a folder stands for; none: it is refused
 
     def __init__(self, paths: Paths, *, weight: str | None = None, show_values: bool = False) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import Any
 
 from residua.errors import SourceError
 from residua.source.files import distinct
@@ -21,7 +21,7 @@ class FrameSource(Source):
         rows: how many rows there are, if known.
     """
 
-    repeatable: ClassVar[bool] = True
+    repeatable = True
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class FrameSource(Source):
 class LazySource(FrameSource):
     """A frame that is computed anew at every reading."""
 
-    repeatable: ClassVar[bool] = False
+    repeatable = False
 
 
 def frame_source(frame: Any, weight: str | None = None, show_values: bool = False) -> FrameSource:

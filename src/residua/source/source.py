@@ -7,10 +7,10 @@ the same data gives the same counts whatever holds it; an engine that can count 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from residua.errors import SourceError
 
@@ -45,7 +45,7 @@ class Source(ABC):
             own terminal, never for logs.
     """
 
-    repeatable: ClassVar[bool] = False  # whether two reads are the same unless somebody changed the data meanwhile
+    repeatable: bool = False  # whether two reads are the same unless somebody changed the data meanwhile
 
     def __init__(self, weight: str | None = None, show_values: bool = False) -> None:
         if weight is not None and (not isinstance(weight, str) or not weight):
@@ -201,6 +201,50 @@ class Source(ABC):
         from residua.source.database import DatabaseSource
 
         return DatabaseSource(database, query, weight=weight, show_values=show_values)
+
+    @staticmethod
+    def sql(tables: Mapping[str, Any], query: str, *, weight: str | None = None, show_values: bool = False) -> Source:
+        """What a query returns from files or frames, each a table with a name.
+
+        Guarantee: the query is exactly one SELECT and reaches nothing but these tables. Delimited text is text there as
+        well: write `CAST(age AS INTEGER)` where a number is meant.
+
+        Args:
+            tables: name → path, pattern, frame or source.
+            query: one SELECT, or just the name of a table.
+            weight: the column of pre-aggregated counts.
+            show_values: whether error messages may quote confidential values of the data.
+
+        Example:
+            >>> import pyarrow as pa
+            >>> flights, airports = pa.table({"origin": ["EWR"]}), pa.table({"code": ["EWR"], "state": ["NJ"]})
+            >>> query = "SELECT state FROM flights JOIN airports ON origin = code"
+            >>> Source.sql({"flights": flights, "airports": airports}, query).columns()
+            ('state',)
+        """
+        from residua.source.query import QuerySource
+
+        return QuerySource(tables, query, weight=weight, show_values=show_values)
+
+    def with_columns(self, expressions: Mapping[str, str]) -> Source:
+        """The same records with columns computed from their own, or in place of them.
+
+        Guarantee: an expression sees one record at a time, and neither files nor network; the fingerprint is that of
+        the records as they are.
+
+        Args:
+            expressions: column → SQL over the columns of one record. Delimited text is text:
+                `"CAST(dep_time AS INTEGER) // 100"`.
+
+        Example:
+            >>> import pyarrow as pa
+            >>> data = Source.frame(pa.table({"born": [1990, 2010]})).with_columns({"adult": "born < 2006"})
+            >>> [batch.to_pydict() for batch in data.batches(["adult"])]
+            [{'adult': [True, False]}]
+        """
+        from residua.source.computed import ComputedSource
+
+        return ComputedSource(self, expressions) if expressions else self
 
 
 def source_of(data: Any, *, weight: str | None = None, show_values: bool = False) -> Source:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.domain import OTHER, Attribute, Domain, Integers
+from residua.domain import OTHER, Attribute, Dates, Domain, Integers
 from residua.errors import WorkloadError
 from residua.sql import Expression, SqlError, engine_words, row_expression, sandbox
 from residua.workload.explicit import Explicit, check_cells
@@ -22,10 +22,10 @@ _CELL = "residua cell"
 def queries(domain: Domain, expressions: Sequence[str] | Mapping[str, str], *, weight: float = 1.0) -> Explicit:
     """Asks for counts of records that satisfy predicates, or sums of numeric expressions, written in SQL.
 
-    A cell's value of an attribute is its label: text, or a whole number; a bin's label is text. The cell of other
-    values is `'(other)'` where labels are text and NULL where they are numbers; a predicate that is NULL is not
-    satisfied. Names are compared as they are written, in upper and lower case; those that are not plain words are
-    quoted: `"marital-status" = 'Widowed'`.
+    A cell's value of an attribute is its label: text, or a whole number; a bin's label is text; a date's is its first
+    day. The cell of other values is `'(other)'` where labels are text and NULL where they are numbers or dates; a
+    predicate that is NULL is not satisfied. Names are compared as they are written, in upper and lower case; those that
+    are not plain words are quoted: `"marital-status" = 'Widowed'`.
 
     Args:
         domain: what the table may hold.
@@ -155,6 +155,8 @@ def _evaluated(
 def _values(attribute: Attribute) -> Any:
     import pyarrow as pa
 
+    if isinstance(attribute, Dates):
+        return pa.array([*attribute.starts, *([None] if attribute.has_other else [])], pa.date32())
     labels: list[Any] = list(attribute.labels)
     numeric = isinstance(attribute, Integers) or all(isinstance(label, int) for label in attribute.declared_labels)
     if attribute.has_other and numeric:
