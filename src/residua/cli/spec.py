@@ -150,7 +150,7 @@ def _spec(content: Mapping[str, Any], folder: Path) -> Spec:
     least = _least_epsilon(privacy, targets is not None)
     guarantee = None if least else _guarantee("privacy", privacy)
     ledger = content.get("ledger", {})
-    if not isinstance(ledger.get("path", ""), str):
+    if not isinstance(ledger.get("path", ""), str) or "\0" in ledger.get("path", ""):
         raise SpecError(f"[ledger] path = {ledger['path']!r} is not a path; name the ledger's file.")
     if guarantee is None and targets is None:
         raise SpecError("say what to spend, [privacy] rho = 0.5, or how accurate to be, [[workload]] stddev = 10.")

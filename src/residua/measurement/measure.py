@@ -113,7 +113,13 @@ def carry_out(
         progress: called with the step, how much is done, and of how much if known.
         notice: called once, with how many records followed a policy.
     """
-    fingerprint = _checked(data, plan.domain, kind_of(plan).most_records(blocks), progress)
+    try:
+        fingerprint = _checked(data, plan.domain, kind_of(plan).most_records(blocks), progress)
+    except BaseException as problem:
+        traceback.clear_frames(
+            problem.__traceback__
+        )  # an error report that shows local variables must not show records
+        raise
     secure_memory(blocks)
     entry = pay(fingerprint)
     if not isinstance(entry, Entry):

@@ -28,7 +28,7 @@ class QueriedSource(Source):
     @abstractmethod
     @contextmanager
     def _asked(self, select: str, columns: int) -> Iterator[Any]:
-        """The relation that `SELECT … FROM` the records gives, whose columns are c0, c1, …."""
+        """The relation that `select`, which ends in FROM, gives of the records, whose columns are c0, c1, …."""
         yield
 
     def columns(self) -> tuple[str, ...]:
@@ -45,14 +45,15 @@ class QueriedSource(Source):
         # Each value with its length before it, so that no two different records have one text.
         texts = [f"c{i}::VARCHAR" for i in range(len(names))]
         record = " || ".join(f"coalesce(length({text}) || ':' || {text}, '-')" for text in texts)
-        sums = f"count(*), sum(md5_number_lower({record})), sum(md5_number_upper({record}))"
-        with self._asked(sums, len(names)) as relation:
-            return f"query:{hashlib.sha256(repr((names, relation.fetchall()[0])).encode()).hexdigest()}"
+        with self._asked(f"SELECT {record} AS record FROM", len(names)) as relation:
+            sums = "count(*), sum(md5_number_lower(record)), sum(md5_number_upper(record))"
+            found = relation.aggregate(sums).fetchall()[0]
+        return f"query:{hashlib.sha256(repr((names, found)).encode()).hexdigest()}"
 
     def _read(self, columns: Sequence[str]) -> Iterator[Any]:
         names = list(self._described())
         chosen = ", ".join(f"c{names.index(name)}" for name in columns)
-        with self._asked(chosen, len(names)) as relation:
+        with self._asked(f"SELECT {chosen} FROM", len(names)) as relation:
             # DuckDB 2 names it to_arrow_reader, DuckDB 1 fetch_arrow_reader.
             reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
             for batch in reader(BATCH_ROWS):
@@ -92,7 +93,7 @@ class DatabaseSource(QueriedSource):
     @contextmanager
     def _asked(self, select: str, columns: int) -> Iterator[Any]:
         with self._explained(), self._connected() as connection:
-            yield connection.sql(f"SELECT {select} FROM ({self.query}\n) AS records({places(columns)})")
+            yield connection.sql(f"{select} ({self.query}\n) AS records({places(columns)})")
 
     @contextmanager
     def _connected(self) -> Iterator[Any]:
@@ -124,7 +125,7 @@ class RelationSource(QueriedSource):
     @contextmanager
     def _asked(self, select: str, columns: int) -> Iterator[Any]:
         with self._explained():
-            sql = f"SELECT {select} FROM residua_records AS records({places(columns)})"
+            sql = f"{select} residua_records AS records({places(columns)})"
             yield self._relation.query("residua_records", sql)
 
 

@@ -47,7 +47,7 @@ class QuerySource(QueriedSource):
     @contextmanager
     def _asked(self, select: str, columns: int) -> Iterator[Any]:
         with self._connected() as connection:
-            yield connection.sql(f"SELECT {select} FROM ({self.query}\n) AS records({places(columns)})")
+            yield connection.sql(f"{select} ({self.query}\n) AS records({places(columns)})")
 
     @contextmanager
     def _connected(self) -> Iterator[Any]:
