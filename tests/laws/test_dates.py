@@ -64,6 +64,9 @@ def test_columns_of_every_type() -> None:
     }
     for name, (column, codes) in columns.items():
         assert encode(attribute, column).tolist() == codes, name
+    nowhere = pa.array([late], pa.timestamp("us", tz="Nowhere/Land"))
+    with pytest.raises(SourceError, match="cannot be told"):
+        encode(attribute, nowhere, "c")
     for column in (pa.array([20240229]), pa.array([1.5]), pa.array([True])):
         with pytest.raises(SourceError, match="convert it to dates"):
             encode(attribute, column, "c")

@@ -152,7 +152,12 @@ def _codes_of_dates(attribute: Dates, column: Any, name: str) -> Codes:
         )
     if is_text(kind):
         return _through_dictionary(pc.dictionary_encode(_viewless(column)), lambda values: _placed(attribute, values))
-    return _placed(attribute, column)
+    try:
+        return _placed(attribute, column)
+    except pa.ArrowException:  # a time zone that is not known here
+        raise SourceError(
+            f"column {name!r} has the type {kind}, whose dates cannot be told; convert it to dates."
+        ) from None
 
 
 def _placed(attribute: Dates, column: Any) -> Codes:

@@ -64,8 +64,8 @@ def _array(values: list[Any], name: str, path: Path) -> Any:
         return pa.array(values, pa.bool_())
     if kinds == {int} and all(value is None or -(2**63) <= value < 2**63 for value in values):
         return pa.array(values, pa.int64())
-    if kinds == {float}:
-        return pa.array(values, pa.float64())
+    if kinds <= {int, float} and all(type(value) is not int or abs(value) <= 2**53 for value in values):
+        return pa.array([None if value is None else float(value) for value in values], pa.float64())
     texts = [value if value is None or isinstance(value, str) else _spelled(value) for value in values]
     return pa.array(texts, pa.string())
 
