@@ -20,13 +20,13 @@ from scipy import linalg
 
 from benchmarks import sm2
 from benchmarks.show import print_rows
-from residua.plans.dense.solver import least_privacy
+from residua.plans.solver import least_privacy
 from tests.papers.workloads import age_pyramid, pl94, prefixes, random_ranges
 
 EARLY = ("prefix 64", "prefix 256", "random ranges 64")  # where SM-II's stopping rule decides most
 ALL_RANGES = """
 import resource, time
-from residua.plans.dense.solver import AllRanges, least_privacy
+from residua.plans.solver import AllRanges, least_privacy
 start = time.process_time()
 found = least_privacy(AllRanges(256))
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3

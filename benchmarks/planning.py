@@ -50,7 +50,7 @@ def ours(d: int) -> dict[str, Any]:
         "max": largest,
         "gap": plan.gap,
         "rounds": len(rounds),
-        "value": float(plan.marginal_variances(workload).max()),
+        "value": float(plan.variances(workload, per="term").max()),
         "peak": peak,
     }
 
@@ -61,7 +61,7 @@ def cvxpy_seconds(d: int) -> tuple[float, float]:
     from scipy.sparse import csr_array
 
     import residua as rs
-    from residua.plans.residual.response import ResidualCoefficients
+    from residua.plans.solver.residuals import ResidualCoefficients
 
     workload = rs.marginals(rs.Domain.of_sizes([10] * d), ways=range(4))
     coefficients = ResidualCoefficients(workload.lattice, workload.domain.sizes)

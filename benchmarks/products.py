@@ -78,7 +78,7 @@ def planned(name, workload, plain, minimise=None):
     start = time.process_time()
     plan = rs.plan(workload, rs.GDP(mu=1.0), minimise=minimise)
     seconds = time.process_time() - start
-    rmse = float(np.sqrt(workload.cells @ plan.term_variances(workload) / workload.queries))
+    rmse = float(np.sqrt(workload.cells @ plan.variances(workload, per="term") / workload.queries))
     left = plan.gap_any
     return (
         name,

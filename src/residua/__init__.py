@@ -3,35 +3,79 @@
 Declare a domain, ask a workload, plan the best noise for a budget or for accuracy targets, measure once, publish.
 
     import residua as rs
+
+Importing does nothing: each name is looked up in its package when it is first used, and so are the libraries behind it.
 """
 
-from residua.domain import Anonymous, Bins, Categories, Dates, Domain, Integers
-from residua.errors import GapWarning, ResiduaError
-from residua.measurement import Ledger, measure
-from residua.plans import (
-    ConvexLoss,
-    MaxVariance,
-    Plan,
-    PNormVariance,
-    Stakeholders,
-    TotalVariance,
-    baselines,
-    common,
-    compare,
-    factorisation_norm,
-    independent,
-    plan,
-    residual,
-    top_up,
-)
-from residua.privacy import GDP, ZCDP, AddRemove, ApproxDP, PureDP, ReplaceOne
-from residua.projection import Projected, project
-from residua.release import Release, Table
-from residua.session import Session
-from residua.source import Source
-from residua.workload import explicit, hierarchy, marginals, prefixes, product, queries, ranges
+import warnings
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from residua import analysis as analysis
+    from residua.domain import Anonymous as Anonymous
+    from residua.domain import Bins as Bins
+    from residua.domain import Categories as Categories
+    from residua.domain import Dates as Dates
+    from residua.domain import Domain as Domain
+    from residua.domain import Integers as Integers
+    from residua.errors import GapWarning as GapWarning
+    from residua.errors import ResiduaError as ResiduaError
+    from residua.measurement import Ledger as Ledger
+    from residua.measurement import measure as measure
+    from residua.plans import ConvexLoss as ConvexLoss
+    from residua.plans import Lattice as Lattice
+    from residua.plans import Matrix as Matrix
+    from residua.plans import MaxVariance as MaxVariance
+    from residua.plans import Plan as Plan
+    from residua.plans import PNormVariance as PNormVariance
+    from residua.plans import Stakeholders as Stakeholders
+    from residua.plans import TotalVariance as TotalVariance
+    from residua.plans import common as common
+    from residua.plans import independent as independent
+    from residua.plans import plan as plan
+    from residua.plans import residual as residual
+    from residua.plans import top_up as top_up
+    from residua.privacy import GDP as GDP
+    from residua.privacy import ZCDP as ZCDP
+    from residua.privacy import AddRemove as AddRemove
+    from residua.privacy import ApproxDP as ApproxDP
+    from residua.privacy import PureDP as PureDP
+    from residua.privacy import ReplaceOne as ReplaceOne
+    from residua.projection import Projected as Projected
+    from residua.projection import for_mbi as for_mbi
+    from residua.projection import project as project
+    from residua.release import Release as Release
+    from residua.release import Table as Table
+    from residua.release import pooled as pooled
+    from residua.session import Session as Session
+    from residua.source import Source as Source
+    from residua.workload import explicit as explicit
+    from residua.workload import hierarchy as hierarchy
+    from residua.workload import marginals as marginals
+    from residua.workload import prefixes as prefixes
+    from residua.workload import product as product
+    from residua.workload import queries as queries
+    from residua.workload import ranges as ranges
 
 __version__ = "0.1.0"
+
+_NAMES_OF = {
+    "domain": "Anonymous Bins Categories Dates Domain Integers",
+    "errors": "GapWarning ResiduaError",
+    "measurement": "Ledger measure",
+    "plans": "ConvexLoss Lattice Matrix MaxVariance"
+    " PNormVariance Plan Stakeholders TotalVariance common"
+    " independent plan residual top_up",
+    "privacy": "GDP ZCDP AddRemove ApproxDP PureDP ReplaceOne",
+    "projection": "Projected for_mbi project",
+    "release": "Release Table pooled",
+    "session": "Session",
+    "source": "Source",
+    "workload": "explicit hierarchy marginals prefixes product queries ranges",
+}
+_HOME = {name: package for package, names in _NAMES_OF.items() for name in names.split()}
+_MOVED = dict.fromkeys(("baselines", "compare", "factorisation_norm"), "analysis")  # until 0.2
 
 __all__ = [
     "GDP",
@@ -46,7 +90,9 @@ __all__ = [
     "Domain",
     "GapWarning",
     "Integers",
+    "Lattice",
     "Ledger",
+    "Matrix",
     "MaxVariance",
     "PNormVariance",
     "Plan",
@@ -60,16 +106,16 @@ __all__ = [
     "Stakeholders",
     "Table",
     "TotalVariance",
-    "baselines",
+    "analysis",
     "common",
-    "compare",
     "explicit",
-    "factorisation_norm",
+    "for_mbi",
     "hierarchy",
     "independent",
     "marginals",
     "measure",
     "plan",
+    "pooled",
     "prefixes",
     "product",
     "project",
@@ -78,3 +124,23 @@ __all__ = [
     "residual",
     "top_up",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "analysis":
+        return import_module("residua.analysis")
+    if name in _MOVED:
+        warnings.warn(
+            f"rs.{name} is now rs.{_MOVED[name]}.{name}; the old name ends with version 0.2.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return getattr(import_module(f"residua.{_MOVED[name]}"), name)
+    if name not in _HOME:
+        raise AttributeError(f"module 'residua' has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(f"residua.{_HOME[name]}"), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

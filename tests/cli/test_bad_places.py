@@ -10,7 +10,7 @@ import pytest
 
 import residua as rs
 from residua.cli import steps
-from residua.plans.residual.blocks import compile_blocks
+from residua.plans.lattice.residual_blocks import compile_blocks
 from residua.release import reserve
 from tests.cli.command import SPEC, Ended, inside, process, released
 from tests.cli.mistakes import RELEASE, everything, one_sentence, refused, spent, started

@@ -9,13 +9,13 @@ from itertools import combinations, permutations
 import numpy as np
 import pyarrow as pa
 import pytest
+from residua.plans.lattice.residual_blocks import compile_blocks
+from residua.release.estimates import Estimator
 
 import residua as rs
 from residua.errors import FileError, LedgerError, PlanError, SourceError
 from residua.measurement.margins import margins, maximal_layout
-from residua.plans.residual.blocks import compile_blocks
-from residua.release import ResidualRelease
-from residua.release.estimates import Estimator
+from residua.release import Release
 
 
 @pytest.fixture(scope="module")
@@ -373,7 +373,7 @@ def test_tables_in_every_form(make, tmp_path):
 def test_a_release_of_another_plan_is_refused(make):
     release = make()
     with pytest.raises(PlanError, match="do not fit"):
-        ResidualRelease(release.planned, release.blocks, release.measurements[:-1])
+        Release(release.planned, release.blocks, release.measurements[:-1])
 
 
 def test_two_attributes_of_equal_size_do_not_share_state(tmp_path):

@@ -20,7 +20,7 @@ import pyarrow.parquet
 import pytest
 
 import residua as rs
-from residua.plans.kinds import priced
+from residua.plans.contract import priced
 
 NURSERY = """
 import json, os, signal, sys, time

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 import residua as rs
 from residua.linalg.lattice import closure
-from residua.plans import ResidualPlan
+from residua.plans import LatticePlan
 
 sizes_of_domains = st.lists(st.integers(1, 4), min_size=1, max_size=4).filter(lambda s: np.prod(s) <= 96)
 positive = st.floats(1e-2, 1e2)
@@ -41,7 +41,7 @@ def plans(draw, domain=None, *, zeros=True):
     lattice = closure([np.array([s], dtype=np.int32).reshape(1, len(s)) for s in sets], len(domain))
     value = st.one_of(st.just(0.0), positive) if zeros else positive
     precisions = draw(st.lists(value, min_size=len(lattice), max_size=len(lattice)))
-    return ResidualPlan(domain, lattice, np.array(precisions), guarantee=None)
+    return LatticePlan(domain, lattice, np.array(precisions), guarantee=None)
 
 
 @st.composite

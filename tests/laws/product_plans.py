@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, Phase, assume, settings
 from hypothesis import strategies as st
 
 import residua as rs
-from residua.plans.product.plan import ProductPlan
-from residua.plans.product.strategy import Strategy
+from residua.plans.lattice.plan import LatticePlan
+from residua.plans.strategy import Plain, Rows
 from residua.workload import Products, as_explicit, as_products
 
 KINDS = ("identity", "prefixes", "ranges", "matrix")
@@ -20,12 +20,12 @@ SETTINGS = settings(max_examples=16, deadline=None, suppress_health_check=[Healt
 def random_strategy(rng, size, *, full=False):
     """Plain, of full rank, or (unless full) seeing only a part of the attribute."""
     if size < 2 or rng.integers(3) == 0:
-        return Strategy(size)
+        return Plain(size)
     count = size - 1 if full or rng.integers(3) else int(rng.integers(1, size))
     while True:
         rows = rng.integers(-200, 201, (count, size))
         if np.linalg.matrix_rank(np.vstack([np.ones(size), rows])) == count + 1:
-            return Strategy(size, rows)
+            return Rows(size, rows)
 
 
 def random_plan(seed, *, full=False, domain=None, strategies=None):
@@ -40,7 +40,7 @@ def random_plan(seed, *, full=False, domain=None, strategies=None):
     precisions = rng.uniform(0.1, 2.0, len(workload.lattice))
     if not full:
         precisions[1:] *= rng.integers(4, size=len(precisions) - 1) > 0
-    plan = ProductPlan(domain, workload.lattice, precisions, strategies, None, workload=workload)
+    plan = LatticePlan(domain, workload.lattice, precisions, strategies, None, workload=workload)
     return plan.replaced(guarantee=rs.ZCDP.of_pcost(plan.pcost * (1 + 1e-6)))
 
 

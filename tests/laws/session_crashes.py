@@ -15,7 +15,7 @@ from typing import Any
 
 import residua as rs
 from residua.plans.composition import composed_cost
-from residua.plans.kinds import priced
+from residua.plans.contract import priced
 from tests.laws.sessions import DATA, ONE, TWO, YOUNG
 
 _OPERATIONS = ("fsync", "rename", "replace", "mkdir", "open", "unlink", "posix_fallocate")

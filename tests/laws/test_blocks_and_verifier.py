@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from residua.plans.lattice.residual_blocks import ResidualBlocks, compile_blocks
+from residua.plans.lattice.residual_verify import most_records, verified_cost
 
 import residua as rs
 from residua.errors import VerificationError
-from residua.plans.kinds import priced
-from residua.plans.residual import verify
-from residua.plans.residual.blocks import ResidualBlocks, compile_blocks
-from residua.plans.residual.verify import most_records, verified_cost
+from residua.plans.contract import priced
+from residua.plans.lattice import residual_verify as verify
 
 
 @st.composite
@@ -177,7 +177,7 @@ def test_replacing_a_record_may_remove_it_where_a_policy_drops(policy):
 
 @pytest.mark.parametrize("drops", [False, True])
 def test_dense_plans_for_replacements_pass_their_own_verifier(drops):
-    from residua.plans.dense.blocks import compile_dense, dense_cost
+    from residua.plans.matrix.dense_blocks import compile_dense, dense_cost
 
     policy = {"unknown": "drop"} if drops else {}
     domain = rs.Domain({"x": rs.Categories(list("abcd"), **policy)})

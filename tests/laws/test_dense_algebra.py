@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 import residua as rs
 from residua.errors import PlanError, VerificationError
-from residua.plans import DensePlan
+from residua.plans import MatrixPlan
 from residua.plans.composition import composed_cost, composed_profile, profile_of
-from residua.plans.dense import algebra as dense_algebra
-from residua.plans.kinds import priced
+from residua.plans.contract import priced
+from residua.plans.matrix import algebra as dense_algebra
 from tests.laws import dense
 from tests.laws.instances import plans_of_one_domain
 
@@ -25,7 +25,7 @@ TOLERANCE = 2.0**-20  # of the algebra of dense plans, stated in loewner.py
 
 def gamma(plan) -> np.ndarray:
     """Γ over all cells of the domain, from the integers alone (or, of a residual plan, from its definition)."""
-    if not isinstance(plan, DensePlan):
+    if not isinstance(plan, MatrixPlan):
         return dense.gamma(plan)
     sizes = plan.domain.sizes.tolist()
     own = [n if i in plan.attributes else 1 for i, n in enumerate(sizes)]
@@ -73,8 +73,8 @@ def test_running_both_adds_the_matrices(pair):
     both = pair[0] + pair[1]
     expected = gamma(pair[0]) + gamma(pair[1])
     assert np.allclose(gamma(both), expected, atol=1e-7 * expected.max())
-    assert both.answers(pair[0])
-    assert both.answers(pair[1])
+    assert both.can_answer(pair[0])
+    assert both.can_answer(pair[1])
 
 
 @given(dense_plans(2))
@@ -83,9 +83,9 @@ def test_answers_is_the_loewner_order_and_comes_with_its_matrices(pair):
     a, b = gamma(pair[0]), gamma(pair[1])
     lowest, size = np.linalg.eigvalsh(a - b)[0], np.abs(a).max() + np.abs(b).max()
     assume(lowest < -1e-5 * size or lowest > -1e-12 * size)  # not where tolerances decide
-    assert pair[0].answers(pair[1]) == (lowest > -1e-9 * size)
+    assert pair[0].can_answer(pair[1]) == (lowest > -1e-9 * size)
     assert pair[0].equivalent(pair[0])
-    if not pair[0].answers(pair[1]):
+    if not pair[0].can_answer(pair[1]):
         with pytest.raises(PlanError, match="does not answer"):
             pair[0].derivation(pair[1])
         return
@@ -102,7 +102,7 @@ def test_every_candidate_answers_the_common_plan_and_its_residual_completes_it(c
     shared = gamma(common)
     for plan in candidates:
         whole = gamma(plan)
-        assert plan.answers(common)
+        assert plan.can_answer(common)
         assert below(shared, whole)
         left = rs.residual(plan, given=common)
         assert np.allclose(shared + gamma(left), whole, atol=2e-6 * whole.max())
@@ -111,7 +111,7 @@ def test_every_candidate_answers_the_common_plan_and_its_residual_completes_it(c
         assert composed_cost([common, left]) >= composed_cost([plan]) * Fraction(999_998, 1_000_000)
         assert np.diag(whole - shared - gamma(left)).min() >= -1e-9 * whole.max()
         if left.pcost:
-            assert plan.answers(left)
+            assert plan.can_answer(left)
             assert priced(left)[1] <= left.guarantee.pcost_allowed()
         again = rs.residual(plan, given=reduce(add, [common, left]))
         assert again.pcost == 0
@@ -126,7 +126,7 @@ def test_top_up_makes_up_for_what_is_missing(pair):
     # Never dearer in all than measuring the plan anew.
     assert composed_cost([have, missing]) <= composed_cost([have, wanted]) * Fraction(10**9 + 1, 10**9)
     assert rs.top_up(wanted, given=have + wanted).pcost == 0
-    if wanted.answers(have):
+    if wanted.can_answer(have):
         left = rs.residual(wanted, given=have)
         assert np.allclose(gamma(left), gamma(missing), atol=2e-6 * gamma(wanted).max())
 
@@ -138,7 +138,7 @@ def test_matrices_and_closed_forms_agree(pair):
     cells = int(np.prod(pair[0].domain.sizes))
     assume(cells <= 36)
     as_dense = [dense_algebra.compose(plan, rs.residual(plan, given=plan)) for plan in pair]
-    assert all(isinstance(plan, DensePlan) for plan in as_dense)
+    assert all(isinstance(plan, MatrixPlan) for plan in as_dense)
     scale = max(np.abs(gamma(plan)).max() for plan in pair)
     mixtures = [as_dense, [as_dense[0], pair[1]], [pair[0], as_dense[1]]]
     closed = [rs.common(pair), rs.top_up(*pair[:1], given=pair[1]), pair[0] + pair[1]]
@@ -149,7 +149,7 @@ def test_matrices_and_closed_forms_agree(pair):
             assert np.allclose(gamma(ours), gamma(expected), atol=3e-6 * scale)
         left, expected = rs.residual(one, given=common), rs.residual(pair[0], given=closed[0])
         assert np.allclose(gamma(left), gamma(expected), atol=3e-6 * scale)
-        assert one.answers(two) == pair[0].answers(pair[1])
+        assert one.can_answer(two) == pair[0].can_answer(pair[1])
         assert composed_cost([common, left]) <= composed_cost([one])
 
 
@@ -170,7 +170,7 @@ def test_common_has_the_least_trace_by_sdp(seed):
     common = rs.common(candidates)
     assert np.trace(np.linalg.inv(gamma(common))) == pytest.approx(problem.value, rel=3e-6)
     assert common.gap <= 1e-6
-    assert all(plan.answers(common) for plan in candidates)
+    assert all(plan.can_answer(common) for plan in candidates)
 
 
 def test_nested_candidates_need_no_rounds_and_give_a_chain():
@@ -180,7 +180,7 @@ def test_nested_candidates_need_no_rounds_and_give_a_chain():
     rounds = []
     looks = [rs.common(chain[k:], progress=lambda *at: rounds.append(at)) for k in range(4)]
     assert not rounds
-    assert all(fine.answers(coarse) for coarse, fine in pairwise(looks))
+    assert all(fine.can_answer(coarse) for coarse, fine in pairwise(looks))
     # The finest bucketisation gives the coarsest, noisier: the common part of all is its total.
     assert looks[0].variance(()) == pytest.approx(12.0, rel=1e-7)
     assert looks[3].equivalent(chain[3])
@@ -248,8 +248,8 @@ def test_nothing_left_is_a_plan_too(tmp_path):
         assert (nothing.pcost, nothing.unit_pcost, nothing.guarantee) == (0.0, 0.0, None)
         assert not nothing.supports(())
         assert np.isinf(nothing.variances(rs.explicit(domain, np.eye(4)))).all()
-        assert plan.answers(nothing)
-        assert not nothing.answers(plan)
+        assert plan.can_answer(nothing)
+        assert not nothing.can_answer(plan)
         assert (plan + nothing).equivalent(plan)
         assert rs.common([plan, nothing]).pcost == 0
         assert rs.residual(plan, given=nothing).equivalent(plan)
@@ -275,7 +275,7 @@ def test_bad_input_is_refused():
         (lambda: rs.residual(plan, given=bigger), "given is not answered by the plan"),
         (lambda: rs.residual(plan, given=elsewhere), "different domains"),
         (lambda: rs.top_up(plan, given=None), "None is not a plan"),
-        (lambda: plan.answers(3), "3 is not a plan"),
+        (lambda: plan.can_answer(3), "3 is not a plan"),
         (lambda: plan + elsewhere, "different domains"),
         (lambda: rs.common([plan, plan.replaced(bias=0.1)]), "bias"),
     ]:

@@ -7,11 +7,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from residua.plans.matrix.dense_blocks import DenseBlocks, compile_dense, dense_cost
 
 import residua as rs
 from residua.errors import FileError, PlanError, VerificationError
-from residua.plans.dense.blocks import DenseBlocks, compile_dense, dense_cost
-from residua.release import DenseRelease
+from residua.release import Release
 
 
 def prefix(n):
@@ -73,7 +73,7 @@ def test_the_price_is_exact_and_rounding_costs_less_than_a_millionth(workload):
     truth = Fraction(max(norms)) / Fraction(plan.scale) ** 2
     cost = dense_cost(blocks, plan.guarantee, plan.unit)
     assert truth <= cost <= truth + Fraction(1, 2**190)
-    from residua.plans.dense.solver.solve import least_total
+    from residua.plans.solver.solve import least_total
 
     ideal = least_total(workload.matrix, 1.0, 1e-3)
     assert plan.variances(workload).sum() == pytest.approx(ideal.achieved, rel=1e-6)
@@ -122,7 +122,7 @@ def test_mixtures_free_cells_and_personal_costs():
     assert plan.cell_pcost({"sex": "F", "age": 7}) == pytest.approx(plan.profile[7, 0])
     assert not plan.free()[7, 0]
     loose = rs.queries(domain, ["age >= 5 and sex = 'F'", "sex = 'M'"])
-    refined = rs.plan(loose, targets=[1.0, 100.0], refined=True, tolerance=1e-6)
+    refined = rs.plan(loose, targets=[1.0, 100.0], form=rs.Matrix(refined=True), tolerance=1e-6)
     assert np.allclose(refined.profile[5:, 0], 1.0, rtol=1e-4)
     assert np.allclose(refined.profile[:, 1], 0.01, rtol=1e-3)  # men pay only for what is asked of them
     assert refined.free()[:, 1].all()
@@ -180,7 +180,7 @@ def test_files(tmp_path):
     release = rs.measure(plan, data, ledger=rs.Ledger(tmp_path / "l", rs.ZCDP(10.0)))
     release.save(tmp_path / "out")
     again = rs.Release.load(tmp_path / "out")
-    assert isinstance(again, DenseRelease)
+    assert isinstance(again, Release)
     assert np.array_equal(again.answers(workload).estimates, release.answers(workload).estimates)
     women = np.multiply.outer([0] * 5 + [1] * 5, [1, 0])
     assert again.combination({("age", "sex"): women}).stddev <= 2.0
@@ -222,7 +222,7 @@ def test_the_verifier_refuses_what_was_altered(tmp_path):
         (lambda w: rs.plan(w, targets={"nope": 1.0}), "no query"),
         (lambda w: rs.plan(w, targets="many"), "not a number"),
         (lambda w: rs.plan(w, rs.ZCDP(0.5), minimise=rs.PNormVariance(2)), "for marginals"),
-        (lambda w: rs.plan(w, rs.ZCDP(0.5), refined=True), "refined"),
+        (lambda w: rs.plan(w, rs.ZCDP(0.5), form=rs.Matrix(refined=True)), "refined"),
         (lambda w: rs.plan(w, rs.PureDP(1.0), minimise=rs.PNormVariance(2)), "not for pure DP"),
         (lambda w: rs.plan(w, rs.ZCDP(0.5), tolerance=0.0), "tolerance"),
         (lambda w: rs.plan(rs.explicit(w.domain, np.zeros((2, 6))), rs.ZCDP(0.5)), "zero"),
@@ -260,7 +260,7 @@ def test_biased_plans_state_bias_and_variance_apart():
 
 def test_comparison_has_the_best_plans_best():
     workload = prefix(32)
-    found = {one.name: one for one in rs.compare(workload, rs.ZCDP(0.5))}
+    found = {one.name: one for one in rs.analysis.compare(workload, rs.ZCDP(0.5))}
     assert min(found.values(), key=lambda one: one.rmse).name == "least total variance"
     assert min(found.values(), key=lambda one: one.max_ratio).name == "fitness for use"
     assert found["independent noise"].max_ratio == pytest.approx(32.0, rel=1e-6)
@@ -271,21 +271,23 @@ def test_comparison_has_the_best_plans_best():
         assert one.plan.pcost == pytest.approx(1.0, rel=1e-6)
         assert one.pcost_for_targets == pytest.approx(one.max_ratio, rel=1e-6)
     marginal = rs.marginals(rs.Domain.of_sizes([4, 3]), ways=[1, 2])
-    assert [one.name for one in rs.compare(marginal, rs.ZCDP(0.5), targets=4.0)] == [
+    assert [one.name for one in rs.analysis.compare(marginal, rs.ZCDP(0.5), targets=4.0)] == [
         "independent noise", "least total variance", "fitness for use",
     ]  # fmt: skip
 
 
 def test_factorisation_norms():
-    assert rs.factorisation_norm(prefix(2), tolerance=1e-6) == pytest.approx(np.sqrt(2.6180339887 / 2), rel=1e-5)
+    assert rs.analysis.factorisation_norm(prefix(2), tolerance=1e-6) == pytest.approx(
+        np.sqrt(2.6180339887 / 2), rel=1e-5
+    )
     domain = rs.Domain.of_sizes([4, 3])
     marginal = rs.marginals(domain, ways=[1, 2])
     from residua.workload import explicit_of_marginals
 
-    dense = rs.factorisation_norm(explicit_of_marginals(marginal), tolerance=1e-6)
-    assert dense == pytest.approx(rs.factorisation_norm(marginal), rel=1e-5)
+    dense = rs.analysis.factorisation_norm(explicit_of_marginals(marginal), tolerance=1e-6)
+    assert dense == pytest.approx(rs.analysis.factorisation_norm(marginal), rel=1e-5)
     with pytest.raises(PlanError, match="not a workload"):
-        rs.factorisation_norm("x")
+        rs.analysis.factorisation_norm("x")
 
 
 def test_marginals_planned_densely_are_the_residual_plan():
@@ -301,8 +303,8 @@ def test_marginals_planned_densely_are_the_residual_plan():
 
 
 def test_ranges_are_recognised_and_planned_the_same():
-    from residua.plans.dense.solver.intervals import as_intervals
-    from residua.plans.dense.solver.solve import least_privacy, least_total
+    from residua.plans.solver.intervals import as_intervals
+    from residua.plans.solver.solve import least_privacy, least_total
 
     n = 12
     matrix = np.array([[float(a <= i <= b) for i in range(n)] for a in range(n) for b in range(a, n)] * 2)

@@ -8,9 +8,9 @@ import pytest
 
 import residua as rs
 from residua.plans.composition import composed_cost
-from residua.plans.dense.solver import replacement
-from residua.plans.dense.solver.replacement import MOST_CELLS, least_replacement
-from residua.plans.kinds import priced
+from residua.plans.contract import priced
+from residua.plans.solver import replacement
+from residua.plans.solver.replacement import MOST_CELLS, least_replacement
 from tests.papers.workloads import prefixes, random_ranges
 
 RNG = np.random.default_rng(3)

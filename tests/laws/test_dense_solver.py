@@ -11,9 +11,9 @@ from scipy import linalg, sparse
 from scipy.linalg import block_diag, hilbert
 
 from residua.errors import GapWarning, PlanError, WorkloadError
-from residua.plans.dense.solver import AllRanges, AllRectangles, MatrixQueries, certify, least_privacy, least_total
-from residua.plans.dense.solver.problem import prepare, with_rank
-from residua.plans.dense.solver.queries import ScaledQueries, triangle
+from residua.plans.solver import AllRanges, AllRectangles, MatrixQueries, certify, least_privacy, least_total
+from residua.plans.solver.problem import prepare, with_rank
+from residua.plans.solver.queries import ScaledQueries, triangle
 from tests.papers.workloads import prefixes, random_ranges
 
 
@@ -345,7 +345,7 @@ def test_a_wrong_certificate_is_caught():
 
 
 def test_a_solution_that_stopped_early_says_so(monkeypatch):
-    from residua.plans.dense.solver import solve
+    from residua.plans.solver import solve
 
     monkeypatch.setattr(solve, "_STEPS", 2)
     with pytest.warns(GapWarning, match="proven within"):

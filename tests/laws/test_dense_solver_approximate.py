@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from residua.errors import GapWarning, PlanError
-from residua.plans.dense.solver import approximate, least_total
-from residua.plans.dense.solver.bias import nearest
+from residua.plans.solver import approximate, least_total
+from residua.plans.solver.dense_bias import nearest
 from tests.papers.workloads import prefixes
 
 

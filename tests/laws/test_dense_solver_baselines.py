@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from residua.plans.dense.solver import least_privacy, least_total
-from residua.plans.dense.solver.baselines import (
+from residua.plans.solver import least_privacy, least_total
+from residua.plans.solver.baselines import (
     gaussian,
     gaussian_least_squares,
     hierarchical,

@@ -8,7 +8,7 @@ import pytest
 from scipy.linalg import block_diag
 
 from residua.errors import GapWarning, PlanError
-from residua.plans.dense.solver import least_privacy, refine
+from residua.plans.solver import least_privacy, refine
 from tests.papers.workloads import prefixes, random_ranges
 
 
@@ -98,7 +98,7 @@ def test_prefixes_with_targets_over_six_decades():
 
 
 def test_giving_up_is_not_silent(monkeypatch):
-    from residua.plans.dense.solver import refined
+    from residua.plans.solver import refined
 
     monkeypatch.setattr(refined, "_consistent", lambda stage: None)
     with pytest.warns(GapWarning, match="refined order stopped"):

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 import residua as rs
 from residua.errors import PlanError
-from residua.plans import ProductPlan, ResidualPlan
-from residua.plans.kinds import priced
-from residua.plans.product.algebra import agree
-from residua.plans.product.like import common_ground
+from residua.plans import LatticePlan
+from residua.plans.contract import priced
+from residua.plans.lattice.algebra import agree
+from residua.plans.planners.like import common_ground
 from residua.workload import as_explicit
 from tests.laws.product_plans import gamma
 
@@ -29,7 +29,7 @@ def asked(kind, domain=WIDE):
 @pytest.mark.parametrize(("first", "second"), [("prefixes", "ranges"), ("prefixes", "values"), ("values", "ranges")])
 def test_plans_like_another_combine_exactly_at_any_scale(first, second):
     one = rs.plan(asked(first), rs.ZCDP(0.5))
-    two = rs.plan(asked(second), rs.ZCDP(0.3), like=one)
+    two = rs.plan(asked(second), rs.ZCDP(0.3), form=rs.Lattice(like=one))
     assert agree([one, two])
     shared = rs.common([one, two])
     assert 0 < shared.pcost < two.pcost
@@ -40,7 +40,7 @@ def test_plans_like_another_combine_exactly_at_any_scale(first, second):
         both = (shared + left).variances(plan.workload)
         assert both == pytest.approx(plan.variances(plan.workload), rel=1e-9)
     missing = rs.top_up(two, given=one)
-    assert (one + missing).answers(two)
+    assert (one + missing).can_answer(two)
     assert missing.pcost < two.pcost
 
 
@@ -48,7 +48,7 @@ def test_without_like_the_error_names_the_remedy_and_the_remedy_works():
     one, two = (rs.plan(asked(kind), rs.ZCDP(0.5)) for kind in ("prefixes", "ranges"))
     with pytest.raises(PlanError, match=r"6,000 cells.*rs\.plan\(…, like=other\)"):
         rs.common([one, two])
-    assert rs.common([one, rs.plan(asked("ranges"), rs.ZCDP(0.5), like=one)]).pcost > 0
+    assert rs.common([one, rs.plan(asked("ranges"), rs.ZCDP(0.5), form=rs.Lattice(like=one))]).pcost > 0
 
 
 @given(st.sampled_from(["prefixes", "ranges", "values"]), st.sampled_from(["prefixes", "ranges", "values", "one"]))
@@ -58,11 +58,11 @@ def test_a_plan_like_another_is_a_plan_like_any_other(first, second):
     domain = rs.Domain.of_sizes({"a": 5, "b": 4, "c": 2})
     one = rs.plan(asked(first, domain), rs.GDP(1.0))
     workload = asked(second, domain)
-    two = rs.plan(workload, rs.GDP(1.0), like=one)
+    two = rs.plan(workload, rs.GDP(1.0), form=rs.Lattice(like=one))
     for mine, others in zip(getattr(two, "strategies", ()), getattr(one, "strategies", ()), strict=False):
         assert mine == others
-    if isinstance(two, ResidualPlan):
-        assert isinstance(one, ResidualPlan)
+    if isinstance(two, LatticePlan):
+        assert isinstance(one, LatticePlan)
         return
     G = gamma(two)
     assert np.diag(G).max() == pytest.approx(two.pcost, rel=1e-9)
@@ -72,8 +72,8 @@ def test_a_plan_like_another_is_a_plan_like_any_other(first, second):
     free = rs.plan(workload, rs.GDP(1.0))
     masses = workload.weights * workload.cells
     loss, best = (
-        float(masses @ plan.term_variances(workload))
-        if isinstance(plan, ProductPlan)
+        float(masses @ plan.variances(workload, per="term"))
+        if isinstance(plan, LatticePlan)
         else float(np.repeat(workload.weights, workload.cells.astype(int)) @ plan.variances(workload))
         for plan in (two, free)
     )
@@ -87,12 +87,12 @@ def test_targets_and_maxima_like_another():
     one = rs.plan(asked("prefixes"), rs.ZCDP(0.5))
     workload = rs.ranges(WIDE, "a", by=["c"])
     for two in (
-        rs.plan(workload, targets=9.0, like=one),
-        rs.plan(workload, rs.ZCDP(0.5), minimise=rs.MaxVariance(), like=one),
+        rs.plan(workload, targets=9.0, form=rs.Lattice(like=one)),
+        rs.plan(workload, rs.ZCDP(0.5), minimise=rs.MaxVariance(), form=rs.Lattice(like=one)),
     ):
         assert two.strategies[0] == one.strategies[0]
         assert np.isfinite(two.gap)
-    assert rs.plan(workload, targets=9.0, like=one).variances(workload).max() <= 9.0
+    assert rs.plan(workload, targets=9.0, form=rs.Lattice(like=one)).variances(workload).max() <= 9.0
 
 
 def test_the_sum_of_workloads_is_a_common_ground():
@@ -102,7 +102,7 @@ def test_the_sum_of_workloads_is_a_common_ground():
     with pytest.raises(PlanError, match=r"too fine.*sum of the workloads"):
         rs.plan(crossed, rs.ZCDP(1e-6), like=fine.replaced(strategies=_finer(fine)))
     ground = rs.plan(crossed + single, rs.ZCDP(0.5))
-    plans = [rs.plan(workload, rs.ZCDP(0.5), like=ground) for workload in (crossed, single)]
+    plans = [rs.plan(workload, rs.ZCDP(0.5), form=rs.Lattice(like=ground)) for workload in (crossed, single)]
     assert rs.common(plans).pcost > 0
 
 
@@ -112,7 +112,7 @@ def test_few_cells_and_marginals_need_no_common_ground():
     assert common_ground([asked("values"), asked("one")]) is None
     assert common_ground([asked("prefixes"), rs.queries(WIDE, ["a < 3"])]) is None
     ground = common_ground([asked("prefixes"), asked("one")])
-    assert agree([rs.plan(asked(kind), rs.ZCDP(0.5), like=ground) for kind in ("prefixes", "one")])
+    assert agree([rs.plan(asked(kind), rs.ZCDP(0.5), form=rs.Lattice(like=ground)) for kind in ("prefixes", "one")])
 
 
 def _finer(plan):
@@ -125,16 +125,22 @@ def test_a_strategy_that_sees_too_little_is_refused():
     coarse = rs.plan(rs.product(WIDE, {"a": np.kron(np.eye(4), np.ones(25))}), rs.ZCDP(0.5))
     assert coarse.strategies[0].count == 3
     with pytest.raises(PlanError, match="too little of 'a'"):
-        rs.plan(rs.prefixes(WIDE, "a"), rs.ZCDP(0.5), like=coarse)
+        rs.plan(rs.prefixes(WIDE, "a"), rs.ZCDP(0.5), form=rs.Lattice(like=coarse))
 
 
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda one: rs.plan(rs.queries(WIDE, ["a < 3"]), rs.ZCDP(0.5), like=one), "marginals and products"),
-        (lambda one: rs.plan(asked("one"), rs.PureDP(1.0), like=one), "Gaussian"),
+        (
+            lambda one: rs.plan(rs.queries(WIDE, ["a < 3"]), rs.ZCDP(0.5), form=rs.Lattice(like=one)),
+            "marginals and products",
+        ),
+        (lambda one: rs.plan(asked("one"), rs.PureDP(1.0), form=rs.Lattice(like=one)), "Gaussian"),
         (lambda one: rs.plan(asked("one"), rs.ZCDP(0.5), like="one"), "not a plan"),
-        (lambda one: rs.plan(rs.marginals(rs.Domain.of_sizes([3]), ways=1), rs.ZCDP(0.5), like=one), "another domain"),
+        (
+            lambda one: rs.plan(rs.marginals(rs.Domain.of_sizes([3]), ways=1), rs.ZCDP(0.5), form=rs.Lattice(like=one)),
+            "another domain",
+        ),
     ],
 )
 def test_bad_input(make, words):

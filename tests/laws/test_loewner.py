@@ -4,12 +4,12 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from residua.plans.dense import loewner
-from residua.plans.dense.common_many import least_above
-from residua.plans.dense.common_pair import covariances, intersection, least_above_two, rows_of, shared_space
-from residua.plans.dense.integer_rows import integer_rows
-from residua.plans.dense.loewner import standardise
-from residua.plans.dense.recreate import recreate, stack
+from residua.plans.matrix import loewner
+from residua.plans.matrix.common_many import least_above
+from residua.plans.matrix.common_pair import covariances, intersection, least_above_two, rows_of, shared_space
+from residua.plans.matrix.integer_rows import integer_rows
+from residua.plans.matrix.loewner import standardise
+from residua.plans.matrix.recreate import recreate, stack
 
 
 def orthonormal(rng, rows, cells):

@@ -12,7 +12,7 @@ import residua as rs
 from residua.errors import PlanError
 from residua.measurement import memory
 from residua.measurement.noisy import noisy
-from residua.plans.kinds import priced
+from residua.plans.composition import priced
 
 SEVEN, TWO = rs.Domain.of_sizes([20] * 7), rs.Domain.of_sizes([30, 30])
 PLANS: dict[str, tuple[Any, Any]] = {

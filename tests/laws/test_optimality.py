@@ -31,7 +31,7 @@ def instance(seed):
 def check(plan, workload, loss, expression, pcost=1.0, tolerance=1e-4):
     """The law above, for a plan made at this cost."""
     optimum = dense.optimum(workload, expression, pcost)
-    achieved = loss(plan.marginal_variances(workload))
+    achieved = loss(plan.variances(workload, per="term"))
     assert plan.gap <= tolerance
     assert plan.pcost <= pcost
     assert plan.pcost == pytest.approx(pcost, rel=1e-10)
@@ -69,8 +69,8 @@ def test_least_privacy_for_targets(seed):
     workload, rng = instance(seed)
     c = 10 ** rng.uniform(-1, 1, size=len(workload))
     plan = rs.plan(workload, targets=dict(zip(workload.sets, c, strict=True)))
-    assert (plan.marginal_variances(workload) <= c).all()
-    assert (plan.marginal_variances(workload) / c).max() == pytest.approx(1.0, abs=1e-9)
+    assert (plan.variances(workload, per="term") <= c).all()
+    assert (plan.variances(workload, per="term") / c).max() == pytest.approx(1.0, abs=1e-9)
     # Variances are homogeneous in the cost: the least cost for ratio 1 is the least ratio at cost 1.
     optimum = dense.optimum(workload, lambda v: cp.max(cp.multiply(1 / c, v)))
     assert plan.gap <= 1e-4
@@ -105,7 +105,7 @@ def test_p_norm(seed, p):
     workload, _ = instance(seed)
     mass = workload.weights * workload.cells
     plan = rs.plan(workload, rs.GDP(mu=1.0), minimise=rs.PNormVariance(p))
-    achieved = rs.PNormVariance(p).loss(workload, plan.marginal_variances(workload))
+    achieved = rs.PNormVariance(p).loss(workload, plan.variances(workload, per="term"))
     root = mass ** (1 / p)
     expression = (lambda v: mass @ v) if p == 1 else (lambda v: cp.pnorm(cp.multiply(root, v), p, approx=p < 10))
     optimum = dense.optimum(workload, expression)
@@ -159,7 +159,7 @@ def largest(workload):
 def hinge(workload):
     # Zero slope on marginals that are good enough: nature may leave some without any weight.
     plan = rs.plan(workload, rs.GDP(mu=1.0))
-    c = plan.marginal_variances(workload) * np.linspace(0.6, 1.3, len(workload))
+    c = plan.variances(workload, per="term") * np.linspace(0.6, 1.3, len(workload))
     return lambda v: float(np.maximum(v - c, 0).sum()), lambda v: (v > c) * 1.0, lambda v: cp.sum(cp.pos(v - c))
 
 
@@ -198,7 +198,7 @@ def test_a_loss_that_ignores_some_marginals_never_proves_too_much(seed):
     # A marginal without weight once got variance 1e50, and rounding there "proved" plans optimal that were not.
     rng = np.random.default_rng(seed)
     workload = rs.marginals(rs.Domain.of_sizes(rng.integers(2, 6, size=3).tolist()), ways=range(4))
-    c = rs.plan(workload, rs.GDP(mu=1.0)).marginal_variances(workload) * rng.uniform(0.5, 1.3, size=8)
+    c = rs.plan(workload, rs.GDP(mu=1.0)).variances(workload, per="term") * rng.uniform(0.5, 1.3, size=8)
     loss = rs.ConvexLoss(lambda v: float(np.maximum(v - c, 0).sum()), lambda v: (v > c) * 1.0)
     plan = rs.plan(workload, rs.GDP(mu=1.0), minimise=loss, limit=500)
     check(plan, workload, loss.value, lambda v: cp.sum(cp.pos(v - c)))
@@ -227,7 +227,7 @@ def test_least_privacy_for_a_convex_loss(make, cost):
     value, gradient, expression = make(workload)
     wanted = dense.optimum(workload, expression, pcost=cost)
     plan = rs.plan(workload, minimise=rs.ConvexLoss(value, gradient), at_most=wanted)
-    assert value(plan.marginal_variances(workload)) <= wanted
+    assert value(plan.variances(workload, per="term")) <= wanted
     assert plan.gap <= 1e-4
     assert plan.pcost / (1 + plan.gap) <= cost * (1 + 1e-5)
     assert cost <= plan.pcost * (1 + 1e-5)
@@ -237,9 +237,9 @@ def test_least_privacy_for_a_convex_loss(make, cost):
 def test_at_most_is_the_budget_problem_read_backwards(objective):
     workload, _ = instance(4)
     forwards = rs.plan(workload, rs.GDP(mu=0.7), minimise=objective)
-    loss = objective.loss(workload, forwards.marginal_variances(workload))
+    loss = objective.loss(workload, forwards.variances(workload, per="term"))
     backwards = rs.plan(workload, minimise=objective, at_most=loss)
-    assert objective.loss(workload, backwards.marginal_variances(workload)) <= loss
+    assert objective.loss(workload, backwards.variances(workload, per="term")) <= loss
     assert backwards.pcost == pytest.approx(forwards.pcost, rel=1e-9)
     assert backwards.gap == forwards.gap
 
@@ -259,7 +259,7 @@ def test_independent_noise_states_its_true_gap():
     mass = workload.weights * workload.cells
     plan = rs.independent(workload, rs.GDP(mu=1.0))
     optimum = dense.optimum(workload, lambda v: mass @ v)
-    assert mass @ plan.marginal_variances(workload) == pytest.approx(optimum * (1 + plan.gap), rel=1e-5)
+    assert mass @ plan.variances(workload, per="term") == pytest.approx(optimum * (1 + plan.gap), rel=1e-5)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -284,7 +284,7 @@ def test_replace_one_plans_state_a_true_gap(seed):
     cost = [row @ cp.inv_pos(noise) <= 1 for row in patterns if row.any()]
     problem = cp.Problem(cp.Minimize(mass @ (M[:, used] @ noise)), cost)
     problem.solve(solver=cp.CLARABEL)
-    achieved = mass @ plan.marginal_variances(workload)
+    achieved = mass @ plan.variances(workload, per="term")
     assert achieved / (1 + plan.gap) <= problem.value * (1 + SOLVER)
     assert problem.value <= achieved * (1 + SOLVER)
 
@@ -294,7 +294,7 @@ def test_stopping_early_warns_and_states_the_gap_reached():
     with pytest.warns(rs.GapWarning, match="proven optimal only up to"):
         plan = rs.plan(workload, rs.GDP(mu=1.0), minimise=rs.MaxVariance(), limit=1)
     best = rs.plan(workload, rs.GDP(mu=1.0), minimise=rs.MaxVariance(), tolerance=1e-8)
-    worst, optimum = plan.marginal_variances(workload).max(), best.marginal_variances(workload).max()
+    worst, optimum = plan.variances(workload, per="term").max(), best.variances(workload, per="term").max()
     assert plan.gap > 1e-4
     assert worst / (1 + plan.gap) <= optimum * (1 + 1e-8)
 
@@ -322,5 +322,5 @@ def test_every_plan_stays_within_its_guarantee(guarantee, unit):
         assert plan.unit == unit
         assert 0.999999 * float(guarantee.pcost_allowed()) <= plan.unit_pcost <= guarantee.pcost_allowed()
     targets = rs.plan(workload, targets=10.0, unit=unit)
-    assert (targets.marginal_variances(workload) <= 10.0).all()
+    assert (targets.variances(workload, per="term") <= 10.0).all()
     assert targets.unit_pcost <= targets.guarantee.pcost_allowed()

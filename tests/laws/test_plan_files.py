@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import residua as rs
 from residua.errors import FileError
 from residua.files import digest_of
-from residua.plans import ResidualPlan
+from residua.plans import LatticePlan
 from tests.laws.instances import plans, workloads
 
 DOMAIN = rs.Domain(
@@ -24,7 +24,7 @@ DOMAIN = rs.Domain(
 )
 
 
-def same(a: ResidualPlan, b: ResidualPlan) -> bool:
+def same(a: LatticePlan, b: LatticePlan) -> bool:
     return (
         a.domain == b.domain
         and a.lattice.same_sets(b.lattice)

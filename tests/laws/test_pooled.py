@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from residua.plans.kinds import kind_of
+from residua.release.kinds import release_of
 
 import residua as rs
 from residua.errors import PlanError
-from residua.plans import DensePlan
+from residua.plans import MatrixPlan
 from residua.plans.composition import composed_cost
-from residua.plans.kinds import kind_of
-from residua.release.kinds import release_of
-from residua.release.pooled import pooled
+from residua.release import pooled
 from residua.workload import Explicit, explicit_of_marginals
 from tests.laws import dense
 
@@ -22,7 +22,7 @@ SIZES = DOMAIN.sizes.tolist()
 def measured(plan):
     """The matrix over all cells of what a plan's blocks measure, and the variance of each measurement."""
     blocks = kind_of(plan).compile(plan)
-    if isinstance(plan, DensePlan):
+    if isinstance(plan, MatrixPlan):
         own = [n if i in plan.attributes else 1 for i, n in enumerate(SIZES)]
         columns = np.broadcast_to(plan.columns.reshape(own), SIZES).ravel()
         rows = np.append(plan.strategy, np.zeros((len(plan.strategy), 1), dtype=np.int64), axis=1)[:, columns]

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import residua as rs
-from residua.plans.kinds import priced
-from residua.plans.product.strategy import Strategy
+from residua.plans.contract import priced
+from residua.plans.strategy import Plain, Rows
 from tests.laws.product_plans import gamma, random_plan
 
 seeds = st.integers(0, 2**32 - 1)
@@ -39,9 +39,9 @@ def test_running_both_adds(plans):
 @settings(max_examples=60)
 def test_answers_is_the_loewner_order(plans):
     first, second = plans
-    assert first.answers(second) == below(gamma(second), gamma(first))
-    assert (first + second).answers(first)
-    assert first.answers(first)
+    assert first.can_answer(second) == below(gamma(second), gamma(first))
+    assert (first + second).can_answer(first)
+    assert first.can_answer(first)
 
 
 @given(kin())
@@ -51,7 +51,7 @@ def test_common_is_answered_by_all_and_what_is_left_makes_up_the_plan(plans):
     shared = rs.common([first, second])
     for plan in plans:
         assert below(gamma(shared), gamma(plan))
-        assert plan.answers(shared)
+        assert plan.can_answer(shared)
         left = rs.residual(plan, given=shared)
         np.testing.assert_allclose(gamma(shared) + gamma(left), gamma(plan), rtol=1e-9, atol=1e-9)
         if left.pcost and shared.pcost:
@@ -62,7 +62,7 @@ def test_common_is_answered_by_all_and_what_is_left_makes_up_the_plan(plans):
         more = shared.precisions.copy()
         more[number] += 1e-3
         bigger = shared.replaced(precisions=more)
-        assert not (first.answers(bigger) and second.answers(bigger))
+        assert not (first.can_answer(bigger) and second.can_answer(bigger))
 
 
 @given(kin())
@@ -83,17 +83,17 @@ def test_marginals_mix_with_products_whose_strategies_are_plain_where_they_meet(
     ranges = rs.plan(rs.ranges(domain, "a"), rs.ZCDP(rho=0.5))
     both = tables + ranges
     assert both.pcost == pytest.approx(2.0)
-    assert both.answers(tables)
-    assert both.answers(ranges)
-    assert not ranges.answers(tables)
+    assert both.can_answer(tables)
+    assert both.can_answer(ranges)
+    assert not ranges.can_answer(tables)
     assert rs.residual(both, given=ranges).pcost == pytest.approx(tables.pcost)
     assert both.variances(rs.ranges(domain, "a")).max() <= ranges.variances(rs.ranges(domain, "a")).max()
 
 
 def test_other_strategies_on_many_cells_are_refused_with_a_remedy():
     domain = rs.Domain.of_sizes({"a": 100, "b": 50})
-    one = random_plan(1, full=True, domain=domain, strategies=(Strategy(100), Strategy(50)))
-    two = one.replaced(strategies=(Strategy(100, np.arange(100)[None]), Strategy(50)))
+    one = random_plan(1, full=True, domain=domain, strategies=(Plain(100), Plain(50)))
+    two = one.replaced(strategies=(Rows(100, np.arange(100)[None]), Plain(50)))
     with pytest.raises(rs.ResiduaError, match=r"5,000 cells.*another strategy.*like=other"):
         rs.common([one, two])
     with pytest.raises(rs.ResiduaError, match=r"5,000 cells.*other kinds of plans"):

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 import residua as rs
 from residua.errors import PlanError, VerificationError
 from residua.linalg.lattice import closure
-from residua.plans.kinds import priced
-from residua.plans.product.blocks import ProductBlocks, compile_product
-from residua.plans.product.strategy import Strategy
-from residua.plans.product.verify import most_product_records, product_cost
+from residua.plans.contract import priced
+from residua.plans.lattice.blocks import ProductBlocks, compile_product
+from residua.plans.lattice.price import most_product_records, product_cost
+from residua.plans.strategy import Rows
 from tests.laws.dense import kron, replacement
 from tests.laws.product_plans import SETTINGS, all_cells, workloads
 
@@ -44,7 +44,7 @@ def test_the_price_is_that_of_the_integers(workload, unit):
 
 def test_an_entry_that_has_no_absolute_value_in_64_bits_is_priced_all_the_same():
     # |−2^63| is negative in 64 bits: taken for small, it would put the parity of a count into the highest bit.
-    strategy = Strategy(3, np.array([[-(2**63), 0, 2**25]]))
+    strategy = Rows(3, np.array([[-(2**63), 0, 2**25]]))
     assert strategy.norm == 2**126
     assert strategy.largest == 2**63
     lattice = closure([np.array([[0]], dtype=np.int32)], 1)
@@ -68,7 +68,7 @@ def test_altered_blocks_are_refused():
     with pytest.raises(VerificationError, match="altered"):
         price(scales=blocks.scales * 0.99)
     with pytest.raises(VerificationError, match="altered"):
-        price(strategies=(Strategy(5, plan.strategies[0].matrix * 2), plan.strategies[1]))
+        price(strategies=(Rows(5, plan.strategies[0].matrix * 2), plan.strategies[1]))
     with pytest.raises(VerificationError, match="noise scale"):
         price(scales=blocks.scales * np.nan)
     with pytest.raises(VerificationError, match="whole number"):

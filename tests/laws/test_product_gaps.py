@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 import residua as rs
 from residua.errors import GapWarning
+from residua.plans.lattice.bounds import class_bound
 from residua.plans.objectives import Effort
-from residua.plans.product.bounds import class_bound
-from residua.plans.product.tilting import designed
+from residua.plans.solver.tilting import designed
 from residua.workload import as_explicit
 from tests.laws.dense import kron
 from tests.laws.product_plans import SETTINGS, all_cells, workloads
@@ -22,7 +22,7 @@ from tests.laws.product_plans import SETTINGS, all_cells, workloads
 @SETTINGS
 def test_no_plan_beats_the_bounds(workload):
     plan = rs.plan(workload, rs.GDP(mu=1.0))
-    loss = float((workload.weights * workload.cells) @ plan.term_variances(workload))
+    loss = float((workload.weights * workload.cells) @ plan.variances(workload, per="term"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GapWarning)
         best = rs.plan(as_explicit(workload), rs.GDP(mu=1.0))
@@ -56,7 +56,7 @@ def test_the_gap_holds_within_the_class_of_the_plans_split(workload, data):
     """No other blocks on the same split, however strange, do better than the bound."""
     plan = rs.plan(workload, rs.GDP(mu=1.0))
     weights = workload.weights * workload.cells
-    bound = float(weights @ plan.term_variances(workload)) / (1 + plan.gap)
+    bound = float(weights @ plan.variances(workload, per="term")) / (1 + plan.gap)
     rng = np.random.default_rng(data.draw(st.integers(0, 2**20)))
     W, inverse = all_cells(workload), np.zeros((int(np.prod(plan.domain.sizes)),) * 2)
     gamma = np.zeros_like(inverse)
@@ -99,7 +99,7 @@ def test_where_a_dense_plan_is_better_the_plan_says_by_how_much(name):
     saved = int(re.search(r"over 72 cells .* (\d+)% less variance at most: .*rs\.explicit", plan.advice)[1]) / 100
     listed = rs.explicit(SMALL, workload)
     dense = rs.plan(listed, rs.GDP(1.0))
-    loss = float((workload.weights * workload.cells) @ plan.term_variances(workload))
+    loss = float((workload.weights * workload.cells) @ plan.variances(workload, per="term"))
     gain = 1 - float(listed.weights @ dense.variances(listed)) / loss
     assert saved - 0.02 < gain <= saved
 

@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from residua.plans.lattice.residual_blocks import compile_blocks
 
 import residua as rs
 from residua.measurement.noisy import product_measurements
-from residua.plans.product.blocks import compile_product
-from residua.plans.product.of_residual import as_product
-from residua.plans.residual.blocks import compile_blocks
-from residua.release import ProductRelease, ResidualRelease
+from residua.plans.lattice.blocks import compile_product
+from residua.release import Release
 from residua.workload import explicit_of_products
 from tests.laws.product_plans import block_matrix, gamma, random_plan
 
@@ -44,7 +43,7 @@ def counter(plan, x):
 
 def released(plan, x):
     blocks = compile_product(plan)
-    return ProductRelease(plan, blocks, product_measurements(blocks, counter(plan, x), None))
+    return Release(plan, blocks, product_measurements(blocks, counter(plan, x), None))
 
 
 def table_of(plan, seed, most=1000):
@@ -140,8 +139,8 @@ def test_plain_strategies_read_as_a_residual_release(seed):
     blocks, product_blocks = compile_blocks(plan), compile_product(as_product(plan))
     assert (blocks.measured == product_blocks.measured).all()
     integers = door.residual_measurements(blocks, counter(plan, rng.integers(0, 100, sizes)), None)
-    one = ResidualRelease(plan, blocks, integers)
-    two = ProductRelease(as_product(plan), product_blocks, integers)
+    one = Release(plan, blocks, integers)
+    two = Release(as_product(plan), product_blocks, integers)
     for names in plan.workload.sets:
         np.testing.assert_allclose(one.estimates(names), two.estimates(names), atol=1e-6)
         np.testing.assert_allclose(one.table(names).stddev, two.table(names).stddev, rtol=1e-9)
@@ -214,7 +213,7 @@ def test_a_hierarchy_is_one_table_a_level_and_levels_add_up(geography):
 def test_files_come_back_equal(geography, tmp_path):
     geography.save(tmp_path / "out")
     again = rs.Release.load(tmp_path / "out")
-    assert isinstance(again, ProductRelease)
+    assert isinstance(again, Release)
     for one, two in zip(geography.tables(), again.tables(), strict=True):
         assert one.title == two.title
         assert one.to_csv() == two.to_csv()

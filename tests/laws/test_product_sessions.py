@@ -8,19 +8,17 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from residua.plans.kinds import kind_of, priced
+from residua.plans.lattice.over_cells import product_rows
+from residua.release.kinds import release_of
 
 import residua as rs
 from residua.errors import LedgerError, PlanError
-from residua.plans import DensePlan
+from residua.plans import MatrixPlan
 from residua.plans.composition import composed_cost, composed_profile
-from residua.plans.dense.conversion import product_rows
-from residua.plans.kinds import kind_of, priced
-from residua.plans.product.algebra import agree
-from residua.plans.product.of_residual import as_product
-from residua.plans.product.plan import ProductPlan
-from residua.release import ProductRelease
-from residua.release.kinds import release_of
-from residua.release.pooled import pooled
+from residua.plans.lattice.algebra import agree
+from residua.plans.lattice.plan import LatticePlan
+from residua.release import Release, pooled
 from residua.session.signal import answerable, variances_of
 from residua.workload import Products, as_explicit
 from tests.laws.product_plans import block_matrix, gamma, random_plan
@@ -34,7 +32,7 @@ seeds = st.integers(0, 2**32 - 1)
 def wide(plan):
     """What a plan's blocks measure over all cells, integers, and the noise scale of each row."""
     blocks = kind_of(plan).compile(plan)
-    if isinstance(plan, DensePlan):
+    if isinstance(plan, MatrixPlan):
         own = [n if i in plan.attributes else 1 for i, n in enumerate(SIZES)]
         columns = np.broadcast_to(plan.columns.reshape(own), SIZES).ravel()
         rows = np.append(plan.strategy, np.zeros((len(plan.strategy), 1), dtype=np.int64), axis=1)[:, columns]
@@ -161,7 +159,7 @@ def test_pooling_is_generalised_least_squares(several, seed):
     parts = [pretended(plan, x, rng) for plan in several]
     pool = pooled([release for release, _, _ in parts])
     same = agree(several)
-    assert isinstance(pool, ProductRelease) == (same and any(isinstance(plan, ProductPlan) for plan in several))
+    assert isinstance(pool, Release) == (same and any(isinstance(plan, LatticePlan) for plan in several))
     B = np.vstack([rows for _, rows, _ in parts])
     inverse = np.linalg.pinv(B, rcond=1e-9)
     # Integers of 33 bits follow directions that differ in strength, as random strategies have them, less closely: what
@@ -212,9 +210,9 @@ def test_the_algebra_of_mixtures_is_that_of_privacy_cost_matrices(p, q):
     both = p + q
     assert below(matrix(both), P + Q)
     assert below(P + Q, matrix(both))
-    assert both.answers(p)
-    assert both.answers(q)
-    assert p.answers(q) == below(Q, P)
+    assert both.can_answer(p)
+    assert both.can_answer(q)
+    assert p.can_answer(q) == below(Q, P)
     missing = rs.top_up(p, given=q)
     assert below(P, Q + (matrix(missing) if missing.pcost else 0 * Q))
     assert rs.top_up(p, given=[q, p]).pcost == 0
@@ -282,7 +280,7 @@ def test_a_top_up_of_products_pays_the_difference_only(tmp_path):
     assert session.ledger.spent == priced(half)[1]
     release = session.release(whole)
     assert session.ledger.spent == priced(whole)[1]
-    assert isinstance(release, ProductRelease)
+    assert isinstance(release, Release)
     assert release.plan.variances(whole.workload) == pytest.approx(whole.variances(whole.workload), rel=1e-9)
     near_the_truth(release, whole.workload)
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import residua as rs
-from residua.plans.product.attribute import SETTLED, Search, best_cells, weighed_gram
+from residua.plans.solver.attribute import SETTLED, Search, best_cells, weighed_gram
 from tests.laws.product_plans import dense_variances
 
 

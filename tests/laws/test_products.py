@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 import residua as rs
 from residua.errors import PlanError
-from residua.plans import ProductPlan, ResidualPlan
-from residua.plans.kinds import priced
-from residua.plans.product.strategy import Strategy
+from residua.plans import LatticePlan
+from residua.plans.contract import priced
+from residua.plans.strategy import Plain
 from residua.workload import as_explicit
 from tests.laws.dense import kron, replacement
 from tests.laws.product_plans import PHASES, SETTINGS, all_cells, dense_variances, gamma, workloads
@@ -19,7 +19,7 @@ from tests.laws.product_plans import PHASES, SETTINGS, all_cells, dense_variance
 @SETTINGS
 def test_every_fact_of_a_plan_is_that_of_gamma(workload):
     plan = rs.plan(workload, rs.GDP(mu=1.0))
-    assert isinstance(plan, ProductPlan)
+    assert isinstance(plan, LatticePlan)
     G = gamma(plan)
     assert plan.pcost == pytest.approx(np.diag(G).max(), rel=1e-9)
     assert plan.pcost <= 1.0
@@ -29,7 +29,7 @@ def test_every_fact_of_a_plan_is_that_of_gamma(workload):
     assert plan.variances(as_explicit(workload)) == pytest.approx(expected, rel=1e-6)
     starts = np.concatenate([[0], np.cumsum(workload.cells[:-1].astype(int))])
     means = np.add.reduceat(expected, starts) / workload.cells
-    assert plan.term_variances(workload) == pytest.approx(means, rel=1e-6)
+    assert plan.variances(workload, per="term") == pytest.approx(means, rel=1e-6)
     assert len(list(workload.query_labels())) == workload.queries == len(expected)
 
 
@@ -56,11 +56,11 @@ def test_single_queries_and_their_covariances(workload, data):
     if all(inside):
         expected = rows[0] @ inverse @ rows[1]
         scale = np.sqrt((rows[0] @ inverse @ rows[0]) * (rows[1] @ inverse @ rows[1]))
-        assert plan.query_covariance(*queries) == pytest.approx(expected, abs=1e-6 * scale)
-        assert plan.query_variance(queries[0]) == pytest.approx(rows[0] @ inverse @ rows[0], rel=1e-6)
+        assert plan.covariance(*queries) == pytest.approx(expected, abs=1e-6 * scale)
+        assert plan.variance(queries[0]) == pytest.approx(rows[0] @ inverse @ rows[0], rel=1e-6)
     else:
         with pytest.raises(PlanError, match="does not answer"):
-            plan.query_covariance(*queries)
+            plan.covariance(*queries)
 
 
 def test_marginals_and_combinations_of_a_product_plan():
@@ -90,7 +90,7 @@ def test_identities_reproduce_marginal_plans_bit_for_bit(sizes, data):
     given_as = [np.eye(n) if data.draw(st.booleans()) else "identity" for n in sizes]
     product = rs.product(domain, dict(zip(domain.names, given_as, strict=True)), ways=sorted(ways))
     plan, usual = (rs.plan(w, rs.ZCDP(rho=0.5)) for w in (product, rs.marginals(domain, ways=sorted(ways))))
-    assert isinstance(plan, ResidualPlan)
+    assert isinstance(plan, LatticePlan)
     assert np.array_equal(plan.precisions, usual.precisions)
     assert plan.lattice.same_sets(usual.lattice)
 
@@ -98,8 +98,8 @@ def test_identities_reproduce_marginal_plans_bit_for_bit(sizes, data):
 def test_plain_strategies_make_a_residual_plan():
     domain = rs.Domain.of_sizes([4, 3, 2])
     usual = rs.plan(rs.marginals(domain, ways=[1, 2]), rs.ZCDP(rho=0.5))
-    plain = tuple(Strategy(int(n)) for n in domain.sizes)
-    plan = ProductPlan(domain, usual.lattice, usual.precisions, plain, usual.guarantee)
+    plain = tuple(Plain(int(n)) for n in domain.sizes)
+    plan = LatticePlan(domain, usual.lattice, usual.precisions, plain, usual.guarantee)
     assert plan.pcost == pytest.approx(usual.pcost, rel=1e-14)
     assert plan.variances(usual.workload) == pytest.approx(usual.variances(usual.workload), rel=1e-12)
     _, cost = priced(plan)
@@ -114,13 +114,13 @@ def test_both_directions_of_a_maximum_agree(over):
     targets = {("a", "b"): 4.0, ("a",): 2.0, ("b",): 3.0}
     objective = rs.MaxVariance(targets, over=over)
     plan = rs.plan(workload, minimise=objective, at_most=1.0)
-    variances = plan.variances(workload) if over == "queries" else plan.term_variances(workload)
+    variances = plan.variances(workload) if over == "queries" else plan.variances(workload, per="term")
     scales = objective.scales(workload)
     wanted = np.repeat(scales, workload.cells.astype(int)) if over == "queries" else scales
     assert (variances / wanted).max() == pytest.approx(1.0, rel=1e-9)
     assert (variances <= wanted).all()
     back = rs.plan(workload, plan.guarantee, minimise=objective)
-    found = back.variances(workload) if over == "queries" else back.term_variances(workload)
+    found = back.variances(workload) if over == "queries" else back.variances(workload, per="term")
     assert (found / wanted).max() == pytest.approx(1.0, rel=1e-6)
     assert back.strategies == plan.strategies  # so that one can be topped up to the other
 
@@ -144,7 +144,7 @@ def test_files_keep_everything(tmp_path_factory, workload):
     path = tmp_path_factory.mktemp("plans") / "p.json"
     plan.save(path)
     loaded = rs.Plan.load(path)
-    assert isinstance(loaded, ProductPlan)
+    assert isinstance(loaded, LatticePlan)
     assert loaded.strategies == plan.strategies
     assert np.array_equal(loaded.precisions, plan.precisions)
     assert np.array_equal(loaded.variances(loaded.workload), plan.variances(workload))
@@ -172,4 +172,4 @@ QUERIES = [
 def test_bad_queries(query, words):
     plan = rs.plan(rs.ranges(rs.Domain.of_sizes({"a": 4, "b": 2}), "a"), rs.GDP(1.0))
     with pytest.raises(PlanError, match=words):
-        plan.query_variance(query)
+        plan.variance(query)

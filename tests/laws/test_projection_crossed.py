@@ -2,18 +2,17 @@
 
 import numpy as np
 import pytest
+from residua.projection.product import CrossedProblem
+from residua.projection.residual import ResidualProblem, observed_residuals
 
 import residua as rs
 from residua.errors import PlanError
-from residua.plans.product.of_residual import as_product
-from residua.plans.product.strategy import Strategy
+from residua.plans.strategy import Plain, Rows
 from residua.projection.axis import axis_of
 from residua.projection.crossed import nearest_crossed
 from residua.projection.crossing import Below, Crossing
 from residua.projection.facts import Fact
 from residua.projection.problem import Terms
-from residua.projection.product import CrossedProblem
-from residua.projection.residual import ResidualProblem, observed_residuals
 from tests.laws.projections import IMPOSSIBLE, all_two_way
 
 POSITIVE = np.array([[2, -1, 0, 0], [0, 3, -2, 0], [0, 0, 2, -3]])  # v = (1, 2, 3, 2)/8
@@ -22,7 +21,7 @@ NEGATIVE = np.array([[2, 1, 0, 0], [0, 1, -2, 0], [0, 0, 1, -1]])
 
 @pytest.mark.parametrize("rows", [None, POSITIVE, NEGATIVE], ids=["plain", "positive", "negative"])
 def test_along_an_axis_noise_is_white_and_weighed_squares_have_no_cross_terms(rows):
-    strategy = Strategy(4, rows)
+    strategy = Rows(4, rows)
     axis = axis_of(strategy)
     v, F, D = axis.up[:, 0], axis.up[:, 1:], np.diag(axis.cell_weights)
     np.testing.assert_allclose(v, strategy.spread, atol=1e-12)
@@ -61,7 +60,7 @@ def test_a_gap_that_was_not_reached_is_still_a_proof():
     domain = rs.Domain.of_sizes([4, 3, 4, 1])
     names = domain.names
     lattice = rs.marginals(domain, [(names[0], names[1], names[2]), (names[1], names[3])]).lattice
-    axes = [axis_of(Strategy(4, POSITIVE)), axis_of(Strategy(3)), axis_of(Strategy(4, NEGATIVE)), axis_of(Strategy(1))]
+    axes = [axis_of(Rows(4, POSITIVE)), axis_of(Plain(3)), axis_of(Rows(4, NEGATIVE)), axis_of(Plain(1))]
     random = np.random.default_rng(5)
     crossing = Crossing(lattice, axes, lattice.is_maximal)
     y = 8.0 * random.standard_normal(crossing.coordinates.cells)
@@ -84,7 +83,7 @@ def test_a_gap_that_was_not_reached_is_still_a_proof():
 def test_known_margins_are_kept_by_the_repair_of_what_was_not_reached():
     """After five rounds cells are still negative: tables of the interior are mixed in that have the same margins."""
     lattice = rs.marginals(rs.Domain.of_sizes([3, 4]), ways=[2]).lattice
-    axes = [axis_of(Strategy(3)), axis_of(Strategy(4, POSITIVE))]
+    axes = [axis_of(Plain(3)), axis_of(Rows(4, POSITIVE))]
     crossing = Crossing(lattice, axes, lattice.is_maximal)
     y = np.concatenate([[50.0], 30.0 * np.random.default_rng(1).standard_normal(11)])
     margin = np.array([20.0, 10.0, 15.0, 5.0])
@@ -99,7 +98,7 @@ def test_known_margins_are_kept_by_the_repair_of_what_was_not_reached():
 
 def test_facts_that_nothing_can_meet_are_refused():
     lattice = rs.marginals(rs.Domain.of_sizes([3, 4]), ways=[2]).lattice
-    axes = [axis_of(Strategy(3)), axis_of(Strategy(4, POSITIVE))]
+    axes = [axis_of(Plain(3)), axis_of(Rows(4, POSITIVE))]
     y, weights = np.ones(12), np.ones(4)
     with pytest.raises(PlanError, match="no consistent non-negative tables"):
         nearest_crossed(lattice, axes, y, weights, fixed={(): np.array(5.0)}, zeros=np.ones(12, dtype=bool))
@@ -111,7 +110,7 @@ def test_facts_that_nothing_can_meet_are_refused():
 
 def test_without_the_rule_of_signs_the_zeros_alone_are_met():
     lattice = rs.marginals(rs.Domain.of_sizes([3, 4]), ways=[2]).lattice
-    axes = [axis_of(Strategy(3)), axis_of(Strategy(4, POSITIVE))]
+    axes = [axis_of(Plain(3)), axis_of(Rows(4, POSITIVE))]
     crossing = Crossing(lattice, axes, lattice.is_maximal)
     zeros = np.arange(12) % 5 == 0
     y = 10.0 * np.random.default_rng(0).standard_normal(12)
@@ -123,7 +122,7 @@ def test_without_the_rule_of_signs_the_zeros_alone_are_met():
 
 def test_shared_coordinates_are_kept_once_and_found_in_every_table():
     lattice = rs.marginals(rs.Domain.of_sizes([3, 4, 2, 1]), ways=[2, 3]).lattice
-    axes = [axis_of(Strategy(3)), axis_of(Strategy(4, NEGATIVE)), axis_of(Strategy(2)), axis_of(Strategy(1))]
+    axes = [axis_of(Plain(3)), axis_of(Rows(4, NEGATIVE)), axis_of(Plain(2)), axis_of(Plain(1))]
     crossing = Crossing(lattice, axes, lattice.is_maximal)
     y = np.random.default_rng(0).standard_normal(crossing.coordinates.cells)
     everything = Crossing(lattice, axes, np.ones(len(lattice), dtype=bool))

@@ -10,8 +10,8 @@ import pytest
 
 import residua as rs
 from residua.linalg.lattice import closure
-from residua.plans.pure_marginals.exchange import exchanged
-from residua.plans.pure_marginals.split import Split
+from residua.plans.search.exchange import exchanged
+from residua.plans.search.split import Split
 
 CASES = [
     ((3, 4, 6), ["ac", "a", "b", "c", "ab", "abc"]),

@@ -10,19 +10,19 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pytest
+from residua.plans.matrix.laplace_price import replacement_norm
 from scipy import stats
 from scipy.sparse import identity
 
 import residua as rs
 from residua.errors import FileError, LedgerError, PlanError, VerificationError
 from residua.noise import rounded_laplace_pmf
-from residua.plans.kinds import priced
-from residua.plans.pure.price import replacement_norm
-from residua.plans.pure.variance import rounded_laplace_variance
-from residua.plans.pure_marginals.split import Split
+from residua.plans.contract import priced
+from residua.plans.noise import rounded_laplace_variance
+from residua.plans.search.split import Split
+from residua.plans.tables.noise_terms import noise_terms
+from residua.plans.tails import reaches
 from residua.privacy.conversions import pure_to_gdp_pcost
-from residua.release.laplace import reaches
-from residua.release.marginal_noise import noise_terms
 
 DOMAIN = rs.Domain.of_sizes({"a": 3, "b": 2, "c": 4})
 QUERIES = rs.explicit(DOMAIN, np.tril(np.ones((6, 6))), attributes=["a", "b"])
@@ -272,4 +272,4 @@ def test_too_many_cells_and_costless_replacements_are_refused():
     with pytest.raises(PlanError, match="changes none of these answers"):
         rs.plan(rs.explicit(rs.Domain.of_sizes({"x": 4}), np.ones((1, 4))), rs.PureDP(1.0), unit=rs.ReplaceOne())
     with pytest.raises(PlanError, match="comparing is for Gaussian noise"):
-        rs.compare(QUERIES, rs.PureDP(1.0))
+        rs.analysis.compare(QUERIES, rs.PureDP(1.0))

@@ -8,13 +8,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from residua.plans.dense.solver.queries import AllRanges, MatrixQueries
-from residua.plans.pure.asked import Asked, sensitivity
-from residua.plans.pure.identity_plus import _loss as identity_plus_loss
-from residua.plans.pure.identity_plus import identity_plus, strategy_of
-from residua.plans.pure.level_weights import Sums, total_loss, weighted_trees, worst_loss
-from residua.plans.pure.orthants import descended
-from residua.plans.pure.trees import Tree, branchings, hierarchy
+from residua.plans.search.asked import Asked, sensitivity
+from residua.plans.search.identity_plus import _loss as identity_plus_loss
+from residua.plans.search.identity_plus import identity_plus, strategy_of
+from residua.plans.search.level_weights import Sums, total_loss, weighted_trees, worst_loss
+from residua.plans.search.orthants import descended
+from residua.plans.search.trees import Tree, branchings, hierarchy
+from residua.plans.solver.queries import AllRanges, MatrixQueries
 
 TREES = [Tree(3, 2), Tree(7, 2), Tree(13, 3), Tree(16, 4), Tree(20, 20), Tree(20, 7), Tree(50, 2)]
 

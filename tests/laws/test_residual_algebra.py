@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import residua as rs
-from residua.plans import ResidualPlan
+from residua.plans import LatticePlan
 from tests.laws import dense
 from tests.laws.instances import plans, plans_of_one_domain, workloads
 
@@ -22,16 +22,16 @@ def test_running_both_adds_the_matrices(pair):
     (a, b), scale = on_one_scale(*pair)
     both = pair[0] + pair[1]
     assert np.allclose(dense.gamma(both), a + b, atol=1e-12 * scale)
-    assert both.answers(pair[0])
-    assert both.answers(pair[1])
+    assert both.can_answer(pair[0])
+    assert both.can_answer(pair[1])
 
 
 @settings(max_examples=200)
 @given(plans_of_one_domain(2))
 def test_answers_is_the_loewner_order(pair):
     (a, b), scale = on_one_scale(*pair)
-    assert pair[0].answers(pair[1]) == dense.is_psd(a - b, scale)
-    assert pair[0].answers(pair[0])
+    assert pair[0].can_answer(pair[1]) == dense.is_psd(a - b, scale)
+    assert pair[0].can_answer(pair[0])
 
 
 @settings(max_examples=150)
@@ -41,7 +41,7 @@ def test_common_is_below_all_and_above_every_other_common_part(candidates):
     common = rs.common(candidates)
     shared = dense.gamma(common)
     assert all(dense.is_psd(g - shared, scale) for g in gammas)
-    assert all(plan.answers(common) for plan in candidates)
+    assert all(plan.can_answer(common) for plan in candidates)
     # Residual matrices commute, so they share eigenvectors, and the greatest lower bound among matrices with those
     # eigenvectors takes the least eigenvalue of each: the parts of Γ in the residual spaces.
     sizes = candidates[0].domain.sizes.tolist()
@@ -57,7 +57,7 @@ def test_no_lower_bound_has_a_larger_trace(seed):
     rng = np.random.default_rng(seed)
     domain = rs.Domain.of_sizes([[2, 3], [3, 3], [2, 2, 2], [4, 2]][seed])
     lattice = rs.marginals(domain, ways=len(domain)).lattice
-    candidates = [ResidualPlan(domain, lattice, rng.uniform(0.1, 3, len(lattice)), None) for _ in range(2 + seed % 2)]
+    candidates = [LatticePlan(domain, lattice, rng.uniform(0.1, 3, len(lattice)), None) for _ in range(2 + seed % 2)]
     below = cp.Variable((int(np.prod(domain.sizes)),) * 2, symmetric=True)
     problem = cp.Problem(cp.Maximize(cp.trace(below)), [dense.gamma(plan) - below >> 0 for plan in candidates])
     problem.solve(solver=cp.CLARABEL)
@@ -68,12 +68,12 @@ def test_no_lower_bound_has_a_larger_trace(seed):
 @given(st.integers(1, 3).flatmap(plans_of_one_domain))
 def test_any_plan_that_all_answer_is_answered_by_the_common_one(candidates):
     common = rs.common(candidates)
-    smaller = ResidualPlan(common.domain, common.lattice, common.precisions * 0.7, None)
-    assert all(plan.answers(smaller) for plan in candidates)
-    assert common.answers(smaller)
+    smaller = LatticePlan(common.domain, common.lattice, common.precisions * 0.7, None)
+    assert all(plan.can_answer(smaller) for plan in candidates)
+    assert common.can_answer(smaller)
     if common.pcost > 0:
-        larger = ResidualPlan(common.domain, common.lattice, common.precisions * 1.01, None)
-        assert not all(plan.answers(larger) for plan in candidates)
+        larger = LatticePlan(common.domain, common.lattice, common.precisions * 1.01, None)
+        assert not all(plan.can_answer(larger) for plan in candidates)
 
 
 @given(plans_of_one_domain(3))
@@ -96,7 +96,7 @@ def test_top_up_is_the_least_that_is_missing(pair):
     assert dense.is_psd(pooled - dense.gamma(wanted), scale * 100)
     # Nothing less will do: wanted is the sum of what both had in common and of the top-up.
     assert np.allclose(dense.gamma(rs.common(pair)) + dense.gamma(missing), dense.gamma(wanted), atol=1e-10 * scale)
-    if wanted.answers(have):
+    if wanted.can_answer(have):
         assert missing.precisions.tolist() == rs.residual(wanted, given=have).precisions.tolist()
 
 
@@ -155,6 +155,6 @@ def test_the_guarantee_of_a_result_covers_its_cost_in_the_same_currency(workload
 @given(plans())
 def test_nothing_measured_is_answered_by_everything(plan):
     nothing = rs.residual(plan, given=plan)
-    assert plan.answers(nothing)
+    assert plan.can_answer(nothing)
     assert nothing.pcost == 0
     assert np.array_equal(dense.gamma(plan + nothing), dense.gamma(plan))

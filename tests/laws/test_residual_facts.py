@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import residua as rs
 from residua.errors import PlanError
-from residua.plans import ResidualPlan
-from residua.plans.residual import replacement
+from residua.plans import LatticePlan
+from residua.plans.lattice import replacement
 from tests.laws import dense
 from tests.laws.instances import domains, plans, subsets_of, workloads
 
@@ -75,7 +75,7 @@ def test_variances_of_a_workload(data):
         expected.append(np.full(cells, np.inf) if found is None else np.diag(found))
     assert np.allclose(plan.variances(workload), np.concatenate(expected), rtol=1e-8)
     assert len(plan.variances(workload)) == workload.queries == len(list(workload.query_labels()))
-    assert plan.marginal_variances(workload).tolist() == [
+    assert plan.variances(workload, per="term").tolist() == [
         plan.variance(names) if plan.supports(names) else np.inf for names in workload.sets
     ]
 
@@ -101,8 +101,8 @@ def test_covariances_within_and_between_marginals_in_any_order(data):
         dict(zip(names, map(int, np.unravel_index(k, [domain[n].size for n in names])), strict=True))
         for names, k in ((a, i), (b, j))
     ]
-    assert plan.cell_covariance(*cells) == pytest.approx(expected[i, j], abs=1e-9 * scale)
-    assert plan.cell_covariance(cells[1], cells[0]) == pytest.approx(expected[i, j], abs=1e-9 * scale)
+    assert plan.covariance(*cells) == pytest.approx(expected[i, j], abs=1e-9 * scale)
+    assert plan.covariance(cells[1], cells[0]) == pytest.approx(expected[i, j], abs=1e-9 * scale)
 
 
 @given(st.data(), st.integers(0, 2**32 - 1))
@@ -145,7 +145,7 @@ def test_labels_pick_the_right_cells():
     plan = rs.plan(rs.marginals(domain, ways=range(4)), rs.GDP(mu=1.0))
     matrix = plan.covariance(("sex", "age", "x"))
     at = {"sex": "M", "age": 18, "x": "lo"}, {"sex": "F", "age": 18, "x": "hi"}
-    assert plan.cell_covariance(*at) == pytest.approx(matrix[1 * 6 + 1 * 2 + 0, 0 * 6 + 1 * 2 + 1], rel=1e-12)
+    assert plan.covariance(*at) == pytest.approx(matrix[1 * 6 + 1 * 2 + 0, 0 * 6 + 1 * 2 + 1], rel=1e-12)
 
 
 @settings(max_examples=150)
@@ -236,7 +236,7 @@ def test_a_tiny_weight_means_much_noise_never_none(weight, objective):
     plan = rs.plan(workload, rs.GDP(mu=1.0), minimise=objective)
     assert (plan.precisions > 0).all()
     assert np.isfinite(plan.noise_variances).all()
-    variances = plan.marginal_variances(workload)
+    variances = plan.variances(workload, per="term")
     assert np.isfinite(variances).all()
     assert (variances > 0.9).all()  # a cell of a marginal cannot be better than the whole budget makes it
     assert variances[2] > variances[0]
@@ -254,7 +254,7 @@ def test_a_plan_is_frozen_and_copies_its_arrays():
     domain = rs.Domain.of_sizes([2, 2])
     workload = rs.marginals(domain, ways=1)
     mine = np.ones(3)
-    plan = ResidualPlan(domain, workload.lattice, mine, None)
+    plan = LatticePlan(domain, workload.lattice, mine, None)
     mine[:] = 7
     assert plan.precisions.tolist() == [1, 1, 1]
     for array in (plan.precisions, workload.numbers, workload.weights, domain.sizes, plan.lattice.levels[1]):

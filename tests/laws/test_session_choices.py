@@ -9,7 +9,7 @@ import pytest
 import residua as rs
 from residua.errors import PlanError, SessionError
 from residua.plans.composition import composed_cost
-from residua.plans.kinds import priced
+from residua.plans.contract import priced
 from residua.session.looks import require_telling
 from residua.session.missing import missing
 from tests.laws.sessions import BUDGET, CELLS, DOMAIN, ONE, THREE, TWO, Open, within

@@ -10,7 +10,7 @@ import pytest
 
 import residua as rs
 from residua.errors import FileError, LedgerError, PlanError, SessionError
-from residua.plans.kinds import priced
+from residua.plans.contract import priced
 from residua.session.missing import missing
 from tests.laws.sessions import CELLS, DATA, DOMAIN, OLD, ONE, THREE, TWO, YOUNG, Open, table, within
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import residua as rs
-from residua.plans.dense import loewner
-from residua.plans.dense.loewner import standardise
-from residua.plans.dense.recreate import recreate
+from residua.plans.matrix import loewner
+from residua.plans.matrix.loewner import standardise
+from residua.plans.matrix.recreate import recreate
 from residua.workload import explicit_of_marginals
 
 
@@ -47,13 +47,13 @@ def test_example_3_8():
     fourth = rs.common([first, second])
     assert fourth.variances(total) == pytest.approx([1.5], rel=1e-8)
     assert fourth.pcost == pytest.approx(1 / 1.5, rel=1e-8)
-    assert first.answers(third)
-    assert second.answers(third)
-    assert fourth.answers(third)
-    assert not third.answers(fourth)
+    assert first.can_answer(third)
+    assert second.can_answer(third)
+    assert fourth.can_answer(third)
+    assert not third.can_answer(fourth)
     more = first.replaced(scale=first.scale * np.sqrt(1.49))
-    assert first.answers(more)
-    assert not second.answers(more)
+    assert first.can_answer(more)
+    assert not second.can_answer(more)
 
 
 def test_example_3_12():
@@ -104,7 +104,7 @@ def test_the_budget_saved(sizes, ways, saved, kinds):
     common = rs.common(candidates)
     assert round(100 * common.pcost, 2) == pytest.approx(saved, abs=0.005)
     for plan in candidates:
-        assert plan.answers(common)
+        assert plan.can_answer(common)
         left = rs.residual(plan, given=common)
         assert left.pcost + common.pcost == pytest.approx(plan.pcost, rel=1e-7)
         assert (common + left).equivalent(plan)

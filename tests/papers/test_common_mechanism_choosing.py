@@ -22,7 +22,7 @@ from benchmarks.choosing import (
     workload,
 )
 from benchmarks.tracts import BUCKETS, in_buckets, tracts
-from residua.plans.kinds import priced
+from residua.plans.contract import priced
 
 RHO = 1 / 8
 PLANS = candidates(RHO)
@@ -36,11 +36,11 @@ def test_the_buckets_are_the_papers_and_each_refines_the_one_before():
 
 def test_the_three_common_mechanisms_are_nested_as_claimed():
     chain = looks(PLANS)
-    assert chain[1].answers(chain[0])
-    assert chain[2].answers(chain[1])
-    assert not chain[0].answers(chain[1])
+    assert chain[1].can_answer(chain[0])
+    assert chain[2].can_answer(chain[1])
+    assert not chain[0].can_answer(chain[1])
     for k, look in enumerate(chain):
-        assert all(plan.answers(look) for plan in list(PLANS.values())[k:])
+        assert all(plan.can_answer(look) for plan in list(PLANS.values())[k:])
     # Each look gives its buckets as accurately as the finest candidate would: so many buckets, so many variances.
     noise = 1 / (2 * RHO)
     fine_buckets = ([23], [4, 8, 5, 6], [1, 3, 4, 2, 2, 2, 3, 3, 3])
@@ -67,7 +67,7 @@ def test_the_chain_is_walked_through_the_real_door_at_the_price_of_the_choice(tm
     chosen = next(iter(choice.candidates))
     release = choice.finish(chosen)
     assert session.ledger.spent == priced(PLANS[chosen])[1]
-    answers = release.answers(PLANS[chosen].workload).columns
+    answers = release.can_answer(PLANS[chosen].workload).columns
     assert answers["stddev"] ** 2 == pytest.approx(PLANS[chosen].variances(PLANS[chosen].workload), rel=1e-6)
     truth = PLANS[chosen].workload.matrix @ people
     assert (abs(answers["estimate"] - truth) < 6 * answers["stddev"]).all()

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from residua.plans.dense.solver import least_privacy, least_total
-from residua.plans.dense.solver.baselines import gaussian, least_total_error
+from residua.plans.solver import least_privacy, least_total
+from residua.plans.solver.baselines import gaussian, least_total_error
 from tests.papers.workloads import age_pyramid, pl94, prefixes, published_ranges, random_ranges, random_targets
 
 FIGURES = json.loads((Path(__file__).parent / "published.json").read_text())["fitness_for_use"]

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 import residua as rs
-from residua.plans.dense.solver.queries import AllRanges, MatrixQueries
-from residua.plans.pure.asked import Asked, error_profile, sensitivity
-from residua.plans.pure.augment import augmented
-from residua.plans.pure.bound import singular_value_bound
-from residua.plans.pure.plan import PurePlan
-from residua.plans.pure.rotate import rotated
-from residua.plans.pure.strategies import haar, singular_values
-from residua.plans.pure.trees import hierarchy
+from residua.plans.matrix.plan import MatrixPlan
+from residua.plans.search.asked import Asked, error_profile, sensitivity
+from residua.plans.search.augment import augmented
+from residua.plans.search.bound import singular_value_bound
+from residua.plans.search.rotate import rotated
+from residua.plans.search.strategies import haar, singular_values
+from residua.plans.search.trees import hierarchy
+from residua.plans.solver.queries import AllRanges, MatrixQueries
 
 I4, H4, Y4 = np.eye(4), hierarchy(4), haar(4)
 
@@ -26,7 +26,7 @@ def plan_of(strategy, epsilon=1.0):
     domain = rs.Domain.of_sizes({"x": n})
     B = (strategy * 2**20).astype(np.int64)
     scale = float(np.abs(B).sum(axis=0).max()) / epsilon
-    return PurePlan(domain, (0,), np.arange(n), B, scale, rs.PureDP(epsilon))
+    return MatrixPlan(domain, (0,), np.arange(n), B, scale, rs.PureDP(epsilon))
 
 
 def test_figure_1_and_example_2():

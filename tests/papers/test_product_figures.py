@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import residua as rs
-from residua.plans.kinds import priced
+from residua.plans.contract import priced
 
 SIZES = {
     "CPS": [100, 50, 7, 4, 2],
@@ -28,7 +28,7 @@ def test_errors_of_prefixes(data, ways, published, ours):
     domain = rs.Domain.of_sizes(SIZES[data])
     workload = rs.product(domain, dict.fromkeys(domain.names[: ORDERED[data]], "prefixes"), ways=ways)
     plan = rs.plan(workload, rs.GDP(mu=1.0))
-    rmse = float(np.sqrt(workload.cells @ plan.term_variances(workload) / workload.queries))
+    rmse = float(np.sqrt(workload.cells @ plan.variances(workload, per="term") / workload.queries))
     assert rmse <= ours < published
     assert rmse >= 0.99 * ours
     assert plan.gap <= 1e-4

@@ -43,7 +43,7 @@ def rmse(workload) -> float:
     plan = rs.plan(workload, rs.GDP(mu=1.0))
     assert plan.gap == 0  # closed form
     assert plan.pcost == pytest.approx(1.0, rel=1e-11)
-    return math.sqrt(plan.marginal_variances(workload) @ workload.cells / workload.queries)
+    return math.sqrt(plan.variances(workload, per="term") @ workload.cells / workload.queries)
 
 
 def max_variance(workload, tolerance=1e-7) -> tuple[float, float]:
@@ -51,7 +51,7 @@ def max_variance(workload, tolerance=1e-7) -> tuple[float, float]:
     plan = rs.plan(workload, rs.GDP(mu=1.0), minimise=rs.MaxVariance(), tolerance=tolerance)
     assert plan.gap <= tolerance
     assert plan.pcost == pytest.approx(1.0, rel=1e-11)
-    largest = float(plan.marginal_variances(workload).max())
+    largest = float(plan.variances(workload, per="term").max())
     return largest, largest / (1 + plan.gap)
 
 
@@ -154,7 +154,7 @@ def test_example_c1_equal_weights():
     workload = rs.marginals(TERNARY, ways=range(6))
     plan = rs.plan(workload, rs.GDP(mu=1.0), minimise=rs.MaxVariance(), tolerance=1e-7)
     figures = EXAMPLES["max_variance"]
-    assert np.allclose(plan.marginal_variances(workload), figures["value"], atol=5e-4, rtol=0)
+    assert np.allclose(plan.variances(workload, per="term"), figures["value"], atol=5e-4, rtol=0)
     sigma2 = by_size(plan.lattice, plan.noise_variances)
     assert np.allclose(sigma2, figures["sigma2_by_size"], atol=5e-4, rtol=1e-6)
 
@@ -164,7 +164,7 @@ def test_example_c2_the_five_way_marginal_weighs_three():
     plan = rs.plan(workload, rs.GDP(mu=1.0), minimise=rs.MaxVariance(), tolerance=1e-8)
     figures = EXAMPLES["max_variance_with_5way_weighted_3"]
     everything = rs.marginals(TERNARY, ways=range(6))
-    variances = by_size(everything.lattice, plan.marginal_variances(everything))
+    variances = by_size(everything.lattice, plan.variances(everything, per="term"))
     assert np.allclose(variances, figures["variance_by_size"], atol=1e-3, rtol=0)
     assert np.allclose(by_size(plan.lattice, plan.noise_variances), figures["sigma2_by_size"], atol=2e-3, rtol=0)
 
@@ -175,7 +175,7 @@ def test_the_papers_own_noise_gives_the_papers_variances():
     printed = EXAMPLES["max_variance_with_5way_weighted_3"]["variance_by_size"]
     everything = rs.marginals(TERNARY, ways=range(6))
     plan = rs.plan(everything, rs.GDP(mu=1.0)).replaced(precisions=1.0 / np.array(sigma2)[everything.lattice.set_sizes])
-    variances = by_size(everything.lattice, plan.marginal_variances(everything))
+    variances = by_size(everything.lattice, plan.variances(everything, per="term"))
     assert np.allclose(variances, printed, atol=1e-3, rtol=0)
     assert plan.pcost == pytest.approx(1.0, abs=1e-3)
 
@@ -294,7 +294,7 @@ def test_b6_sum_of_variances_and_its_closed_form(plan, workload):
     p = np.array([1, 1 / 2, 1 / 2, 2 / 3, 1 / 4, 1 / 3])
     T = float(np.sqrt(v * p).sum()) ** 2
     assert round(T, 2) == 21.18
-    assert plan.marginal_variances(workload) @ workload.cells == pytest.approx(T, rel=1e-11)
+    assert plan.variances(workload, per="term") @ workload.cells == pytest.approx(T, rel=1e-11)
     assert plan.noise_variances == pytest.approx(np.sqrt(T * p / v), rel=1e-11)
     assert round(float(plan.noise_variances[0]), 1) == 4.8
 

@@ -15,8 +15,8 @@ import residua as rs
 from residua.linalg.tables import centre
 from residua.measurement.margins import margins, maximal_layout
 from residua.noise import rounded_normal
-from residua.plans.residual.blocks import compile_blocks
-from residua.plans.residual.verify import verified_cost
+from residua.plans.lattice.residual_blocks import compile_blocks
+from residua.plans.lattice.residual_verify import verified_cost
 from residua.privacy import delta_of
 
 RELEASES = 200_000

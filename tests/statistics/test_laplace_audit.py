@@ -12,12 +12,12 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
+from residua.release.kinds import release_of
 
 import residua as rs
 from residua.noise import rounded_laplace
-from residua.plans.kinds import priced
-from residua.release.kinds import release_of
-from residua.release.laplace import reaches, single_reach
+from residua.plans.contract import priced
+from residua.plans.tails import reaches, single_reach
 
 RELEASES = 200_000
 ALARM = 1e-6

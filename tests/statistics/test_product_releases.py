@@ -14,11 +14,11 @@ import pytest
 import residua as rs
 from residua.linalg.modes import integer_kronecker
 from residua.noise import rounded_normal
-from residua.plans.kinds import priced
-from residua.plans.product.blocks import compile_product
+from residua.plans.contract import priced
+from residua.plans.lattice.blocks import compile_product
+from residua.plans.tails import width
 from residua.privacy import delta_of
-from residua.release import ProductRelease
-from residua.release.intervals import width
+from residua.release import Release
 
 RELEASES = 1_500
 ATTACKS = 100_000
@@ -52,7 +52,7 @@ def sampled(plan):
     blocks = compile_product(plan)
     draws = []
     for _ in range(RELEASES):
-        release = ProductRelease(plan, blocks, door.product_measurements(blocks, counted, None))
+        release = Release(plan, blocks, door.product_measurements(blocks, counted, None))
         marginal = release.estimator.marginal((0, 1))
         draws.append(marginal.ravel())
     W = rs.workload.as_explicit(plan.workload).over((0, 1)).toarray()

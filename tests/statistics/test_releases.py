@@ -9,13 +9,13 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
+from residua.plans.lattice.residual_blocks import compile_blocks
 
 import residua as rs
 from residua.linalg.layout import layout_of
 from residua.linalg.tables import rebuild
 from residua.measurement.margins import margins, maximal_layout
 from residua.measurement.noisy import add_noise_to
-from residua.plans.residual.blocks import compile_blocks
 
 RELEASES = 20_000
 ALARM = 1e-6
@@ -93,7 +93,7 @@ def test_variances_and_covariances_are_those_of_the_plan(sampled):
 
 def test_intervals_cover_as_often_as_they_say(sampled):
     plan, x, draws = sampled
-    from residua.release.intervals import width
+    from residua.plans.tails import width
 
     sigma = math.sqrt(plan.variance(("a", "b", "c")))
     for confidence in (0.5, 0.95, 0.99):
@@ -104,7 +104,7 @@ def test_intervals_cover_as_often_as_they_say(sampled):
 
 def test_simultaneous_intervals_hold_together_at_least_as_often_and_not_much_more(sampled):
     plan, x, draws = sampled
-    from residua.release.intervals import width
+    from residua.plans.tails import width
 
     sigma = math.sqrt(plan.variance(("a", "b", "c")))
     together = (abs(draws - x.ravel()) <= width(0.95, together=12) * sigma).all(axis=1).mean()

@@ -13,15 +13,15 @@ from statistics import NormalDist
 import numpy as np
 import pyarrow as pa
 import pytest
+from residua.plans.matrix.dense_blocks import DenseBlocks
+from residua.release.kinds import release_of
 
 import residua as rs
 from residua.measurement.margins import margins, maximal_layout
 from residua.measurement.noisy import add_noise_to
 from residua.noise import rounded_normal
-from residua.plans.dense.blocks import DenseBlocks
-from residua.plans.kinds import priced
-from residua.release.kinds import release_of
-from residua.release.pooled import pooled
+from residua.plans.contract import priced
+from residua.release import pooled
 from residua.session.missing import missing
 from residua.workload import Marginals, explicit_of_marginals
 

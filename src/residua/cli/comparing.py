@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from residua.analysis import compare
 from residua.cli.show import out, plain_table, print_json
 from residua.cli.spec import Spec
 from residua.errors import SpecError
-from residua.plans.compare import compare
 from residua.privacy import ZCDP
 from residua.workload import Products, as_explicit
 

@@ -11,7 +11,7 @@ from residua.cli.sessions import print_spent
 from residua.cli.show import ROWS_SHOWN, err, out, plain_table, print_json
 from residua.errors import PlanError, SessionError, SpecError
 from residua.plans.algebra import common
-from residua.plans.base import Plan
+from residua.plans.contract import Plan
 from residua.session import Choice, Recommendation, Session
 from residua.session.candidates import name_of, same_plan
 from residua.session.recommend import By, check_rule, judged_by

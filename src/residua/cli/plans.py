@@ -7,21 +7,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from residua.cli.products import print_terms, term_facts
 from residua.cli.show import ROWS_SHOWN, out, plain_table
-from residua.plans.base import Plan
+from residua.linalg.arrays import Floats
 from residua.plans.bodies import guarantee_to_body, unit_to_body
-from residua.plans.product.plan import ProductPlan
-from residua.plans.pure.plan import PurePlan
-from residua.plans.pure_marginals.plan import PureMarginalPlan
-from residua.plans.residual.plan import ResidualPlan
-from residua.plans.strategy.plan import StrategyPlan
+from residua.plans.contract import Plan
 from residua.privacy import PureDP, describe, pure_to_zcdp
+from residua.release.queried import term_title
+from residua.workload import Explicit, Marginals, Products
 
-Floats = NDArray[np.float64]
-_TRIED_SHOWN = 4
+_MOST_LISTED = 2**24  # queries: beyond, the largest variance of a term is not sought
 
 
 def plan_facts(plan: Plan) -> dict[str, Any]:
@@ -33,18 +28,20 @@ def plan_facts(plan: Plan) -> dict[str, Any]:
         "guarantee": guarantee_to_body(plan.guarantee),
         "privacy": _privacy_facts(plan),
         **({"bias": plan.bias} if plan.bias else {}),
+        **plan.details,
         **_listed(plan),
     }
 
 
 def print_plan(plan: Plan, *, everything: bool = False) -> None:
-    """A plan's marginals or queries with their expected errors, then its privacy and its gap."""
-    if isinstance(plan, StrategyPlan):
-        _print_queries(plan, everything)
-    elif isinstance(plan, ResidualPlan | PureMarginalPlan):
-        _print_marginals(plan, everything)
-    elif isinstance(plan, ProductPlan):
-        print_terms(plan, everything)
+    """What was asked with its expected errors, then the plan's privacy and its gap."""
+    workload = plan.workload
+    if isinstance(workload, Explicit):
+        _print_queries(plan, workload, everything)
+    elif isinstance(workload, Marginals):
+        _print_marginals(plan, workload, everything)
+    elif isinstance(workload, Products):
+        _print_terms(plan, workload, everything)
     print_privacy(plan)
 
 
@@ -56,12 +53,12 @@ def print_privacy(plan: Plan) -> None:
     proven = f"proven within {plan.gap:.2g} of {plan.rival}" if math.isfinite(plan.gap) else "not compared"
     proven = f"proven {plan.rival}" if plan.gap == 0 else proven
     out.print(f"Objective   {plan.objective}: {proven}")
-    if isinstance(plan, ProductPlan) and plan.advice:
-        out.print(f"Better?     {plan.advice}, or [objective] dense = true")
-    if isinstance(plan, PurePlan | PureMarginalPlan):
-        _print_candidates(plan)
+    for word, remark in plan.remarks:
+        out.print(f"{word:<12}{remark}")
     if plan.bias:
-        out.print(f"Bias        answers may be off systematically by up to {plan.bias:.4g} a record (root mean square)")
+        out.print(
+            f"Bias        answers may be off systematically by up to {plan.bias:.4g} per record (root mean square)"
+        )
 
 
 def _privacy_facts(plan: Plan) -> dict[str, Any]:
@@ -70,43 +67,18 @@ def _privacy_facts(plan: Plan) -> dict[str, Any]:
     return describe(plan.unit_pcost).to_dict()
 
 
-def _print_candidates(plan: PurePlan | PureMarginalPlan) -> None:
-    """The strategies that were tried, by their loss beside the best."""
-    tried = [f"{each.name} {each.loss / plan.candidates[0].loss - 1:+.0%}" for each in plan.candidates[1:]]
-    shown = "; ".join(tried[:_TRIED_SHOWN]) or "none"
-    rest = f"; {len(tried) - _TRIED_SHOWN} more are worse" if len(tried) > _TRIED_SHOWN else ""
-    if isinstance(plan, PureMarginalPlan):
-        out.print(f"Measured    {len(plan.measured):,} marginals, at epsilon {_shares(plan)} each")
-    out.print(f"Strategy    {plan.candidates[0].name}. Others by their loss: {shown}{rest}")
-    if math.isfinite(plan.gap):
-        out.print("            the bound behind the gap holds for every strategy, and is loose")
-
-
-def _shares(plan: PureMarginalPlan) -> str:
-    shares = plan.shares[plan.measured]
-    low, high = f"{shares.min():.3g}", f"{shares.max():.3g}"
-    return low if low == high else f"{low} to {high}"
-
-
 def _listed(plan: Plan) -> dict[str, Any]:
-    if isinstance(plan, StrategyPlan):
-        assert plan.workload is not None
-        queries = zip(
-            plan.workload.labels, plan.variances(plan.workload).tolist(), plan.workload.weights.tolist(), strict=True
-        )
-        tried = [{"name": each.name, "loss": each.loss} for each in getattr(plan, "candidates", ())]
-        listed = [{"query": q, "variance": v, "stddev": math.sqrt(v), "weight": w} for q, v, w in queries]
-        return {"queries": listed, **({"candidates": tried} if tried else {})}
-    if isinstance(plan, ProductPlan):
-        return {"terms": term_facts(plan)}
-    assert isinstance(plan, ResidualPlan | PureMarginalPlan)
-    assert plan.workload is not None
     workload = plan.workload
-    variances = plan.marginal_variances(workload).tolist()
-    marginals = zip(workload.sets, workload.cells, variances, workload.weights.tolist(), strict=True)
-    tried = [{"name": each.name, "loss": each.loss} for each in getattr(plan, "candidates", ())]
+    if workload is None:
+        return {}
+    if isinstance(workload, Products):
+        return {"terms": _term_facts(plan, workload)}
+    variances, weights = plan.variances(workload, per="term").tolist(), workload.weights.tolist()
+    if isinstance(workload, Explicit):
+        queries = zip(workload.labels, variances, weights, strict=True)
+        return {"queries": [{"query": q, "variance": v, "stddev": math.sqrt(v), "weight": w} for q, v, w in queries]}
+    marginals = zip(workload.sets, workload.cells, variances, weights, strict=True)
     return {
-        **({"candidates": tried, "measured": _measured(plan)} if isinstance(plan, PureMarginalPlan) else {}),
         "marginals": [
             {"attributes": list(names), "cells": int(cells), "variance": v, "stddev": math.sqrt(v), "weight": weight}
             for names, cells, v, weight in marginals
@@ -114,15 +86,8 @@ def _listed(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _measured(plan: PureMarginalPlan) -> list[dict[str, Any]]:
-    pairs = zip(plan.measured_sets, plan.shares[plan.measured].tolist(), strict=True)
-    return [{"attributes": list(names), "epsilon": share} for names, share in pairs]
-
-
-def _print_marginals(plan: ResidualPlan | PureMarginalPlan, everything: bool) -> None:
-    workload = plan.workload
-    assert workload is not None
-    variances = plan.marginal_variances(workload)
+def _print_marginals(plan: Plan, workload: Marginals, everything: bool) -> None:
+    variances = plan.variances(workload, per="term")
     relative = workload.weights / workload.weights.max()
     shown = len(workload) if everything else min(len(workload), ROWS_SHOWN)
     table = plain_table(("marginal", "left"), ("cells", "right"), ("stddev", "right"), ("weight", "right"))
@@ -134,9 +99,7 @@ def _print_marginals(plan: ResidualPlan | PureMarginalPlan, everything: bool) ->
     _print_range(f"{len(workload):,} marginals, {workload.queries:,} cells", variances, workload.cells)
 
 
-def _print_queries(plan: StrategyPlan, everything: bool) -> None:
-    workload = plan.workload
-    assert workload is not None
+def _print_queries(plan: Plan, workload: Explicit, everything: bool) -> None:
     variances = plan.variances(workload)
     relative = workload.weights / workload.weights.max()
     shown = workload.queries if everything else min(workload.queries, ROWS_SHOWN)
@@ -145,8 +108,50 @@ def _print_queries(plan: StrategyPlan, everything: bool) -> None:
         table.add_row(workload.labels[i], f"{math.sqrt(variances[i]):,.3f}", f"{relative[i]:.3g}")
     out.print(table)
     _print_rest(shown, workload.queries, "queries")
-    rows, columns = plan.strategy.shape
-    _print_range(f"{workload.queries:,} queries, {rows:,} measurements of {columns:,} groups of cells", variances)
+    _print_range(f"{workload.queries:,} queries, {plan.blocks.cells:,} measurements", variances)
+
+
+def _print_terms(plan: Plan, workload: Products, everything: bool) -> None:
+    facts = _term_facts(plan, workload)
+    shown = facts if everything else facts[:ROWS_SHOWN]
+    table = plain_table(
+        ("term", "left"), ("queries", "right"), ("rms stddev", "right"), ("largest", "right"), ("weight", "right")
+    )
+    heaviest = float(workload.weights.max())
+    for one in shown:
+        worst = "" if one["largest_stddev"] is None else f"{one['largest_stddev']:,.3f}"
+        weight = f"{one['weight'] / heaviest:.3g}"
+        table.add_row(one["term"], f"{one['queries']:,}", f"{one['rms_stddev']:,.3f}", worst, weight)
+    out.print(table)
+    _print_rest(len(shown), len(facts), "terms")
+    rms = np.average(plan.variances(workload, per="term"), weights=workload.cells) ** 0.5
+    what = f"{len(facts):,} terms, {workload.queries:,} queries, {plan.blocks.cells:,} measurements"
+    out.print(f"\n{what}; root mean square {rms:,.3f}")
+
+
+def _term_facts(plan: Plan, workload: Products) -> list[dict[str, Any]]:
+    """Every term with its expected errors, as plain values."""
+    means, largest = plan.variances(workload, per="term").tolist(), _largest(plan, workload)
+    rows = zip(workload.terms(), workload.cells.tolist(), means, largest, workload.weights.tolist(), strict=True)
+    return [
+        {
+            "term": term_title(workload.domain, term),
+            "attributes": {workload.domain.names[i]: asked.kind for i, asked in term},
+            "queries": int(queries),
+            "rms_stddev": math.sqrt(mean),
+            "largest_stddev": math.sqrt(worst) if math.isfinite(worst) else None,
+            "weight": weight,
+        }
+        for term, queries, mean, worst, weight in rows
+    ]
+
+
+def _largest(plan: Plan, workload: Products) -> list[float]:
+    """The largest variance of each term's queries, infinite where there are too many to look at."""
+    if workload.queries > _MOST_LISTED:
+        return [math.inf] * len(workload)
+    ends = np.cumsum(workload.cells.astype(np.int64))
+    return [float(part.max()) for part in np.split(plan.variances(workload), ends[:-1])]
 
 
 def _print_rest(shown: int, count: int, what: str) -> None:

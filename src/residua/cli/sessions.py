@@ -15,8 +15,8 @@ from residua.cli.steps import make_plan
 from residua.errors import FileError, SessionError, SpecError
 from residua.measurement import Ledger
 from residua.plans import independent
-from residua.plans.base import Plan
-from residua.plans.product.like import common_ground
+from residua.plans.contract import Plan
+from residua.plans.planners.like import common_ground
 from residua.privacy import PureDP
 from residua.release import Release
 from residua.session import Session

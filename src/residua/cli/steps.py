@@ -15,9 +15,10 @@ from residua.errors import FileError, SpecError
 from residua.measurement import Ledger, measure
 from residua.measurement.ledger_amounts import allowance, converted
 from residua.plans import plan as best_plan
-from residua.plans.base import Currency, Plan
-from residua.plans.kinds import priced
-from residua.privacy import PureDP
+from residua.plans.composition import priced
+from residua.plans.contract import Plan
+from residua.plans.forms import Lattice
+from residua.plans.noise import Currency
 from residua.release import Release, reserve
 from residua.release.folder import Reserved
 
@@ -32,12 +33,13 @@ def make_plan(spec: Spec, like: Plan | None = None) -> Plan:
     with progress_bar() as show:
         return best_plan(
             spec.workload,
-            PureDP if spec.least_epsilon else spec.guarantee,
+            spec.guarantee,
             minimise=spec.minimise,
             targets=spec.targets,
             unit=spec.unit,
             tolerance=spec.tolerance,
-            like=like,
+            noise="laplace" if spec.least_epsilon else None,
+            form=None if like is None else Lattice(like=like),
             progress=lambda rounds, gap: show("planning", rounds, None),
         )
 

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from residua.linalg.arrays import Floats, Integers
+
 _EXACT_BITS = 53
 
 
@@ -68,3 +68,11 @@ def _pieces(values: Integers, bits: int, step: int) -> list[tuple[int, Floats]]:
 
 def _bits(values: Integers) -> int:
     return max(int(values.max(initial=0)), -int(values.min(initial=0))).bit_length()
+
+
+def contrasts(n: int) -> NDArray[np.float64]:
+    """Orthonormal rows that sum to 0 (Helmert's), (n − 1, n)."""
+    rows = np.tril(np.ones((n, n)), -1)[1:]
+    k = np.arange(1, n)
+    rows[np.arange(n - 1), k] = -k
+    return np.asarray(rows / np.sqrt(k * (k + 1.0))[:, None])

@@ -14,7 +14,7 @@ from residua.errors import LedgerError, LedgerMovedError
 from residua.measurement.ledger_amounts import allowance, converted, currency_of, exact_cost, meaning, shortage
 from residua.measurement.ledger_file import append, create_file, locked, read_file
 from residua.measurement.ledger_lines import Contents, Entry, entry_line, entry_of, header_line, read_contents, text_of
-from residua.plans.base import Currency
+from residua.plans.noise import Currency
 from residua.privacy import AddRemove, Guarantee, ReplaceOne, Unit
 
 __all__ = ["Entry", "Ledger"]

@@ -8,7 +8,7 @@ from numbers import Rational
 from typing import get_args
 
 from residua.errors import LedgerError
-from residua.plans.base import Currency
+from residua.plans.noise import Currency
 from residua.privacy import GDP, ZCDP, ApproxDP, Guarantee, PureDP
 from residua.privacy.conversions import pure_to_gdp_pcost
 

@@ -8,25 +8,23 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from residua.domain import Domain
 from residua.errors import LedgerError, PlanError, ResiduaError, SourceError
+from residua.linalg.arrays import Integers
 from residua.linalg.lattice import closure
 from residua.linalg.layout import Layout, layout_of
 from residua.measurement.ledger import Entry, Ledger
 from residua.measurement.memory import secure_memory
 from residua.measurement.noisy import noisy
-from residua.plans.base import Blocks, Currency, Plan
-from residua.plans.kinds import kind_of, priced
+from residua.plans.blocks import Blocks
+from residua.plans.composition import priced
+from residua.plans.contract import Plan, require_plan
+from residua.plans.noise import Currency
 from residua.privacy.exact import round_up
 from residua.release import Release
-from residua.release.kinds import release_of
 from residua.source import Source, source_of
 from residua.source.counting import Tallies
 
-Integers = NDArray[np.int64]
 Progress = Callable[[str, int, int | None], None]
 
 
@@ -80,7 +78,7 @@ def measure(
         >>> abs(release.count({"sex": "M"}).estimate - 1000) < 20
         True
     """
-    kind_of(plan)  # says so if it is no plan, before the ledger is looked for
+    require_plan(plan)  # says so if it is no plan, before the ledger is looked for
     account = None if callable(ledger) else _account(ledger, plan)
     blocks, cost = priced(plan)
 
@@ -114,11 +112,9 @@ def carry_out(
         notice: called once, with how many records followed a policy.
     """
     try:
-        fingerprint = _checked(data, plan.domain, kind_of(plan).most_records(blocks), progress)
+        fingerprint = _checked(data, plan.domain, blocks.most_records, progress)
     except BaseException as problem:
-        traceback.clear_frames(
-            problem.__traceback__
-        )  # an error report that shows local variables must not show records
+        traceback.clear_frames(problem.__traceback__)  # a report that shows local variables must not show records
         raise
     secure_memory(blocks)
     entry = pay(fingerprint)
@@ -126,7 +122,7 @@ def carry_out(
         raise LedgerError("no debit was made; nothing was measured.")
     counter = _counter(data, plan.domain, fingerprint, progress, notice)
     measurements = _measured_or_told(blocks, counter, progress, entry)
-    return release_of(plan, blocks, measurements, _receipt(entry, cost, blocks.currency))
+    return Release(plan, blocks, measurements, _receipt(entry, cost, blocks.currency))
 
 
 def _measured_or_told(

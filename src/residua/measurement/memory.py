@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from residua.errors import PlanError
-from residua.linalg.lattice import Lattice
-from residua.plans.base import Blocks
+from residua.plans.blocks import Blocks
 
 _PAGE = 4096 // 8  # cells of eight bytes
 _BATCH_CELLS = 1_000_000  # that noise is drawn for at once, at least
@@ -44,15 +43,13 @@ def secure_memory(blocks: Blocks) -> None:
 
 def cells_needed(blocks: Blocks) -> int:
     """The most cells of eight bytes that are held at once: counts, tables below them, measurements, and batches."""
-    lattice, sizes = getattr(blocks, "lattice", None), getattr(blocks, "sizes", None)
-    if isinstance(lattice, Lattice) and sizes is not None:
-        each = np.concatenate([np.prod(sizes[level], axis=1, dtype=np.float64) for level in lattice.levels])
-        all_below, counted, largest = float(each.sum()), float(each[lattice.is_maximal].sum()), float(each.max())
-    else:  # queries over the cells of one table
-        all_below = counted = largest = float(blocks.counted.cells)  # type: ignore[attr-defined]
-    copied = 0 if blocks.cells == all_below else blocks.cells
+    wanted = blocks.counted
+    each = np.concatenate([np.prod(wanted.sizes[level], axis=1, dtype=np.float64) for level in wanted.lattice.levels])
+    counted, below, largest = each[wanted.lattice.is_maximal].sum(), each.sum(), each.max()
+    picked = 0 if wanted.cells == below else wanted.cells
+    measured = 0 if blocks.in_place else blocks.cells
     batches = 4 * max(largest, min(_BATCH_CELLS, blocks.cells)) + min(_MOST_COVERING, 4 * counted)
-    return int(counted + all_below + copied + batches)
+    return int(counted + below + picked + measured + batches)
 
 
 def free_bytes() -> int | None:

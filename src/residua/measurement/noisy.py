@@ -1,173 +1,156 @@
-"""Counts in, noisy integers out: how each kind of plan is measured. True counts end here."""
+"""Counts in, noisy integers out, whatever the form of the plan. True counts end here.
+
+The maximal sets are counted; those of every set below are summed from them, never counted again.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua.errors import SourceError, VerificationError
-from residua.linalg.layout import Group, Layout, batches
-from residua.linalg.modes import integer_kronecker
-from residua.linalg.tables import centre
-from residua.measurement.margins import margins, maximal_layout
+from residua.linalg.arrays import Floats, Integers
+from residua.linalg.lattice import Lattice, closure
+from residua.linalg.layout import Group, Layout, batches, layout_of
 from residua.noise import rounded_laplace, rounded_normal
-from residua.plans.base import Blocks
-from residua.plans.dense.blocks import DenseBlocks
-from residua.plans.product.blocks import ProductBlocks
-from residua.plans.product.verify import most_product_records
-from residua.plans.pure.blocks import PureBlocks
-from residua.plans.pure_marginals.blocks import PureMarginalBlocks, most_pure_marginal_records
-from residua.plans.residual.blocks import ResidualBlocks
-from residua.plans.residual.verify import most_records
-from residua.plans.strategy.blocks import StrategyBlocks, most_strategy_records
+from residua.plans.blocks import Batch, Blocks
 
-Integers = NDArray[np.int64]
+_BATCH_CELLS = 4_000_000
+
+
+def maximal_layout(lattice: Lattice, sizes: Integers, measured: Integers) -> Layout:
+    """The sets that must be counted from data: those measured that no other measured set contains."""
+    rows = [
+        level[np.isin(np.arange(lattice.offsets[k], lattice.offsets[k + 1]), measured)]
+        for k, level in enumerate(lattice.levels)
+    ]
+    needed = closure(rows, lattice.attributes)
+    return layout_of(needed, sizes, needed.is_maximal)
+
+
+def margins(counted: Layout, tables: Integers, wanted: Layout) -> Integers:
+    """The tables of all wanted sets, in their own layout, from the tables of maximal sets. (cells,)"""
+    lattice, sizes = counted.lattice, counted.sizes
+    everything = layout_of(lattice, sizes)
+    buffer = np.empty(everything.cells, dtype=np.int64)
+    parents, axes = _parents(lattice, sizes)
+    place = {group.shape: group for group in everything}
+    maximal = counted.starts >= 0
+    for group in reversed(everything.groups):
+        target = group.view(buffer).reshape(len(group.numbers), -1)
+        here = np.flatnonzero(maximal[group.numbers])
+        _gather(tables, counted.starts[group.numbers[here]], target, here)
+        rest = np.flatnonzero(~maximal[group.numbers])
+        for shape, axis, rows in _by_parent(parents[group.numbers[rest]], axes[group.numbers[rest]], lattice, sizes):
+            above = place[shape]
+            for part in batches(len(rows), above.cells, _BATCH_CELLS):
+                chosen = rest[rows[part]]
+                at = (everything.starts[parents[group.numbers[chosen]]] - above.start) // above.cells
+                target[chosen] = above.view(buffer)[at].sum(axis=axis + 1).reshape(len(chosen), -1)
+    return _picked(everything, buffer, wanted)
+
+
+def _parents(lattice: Lattice, sizes: Integers) -> tuple[Integers, Integers]:
+    """For each set, a set with one attribute more (−1 for none), the one with the fewest values, and its axis."""
+    parents = np.full(len(lattice), -1, dtype=np.int64)
+    added = np.zeros(len(lattice), dtype=np.int64)
+    for i in np.argsort(-sizes, kind="stable"):
+        with_i, without_i = lattice.covers[i]
+        parents[without_i], added[without_i] = with_i, i
+    axes = np.zeros(len(lattice), dtype=np.int64)
+    for k, level in enumerate(lattice.levels):
+        block = slice(lattice.offsets[k], lattice.offsets[k + 1])
+        axes[block] = (level < added[block, None]).sum(axis=1)
+    return parents, axes
+
+
+def _by_parent(
+    parents: Integers, axes: Integers, lattice: Lattice, sizes: Integers
+) -> list[tuple[tuple[int, ...], int, Integers]]:
+    """Rows whose parents have one shape and lose the same axis."""
+    if not len(parents):
+        return []
+    size = int(lattice.set_sizes[parents[0]])
+    shapes = sizes[lattice.levels[size][parents - lattice.offsets[size]]]
+    keys, inverse = np.unique(np.column_stack([shapes, axes]), axis=0, return_inverse=True)
+    return [
+        (tuple(int(n) for n in key[:-1]), int(key[-1]), np.flatnonzero(inverse.ravel() == j))
+        for j, key in enumerate(keys)
+    ]
+
+
+def _gather(tables: Integers, starts: Integers, target: Integers, rows: Integers) -> None:
+    cells = target.shape[1]
+    if len(rows) == len(target) and (np.diff(starts) == cells).all() and len(rows):
+        target[:] = tables[starts[0] : starts[0] + target.size].reshape(target.shape)
+        return
+    for row, start in zip(rows.tolist(), starts.tolist(), strict=True):
+        target[row] = tables[start : start + cells]
+
+
+def _picked(everything: Layout, buffer: Integers, wanted: Layout) -> Integers:
+    """The wanted tables, in the wanted order; the buffer itself when that is already so."""
+    if wanted.cells == everything.cells and wanted.lattice.same_sets(everything.lattice):
+        return buffer
+    picked = np.empty(wanted.cells, dtype=np.int64)
+    for group in wanted:
+        numbers = everything.lattice.find(group.members)
+        _gather(buffer, everything.starts[numbers], _flat(group, picked), np.arange(len(numbers)))
+    return picked
+
+
+def _flat(group: Group, buffer: Integers) -> Integers:
+    return group.view(buffer).reshape(len(group.numbers), -1)
+
+
 Count = Callable[[Layout], Integers]  # counts the tables of a layout from the data, once
 Step = Callable[[int, int | None], None]
-Noise = Callable[[float, tuple[int, ...]], Integers]
-_BATCH_CELLS = 1_000_000
+Draw = Callable[[Floats, tuple[int, ...]], Integers]
+_DRAWN_BY: dict[str, Draw] = {"normal": rounded_normal, "laplace": rounded_laplace}
 _WORTH_THREADS = 50_000  # cells: below, starting threads costs more than they save
 
 
 def noisy(blocks: Blocks, count: Count, progress: Step | None) -> Integers:
     """What measuring these blocks gives, (cells,)."""
-    return _MEASURED_BY[type(blocks)](blocks, count, progress)
+    return with_noise(blocks, _counted(blocks, count), progress)
 
 
-def residual_measurements(blocks: ResidualBlocks, count: Count, progress: Step | None) -> Integers:
-    """`t · Ĉ_S m_S + round(s z)` for every measured set, in the order of the blocks' layout, (cells,)."""
-    tables = _counted(blocks, count, blocks.layout, most_records(blocks))
-    add_noise(blocks, tables, progress)
-    return tables
+def with_noise(blocks: Blocks, tables: Integers, progress: Step | None = None) -> Integers:
+    """The measurements of true tables, in the layout of `blocks.counted`, which may be overwritten, (cells,)."""
+    out = tables if blocks.in_place else np.empty(blocks.cells, dtype=np.int64)
+    draw = _DRAWN_BY[blocks.noise.name]
+
+    def measured(batch: Batch) -> int:
+        integers = blocks.integers(batch, tables)
+        if blocks.in_place and not np.shares_memory(integers, tables):  # noise added to a copy would be no noise
+            raise VerificationError(
+                "the tables do not adjoin in memory; this is a defect of residua, nothing was released."
+            )
+        integers += draw(batch.scales, integers.shape)
+        if not blocks.in_place:
+            blocks.store(batch, integers, out)
+        return int(integers.size)
+
+    _in_threads(measured, list(blocks.batches()), blocks.cells, progress)
+    return out
 
 
-def product_measurements(blocks: ProductBlocks, count: Count, progress: Step | None) -> Integers:
-    """`t · (⊗_{i∈S} R_i) m_S + round(s z)` for every measured set, in the order of the blocks' layout, (cells,)."""
-    tables = _counted(blocks, count, blocks.counted, most_product_records(blocks))
-    grids, scales = _on_lattice(blocks)
-    measured = np.empty(blocks.cells, dtype=np.int64)
-    starts = blocks.counted.starts
-
-    def noised(group: Group, places: Integers) -> int:
-        numbers, members = group.numbers[places], group.members[places[0]]
-        shape = [int(blocks.sizes[i]) for i in members]
-        cells = np.arange(int(np.prod(shape)))
-        m = tables[starts[numbers, None] + cells].reshape(len(places), *shape)
-        strategies = [blocks.strategies[i] for i in members]
-        y = integer_kronecker([None if one.identity else one.matrix for one in strategies], m)
-        group.view(measured)[places] = noisy_integers(y, grids[numbers], scales[numbers])
-        return group.cells * len(places)
-
-    parts = [
-        (group, alike[part])
-        for group in blocks.layout
-        for alike in blocks.alike(group)
-        for part in batches(len(alike), group.cells, _BATCH_CELLS)
-    ]
-    _in_threads(noised, parts, blocks.cells, progress)
-    return measured
-
-
-def noisy_integers(integers: Integers, grids: Integers, scales: NDArray[np.float64]) -> Integers:
-    """`t x + round(s z)` for integers of any shape, (tables, …), each table with its grid factor and noise scale."""
-    cells = integers.reshape(len(integers), -1) * grids[:, None]
-    return (cells + rounded_normal(scales, cells.shape)).reshape(integers.shape)
-
-
-def dense_measurements(blocks: DenseBlocks, count: Count, progress: Step | None) -> Integers:
-    """`B x + round(s z)`, z standard normal, (rows,)."""
-    return _strategy_measurements(blocks, rounded_normal, count, progress)
-
-
-def pure_measurements(blocks: PureBlocks, count: Count, progress: Step | None) -> Integers:
-    """`B x + round(s z)`, z standard Laplace, (rows,)."""
-    return _strategy_measurements(blocks, rounded_laplace, count, progress)
-
-
-def _strategy_measurements(blocks: StrategyBlocks, noise: Noise, count: Count, progress: Step | None) -> Integers:
-    x = blocks.merged(count(blocks.counted))
-    _require_room(int(x.sum()), most_strategy_records(blocks))
-    measurements = blocks.strategy @ x
-    measurements += noise(blocks.scale, measurements.shape)
-    if progress:
-        progress(len(measurements), len(measurements))
-    return np.asarray(measurements)
-
-
-def pure_marginal_measurements(blocks: PureMarginalBlocks, count: Count, progress: Step | None) -> Integers:
-    """`t · m_A + round(s z)`, z standard Laplace, for every measured set, in the order of the layout, (cells,)."""
-    layout = maximal_layout(blocks.lattice, blocks.sizes, blocks.measured)
+def _counted(blocks: Blocks, count: Count) -> Integers:
+    """The true tables behind the blocks: the maximal ones counted from the data, the others summed from them."""
+    wanted = blocks.counted
+    layout = maximal_layout(wanted.lattice, wanted.sizes, np.flatnonzero(wanted.starts >= 0))
     counts = count(layout)
     first = layout.groups[0]
-    records = int(counts[first.start : first.start + first.cells].sum())
-    _require_room(records, most_pure_marginal_records(blocks))
-    tables = margins(layout, counts, blocks.layout)
-    del counts
-    place = np.searchsorted(blocks.measured, np.arange(len(blocks.lattice)))
-    done = 0
-    for group in blocks.layout:
-        for part in batches(len(group.numbers), group.cells, _BATCH_CELLS):
-            at = place[group.numbers[part]]
-            start = group.start + group.cells * part.start
-            cells = tables[start : start + group.cells * len(at)].reshape(len(at), group.cells)  # a view: it adjoins
-            cells *= blocks.grids[at, None]
-            cells += rounded_laplace(blocks.scales[at], cells.shape)
-            done += cells.size
-            if progress:
-                progress(done, len(tables))
-    return tables
-
-
-def add_noise(blocks: ResidualBlocks, tables: Integers, progress: Step | None) -> None:
-    """`m ← t · Ĉ m + round(s z)` for every measured table, in place, in batches."""
-    grids, scales = _on_lattice(blocks)
-
-    def noised(group: Group, part: slice) -> int:
-        numbers = group.numbers[part]
-        add_noise_to(group.view(tables)[part], grids[numbers], scales[numbers])
-        return group.cells * len(numbers)
-
-    parts = [
-        (group, part) for group in blocks.layout for part in batches(len(group.numbers), group.cells, _BATCH_CELLS)
-    ]
-    _in_threads(noised, parts, len(tables), progress)
-
-
-def add_noise_to(tables: Integers, grids: Integers, scales: NDArray[np.float64]) -> None:
-    """The same for tables of one shape, (tables, n_1, …, n_k), each with its grid factor and noise scale."""
-    centre(tables)
-    cells = tables.reshape(len(tables), -1)
-    if not np.shares_memory(cells, tables):  # noise added to a copy would be no noise
-        raise VerificationError(
-            "the tables do not adjoin in memory; this is a defect of residua, nothing was released."
-        )
-    cells *= grids[:, None]
-    cells += rounded_normal(scales, cells.shape)
-
-
-def _counted(blocks: ResidualBlocks | ProductBlocks, count: Count, wanted: Layout, most: int) -> Integers:
-    """The true tables of a layout: the maximal ones counted from the data, the others summed from them."""
-    layout = maximal_layout(blocks.lattice, blocks.sizes, blocks.measured)
-    counts = count(layout)
-    first = layout.groups[0]
-    _require_room(int(counts[first.start : first.start + first.cells].sum()), most)
+    if int(counts[first.start : first.start + first.cells].sum()) > blocks.most_records:
+        raise SourceError("there are more records than 64-bit measurements can hold; split the data.")
     return margins(layout, counts, wanted)
 
 
-def _on_lattice(blocks: ResidualBlocks | ProductBlocks) -> tuple[Integers, NDArray[np.float64]]:
-    """Grid factor and noise scale of every set of the family, 0 where nothing is measured."""
-    grids, scales = np.zeros(len(blocks.lattice), dtype=np.int64), np.zeros(len(blocks.lattice))
-    grids[blocks.measured], scales[blocks.measured] = blocks.grids, blocks.scales
-    return grids, scales
-
-
-def _in_threads(work: Callable[..., int], parts: Sequence[tuple[Any, ...]], total: int, progress: Step | None) -> None:
+def _in_threads(work: Callable[[Batch], int], parts: list[Batch], total: int, progress: Step | None) -> None:
     """Does every part of the work; each says how many cells it did."""
     done = 0
     with contextlib.ExitStack() as stack:
@@ -175,21 +158,7 @@ def _in_threads(work: Callable[..., int], parts: Sequence[tuple[Any, ...]], tota
         if len(parts) > 1 and total > _WORTH_THREADS:
             # Drawing noise leaves the interpreter free most of the time: threads help; each draw has its own entropy.
             mapped = stack.enter_context(ThreadPoolExecutor(max_workers=os.cpu_count())).map
-        for cells in mapped(work, *zip(*parts, strict=True)):
+        for cells in mapped(work, parts):
             done += cells
             if progress:
                 progress(done, total)
-
-
-def _require_room(records: int, most: int) -> None:
-    if records > most:
-        raise SourceError("there are more records than 64-bit measurements can hold; split the data.")
-
-
-_MEASURED_BY: dict[type[Blocks], Callable[[Any, Count, Step | None], Integers]] = {
-    ResidualBlocks: residual_measurements,
-    DenseBlocks: dense_measurements,
-    ProductBlocks: product_measurements,
-    PureBlocks: pure_measurements,
-    PureMarginalBlocks: pure_marginal_measurements,
-}

@@ -1,29 +1,29 @@
 """Plans: the best noise, decided and proven before any data is seen."""
 
 from residua.plans.algebra import common, residual, top_up
-from residua.plans.base import Plan
-from residua.plans.compare import baselines, compare
-from residua.plans.dense.plan import DensePlan
-from residua.plans.factorisation import factorisation_norm
+from residua.plans.contract import Plan
+from residua.plans.forms import Lattice, Matrix
+from residua.plans.lattice import algebra as _closed  # noqa: F401  # makes itself known
+from residua.plans.lattice.plan import LatticePlan
+from residua.plans.matrix import algebra as _over_cells  # noqa: F401  # makes itself known
+from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.objectives import ConvexLoss, MaxVariance, PNormVariance, Stakeholders, TotalVariance
-from residua.plans.planner import independent, plan
-from residua.plans.product.plan import ProductPlan
-from residua.plans.residual.plan import ResidualPlan
+from residua.plans.planners.plan import independent, plan
+from residua.plans.tables.plan import TablesPlan
 
 __all__ = [
     "ConvexLoss",
-    "DensePlan",
+    "Lattice",
+    "LatticePlan",
+    "Matrix",
+    "MatrixPlan",
     "MaxVariance",
     "PNormVariance",
     "Plan",
-    "ProductPlan",
-    "ResidualPlan",
     "Stakeholders",
+    "TablesPlan",
     "TotalVariance",
-    "baselines",
     "common",
-    "compare",
-    "factorisation_norm",
     "independent",
     "plan",
     "residual",

@@ -1,43 +1,26 @@
 """The algebra of plans: what they share, what is left of one, what is missing, and which answers which.
 
-                        privacy cost matrices       residual plans
+                        privacy cost matrices       lattice plans
     run both            Γ₁ + Γ₂                     τ₁ + τ₂             `p + q`
-    can p answer q?     Γ_q ⪯ Γ_p                   τ_q ≤ τ_p           `p.answers(q)`
+    can p answer q?     Γ_q ⪯ Γ_p                   τ_q ≤ τ_p           `p.can_answer(q)`
     what they share     a maximal lower bound       min τ               `common([p, q, …])`
     what is left        Γ_p − Γ_q                   τ_p − τ_q           `residual(p, given=q)`
     what is missing     least Δ, Γ_q + Δ ⪰ Γ_p      max(0, τ_p − τ_q)   `top_up(p, given=q)`
 
-Plans for marginals have closed forms for any number of attributes (`residual/algebra.py`), and so have plans for
-products, with plans for marginals among them, that measure every attribute by one strategy (`product/algebra.py`).
-Plans for any queries, products measured by different strategies, and other mixtures go through matrices over cells, on
-small domains (`dense/algebra.py`).
+Lattice plans that measure every attribute by one strategy have closed forms for any number of attributes
+(`lattice/algebra.py`). Plans for any queries, products measured by different strategies, and other mixtures go through
+matrices over cells, on small domains (`matrix/algebra.py`).
 
 Reference: common-mechanism, Theorems 3.5 and 5.4 and Eq. 1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import reduce
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Sequence
 
 from residua.errors import PlanError
-from residua.plans.base import Plan
-from residua.plans.currency import guarantee_like
-from residua.plans.dense import algebra as dense
-from residua.plans.dense.plan import DensePlan
-from residua.plans.product import algebra as products
-from residua.plans.product.plan import ProductPlan
-from residua.plans.residual import algebra as closed
-from residua.plans.residual.plan import ResidualPlan
-
-__all__ = ["answers", "common", "compose", "derivation", "equivalent", "guarantee_like", "residual", "top_up"]
-
-Floats = NDArray[np.float64]
-Progress = Callable[[int, float], None]
+from residua.plans.combining import Progress
+from residua.plans.contract import Plan, algebra_of
 
 
 def common(plans: Sequence[Plan], *, progress: Progress | None = None) -> Plan:
@@ -72,7 +55,7 @@ def common(plans: Sequence[Plan], *, progress: Progress | None = None) -> Plan:
     listed = list(plans)
     if not listed:
         raise PlanError("plans is empty; give at least one plan.")
-    made: Plan = _algebra(listed).common(listed, progress)
+    made: Plan = algebra_of(listed).common(listed, progress)
     return made
 
 
@@ -86,7 +69,7 @@ def residual(plan: Plan, *, given: Plan) -> Plan:
 
     Reference: common-mechanism, Lemma 3.11 and Algorithm 3.
     """
-    made: Plan = _algebra([plan, given]).residual(plan, given)
+    made: Plan = algebra_of([plan, given]).residual(plan, given)
     return made
 
 
@@ -103,53 +86,5 @@ def top_up(plan: Plan, *, given: Plan | Sequence[Plan]) -> Plan:
     held = list(given) if isinstance(given, Sequence) else [given]
     if not held:
         raise PlanError("given is empty; give at least one plan.")
-    algebra = _algebra([plan, *held])
-    if algebra is dense:  # as they are: their sum would have to be rounded to integers
-        return dense.top_up(plan, *held)
-    made: Plan = algebra.top_up(plan, reduce(algebra.compose, held))
+    made: Plan = algebra_of([plan, *held]).top_up(plan, held)
     return made
-
-
-def compose(first: Plan, second: Plan) -> Plan:
-    """The plan that runs both and pools what they measure."""
-    made: Plan = _algebra([first, second]).compose(first, second)
-    return made
-
-
-def answers(plan: Plan, other: Plan) -> bool:
-    """Whether what `other` releases can be computed from what `plan` releases."""
-    held: bool = _algebra([plan, other]).answers(plan, other)
-    return held
-
-
-def equivalent(plan: Plan, other: Plan) -> bool:
-    """Whether each of two plans answers the other: the same information at the same cost."""
-    return answers(plan, other) and answers(other, plan)
-
-
-def derivation(plan: Plan, other: Plan) -> tuple[Floats, Floats]:
-    """How `other` is computed from `plan`: the matrices A and C of common-mechanism, Lemma 3.2."""
-    _algebra([plan, other])
-    return dense.derivation(plan, other)
-
-
-def _algebra(plans: Sequence[Plan]) -> Any:
-    """The algebra that all these plans, checked, belong to: closed forms where they hold."""
-    first = plans[0]
-    for plan in plans:
-        if not isinstance(plan, Plan):
-            raise PlanError(f"{plan!r} is not a plan; make one with rs.plan.")
-        if not isinstance(plan, ResidualPlan | ProductPlan | DensePlan):
-            raise PlanError(
-                f"{plan!r} cannot be combined with other plans: only plans with Gaussian noise can. Plan with ZCDP, "
-                "GDP or ApproxDP."
-            )
-        if plan.domain != first.domain:
-            raise PlanError("the plans are over different domains; plan over one domain.")
-        if plan.unit != first.unit:
-            raise PlanError("the plans protect different units; plan with one unit.")
-        if plan.bias:
-            raise PlanError("a plan with a bias answers other queries than were asked; combine plans without one.")
-    if all(isinstance(plan, ResidualPlan) for plan in plans):
-        return closed
-    return products if products.agree(plans) else dense

@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua.errors import DomainError, PlanError
-from residua.plans.bundle import Gradient, Loss, least_loss
+from residua.linalg.arrays import Floats
+from residua.plans.losses import Gradient, Loss, least_loss
 from residua.plans.saddle import Progress, Response, Solution, least_maximum, least_norm, least_sum
 from residua.workload import Marginals, Products
 
-Floats = NDArray[np.float64]
 Workload = Marginals | Products
 Targets = float | Mapping[Sequence[str], float] | Sequence[float] | Floats
 

@@ -7,14 +7,15 @@ both bounds, so that `achieved / bound − 1` is a certificate.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from residua.linalg.arrays import Floats
+
 Progress = Callable[[int, float], None]
 _PATIENCE = 10  # rounds without a tenth off the gap before a step is made smaller
 
@@ -159,3 +160,20 @@ def least_norm(
         weights = weights ** (1.0 - damping) * np.maximum(gradient, gradient.max() * 1e-100) ** damping
         weights = weights / weights.max()
     return best.solution(iteration)
+
+
+class Steps:
+    """Counts steps and turns losses into gaps, which never grow; `bound` is set once it is known."""
+
+    def __init__(self, progress: Progress | None) -> None:
+        self.progress = progress
+        self.bound = 1.0
+        self._count = -1
+        self._least = math.inf
+
+    def told(self, loss: float) -> None:
+        """One more step, with the least loss it knows."""
+        self._count += 1
+        self._least = min(self._least, loss)
+        if self.progress:
+            self.progress(self._count, self._least / self.bound - 1.0)

@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import NDArray
 
+from residua.linalg.arrays import Floats
 from residua.projection.problem import Fit, Problem, Progress
 
-Floats = NDArray[np.float64]
 CONFIDENCE = 0.999
 _DOUBT = 1e-6
 

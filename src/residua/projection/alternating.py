@@ -17,12 +17,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua.errors import PlanError
+from residua.linalg.arrays import Booleans, Floats
 from residua.projection.interior import Interior
 
-Floats = NDArray[np.float64]
 Progress = Callable[[int, float], object]
 
 RELAXATION = 1.85
@@ -92,7 +91,7 @@ class Alternating(ABC):
     def __init__(
         self,
         weights: Floats,
-        is_fixed: NDArray[np.bool_],
+        is_fixed: Booleans,
         has_zeros: bool,
         nonnegative: bool,
         interior: Interior,

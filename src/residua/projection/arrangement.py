@@ -10,12 +10,11 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Lattice, closure
 from residua.linalg.layout import Group, Layout, batches, layout_of
 from residua.projection import kernels
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 T = TypeVar("T", bound=np.generic)
 _BATCH_CELLS = 250_000
 

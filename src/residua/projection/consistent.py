@@ -8,13 +8,11 @@ from functools import cached_property
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Lattice
 from residua.linalg.layout import Layout, layout_of
 from residua.projection.problem import Fit
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +28,7 @@ class ConsistentTables(Fit):
     """
 
     lattice: Lattice
-    sizes: NDArray[np.int64]
+    sizes: Integers
     residuals: Floats
     gap: float
     infeasibility: float

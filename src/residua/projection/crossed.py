@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from residua.errors import PlanError
+from residua.linalg.arrays import Booleans, Floats
 from residua.linalg.lattice import Lattice
 from residua.linalg.layout import layout_of
 from residua.projection import kernels
@@ -29,12 +29,9 @@ from residua.projection.alternating import (
     Progress,
     mixing_share,
 )
-from residua.projection.axis import Axis
-from residua.projection.crossing import Alike, Below, Crossing
+from residua.projection.crossing import Alike, Axis, Below, Crossing
 from residua.projection.interior import Interior, interior_of
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 _FIRST_PENALTY = 6.0
 _NO_ZEROS = np.zeros((0, 0), dtype=bool)
 
@@ -46,7 +43,7 @@ def nearest_crossed(
     weights: Floats,
     *,
     fixed: Mapping[tuple[int, ...], Floats] | None = None,
-    zeros: NDArray[np.bool_] | None = None,
+    zeros: Booleans | None = None,
     nonnegative: bool = True,
     tolerance: float = 1e-6,
     rounds: int = 5000,
@@ -98,7 +95,7 @@ def _margins(axes: Sequence[Axis], fixed: Mapping[tuple[int, ...], Floats]) -> d
     return {**fixed, **{(i,): axes[i].up @ np.concatenate([total, own.ravel()]) for (i,), own in alone.items()}}
 
 
-def _arranged(crossing: Crossing, zeros: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
+def _arranged(crossing: Crossing, zeros: Booleans | None) -> Booleans:
     """The zeros in the order of the crossing's buffer; empty if there is none."""
     if zeros is None or not zeros.any():
         return np.zeros(0, dtype=bool)
@@ -121,8 +118,8 @@ class _Crossed(Alternating):
         crossing: Crossing,
         wanted: Floats,
         weights: Floats,
-        is_fixed: NDArray[np.bool_],
-        zeros: NDArray[np.bool_],
+        is_fixed: Booleans,
+        zeros: Booleans,
         nonnegative: bool,
         interior: Interior,
     ) -> None:

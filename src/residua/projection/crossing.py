@@ -17,13 +17,59 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.lattice import Lattice
 from residua.linalg.layout import Layout, batches, layout_of
 from residua.linalg.modes import kronecker
-from residua.projection.axis import Axis
+from residua.plans.strategy import Strategy
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+_LEAST_SHARE = 0.2  # of an equal share: smaller ones would weigh cells too differently
+
+
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """Coordinates of one attribute with n values: the total, and n − 1 more.
+
+    Args:
+        up: `[v, F]`, from coordinates to values, (n, n).
+        down: its inverse, whose first row is all ones, (n, n).
+        cell_weights: d, on squared differences of values, (n,).
+        lengths: `diag FᵀDF`, (n − 1,).
+        total_length: `vᵀDv`.
+        crossing: `[v, F]ᵀ D [v, F]` is at most 1 + crossing times its own diagonal; 0 if D is made of v.
+        even: a positive vector adding up to 1: v itself, or equal shares, (n,).
+    """
+
+    up: Floats
+    down: Floats
+    cell_weights: Floats
+    lengths: Floats
+    total_length: float
+    crossing: float
+    even: Floats
+
+    @property
+    def size(self) -> int:
+        """n: how many values there are."""
+        return len(self.even)
+
+
+def axis_of(strategy: Strategy) -> Axis:
+    """The coordinates of an attribute all of whose values a strategy tells apart."""
+    n, v = strategy.size, strategy.spread
+    even = v if v.min() >= _LEAST_SHARE / n else np.full(n, 1.0 / n)
+    d = 1.0 / (n * even)
+    root = np.sqrt(d)
+    lengths, vectors = np.linalg.eigh(root[:, None] * strategy.inverse * root)
+    lengths, vectors = lengths[1:], vectors[:, 1:]  # K 1 = 0: the values' rests add up to zero
+    F = vectors * np.sqrt(lengths) / root[:, None]
+    up = np.column_stack([v, F])
+    total_length = float(v @ (d * v))
+    across = F.T @ (d * v) / np.sqrt(lengths * total_length)
+    crossing = 0.0 if even is v else float(np.linalg.norm(across))
+    return Axis(up, np.linalg.inv(up), d, lengths, total_length, crossing, even)
+
+
 T = TypeVar("T", bound=np.generic)
 _BATCH_CELLS = 500_000
 
@@ -114,7 +160,7 @@ class Crossing:
 
     lattice: Lattice
     axes: Sequence[Axis]
-    chosen: NDArray[np.bool_]
+    chosen: Booleans
 
     @cached_property
     def coordinates(self) -> Layout:

@@ -17,20 +17,18 @@ from functools import cached_property
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua.domain import impossible_cells
 from residua.errors import PlanError
+from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.lattice import Lattice, closure
 from residua.linalg.layout import Layout, batches, layout_of
-from residua.plans.product.plan import ProductPlan
-from residua.plans.residual.plan import ResidualPlan
+from residua.plans.lattice.plan import LatticePlan
 from residua.projection.consistent import ConsistentTables, centred
-from residua.projection.fact_cells import shown
+from residua.projection.facts import shown
 from residua.projection.problem import Fit, Problem, Progress, Terms
 from residua.workload import renumber
 
-Floats = NDArray[np.float64]
 Margins = dict[tuple[int, ...], Floats]  # attribute positions → cells
 _BATCH_CELLS = 500_000
 _ONE_ATTRIBUTE, _BELOW_LARGEST = 256.0, 4.0
@@ -45,7 +43,7 @@ class FamilyProblem(Problem):
         terms: what the tables must meet.
     """
 
-    plan: ResidualPlan | ProductPlan
+    plan: LatticePlan
     terms: Terms
 
     def __post_init__(self) -> None:
@@ -80,13 +78,13 @@ class FamilyProblem(Problem):
         return tuple(own.members(int(number)) for number in np.flatnonzero(~self._answered))
 
     @property
-    @abstractmethod
-    def _answered(self) -> NDArray[np.bool_]:
+    def _answered(self) -> Booleans:
         """Which sets of the plan's own family have a table that the release answers, (sets,)."""
+        return np.isfinite(self.plan.facts.cell_variances)
 
     @property
     @abstractmethod
-    def _asked(self) -> NDArray[np.int64]:
+    def _asked(self) -> Integers:
         """Numbers of the sets that were asked for and are answered."""
 
     @cached_property
@@ -95,7 +93,7 @@ class FamilyProblem(Problem):
         return layout_of(self.lattice, self.plan.domain.sizes)
 
     @cached_property
-    def _numbers(self) -> NDArray[np.int64]:
+    def _numbers(self) -> Integers:
         """Each set's number in the plan's own family."""
         if self.lattice.same_sets(self.plan.lattice):
             return np.arange(len(self.lattice))
@@ -194,7 +192,7 @@ class FamilyProblem(Problem):
                     found.setdefault(subset, fact.margin(subset))
         return found
 
-    def zeros(self) -> NDArray[np.bool_] | None:
+    def zeros(self) -> Booleans | None:
         """Which cells of the largest tables are impossible, flat in the order of their layout; None if none is.
 
         Smaller tables are sums of these, so that their impossible cells follow.

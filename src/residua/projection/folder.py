@@ -25,11 +25,11 @@ from residua.domain import settings_of_domain
 from residua.errors import FileError, ResiduaError
 from residua.files import read_document, write_document
 from residua.folders import check_digests, digests_of, whole_folder, write_synced
-from residua.plans.storage import load_plan, save_plan
+from residua.plans.contract import Plan
 from residua.projection.accuracy import Bound, SimulatedError
 from residua.projection.facts import Fact
-from residua.projection.kinds import problem_of
 from residua.projection.problem import Terms
+from residua.projection.problems import problem_of
 from residua.projection.projected import Projected
 
 KIND, VERSION = "residua projection", 2
@@ -59,7 +59,7 @@ def save_projection(projected: Projected, path: Path) -> None:
         "receipt": dict(projected.receipt),
     }
     with whole_folder(path, "projection") as folder:
-        save_plan(projected.plan, folder / "plan.json")
+        projected.plan.save(folder / "plan.json")
         settings = {"domain": settings_of_domain(projected.domain)}
         write_synced(folder / "codebook.toml", tomli_w.dumps(settings).encode())
         facts = io.BytesIO()
@@ -84,7 +84,7 @@ def load_projection(path: Path) -> Projected:
     body = read_document(path / NAME, KIND, VERSION)
     try:
         check_digests(path, body["files"], _FILES, "projection")
-        plan = load_plan(path / "plan.json")
+        plan = Plan.load(path / "plan.json")
         estimates: NDArray[np.float64] = np.load(path / "estimates.npy", mmap_mode="r", allow_pickle=False)
         with np.load(path / "facts.npz", allow_pickle=False) as arrays:
             facts = tuple(Fact(tuple(members), arrays[f"fact_{i}"]) for i, members in enumerate(body["facts"]))

@@ -11,11 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from residua.linalg.arrays import Floats
 from residua.linalg.layout import Group, Layout
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,9 +12,10 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from residua.errors import PlanError
+from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.lattice import Lattice
 from residua.linalg.layout import layout_of
 from residua.projection import kernels
@@ -30,9 +31,6 @@ from residua.projection.alternating import (
 from residua.projection.arrangement import Arrangement, Part
 from residua.projection.interior import Interior, interior_of
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-
 _FIRST_PENALTY = 12.0  # ρ_A / w_A
 
 
@@ -43,7 +41,7 @@ def nearest_consistent(
     weights: Floats,
     *,
     fixed: Mapping[tuple[int, ...], ArrayLike] | None = None,
-    zeros: NDArray[np.bool_] | None = None,
+    zeros: Booleans | None = None,
     nonnegative: bool = True,
     tolerance: float = 1e-6,
     rounds: int = 5000,
@@ -98,8 +96,8 @@ class _Residuals(Alternating):
         wanted: Floats,
         wanted_low: Floats,
         weights: Floats,
-        is_fixed: NDArray[np.bool_],
-        zeros: NDArray[np.bool_],
+        is_fixed: Booleans,
+        zeros: Booleans,
         nonnegative: bool,
         interior: Interior,
     ) -> None:
@@ -120,7 +118,7 @@ class _Residuals(Alternating):
         residuals: Floats,
         weights: Floats,
         fixed: Mapping[tuple[int, ...], Floats],
-        zeros: NDArray[np.bool_] | None,
+        zeros: Booleans | None,
         nonnegative: bool,
     ) -> _Residuals:
         """Arranges what came, with the fixed residuals in their places."""
@@ -325,7 +323,7 @@ def _total_only(
     weights: Floats,
     fixed: Mapping[tuple[int, ...], Floats],
     nonnegative: bool,
-    zeros: NDArray[np.bool_] | None,
+    zeros: Booleans | None,
 ) -> Nearest:
     """The family of the empty set alone: one number."""
     total = float(fixed[()]) if () in fixed else float(residuals[0])

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from residua.linalg.arrays import Floats
 from residua.projection.facts import Fact
+from residua.release.base import Release
 
-Floats = NDArray[np.float64]
 Metric = Literal["margins", "covariance", "plain"]
 Progress = Callable[[int, float], object]
 UNITS: dict[Metric, str] = {
@@ -76,6 +76,10 @@ class Problem(ABC):
     def left_out(self) -> tuple[tuple[int, ...], ...]:
         """The attributes of tables that the release is about without telling all their cells."""
         return ()
+
+    @abstractmethod
+    def observed(self, release: Release) -> Floats:
+        """A release's unbiased estimates in the form the problem takes."""
 
     @abstractmethod
     def solve(self, observed: Floats, progress: Progress | None = None) -> Fit:

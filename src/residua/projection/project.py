@@ -9,8 +9,8 @@ from typing import Any, Literal, get_args
 from residua.errors import PlanError
 from residua.projection.accuracy import bound_of, simulated_error
 from residua.projection.facts import facts_of
-from residua.projection.kinds import is_bounded, is_small, metric_of, observed_of, problem_of
 from residua.projection.problem import Metric, Progress, Terms
+from residua.projection.problems import is_bounded, is_small, metric_of, problem_of
 from residua.projection.projected import Projected
 from residua.release.base import Release
 
@@ -95,7 +95,7 @@ def project(
     plan = release.plan
     terms = Terms(bool(nonnegative), facts, metric_of(plan, metric), float(tolerance), stddev)
     problem = problem_of(plan, terms)
-    observed = observed_of(problem, release)
+    observed = problem.observed(release)
     fit = problem.solve(observed, progress)
     size = max(1.0, abs(float(fit.marginal(()))))
     if fit.infeasibility > _CONFLICT * size:

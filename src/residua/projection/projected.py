@@ -8,23 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua.domain import Domain, Label, impossible_cells
 from residua.errors import PlanError
-from residua.plans.base import Plan
+from residua.linalg.arrays import Floats
+from residua.plans.contract import Plan
 from residua.projection.accuracy import Bound, SimulatedError, simulated_error
-from residua.projection.histogram import Histogram
-from residua.projection.kinds import problem_of
+from residua.projection.matrix import Histogram
 from residua.projection.problem import Fit, Metric, Progress, Terms
+from residua.projection.problems import problem_of
 from residua.projection.rounding import controlled_rounding
 from residua.projection.statement import BIASED, projection_statement
 from residua.projection.tables import CountTable, ProjectedAnswers, ProjectedTable
 from residua.release.base import label_mask
-from residua.release.queried import applied, term_of, whole_part
-from residua.workload import Asked, Explicit, Marginals, Products
-
-Floats = NDArray[np.float64]
+from residua.release.queried import term_of, whole_part
+from residua.workload import Asked, Explicit, Marginals, Products, applied
 
 
 @dataclass(frozen=True, eq=False, repr=False)

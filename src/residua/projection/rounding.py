@@ -16,12 +16,11 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua.errors import PlanError
+from residua.linalg.arrays import Floats, Integers
 
-Floats = NDArray[np.float64]
-Counts = NDArray[np.int64]
+Counts = Integers
 _LARGEST = 2.0**52
 _LINEAR_CELLS = 20_000  # above, all margins of a table with three or more axes are not sought at once
 

@@ -13,12 +13,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import linalg
 
 from residua.errors import PlanError
+from residua.linalg.arrays import Floats
 
-Floats = NDArray[np.float64]
 Progress = Callable[[int, float], object]
 _MOST_ROUNDS = 100
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from residua.projection.fact_cells import shown
+from residua.projection.facts import shown
 
 if TYPE_CHECKING:
     from residua.projection.projected import Projected

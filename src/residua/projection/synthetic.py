@@ -6,20 +6,16 @@ noise, so that mbi's squared loss is the exact negative log likelihood of the re
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua.domain import Domain, impossible_cells
 from residua.errors import PlanError, ResiduaError
+from residua.linalg.arrays import Floats
 from residua.release.base import Release
-from residua.release.dense import DenseRelease
-from residua.release.residual import ResidualRelease
 
-Floats = NDArray[np.float64]
 _MOST_CELLS = 2**22
 
 
@@ -96,12 +92,18 @@ def measurements_of(release: Release) -> list[Measurement]:
     """What a release measured, one a clique, in plain values.
 
     Raises:
-        PlanError: there is no way to hand over releases of this kind.
+        PlanError: there is no way to hand over this release.
     """
-    for cls, how in _KINDS:
-        if isinstance(release, cls):
-            return how(release)
-    raise PlanError(f"release={release!r} cannot be handed over to mbi; residual and dense releases can.")
+    names = release.domain.names
+    return [
+        Measurement(
+            tuple(names[i] for i in one.members),
+            one.values,
+            one.stddev,
+            Centred() if one.rows is None else Combined(one.rows),
+        )
+        for one in release.reading.cliques()
+    ]
 
 
 def for_mbi(release: Release) -> MbiProblem:
@@ -143,31 +145,3 @@ def _total(release: Release) -> float:
         return max(1.0, float(release.estimates(())))
     except PlanError:
         raise PlanError("the release does not tell the total, which mbi needs; ask for it, too: ways=[0, …].") from None
-
-
-def _residual_measurements(release: ResidualRelease) -> list[Measurement]:
-    blocks, names = release.blocks, release.domain.names
-    stddevs = np.sqrt(blocks.noise_variances)
-    found = []
-    for number, unit, stddev in zip(blocks.measured.tolist(), blocks.units, stddevs, strict=True):
-        members = blocks.lattice.members(number)
-        start = int(blocks.layout.starts[number])
-        cells = int(np.prod([int(blocks.sizes[i]) for i in members], dtype=np.int64))
-        values = release.measurements[start : start + cells] / unit
-        found.append(Measurement(tuple(names[i] for i in members), values, float(stddev)))
-    return found
-
-
-def _dense_measurements(release: DenseRelease) -> list[Measurement]:
-    plan = release.plan
-    columns = plan.columns
-    wide = np.where(columns >= 0, plan.strategy[:, np.maximum(columns, 0)], 0)
-    norm = float(np.abs(wide).max())  # entries near one: mbi works with floating-point gradients
-    stddev = float(np.sqrt(plan.noise_variance)) / norm
-    return [Measurement(plan.names, release.measurements / norm, stddev, Combined(wide / norm))]
-
-
-_KINDS: tuple[tuple[type[Release], Callable[[Any], list[Measurement]]], ...] = (
-    (ResidualRelease, _residual_measurements),
-    (DenseRelease, _dense_measurements),
-)

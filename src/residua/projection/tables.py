@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from residua.domain import Domain, Label
 from residua.errors import PlanError
+from residua.linalg.arrays import Floats
 from residua.release.table import Columns, label_columns
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from residua.domain import Domain, Label
 from residua.errors import PlanError
-from residua.plans.base import Blocks, Plan
-from residua.release.intervals import width
+from residua.linalg.arrays import Floats, Integers
+from residua.linalg.layout import Group
+from residua.plans.blocks import Blocks
+from residua.plans.contract import Plan
+from residua.plans.reading import Reading
 from residua.release.queried import parts_of, single, term_of, whole_part
 from residua.release.table import Answers, Table
 from residua.workload import Asked, Explicit, Marginals, Products, as_products
 
-Floats = NDArray[np.float64]
 Simultaneous = Literal["table", "release"]
-Combination = Mapping[Sequence[str], ArrayLike]
-Answerable = tuple[str, ...] | Explicit | Marginals | Products | Combination
 
 
 @dataclass(frozen=True)
@@ -35,18 +35,25 @@ class Estimate:
     upper: float
 
 
-class Release(ABC):
+@dataclass(frozen=True, eq=False, repr=False)
+class Release:
     """What was measured, once. Holds no true count; all answers are post-processing and agree with each other.
 
     Guarantee: estimates are unbiased, with exactly the variances and covariances that `release.plan` states. Where a
     plan was asked for with a bias, they are unbiased for the nearby queries `release.plan.workload`, and no intervals
     are given.
+
+    Args:
+        planned: the plan as it was made.
+        blocks: what was really measured.
+        measurements: the noisy integers, (cells,).
+        receipt: what the ledger recorded when it was debited.
     """
 
     planned: Plan
     blocks: Blocks
-    measurements: NDArray[np.int64]
-    receipt: Mapping[str, Any]
+    measurements: Integers
+    receipt: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.measurements.dtype != np.int64 or self.measurements.shape != (self.blocks.cells,):
@@ -54,15 +61,21 @@ class Release(ABC):
         if self.measurements.flags.writeable:
             self.measurements.setflags(write=False)
 
+    @cached_property
+    def reading(self) -> Reading:
+        """How estimates are read off the measurements, in the form of the plan."""
+        return self.planned.reading(self.blocks, self.measurements)
+
     @property
     def domain(self) -> Domain:
         """What the table may hold."""
         return self.planned.domain
 
     @property
-    @abstractmethod
     def plan(self) -> Plan:
         """The plan as it was really measured, the rounding of noise to integers included."""
+        plan: Plan = self.reading.plan
+        return plan
 
     @property
     def asked_cells(self) -> float:
@@ -70,25 +83,37 @@ class Release(ABC):
         return float(self.planned.workload.queries) if self.planned.workload is not None else 1.0
 
     @property
-    @abstractmethod
+    def sets(self) -> tuple[tuple[str, ...], ...]:
+        """The attribute sets that were asked for, if tables were."""
+        workload = self.planned.workload
+        return tuple(workload.sets) if isinstance(workload, Marginals | Products) else ()
+
+    @property
     def summary(self) -> str:
         """What was measured, in a sentence."""
+        return self.reading.summary
 
-    @abstractmethod
     def estimates(self, attributes: Sequence[str]) -> Floats:
-        """Unbiased estimates of the marginal on these attributes, an array with one axis each, in this order."""
+        """Unbiased estimates of the marginal on these attributes, an array with one axis each, in this order.
 
-    @abstractmethod
-    def _stddev(self, attributes: Sequence[str]) -> float | Floats:
-        """The standard deviations of a marginal's cells: one for all, or an array."""
+        Raises:
+            PlanError: the release cannot answer this marginal.
+        """
+        names = tuple(attributes)
+        self.plan.variance(names)  # says so, if it cannot
+        positions = self.domain.positions(names)
+        found = self.reading.marginal(tuple(sorted(positions)))
+        return np.array(found.transpose(np.argsort(np.argsort(positions))), order="C")
 
-    @abstractmethod
-    def _combined(self, combination: Mapping[Sequence[str], ArrayLike]) -> tuple[float, float]:
-        """Estimate and variance of a linear combination of cells."""
+    def all_estimates(self) -> Iterator[tuple[Group, slice, Floats]]:
+        """Every marginal of the family measured, in batches of equal shape, streamed; see `Reading.all_marginals`."""
+        return self.reading.all_marginals()
 
-    @abstractmethod
-    def _answered(self, workload: Explicit | Marginals | Products) -> tuple[Floats, Floats]:
-        """Estimates and variances of every query of a workload."""
+    def __repr__(self) -> str:
+        workload = self.planned.workload
+        what = "queries" if isinstance(workload, Explicit) else "terms" if isinstance(workload, Products) else "tables"
+        count = self.asked_cells if isinstance(workload, Explicit) else len(self.sets)
+        return f"Release({count:,.0f} {what}, {self.planned.guarantee!r}, {self.planned.unit})"
 
     def table(
         self,
@@ -115,8 +140,8 @@ class Release(ABC):
             return self._queried(tuple(attributes), queries, confidence, simultaneous)
         estimates = self.estimates(attributes)
         together = self._together(simultaneous, estimates.size)
-        reach = self._widths(tuple(attributes), confidence, together)
-        return Table(self.domain, tuple(attributes), estimates, self._stddev(attributes), reach)
+        reach = self.reading.widths(tuple(attributes), confidence, together)
+        return Table(self.domain, tuple(attributes), estimates, np.sqrt(self.plan.variance(tuple(attributes))), reach)
 
     def tables(self, *, confidence: float = 0.95, simultaneous: Simultaneous | None = None) -> Iterator[Table]:
         """Every table that was asked for: one a term, and of a hierarchy one a level, each with its title.
@@ -134,10 +159,10 @@ class Release(ABC):
             attributes = tuple(self.domain.names[i] for i, _ in term)
             shape = tuple(rows.rows for _, rows in term)
             workload = single(asked, term)
-            estimates, variances = (found.reshape(shape) for found in self._answered(workload))
+            estimates, variances = (found.reshape(shape) for found in self.reading.answers(workload))
             for part in parts_of(self.domain, term):
                 found, stddev = estimates[part.rows], np.sqrt(variances[part.rows])
-                reach = self._widths(workload, confidence, self._together(simultaneous, found.size))
+                reach = self.reading.widths(workload, confidence, self._together(simultaneous, found.size))
                 if np.ndim(reach):
                     reach = np.reshape(reach, shape)[part.rows].ravel()
                 yield Table(self.domain, attributes, np.array(found, order="C"), stddev, reach, part.labels, part.title)
@@ -153,9 +178,9 @@ class Release(ABC):
         term = next(workload.terms())
         order = np.argsort(np.argsort(self.domain.positions(attributes)))
         shape = [asked.rows for _, asked in term]
-        estimates, variances = (found.reshape(shape).transpose(order) for found in self._answered(workload))
+        estimates, variances = (found.reshape(shape).transpose(order) for found in self.reading.answers(workload))
         whole = whole_part(self.domain, [term[i] for i in order])
-        reach = self._widths(workload, confidence, self._together(simultaneous, estimates.size))
+        reach = self.reading.widths(workload, confidence, self._together(simultaneous, estimates.size))
         if np.ndim(reach):
             reach = np.reshape(reach, shape).transpose(order).ravel()
         stddev = np.sqrt(variances)
@@ -173,15 +198,15 @@ class Release(ABC):
         Raises:
             PlanError: a query cannot be answered from what was measured.
         """
-        estimates, variances = self._answered(workload)
-        reach = self._widths(workload, confidence, self._together(simultaneous, len(estimates)))
+        estimates, variances = self.reading.answers(workload)
+        reach = self.reading.widths(workload, confidence, self._together(simultaneous, len(estimates)))
         return Answers(tuple(workload.query_labels()), estimates, np.sqrt(variances), reach)
 
     def combination(self, combination: Mapping[Sequence[str], ArrayLike], *, confidence: float = 0.95) -> Estimate:
         """A linear combination of cells with its exact standard deviation: attribute set → coefficients."""
-        value, variance = self._combined(combination)
+        value, variance = self.reading.combination(combination)
         stddev = float(np.sqrt(variance))
-        reach = float(np.max(self._widths(combination, confidence, 1.0))) * stddev
+        reach = float(np.max(self.reading.widths(combination, confidence, 1.0))) * stddev
         return Estimate(value, stddev, value - reach, value + reach)
 
     def count(
@@ -214,14 +239,6 @@ class Release(ABC):
         from residua.release.folder import load_release
 
         return load_release(Path(path))
-
-    def _widths(self, asked: Answerable, confidence: float, together: float) -> float | Floats:
-        """How many standard deviations intervals reach: one figure for all, or one for each number, flat.
-
-        Gaussian answers here; NaN for a biased plan, whose intervals would not hold the truth.
-        """
-        reach = width(confidence, together)
-        return float("nan") if self.planned.bias else reach
 
     def _together(self, simultaneous: Simultaneous | None, cells: int) -> float:
         """How many intervals must hold at once."""

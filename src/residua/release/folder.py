@@ -25,10 +25,9 @@ from residua.domain import settings_of_domain
 from residua.errors import FileError
 from residua.files import read_document, sync_folder, write_document
 from residua.folders import check_digests, digests_of, partial_folder, reason, write_synced
-from residua.plans.base import Blocks, Plan
-from residua.plans.storage import load_plan, save_plan
+from residua.plans.blocks import Blocks
+from residua.plans.contract import Plan
 from residua.release.base import Release
-from residua.release.kinds import saved_release
 from residua.release.statement import privacy_statement
 
 KIND, VERSION = "residua release", 1
@@ -99,18 +98,18 @@ def load_release(path: Path) -> Release:
         raise FileError(f"{str(path)!r} is not a release folder, or lacks 'release.json'; check the path.")
     body = read_document(path / "release.json", KIND, VERSION)
     check_digests(path, body["files"], _FILES, "release")
-    plan = load_plan(path / "plan.json")
+    plan = Plan.load(path / "plan.json")
     try:
         measurements: NDArray[np.int64] = np.load(path / "measurements.npy", mmap_mode="r", allow_pickle=False)
         with np.load(path / "blocks.npz", allow_pickle=False) as arrays:
-            return saved_release(plan, dict(arrays), measurements, body["receipt"])
+            return Release(plan, plan.saved_blocks(dict(arrays)), measurements, body["receipt"])
     except (ValueError, KeyError, OSError) as problem:
         raise FileError(f"the release {str(path)!r} is damaged ({problem}).") from None
 
 
 def _prepare(folder: Path, plan: Plan, blocks: Blocks) -> None:
     """Everything that is known before measuring, and as many bytes on the disk as the rest will need."""
-    save_plan(plan, folder / "plan.json")
+    plan.save(folder / "plan.json")
     write_synced(folder / "codebook.toml", tomli_w.dumps({"domain": settings_of_domain(plan.domain)}).encode())
     arrays = io.BytesIO()
     np.savez(arrays, allow_pickle=False, **blocks.arrays())

@@ -16,42 +16,29 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua.errors import PlanError, WorkloadError
+from residua.linalg.arrays import Floats, Integers
 from residua.linalg.layout import batches
-from residua.plans.base import Plan
+from residua.plans.cells import Grouping, refine
 from residua.plans.composition import composed_cost
-from residua.plans.currency import guarantee_like
-from residua.plans.dense.algebra import noise_at_least
-from residua.plans.dense.blocks import compile_dense
-from residua.plans.dense.cells import Grouping, refine
-from residua.plans.dense.conversion import contrasts, product_rows
-from residua.plans.dense.integer_strategy import LARGEST_ENTRY
-from residua.plans.dense.plan import DensePlan
-from residua.plans.dense.realise import realised
-from residua.plans.dense.recreate import Stacked, stack
-from residua.plans.lattice_blocks import INVISIBLE_SCALE
-from residua.plans.product import algebra as products
-from residua.plans.product.algebra import agree
-from residua.plans.product.blocks import ProductBlocks
-from residua.plans.product.of_residual import as_product
-from residua.plans.product.plan import ProductPlan
-from residua.plans.residual.algebra import asking, compose
-from residua.plans.residual.blocks import ResidualBlocks
-from residua.plans.residual.plan import ResidualPlan
+from residua.plans.contract import Plan
+from residua.plans.lattice.algebra import agree, asking, compose
+from residua.plans.lattice.blocks import LatticeBlocks, gridded
+from residua.plans.lattice.plan import LatticePlan
+from residua.plans.matrix.algebra import noise_at_least
+from residua.plans.matrix.integers import LARGEST_ENTRY
+from residua.plans.matrix.plan import MatrixPlan
+from residua.plans.matrix.realise import realised
+from residua.plans.matrix.recreate import Stacked, stack
+from residua.plans.noise import NORMAL, guarantee_like
 from residua.privacy.exact import round_up
 from residua.release.base import Release
-from residua.release.dense import DenseRelease
-from residua.release.product import ProductRelease
-from residua.release.residual import ResidualRelease
 from residua.workload import Explicit, Marginals, Products, as_explicit, as_products, renumber
 
-Floats = NDArray[np.float64]
-Blocked = ResidualRelease | ProductRelease
 _BATCH_CELLS = 1_000_000
 _LARGEST = 2.0**62
 _FINEST_ENTRY = 2.0**33  # of a pool, which is never measured: more would not pass as a strategy
@@ -74,13 +61,9 @@ def pooled(releases: Sequence[Release], workload: Explicit | Marginals | Product
     Reference: common-mechanism, Algorithm 4.
     """
     parts = _checked(releases)
-    residual = [part for part in parts if isinstance(part, ResidualRelease)]
-    if len(residual) == len(parts) and not isinstance(workload, Products):
-        return _pooled_residual(residual, workload if isinstance(workload, Marginals) else None)
-    blocked = [part for part in parts if isinstance(part, ResidualRelease | ProductRelease)]
-    if len(blocked) == len(parts) and agree([part.planned for part in parts]):
-        return _pooled_products(blocked, None if isinstance(workload, Explicit | None) else as_products(workload))
-    return _pooled_dense(parts, _listed(workload))
+    if agree([part.planned for part in parts]):
+        return _pooled_lattice(parts, None if isinstance(workload, Explicit) else workload)
+    return _pooled_matrix(parts, _listed(workload))
 
 
 def _checked(releases: Sequence[Release]) -> list[Release]:
@@ -90,8 +73,8 @@ def _checked(releases: Sequence[Release]) -> list[Release]:
     if not parts:
         raise PlanError("releases is empty; give at least one release.")
     for part in parts:
-        if not isinstance(part, ResidualRelease | ProductRelease | DenseRelease):
-            raise PlanError(f"{part!r} cannot be pooled; give releases of plans for marginals, products or queries.")
+        if not isinstance(part, Release) or part.planned.noise != NORMAL:
+            raise PlanError(f"{part!r} cannot be pooled; give releases of plans with Gaussian noise.")
         if part.domain != parts[0].domain:
             raise PlanError("the releases are over different domains; pool releases of one table.")
         if part.planned.unit != parts[0].planned.unit:
@@ -112,59 +95,38 @@ def _listed(workload: Explicit | Marginals | Products | None) -> Explicit | None
         return None
 
 
-def _pooled_residual(parts: Sequence[ResidualRelease], workload: Marginals | None) -> ResidualRelease:
-    plan = asking(reduce(compose, [part.plan.replaced(workload=None) for part in parts]), workload)
-    measured, grids, scales = _grid(plan, plan.domain.sizes.astype(np.float64))
-    blocks = ResidualBlocks(plan.lattice, plan.domain.sizes, measured, grids, scales, plan.domain.drops)
-    guarantee, receipt = _paid([part.planned for part in parts])
-    return ResidualRelease(plan.replaced(guarantee=guarantee), blocks, _averaged(plan, blocks, parts), receipt)
-
-
-def _pooled_products(parts: Sequence[Blocked], workload: Products | None) -> ProductRelease:
-    plan = as_product(parts[0].plan.replaced(workload=None))
-    for part in parts[1:]:
-        plan = products.compose(plan, part.plan.replaced(workload=None))
-    plan = products.asking(plan, workload)
-    measured, grids, scales = _grid(plan, np.array([strategy.unit for strategy in plan.strategies]))
-    sizes, drops = plan.domain.sizes, plan.domain.drops
-    blocks = ProductBlocks(plan.lattice, sizes, measured, grids, scales, drops, plan.strategies)
-    guarantee, receipt = _paid([part.planned for part in parts])
-    return ProductRelease(plan.replaced(guarantee=guarantee), blocks, _averaged(plan, blocks, parts), receipt)
-
-
-def _grid(plan: ResidualPlan | ProductPlan, units: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
-    """Which blocks a pool holds, the grid of each, so fine that rounding to it is invisible, and its noise there."""
+def _pooled_lattice(parts: Sequence[Release], workload: Marginals | Products | None) -> Release:
+    """Blocks measured by the same strategies, averaged by their precisions."""
+    plans = [cast("LatticePlan", part.plan).replaced(workload=None) for part in parts]
+    plan = asking(reduce(compose, plans), workload if plans[0].plain or workload is None else as_products(workload))
     measured = np.flatnonzero(plan.precisions > 0)
-    plain = plan.lattice.products(units)[measured] * np.sqrt(plan.noise_variances[measured])
-    grids = 2.0 ** np.maximum(np.ceil(np.log2(INVISIBLE_SCALE / plain)), 0.0)
-    return measured, grids.astype(np.int64), plain * grids
+    units = plan.lattice.products(np.array([strategy.unit for strategy in plan.strategies]))[measured]
+    grids, scales = gridded(units * np.sqrt(plan.noise_variances[measured]))
+    sizes, drops = plan.domain.sizes, plan.domain.drops
+    blocks = LatticeBlocks(plan.lattice, sizes, measured, grids.astype(np.int64), scales, plan.strategies, drops)
+    guarantee, receipt = _paid([part.planned for part in parts])
+    return Release(plan.replaced(guarantee=guarantee), blocks, _averaged(plan, blocks, parts), receipt)
 
 
-def _averaged(
-    plan: ResidualPlan | ProductPlan, blocks: ResidualBlocks | ProductBlocks, parts: Sequence[Blocked]
-) -> NDArray[np.int64]:
+def _averaged(plan: LatticePlan, blocks: LatticeBlocks, parts: Sequence[Release]) -> Integers:
     """`z_S = Σ τ_i z_i / Σ τ_i` for every block, on the grid of the pool."""
     units = np.zeros(len(plan.lattice))
     units[blocks.measured] = blocks.units
     scales = units / np.maximum(plan.precisions, 1e-300)
     sums = np.zeros(blocks.cells)
     for part in parts:
-        _add(sums, blocks, part, renumber(part.planned.lattice, plan.lattice), scales)
+        _add(sums, blocks, part, scales)
     return _whole(sums)
 
 
-def _add(
-    sums: Floats,
-    blocks: ResidualBlocks | ProductBlocks,
-    part: Blocked,
-    numbers: NDArray[np.int64],
-    scales: Floats,
-) -> None:
+def _add(sums: Floats, blocks: LatticeBlocks, part: Release, scales: Floats) -> None:
     """Adds a part's blocks, each times its precision and the pool's scale for the set, to the buffer of the pool."""
-    steps = np.zeros(len(part.planned.lattice))
-    steps[part.blocks.measured] = part.plan.precisions[part.blocks.measured] / part.blocks.units
+    own, plan = cast("LatticeBlocks", part.blocks), cast("LatticePlan", part.plan)
+    numbers = renumber(own.lattice, blocks.lattice)
+    steps = np.zeros(len(own.lattice))
+    steps[own.measured] = plan.precisions[own.measured] / own.units
     steps = steps * scales[numbers]
-    for group in part.blocks.layout:
+    for group in own.layout:
         source = group.view(part.measurements).reshape(len(group.numbers), -1)
         target = blocks.layout.starts[numbers[group.numbers]]
         for at in batches(len(group.numbers), group.cells, _BATCH_CELLS):
@@ -172,10 +134,10 @@ def _add(
             sums[places] += steps[group.numbers[at], None] * source[at]
 
 
-def _pooled_dense(parts: Sequence[Release], workload: Explicit | None) -> DenseRelease:
+def _pooled_matrix(parts: Sequence[Release], workload: Explicit | None) -> Release:
     """Least squares on all measurements, said as the measurements of one plan."""
     domain, like = parts[0].domain, parts[0].planned
-    seen = [whitened(part) for part in parts]
+    seen = [part.reading.whitened() for part in parts]
     cells = refine(domain.sizes, [grouping for grouping, _, _ in seen])
     rows = [np.asarray(cells.lifted(own, which), dtype=np.float64) for which, (_, own, _) in enumerate(seen)]
     known = stack(rows)
@@ -190,41 +152,12 @@ def _pooled_dense(parts: Sequence[Release], workload: Explicit | None) -> DenseR
     plan = _not_understated(plan, known, strategy)
     guarantee, receipt = _paid([part.planned for part in parts])
     plan = plan.replaced(guarantee=guarantee)
-    return DenseRelease(plan, compile_dense(plan), _whole(strategy @ estimate), receipt)
+    return Release(plan, plan.compile(), _whole(strategy @ estimate), receipt)
 
 
-def _not_understated(plan: DensePlan, known: Stacked, strategy: Floats) -> DensePlan:
+def _not_understated(plan: MatrixPlan, known: Stacked, strategy: Floats) -> MatrixPlan:
     """The plan with noise raised until it states no less variance than there is, whatever rounding did to it."""
     return replace(plan, scale=plan.scale * noise_at_least(known.singular, known.space, strategy / plan.scale))
-
-
-def whitened(part: Release) -> tuple[Grouping, Floats, Floats]:
-    """A release as cells, rows and measurements whose noise is independent with variance 1.
-
-    Raises:
-        PlanError: a release of another kind, or too many cells.
-    """
-    if isinstance(part, DenseRelease):
-        plan, deviation = part.planned, np.sqrt(part.planned.noise_variance)
-        return Grouping(plan.attributes, plan.columns), plan.strategy / deviation, part.measurements / deviation
-    if not isinstance(part, ResidualRelease | ProductRelease):
-        raise PlanError(
-            f"{part!r} has no matrix over cells; give releases of plans for marginals, products or queries."
-        )
-    grouping, rows = product_rows(part.plan)
-    blocks, strategies = part.blocks, as_product(part.plan).strategies
-    roots = np.sqrt(part.plan.precisions[blocks.measured]) / blocks.units
-    found = [np.zeros(0)]
-    for number, root in zip(blocks.measured.tolist(), roots.tolist(), strict=True):
-        members = blocks.lattice.members(number)
-        shape = [strategies[i].count for i in members]
-        start = int(blocks.layout.starts[number])
-        table = part.measurements[start : start + int(np.prod(shape))].reshape(shape).astype(np.float64)
-        for axis, i in enumerate(members):
-            if strategies[i].identity:  # n numbers of rank n − 1
-                table = np.moveaxis(np.tensordot(contrasts(shape[axis]), table, axes=(1, axis)), 0, axis)
-        found.append(table.ravel() * root)
-    return grouping, rows, np.concatenate(found)
 
 
 def _paid(plans: Sequence[Plan]) -> tuple[Any, Mapping[str, Any]]:
@@ -233,7 +166,7 @@ def _paid(plans: Sequence[Plan]) -> tuple[Any, Mapping[str, Any]]:
     return guarantee_like(plans[0].guarantee, float(cost)), {"pcost": round_up(cost), "pooled": len(plans)}
 
 
-def _whole(values: Floats) -> NDArray[np.int64]:
+def _whole(values: Floats) -> Integers:
     if float(np.abs(values).max(initial=0.0)) >= _LARGEST:
         raise PlanError("what was measured is too large for 64 bits once pooled; read the releases one by one.")
     return np.rint(values).astype(np.int64)

@@ -10,19 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product as crossed
 
-import numpy as np
-from numpy.typing import NDArray
-
 from residua.domain import Attribute, Domain, Label
 from residua.errors import PlanError
-from residua.linalg.modes import along
 from residua.workload.asking import attribute_queries
 from residua.workload.attribute_queries import AttributeQueries, Identity
 from residua.workload.nested import Hierarchy
-from residua.workload.ordered import Prefixes, Ranges
 from residua.workload.products import Asked, Products, as_products, product
 
-Floats = NDArray[np.float64]
 Term = tuple[tuple[int, AttributeQueries], ...]
 
 
@@ -90,13 +84,6 @@ def titled(axes: Iterable[tuple[str, str]]) -> str:
     return " × ".join(f"{name}: {what}" if what else name for name, what in axes) or "(total)"
 
 
-def applied(term: Term, marginal: Floats) -> Floats:
-    """The queries of a term, (rows_1, …, rows_k), from the marginal on its attributes, (n_1, …, n_k)."""
-    for axis, (_, asked) in enumerate(term):
-        marginal = _along(asked, marginal, axis)
-    return marginal
-
-
 def _axis_parts(asked: AttributeQueries, attribute: Attribute) -> list[tuple[str, slice, tuple[Label, ...]]]:
     if isinstance(asked, Identity):
         return [("", slice(None), attribute.labels)]
@@ -109,20 +96,3 @@ def _axis_parts(asked: AttributeQueries, attribute: Attribute) -> list[tuple[str
         parts.append((name, slice(start, start + len(labels)), labels))
         start += len(labels)
     return [*parts, ("", slice(start, None), attribute.labels)]
-
-
-def _along(asked: AttributeQueries, tables: Floats, axis: int) -> Floats:
-    """W along an axis; prefixes and ranges by running sums, so that their many rows are never written out."""
-    if isinstance(asked, Identity):
-        return tables
-    if not isinstance(asked, Prefixes | Ranges):
-        return along(asked.matrix(), tables, axis)
-    moved = np.moveaxis(tables, axis, 0)
-    sums = np.cumsum(moved[: asked.ordered], axis=0)
-    if isinstance(asked, Ranges):
-        first, last = np.triu_indices(asked.ordered)
-        before = np.concatenate([np.zeros((1, *sums.shape[1:])), sums])
-        sums = before[last + 1] - before[first]
-    if asked.other:
-        sums = np.concatenate([sums, moved[-1:]])
-    return np.moveaxis(sums, 0, axis)

@@ -10,18 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua.domain import Domain, Label
 from residua.errors import ResiduaError
 from residua.files import write_atomically
+from residua.linalg.arrays import Floats, Objects
 
 if TYPE_CHECKING:
     import pandas
     import polars
     import pyarrow
 
-Floats = NDArray[np.float64]
 _SHOWN = 10
 
 
@@ -188,7 +187,7 @@ class Answers(Rows):
         return self.estimates, self.stddevs
 
 
-def _of_one_type(labels: Sequence[Label]) -> NDArray[np.object_]:
+def _of_one_type(labels: Sequence[Label]) -> Objects:
     """Labels for a column, which has one type: numbers beside text, such as `(other)`, become text."""
     mixed = len({type(label) for label in labels}) > 1
     return np.array([str(label) for label in labels] if mixed else labels, dtype=object)

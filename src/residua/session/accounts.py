@@ -20,8 +20,7 @@ import numpy as np
 from residua.errors import LedgerError, LedgerMovedError, SessionError
 from residua.measurement.ledger import Entry, Ledger
 from residua.measurement.ledger_amounts import shortage
-from residua.plans.base import Plan
-from residua.plans.kinds import kind_of
+from residua.plans.contract import Plan
 from residua.release.base import Release
 from residua.session.state import Folder
 
@@ -92,7 +91,7 @@ def standing(folder: Folder, ledger: Ledger) -> Standing:
 
 def _as_compiled(part: Release) -> bool:
     """Whether a part measured what compiling its plan gives now."""
-    now, then = kind_of(part.planned).compile(part.planned).arrays(), part.blocks.arrays()
+    now, then = part.planned.blocks.arrays(), part.blocks.arrays()
     return now.keys() == then.keys() and all(np.array_equal(now[name], then[name]) for name in now)
 
 

@@ -5,25 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from residua.errors import PlanError
-from residua.plans.base import Plan
-from residua.plans.dense.plan import DensePlan
-from residua.plans.kinds import kind_of
-from residua.plans.product.plan import ProductPlan
-from residua.plans.residual.plan import ResidualPlan
+from residua.plans.contract import Plan, require_plan
+from residua.plans.noise import NORMAL
 from residua.privacy import Unit
 from residua.session.signal import Workload
 
-Poolable = ResidualPlan | ProductPlan | DensePlan
 
-
-def poolable(plan: Plan, unit: Unit) -> Poolable:
+def poolable(plan: Plan, unit: Unit) -> Plan:
     """A plan, once it is known that a session for this unit of protection can measure it and pool what it measures.
 
     Raises:
         PlanError: no plan, one with Laplace noise or with a bias, or one for another unit.
     """
-    kind_of(plan)
-    if not isinstance(plan, Poolable):
+    require_plan(plan)
+    if plan.noise != NORMAL:
         raise PlanError(
             f"{plan!r} cannot be pooled with what a session measures; nothing was spent: use rs.measure, or plan "
             "with ZCDP, GDP or ApproxDP."
@@ -72,11 +67,7 @@ def name_of(candidate: str | Plan, candidates: Mapping[str, Plan]) -> str:
 
 def same_plan(first: Plan, second: Plan) -> bool:
     """Whether two plans measure the same, as a plan read from a file and its original do."""
-    return (
-        type(first) is type(second)
-        and first.domain == second.domain
-        and kind_of(first).to_body(first) == kind_of(second).to_body(second)
-    )
+    return type(first) is type(second) and first.domain == second.domain and first.to_body() == second.to_body()
 
 
 def workload_of(plan: Plan, name: str) -> Workload:

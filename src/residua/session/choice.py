@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from residua.errors import PlanError
-from residua.plans.base import Plan
+from residua.plans.contract import Plan
 from residua.release import Answers, Release
 from residua.session.candidates import name_of, workload_of
 from residua.session.compatible import RADIUS, Compatible, compatible_answers
-from residua.session.looks import shared
+from residua.session.missing import shared
 from residua.session.recommend import By, Recommendation, recommended
 from residua.session.signal import REACH, Signal, Workload, answerable, signal_of
 from residua.session.state import Stored
@@ -127,7 +127,7 @@ class Choice:
     def nested(self) -> bool:
         """Whether what all candidates share is within what all but the first share: then `step` wastes nothing."""
         plans = list(self._candidates.values())
-        return len(plans) > 2 and shared(plans[1:]).answers(shared(plans))
+        return len(plans) > 2 and shared(plans[1:]).can_answer(shared(plans))
 
     def step(self, *, blind: bool = False) -> Choice:
         """Drops the first candidate and looks further, at what the others have in common.

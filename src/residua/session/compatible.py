@@ -15,19 +15,15 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from residua.errors import PlanError
-from residua.plans.base import Plan
-from residua.plans.dense.plan import DensePlan
-from residua.plans.product.plan import ProductPlan
-from residua.plans.residual.plan import ResidualPlan
+from residua.linalg.arrays import Floats
+from residua.plans.contract import Plan
 from residua.release.base import Release
-from residua.release.pooled import whitened
-from residua.session.signal import Workload, variances_of
+from residua.session.signal import Workload
 from residua.workload import as_explicit, explicit
 
-Floats = NDArray[np.float64]
 RADIUS = 2.0
 _MOST_CELLS = 4096
 
@@ -76,7 +72,7 @@ def compatible_answers(
     wanted = np.atleast_2d(np.asarray(directions, dtype=np.float64))
     if wanted.shape[1:] != (asked.queries,) or len(wanted) < 2 or not np.isfinite(wanted).all():
         raise PlanError(f"directions must be at least two finite rows of {asked.queries} numbers; correct them.")
-    attributes = tuple(sorted({*asked.attributes, *_measured_attributes(known.planned)}))
+    attributes = tuple(sorted({*asked.attributes, *known.planned.measured_attributes}))
     domain = known.domain
     cells = math.prod(int(domain.sizes[i]) for i in attributes)
     if cells > _MOST_CELLS:
@@ -84,7 +80,7 @@ def compatible_answers(
     K, k = _coordinates(known, attributes)
     W = asked.over(attributes).toarray()
     points = _programmes(K, k, wanted @ W, radius)
-    return Compatible(tuple(asked.labels), points @ W.T, np.sqrt(variances_of(candidate, workload)))
+    return Compatible(tuple(asked.labels), points @ W.T, np.sqrt(candidate.variances(workload)))
 
 
 def _programmes(K: Floats, k: Floats, objectives: Floats, radius: float) -> Floats:
@@ -109,46 +105,13 @@ def _programmes(K: Floats, k: Floats, objectives: Floats, radius: float) -> Floa
     return np.array(points)
 
 
-def _measured_attributes(plan: Plan) -> tuple[int, ...]:
-    if isinstance(plan, DensePlan):
-        return plan.attributes
-    assert isinstance(plan, ResidualPlan | ProductPlan)
-    numbers = np.flatnonzero(plan.precisions > 0)
-    return tuple(sorted({i for number in numbers for i in plan.lattice.members(int(number))}))
-
-
 def _coordinates(known: Release, attributes: tuple[int, ...]) -> tuple[Floats, Floats]:
     """Uncorrelated known coordinates over their standard deviations: (rows, cells) and estimates, (rows,)."""
-    plan = known.planned
-    if isinstance(plan, ResidualPlan):
-        return _residuals(known, plan, attributes)
-    if isinstance(plan, ProductPlan):  # its measurements are uncorrelated themselves
-        grouping, rows, measurements = whitened(known)
-        names = [plan.domain.names[i] for i in grouping.attributes]
-        return explicit(known.domain, rows, attributes=names).over(attributes).toarray(), measurements
-    assert isinstance(plan, DensePlan)
-    basis = plan.factors[2]  # orthonormal, and uncorrelated under the best estimates
-    wide = np.where(plan.columns >= 0, basis[:, np.maximum(plan.columns, 0)], 0.0)
-    asked = explicit(known.domain, wide, attributes=plan.names)
-    found = known.answers(asked).columns
-    return asked.over(attributes).toarray() / found["stddev"][:, None], found["estimate"] / found["stddev"]
-
-
-def _residuals(known: Release, plan: ResidualPlan, attributes: tuple[int, ...]) -> tuple[Floats, Floats]:
-    """The same from an orthonormal basis of every measured residual space: its noise has precision τ_S."""
-    from scipy.linalg import helmert
-
-    rows, values = [], []
-    for number in np.flatnonzero(plan.precisions > 0):
-        members, root = plan.lattice.members(int(number)), math.sqrt(plan.precisions[number])
-        bases = {i: helmert(int(plan.domain.sizes[i])) for i in members}
-        block: Floats = np.ones((1, 1))
-        for i in attributes:
-            factor = bases[i] if i in members else np.ones((1, int(plan.domain.sizes[i])))
-            block = np.asarray(np.kron(block, factor), dtype=np.float64)
-        table = known.estimates([plan.domain.names[i] for i in members])
-        for axis, i in enumerate(members):
-            table = np.moveaxis(np.tensordot(bases[i], table, axes=(1, axis)), 0, axis)
-        rows.append(root * block)
-        values.append(root * table.ravel())
-    return np.vstack(rows), np.concatenate(values)
+    grouping, rows, measured = known.reading.whitened()
+    if known.planned.family is None:  # rows may repeat each other: what they say together, along orthogonal rows
+        U, s, Vt = np.linalg.svd(rows, full_matrices=False)
+        kept = s > s.max() * 1e-12
+        rows, measured = s[kept, None] * Vt[kept], U[:, kept].T @ measured
+    wide = np.where(grouping.columns >= 0, rows[:, np.maximum(grouping.columns, 0)], 0.0)
+    names = [known.domain.names[i] for i in grouping.attributes]
+    return explicit(known.domain, wide, attributes=names).over(attributes).toarray(), measured

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from residua.plans.base import Plan
+from residua.plans.contract import Plan
 from residua.session.candidates import same_plan
 from residua.session.missing import Missing, missing
 

@@ -7,18 +7,19 @@ raised by a few parts in 10^14 until the exact sum fits, and the plan's own exac
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import reduce
+from operator import add
 
-from residua.plans.algebra import top_up
-from residua.plans.base import Blocks, Plan
-from residua.plans.composition import composed_cost
-from residua.plans.dense.plan import DensePlan
-from residua.plans.kinds import priced
-from residua.plans.product.plan import ProductPlan
-from residua.plans.residual.plan import ResidualPlan
+from residua.errors import PlanError
+from residua.plans.algebra import common, top_up
+from residua.plans.blocks import Blocks
+from residua.plans.composition import composed_cost, priced
+from residua.plans.contract import Plan
 from residua.privacy import Guarantee
+from residua.session.signal import answerable
 
 _CLOSE = Fraction(1, 2**16)
 _QUIETER = (0.0, 2.0**-46, 2.0**-40, 2.0**-34, 2.0**-28, 2.0**-22, 2.0**-17)
@@ -62,7 +63,7 @@ def missing(wanted: Plan, held: Sequence[Plan]) -> Missing | None:
         return None
     first: Missing | None = None
     for share in _QUIETER:
-        plan = quieter(rest, share)
+        plan = rest.quieter(share) if share else rest
         blocks, alone = priced(plan)
         together = composed_cost([*held, plan])
         if together <= whole:
@@ -73,16 +74,6 @@ def missing(wanted: Plan, held: Sequence[Plan]) -> Missing | None:
     return first
 
 
-def quieter(plan: Plan, share: float) -> Plan:
-    """The same plan with its precision lowered by a small share."""
-    if not share:
-        return plan
-    if isinstance(plan, DensePlan):
-        return plan.replaced(scale=plan.scale * (1.0 + share))
-    assert isinstance(plan, ResidualPlan | ProductPlan)
-    return plan.replaced(precisions=plan.precisions * (1.0 - share))
-
-
 def promising(plan: Plan, guarantee: Guarantee | None) -> Plan:
     """The same plan, with a promise to be held to if it has none because its unit pays nothing for it.
 
@@ -91,5 +82,72 @@ def promising(plan: Plan, guarantee: Guarantee | None) -> Plan:
     """
     if plan.guarantee is not None or not plan.pcost:
         return plan
-    assert isinstance(plan, ResidualPlan | ProductPlan | DensePlan)
     return plan.replaced(guarantee=guarantee)
+
+
+Tell = Callable[[str, int, int | None], None]
+_QUIETER_of_looks = (0.0, 2.0**-30, 2.0**-24, 2.0**-18)
+
+
+def look_at(
+    candidates: Mapping[str, Plan], held: Sequence[Plan], tell: Tell
+) -> tuple[Missing | None, dict[str, Missing]]:
+    """The look to take, None if it is known, and what would then be left of each candidate that it does not answer.
+
+    Args:
+        candidates: the candidates by name.
+        held: what was measured already.
+        tell: called with the step, how much is done, and of how much if known.
+
+    Raises:
+        PlanError: nothing in common, or candidates that cannot be compared.
+    """
+    tell("comparing", 0, None)
+    plans = list(candidates.values())
+    both = shared(plans, lambda rounds, gap: tell("comparing", rounds, None))
+    if both.pcost == 0:
+        raise PlanError("the candidates have nothing in common, so that there is nothing to look at; release one.")
+    for share in _QUIETER_of_looks:
+        look = missing(both.quieter(share) if share else both, held)
+        after = held if look is None else [*held, look.plan]
+        left: dict[str, Missing] = {}
+        for done, (name, plan) in enumerate(candidates.items()):
+            tell("pricing", done, len(candidates))
+            found = missing(plan, after)
+            if found is not None:
+                left[name] = found
+        if all(found.settled for found in left.values()):
+            break
+    return look, left
+
+
+def was_taken(candidates: Sequence[Plan], held: Sequence[Plan]) -> bool:
+    """Whether what was measured holds the look at these candidates."""
+    return missing(shared(candidates).quieter(_QUIETER_of_looks[-1] * 2), held) is None
+
+
+def require_telling(name: str, primary: Plan, known: Sequence[Plan]) -> None:
+    """Refuses, before it is paid for, a look after which no query of the primary analysis could be estimated.
+
+    Args:
+        name: the first candidate's name.
+        primary: the first candidate; one without a workload asks for nothing that could be missed.
+        known: what will have been measured after the look.
+
+    Raises:
+        PlanError: none of its queries is answerable.
+    """
+    if primary.workload is None or any(answerable(plan, primary.workload) is not None for plan in known):
+        return
+    # What no part answers alone, several may answer together.
+    if len(known) < 2 or answerable(reduce(add, known), primary.workload) is None:
+        raise PlanError(
+            f"the look would answer no query of {name!r}, so that nothing could be said of the candidates; nothing was "
+            "spent: put another candidate first, or release one. In Python, blind=True looks nonetheless, for "
+            "choice.compatible."
+        )
+
+
+def shared(plans: Sequence[Plan], progress: Callable[[int, float], None] | None = None) -> Plan:
+    """What these plans have in common, ready to be measured."""
+    return promising(common(list(plans), progress=progress), plans[0].guarantee)

@@ -10,18 +10,15 @@ from typing import Any
 from residua.errors import SessionError
 from residua.measurement import Ledger
 from residua.measurement.measure import Progress, carry_out
-from residua.plans.base import Plan
 from residua.plans.composition import composed_cost
+from residua.plans.contract import Plan
 from residua.privacy import Guarantee, Unit
-from residua.release import Release, reserve
-from residua.release.kinds import release_of
-from residua.release.pooled import pooled
+from residua.release import Release, pooled, reserve
 from residua.session.accounts import Bill, Standing, paid, require_budget, standing
-from residua.session.candidates import Poolable, by_name, poolable, require_domain
+from residua.session.candidates import by_name, poolable, require_domain
 from residua.session.choice import Choice
-from residua.session.looks import look_at, require_telling, was_taken
 from residua.session.memory import Memory
-from residua.session.missing import Missing
+from residua.session.missing import Missing, look_at, require_telling, was_taken
 from residua.session.opening import beside, budget_of, check_place, open_folder, require_gaussian, require_its_ledger
 from residua.session.signal import Workload
 from residua.session.state import Stored, digest_of_measured
@@ -264,7 +261,7 @@ class Session:
             return True
         return was_taken(list(stored.candidates.values()), at.plans)
 
-    def _checked(self, plan: Plan) -> Poolable:
+    def _checked(self, plan: Plan) -> Plan:
         return poolable(plan, self._ledger.unit)
 
     def _tell(self, step: str, done: int, total: int | None) -> None:
@@ -324,7 +321,7 @@ class Session:
         found = pooled(list(at.parts.values()), workload)
         last = at.debits[max(at.parts)]
         latest = {"sequence": last.sequence, "time": last.time, "digest": last.digest}
-        return release_of(found.planned, found.blocks, found.measurements, {**latest, **found.receipt})
+        return Release(found.planned, found.blocks, found.measurements, {**latest, **found.receipt})
 
 
 def _bill(found: Missing, at: Standing) -> Bill:

@@ -14,20 +14,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from residua.plans.base import Plan
-from residua.plans.dense.plan import DensePlan
-from residua.plans.product.of_residual import as_product
-from residua.plans.product.plan import ProductPlan
-from residua.plans.residual.plan import ResidualPlan
+from residua.linalg.arrays import Booleans, Floats
+from residua.plans.contract import Plan
 from residua.release.base import Release
 from residua.workload import Explicit, Family, Marginals, Products, as_explicit
 
 if TYPE_CHECKING:
     import pyarrow
 
-Floats = NDArray[np.float64]
 Workload = Explicit | Marginals | Products
 REACH = 3.0  # standard deviations either side, as in the paper
 _SHOWN = 10
@@ -109,7 +104,7 @@ class Signal:
 def signal_of(name: str, candidate: Plan, known: Release, workload: Workload, reach: float) -> Signal:
     """Bounds on the signal-to-noise ratio of these queries, all answerable from what is known, under a candidate."""
     found = known.answers(workload).columns
-    stddevs = np.sqrt(variances_of(candidate, workload))
+    stddevs = np.sqrt(candidate.variances(workload))
     return Signal(name, tuple(found["query"]), found["estimate"], reach * found["stddev"], stddevs)
 
 
@@ -121,22 +116,12 @@ def answerable(known: Plan, workload: Workload) -> Workload | None:
     """
     if isinstance(workload, Explicit):
         return _single(known, workload)
-    good = np.isfinite(_of_terms(known, workload))
+    good = np.isfinite(known.variances(workload, per="term"))
     if isinstance(workload, Marginals):
         return _kept(workload, good) if good.any() else None
     if good.any():
         return _terms(workload, good)
     return _single(known, as_explicit(workload)) if _few(workload) else None
-
-
-def variances_of(plan: Plan, workload: Workload) -> Floats:
-    """The variance of every query under a plan, infinite where it cannot answer, (queries,)."""
-    if isinstance(plan, DensePlan | ProductPlan):
-        return plan.variances(workload)
-    assert isinstance(plan, ResidualPlan)
-    if isinstance(workload, Marginals):
-        return plan.variances(workload)
-    return as_product(plan).variances(workload)
 
 
 def _few(workload: Products) -> bool:
@@ -146,14 +131,14 @@ def _few(workload: Products) -> bool:
 
 
 def _single(known: Plan, workload: Explicit) -> Explicit | None:
-    good = np.isfinite(variances_of(known, workload))
+    good = np.isfinite(known.variances(workload))
     if not good.any():
         return None
     labels = tuple(label for label, kept in zip(workload.labels, good, strict=True) if kept)
     return Explicit(workload.domain, workload.attributes, workload.matrix[good], labels, workload.weights[good])
 
 
-def _terms(workload: Products, good: NDArray[np.bool_]) -> Products:
+def _terms(workload: Products, good: Booleans) -> Products:
     """Some of the terms, in their order."""
     ends = np.cumsum([len(family.sets) for family in workload.families])
     pairs = zip(workload.families, np.split(good, ends[:-1]), strict=True)
@@ -161,15 +146,5 @@ def _terms(workload: Products, good: NDArray[np.bool_]) -> Products:
     return Products(workload.domain, workload.lattice, kept)
 
 
-def _kept(sets: Marginals, good: NDArray[np.bool_]) -> Marginals:
+def _kept(sets: Marginals, good: Booleans) -> Marginals:
     return Marginals(sets.domain, sets.lattice, sets.numbers[good], sets.weights[good])
-
-
-def _of_terms(plan: Plan, workload: Marginals | Products) -> Floats:
-    """A variance of each term: finite if all its queries are answerable, (terms,)."""
-    if isinstance(plan, ResidualPlan) and isinstance(workload, Marginals):
-        return plan.marginal_variances(workload)
-    if isinstance(plan, ResidualPlan | ProductPlan):
-        return as_product(plan).term_variances(workload)
-    starts = np.cumsum([0, *workload.cells.astype(np.int64)])[:-1]
-    return np.asarray(np.maximum.reduceat(variances_of(plan, workload), starts))

@@ -27,8 +27,8 @@ import numpy as np
 
 from residua.errors import FileError, ResiduaError, SessionError
 from residua.files import read_document, sync_folder, write_document
-from residua.plans.base import Blocks, Plan
-from residua.plans.kinds import kind_of
+from residua.plans.blocks import Blocks
+from residua.plans.contract import Plan
 from residua.privacy import Guarantee
 from residua.release.base import Release
 
@@ -180,7 +180,7 @@ class Folder:
 
 def digest_of_measured(plan: Plan, blocks: Blocks) -> str:
     """A digest of what a part measures: its plan, and the integers and scales that it came down to."""
-    found = hashlib.sha256(msgspec.json.encode(kind_of(plan).to_body(plan)))
+    found = hashlib.sha256(msgspec.json.encode(plan.to_body()))
     for name, array in sorted(blocks.arrays().items()):
         found.update(f"{name}:{array.dtype.str}:{array.shape}".encode())
         found.update(np.ascontiguousarray(array).tobytes())

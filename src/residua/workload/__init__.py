@@ -1,5 +1,6 @@
 """What is asked: workloads of queries over a domain."""
 
+from residua.workload.applying import applied
 from residua.workload.asking import attribute_queries, range_ends
 from residua.workload.attribute_queries import AttributeQueries, Identity, MatrixRows
 from residua.workload.explicit import Explicit, explicit, explicit_of_marginals
@@ -27,6 +28,7 @@ __all__ = [
     "Marginals",
     "MatrixRows",
     "Products",
+    "applied",
     "as_explicit",
     "as_products",
     "attribute_queries",

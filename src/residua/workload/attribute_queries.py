@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua.domain import Attribute
 from residua.errors import WorkloadError
+from residua.linalg.arrays import Floats
 
-Floats = NDArray[np.float64]
 _MOST_ENTRIES = 2**27  # a gigabyte
 
 

@@ -6,12 +6,10 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua.domain import Attribute, Level
+from residua.linalg.arrays import Floats
 from residua.workload.attribute_queries import AttributeQueries, require_matrix
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

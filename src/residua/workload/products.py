@@ -10,17 +10,17 @@ from itertools import product as crossed
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from residua.domain import Domain, Label
 from residua.errors import DomainError, WorkloadError
+from residua.linalg.arrays import Floats
 from residua.linalg.lattice import Lattice
 from residua.workload.asking import attribute_queries, listed_ranges
 from residua.workload.attribute_queries import AttributeQueries, Identity
 from residua.workload.explicit import Explicit, check_cells, explicit_of_marginals
 from residua.workload.marginals import Marginals, marginals, renumber
 
-Floats = NDArray[np.float64]
 Asked = str | ArrayLike | AttributeQueries
 
 

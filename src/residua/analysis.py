@@ -1,0 +1,125 @@
+"""Beside the pipeline: the best plans and what people use today at one budget, and the norm of a workload."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from residua.errors import PlanError
+from residua.plans.contract import Plan
+from residua.plans.matrix.algebra import derivation as derivation
+from residua.plans.objectives import MaxVariance, Targets, targets_of
+from residua.plans.planners.explicit import dense_of_strategy, explicit_targets
+from residua.plans.planners.marginals import MarginalGame
+from residua.plans.planners.plan import independent, plan
+from residua.plans.solver.baselines import hierarchical, identity
+from residua.plans.solver.closed_form import ResidualCoefficients
+from residua.privacy import AddRemove, Guarantee, PureDP, Unit
+from residua.workload import Explicit, Marginals
+
+MOST_BASELINE_CELLS = 4096
+_RECORD = AddRemove()
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One plan's figures beside others at the same budget.
+
+    Args:
+        name: what it is.
+        plan: the plan itself.
+        max_ratio: its largest variance over target.
+        rmse: its root mean square error over all queries.
+        pcost_for_targets: the privacy cost at which it would meet every target.
+    """
+
+    name: str
+    plan: Plan
+    max_ratio: float
+    rmse: float
+    pcost_for_targets: float
+
+
+def baselines(workload: Marginals | Explicit, guarantee: Guarantee, *, unit: Unit = _RECORD) -> dict[str, Plan]:
+    """What people use today, as plans at a budget: independent noise, identity, hierarchy with the best branching.
+
+    Identity and hierarchy are made for explicit queries over at most 4,096 cells.
+
+    Example:
+        >>> import residua as rs, numpy as np
+        >>> domain = rs.Domain({"x": rs.Integers(0, 31)})
+        >>> sorted(baselines(rs.explicit(domain, np.tril(np.ones((32, 32)))), rs.GDP(mu=1.0)))
+        ['hierarchical, branching 2', 'identity', 'independent noise']
+    """
+    if isinstance(guarantee, PureDP):
+        raise PlanError(
+            "comparing is for Gaussian noise; under PureDP a plan lists what was tried: see plan.candidates, or run "
+            "residua plan."
+        )
+    found: dict[str, Plan] = {"independent noise": independent(workload, guarantee, unit=unit)}
+    if isinstance(workload, Marginals) or workload.matrix.shape[1] > MOST_BASELINE_CELLS:
+        return found
+    cells = np.arange(workload.matrix.shape[1])
+    for baseline in (identity(workload.matrix), hierarchical(workload.matrix)):
+        found[baseline.name] = dense_of_strategy(workload, baseline.strategy, cells, guarantee, unit, baseline.name)
+    return found
+
+
+def compare(
+    workload: Marginals | Explicit, guarantee: Guarantee, targets: Targets | None = None, *, unit: Unit = _RECORD
+) -> list[Comparison]:
+    """Baselines, least total variance and fitness for use, side by side at one budget.
+
+    Args:
+        workload: what is asked.
+        guarantee: the budget all of them spend.
+        targets: target variances; one over each weight where not given.
+        unit: whom the budget protects.
+    """
+    plans = baselines(workload, guarantee, unit=unit)
+    plans["least total variance"] = plan(workload, guarantee, unit=unit)
+    plans["fitness for use"] = plan(workload, guarantee, minimise=MaxVariance(targets), unit=unit)
+    return [_compared(name, made, workload, targets) for name, made in plans.items()]
+
+
+def _compared(name: str, made: Plan, workload: Marginals | Explicit, targets: Targets | None) -> Comparison:
+    variances = made.variances(workload, per="term")
+    if isinstance(workload, Explicit):
+        masses, scales = np.ones(workload.queries), explicit_targets(workload, MaxVariance(targets))
+    else:
+        masses = workload.cells
+        scales = 1.0 / workload.weights if targets is None else targets_of(workload, targets)
+    ratio = float((variances / scales).max())
+    rmse = math.sqrt(float(np.average(variances, weights=masses)))
+    return Comparison(name, made, ratio, rmse, made.unit_pcost * ratio)
+
+
+def factorisation_norm(workload: Marginals | Explicit, *, tolerance: float = 1e-3) -> float:
+    """`γ(F) = √(least total variance at privacy cost 1 / number of queries)`.
+
+    The root mean square error of the best unbiased mechanism is `γ(F) · √(1/pcost)`; weights are not used.
+
+    Guarantee: never below the true norm, and above it by at most half the tolerance, relative.
+
+    Args:
+        workload: what is asked.
+        tolerance: how close to the optimal total variance; exact for marginals.
+
+    Reference: factorization-and-projection, Definition 2.2 and Theorem 2.3.
+
+    Example:
+        >>> import residua as rs
+        >>> domain = rs.Domain.of_sizes({"a": 4})
+        >>> factorisation_norm(rs.marginals(domain, ways=1))
+        1.0
+    """
+    if isinstance(workload, Marginals):
+        game = MarginalGame(workload, ResidualCoefficients(workload.lattice, workload.domain.sizes))
+        return math.sqrt(game.value(workload.cells.copy()) / workload.queries)
+    if not isinstance(workload, Explicit):
+        raise PlanError(f"workload={workload!r} is not a workload; make one with rs.marginals or rs.queries.")
+    from residua.plans.solver.solve import least_total
+
+    return math.sqrt(least_total(workload.matrix, 1.0, tolerance).achieved / workload.queries)

@@ -1,0 +1,51 @@
+"""How plans are combined: forms with an algebra of their own make it known here, once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+Progress = Callable[[int, float], None]
+
+
+class Algebra(Protocol):
+    """What can be done with plans that belong together. A module may be one."""
+
+    def compose(self, first: Any, second: Any, /) -> Any:
+        """The plan that runs both."""
+        ...
+
+    def can_answer(self, plan: Any, other: Any, /) -> bool:
+        """Whether what the other releases can be computed from what the plan releases."""
+        ...
+
+    def common(self, plans: Sequence[Any], progress: Progress | None = None, /) -> Any:
+        """The most that all of them release."""
+        ...
+
+    def residual(self, plan: Any, given: Any, /) -> Any:
+        """What is left of a plan once `given` is known."""
+        ...
+
+    def top_up(self, plan: Any, given: Sequence[Any], /) -> Any:
+        """What is missing of a plan beside all that is given."""
+        ...
+
+
+_CLOSED: list[tuple[Callable[[Sequence[Any]], bool], Algebra]] = []
+_GENERAL: list[Algebra] = []
+
+
+def register_closed(applies: Callable[[Sequence[Any]], bool], algebra: Any) -> None:
+    """Makes closed forms known, for all plans to which they apply."""
+    _CLOSED.append((applies, algebra))
+
+
+def register_general(algebra: Any) -> None:
+    """Makes the one algebra known that all plans have which no closed form applies to."""
+    _GENERAL[:] = [algebra]
+
+
+def algebra_for(plans: Sequence[Any]) -> Algebra:
+    """The algebra of these plans: closed forms where they apply, else the general one."""
+    return next((algebra for applies, algebra in _CLOSED if applies(plans)), _GENERAL[0])

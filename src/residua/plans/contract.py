@@ -1,0 +1,392 @@
+"""What every plan promises, whatever its form and its noise: cost, accuracy, measurements, algebra and files."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self, cast, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from residua.domain import Domain
+from residua.errors import FileError, PlanError, ResiduaError
+from residua.files import read_document, write_document
+from residua.linalg.arrays import Floats
+from residua.plans.blocks import Blocks
+from residua.plans.candidates import Candidate
+from residua.plans.cells import Grouping
+from residua.plans.combining import Algebra, algebra_for
+from residua.plans.noise import NORMAL, Noise
+from residua.plans.old_names import OldNames
+from residua.plans.questions import Asked, Query, Workload, as_workload, require_same_domain
+from residua.plans.reading import Reading
+from residua.privacy import Guarantee, Unit
+from residua.privacy.exact import round_up
+from residua.workload import Explicit, marginals
+
+Per = Literal["query", "term"]
+KIND, VERSION = "residua plan", 1
+_MOST_QUERIES = 2**28
+
+
+class Plan(OldNames, ABC):
+    """Noise decided before any data is seen. Made by `rs.plan`; `Plan.load` reads any saved plan.
+
+    A form of plan is a subclass. It says what it costs, answers three questions about accuracy (the `_…` methods), how
+    it is measured and read (`compile`, `reading`), and how files keep it (`kinds`, `to_body`, `of_body`). All the rest
+    follows here, by the same names for all forms.
+    """
+
+    kinds: ClassVar[tuple[str, ...]] = ()  # what files call plans of this form
+    _forms: ClassVar[dict[str, type[Plan]]] = {}
+
+    domain: Domain
+    guarantee: Guarantee | None
+    unit: Unit
+    objective: str
+    gap: float
+    bias: float = 0.0
+    candidates: tuple[Candidate, ...] = ()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for kind in cls.__dict__.get("kinds", ()):
+            known = Plan._forms.setdefault(kind, cls)
+            if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+                raise TypeError(f"two forms of plan are called {kind!r} in files: {known.__name__}, {cls.__name__}")
+            Plan._forms[kind] = cls
+
+    @property
+    @abstractmethod
+    def workload(self) -> Workload | None:
+        """What was asked, if anything."""
+
+    @property
+    def noise(self) -> Noise:
+        """What is added to every measured integer."""
+        return NORMAL
+
+    @property
+    def rival(self) -> str:
+        """What `gap` compares the plan with."""
+        return "the best possible"
+
+    # ---- cost
+
+    @property
+    @abstractmethod
+    def pcost(self) -> float:
+        """The privacy cost for one record added or removed: the largest diagonal entry of Γ."""
+
+    @property
+    @abstractmethod
+    def unit_pcost(self) -> float:
+        """The privacy cost for the plan's unit of protection."""
+
+    @property
+    def epsilon(self) -> float:
+        """What Laplace noise costs for one record added or removed, rounded up.
+
+        Raises:
+            PlanError: the noise is normal, and has no such epsilon.
+        """
+        raise PlanError("normal noise has no epsilon without a delta; see plan.guarantee.")
+
+    @property
+    def unit_epsilon(self) -> float:
+        """What Laplace noise costs the plan's unit of protection, rounded up."""
+        return self.epsilon
+
+    @property
+    def cost(self) -> float:
+        """What measuring the plan costs its unit, by the verifier, in the currency of its noise; rounded up."""
+        return round_up(self.blocks.price(self.unit)) if self.pcost else 0.0
+
+    # ---- accuracy
+
+    @abstractmethod
+    def _variances(self, workload: Workload) -> Floats:
+        """The variance of every query, (queries,); infinite where it cannot be answered."""
+
+    @abstractmethod
+    def _covariance(self, first: Workload, second: Workload) -> Floats:
+        """Covariances between the queries of two workloads, all of them answerable, (queries, queries)."""
+
+    @abstractmethod
+    def combination_variance(self, combination: Mapping[Sequence[str], ArrayLike]) -> float:
+        """Variance of a linear combination of cells: attribute set → coefficients, an array over its cells."""
+
+    def _term_variances(self, workload: Workload) -> Floats:
+        """The mean variance of each term's queries, (terms,); infinite where some cannot be answered."""
+        found = self._variances(workload)
+        if isinstance(workload, Explicit):
+            return found
+        starts = np.cumsum([0, *workload.cells.astype(np.int64)])[:-1]
+        return np.asarray(np.add.reduceat(found, starts) / workload.cells)
+
+    def _cell_variances(self, positions: tuple[int, ...]) -> Floats:
+        """The variances of the cells of a marginal, attributes in the domain's order; infinite if unanswerable."""
+        names = [self.domain.names[i] for i in positions]
+        shape = [int(self.domain.sizes[i]) for i in positions]
+        return self._variances(marginals(self.domain, [names])).reshape(shape)
+
+    def supports(self, asked: Asked) -> bool:
+        """Whether a workload, the marginal on some attributes, or one query can be answered without bias."""
+        if isinstance(asked, Workload):
+            return bool(np.isfinite(self.variances(asked, per="term")).all())
+        if isinstance(asked, Mapping):
+            return bool(np.isfinite(self._variances(as_workload(self.domain, asked)[0])).all())
+        return bool(np.isfinite(self._cell_variances(self._sorted(asked))).all())
+
+    @overload
+    def variance(self, asked: Query) -> float: ...
+
+    @overload
+    def variance(self, asked: Sequence[str]) -> Floats: ...
+
+    def variance(self, asked: Sequence[str] | Query) -> float | Floats:
+        """The variance of every cell of the marginal on some attributes, or of one query.
+
+        Args:
+            asked: names of attributes; or a query, attribute → a label, labels, a range or coefficients, such as
+                `{"age": slice(18, 64), "sex": "Female"}`.
+
+        Returns:
+            An array with one axis per attribute, in the order of the names; for a query, one number.
+
+        Raises:
+            PlanError: the plan cannot answer it.
+        """
+        if isinstance(asked, Mapping):
+            return float(self.covariance(asked))
+        names = self._names(asked)
+        positions = self.domain.positions(names)
+        found = self._cell_variances(tuple(sorted(positions)))
+        if not np.isfinite(found).all():
+            raise PlanError(
+                f"this plan does not answer the marginal on {names!r}; plan for a workload that asks for it."
+            )
+        return np.asarray(found.transpose(np.argsort(np.argsort(positions))))
+
+    def variances(self, workload: Workload, *, per: Per = "query") -> Floats:
+        """The variance of every query of a workload, (queries,); infinite where it cannot be answered.
+
+        Args:
+            workload: any workload over the plan's domain.
+            per: `"query"`; or `"term"` for one number per term (a marginal, or a product of rows): the mean of its
+                queries' variances, of workloads with more queries than an array can hold.
+        """
+        require_same_domain(self.domain, workload)
+        if per == "term":
+            return self._term_variances(workload)
+        if per != "query":
+            raise PlanError(f"per={per!r} is not 'query' or 'term'.")
+        if workload.queries > _MOST_QUERIES:
+            raise PlanError(
+                f"the workload has {workload.queries:,} queries, too many for one array; ask for their means with "
+                "variances(workload, per='term')."
+            )
+        return self._variances(workload)
+
+    def total_variance(self, workload: Workload) -> float:
+        """The sum of the variances of all queries, each times its weight."""
+        found = self.variances(workload, per="term")
+        masses = workload.weights if isinstance(workload, Explicit) else workload.weights * workload.cells
+        return float(masses @ found)
+
+    @overload
+    def covariance(self, asked: Query, other: Query | None = None) -> float: ...
+
+    @overload
+    def covariance(self, asked: Workload | Sequence[str], other: Asked | None = None) -> Floats: ...
+
+    def covariance(self, asked: Asked, other: Asked | None = None) -> float | Floats:
+        """Covariances of all queries of a workload, or between those of two, (queries, queries).
+
+        Args:
+            asked: a workload, the names of a marginal's attributes (its cells run row by row in the order of the
+                names), or one query, as for `variance`.
+            other: the same; `asked` itself if left out.
+
+        Returns:
+            A matrix; for two single queries, one number.
+
+        Raises:
+            PlanError: a query cannot be answered, or there are too many for a matrix.
+        """
+        first, order = as_workload(self.domain, asked)
+        second, other_order = (first, order) if other is None else as_workload(self.domain, other)
+        if first.queries * second.queries > 2**27:
+            raise PlanError(
+                f"a covariance matrix of {first.queries:,} by {second.queries:,} queries is too large; ask for the "
+                "queries you need, or combination_variance for a sum."
+            )
+        for workload in (first, second):
+            if not np.isfinite(self.variances(workload, per="term")).all():
+                raise PlanError(
+                    "this plan does not answer all of these queries; plan for a workload that asks for them."
+                )
+        found = self._covariance(first, second)
+        if isinstance(asked, Mapping) and (other is None or isinstance(other, Mapping)):
+            return float(found[0, 0])
+        return found[order][:, other_order]
+
+    # ---- measuring
+
+    @abstractmethod
+    def compile(self) -> Blocks:
+        """The integer measurements that realise the plan, with noise rounded up.
+
+        Raises:
+            VerificationError: nothing to measure, or noise that cannot be sampled exactly.
+        """
+
+    @cached_property
+    def blocks(self) -> Blocks:
+        """What measuring the plan comes down to, compiled once."""
+        return self.compile()
+
+    @abstractmethod
+    def saved_blocks(self, arrays: Mapping[str, NDArray[Any]]) -> Blocks:
+        """What was measured, from the arrays that a saved release keeps (`Blocks.arrays`)."""
+
+    @abstractmethod
+    def reading(self, blocks: Blocks, measurements: NDArray[Any]) -> Reading:
+        """How estimates are read off measurements of the plan."""
+
+    @property
+    @abstractmethod
+    def measured_attributes(self) -> tuple[int, ...]:
+        """Positions of the attributes of which more than the total is measured."""
+
+    # ---- algebra
+
+    def over_cells(self) -> tuple[Grouping, Floats]:
+        """Rows L with `LᵀL = Γ` over groups of cells, (rows, groups).
+
+        Raises:
+            PlanError: a plan without such rows, or too many cells for a matrix.
+        """
+        raise PlanError(f"{type(self).__name__} has no matrix over cells to combine; use plans with Gaussian noise.")
+
+    def quieter(self, share: float) -> Self:
+        """The same plan with its precision lowered by a small share, what it promises unchanged."""
+        raise PlanError(f"{type(self).__name__} cannot be measured more coarsely; plan at a smaller budget.")
+
+    def can_answer(self, other: Plan) -> bool:
+        """Whether whatever `other` would release can be computed from this plan's release: `Γ_other ⪯ Γ`.
+
+        Raises:
+            PlanError: plans over different domains or units, or plans that cannot be compared.
+
+        Reference: common-mechanism, Theorem 3.5.
+        """
+        return algebra_of([self, other]).can_answer(self, other)
+
+    def equivalent(self, other: Plan) -> bool:
+        """Whether each of the two plans answers the other: `Γ_other = Γ`."""
+        return self.can_answer(other) and other.can_answer(self)
+
+    def __add__(self, other: Plan) -> Plan:
+        made: Plan = algebra_of([self, other]).compose(self, other)
+        return made
+
+    # ---- what people are shown
+
+    @property
+    def remarks(self) -> tuple[tuple[str, str], ...]:
+        """What else is to be said of this plan, each with a word in front."""
+        return ()
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """What else is to be said of this plan as plain values, for programs."""
+        return {"candidates": [vars(each) for each in self.candidates]} if self.candidates else {}
+
+    @property
+    def family(self) -> Any:
+        """The lattice whose precisions the plan's tables have; None for a plan that is about one histogram."""
+        return None
+
+    # ---- files
+
+    @abstractmethod
+    def to_body(self) -> dict[str, Any]:
+        """The plan as plain values, `kind` among them."""
+
+    @classmethod
+    @abstractmethod
+    def of_body(cls, body: dict[str, Any]) -> Plan:
+        """The plan that plain values describe; every invariant is checked again."""
+
+    def save(self, path: str | Path) -> None:
+        """Writes the plan to a JSON file that `Plan.load` reads."""
+        write_document(Path(path), KIND, VERSION, self.to_body())
+
+    @staticmethod
+    def load(path: str | Path) -> Plan:
+        """Reads a saved plan, refusing a file that was changed.
+
+        Raises:
+            FileError: missing, damaged, changed, or of another version.
+        """
+        body = read_document(Path(path), KIND, VERSION)
+        try:
+            return Plan._forms[body["kind"]].of_body(body)
+        except (KeyError, TypeError, IndexError, ValueError, OverflowError, ResiduaError) as problem:
+            raise FileError(f"{str(path)!r} does not hold a valid plan ({problem}); plan again.") from None
+
+    def replaced(self, **changes: Any) -> Self:
+        """The same plan with some fields changed."""
+        made: Self = replace(cast("Any", self), **changes)
+        return made
+
+    # ---- plumbing
+
+    def _names(self, attributes: Iterable[str]) -> tuple[str, ...]:
+        """Names of attributes, all of them the domain's."""
+        try:
+            return tuple(self.domain.names[i] for i in self.domain.positions(attributes))
+        except (TypeError, ValueError) as problem:
+            raise PlanError(f"attributes: {problem}") from None
+
+    def _sorted(self, attributes: Iterable[str]) -> tuple[int, ...]:
+        return tuple(sorted(self.domain.positions(self._names(attributes))))
+
+
+def require_plan(plan: object) -> None:
+    """Refuses what is no plan.
+
+    Raises:
+        PlanError: it is not.
+    """
+    if not isinstance(plan, Plan):
+        raise PlanError(f"plan={plan!r} is not a plan; make one with rs.plan.")
+
+
+def algebra_of(plans: Sequence[Plan]) -> Algebra:
+    """The algebra that all these plans belong to: closed forms where they hold.
+
+    Raises:
+        PlanError: not plans, plans over different domains or units, with a bias, or with no Gaussian noise.
+    """
+    first = plans[0]
+    for plan in plans:
+        if not isinstance(plan, Plan):
+            raise PlanError(f"{plan!r} is not a plan; make one with rs.plan.")
+        if plan.noise != NORMAL:
+            raise PlanError(
+                f"{plan!r} cannot be combined with other plans: only plans with Gaussian noise can. Plan with ZCDP, "
+                "GDP or ApproxDP."
+            )
+        if plan.domain != first.domain:
+            raise PlanError("the plans are over different domains; plan over one domain.")
+        if plan.unit != first.unit:
+            raise PlanError("the plans protect different units; plan with one unit.")
+        if plan.bias:
+            raise PlanError("a plan with a bias answers other queries than were asked; combine plans without one.")
+    return algebra_for(plans)

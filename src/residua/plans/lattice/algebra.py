@@ -1,0 +1,159 @@
+"""The algebra of lattice plans that share their strategies: exact, elementwise on precisions.
+
+    run both            τ₁ + τ₂             `p + q`
+    can p answer q?     τ_q ≤ τ_p           `p.can_answer(q)`
+    what they share     min τ               `common([p, q, …])`
+    what is left        τ_p − τ_q           `residual(p, given=q)`
+    what is missing     max(0, τ_p − τ_q)   `top_up(p, given=q)`
+
+Blocks of the same set measure multiples of one Gram matrix `⊗ R_iᵀR_i`, so that Γ is ordered, added and met block by
+block; the maximal common mechanism is unique and needs no solver. Plans with other strategies on an attribute do not
+compare so: on small domains they are compared as matrices over cells (`matrix/algebra.py`).
+
+Reference: common-mechanism, Theorems 3.5 and 5.4 and Eq. 1.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from functools import reduce
+
+import numpy as np
+
+from residua.errors import PlanError
+from residua.linalg.arrays import Floats
+from residua.linalg.lattice import Lattice, closure
+from residua.plans.combining import Progress, register_closed
+from residua.plans.lattice.plan import LatticePlan
+from residua.plans.noise import guarantee_like
+from residua.plans.strategy import Strategy
+from residua.plans.tolerances import ORDER_TOLERANCE
+from residua.workload import Family, Marginals, Products, as_products, renumber
+
+Asked = Marginals | Products | None
+
+
+def agree(plans: Sequence[object]) -> bool:
+    """Whether these are lattice plans that measure every attribute by one strategy."""
+    kin = [plan for plan in plans if isinstance(plan, LatticePlan)]
+    return len(kin) == len(plans) and all(len(set(_used(i, kin))) < 2 for i in range(len(kin[0].domain)))
+
+
+def compose(first: LatticePlan, second: LatticePlan) -> LatticePlan:
+    """The plan that runs both and pools what they measure."""
+    like, (a, b) = _aligned([first, second])
+    workload: Asked = None
+    if first.workload is not None and second.workload is not None:
+        joined = first.workload + second.workload
+        assert isinstance(joined, Products | Marginals)  # neither was explicit
+        workload = joined
+    return _made(like, a + b, "both plans together", workload)
+
+
+def can_answer(plan: LatticePlan, other: LatticePlan) -> bool:
+    """Whether what `other` releases can be computed from what `plan` releases."""
+    _, (have, wanted) = _aligned([plan, other])
+    return bool((wanted <= have * (1.0 + ORDER_TOLERANCE)).all())
+
+
+def common(plans: Sequence[LatticePlan], progress: Progress | None = None) -> LatticePlan:
+    """The most that all these plans release, whichever of them is chosen."""
+    like, precisions = _aligned(plans)
+    return _made(like, reduce(np.minimum, precisions), "common to all candidates", None)
+
+
+def residual(plan: LatticePlan, given: LatticePlan) -> LatticePlan:
+    """What is left of a plan once `given` is known.
+
+    Raises:
+        PlanError: the plan does not answer `given`, so that some of it would be wasted.
+    """
+    like, (wanted, have) = _aligned([plan, given])
+    if not (have <= wanted * (1.0 + ORDER_TOLERANCE)).all():
+        raise PlanError("given is not answered by the plan; use common([…]) first, or top_up for what is missing.")
+    return _made(like, _left(wanted, have), "what is left", plan.workload)
+
+
+def top_up(plan: LatticePlan, given: Sequence[LatticePlan]) -> LatticePlan:
+    """The least to measure so that, pooled with all given, everything is at least as accurate as the plan says."""
+    like, (wanted, *have) = _aligned([plan, *given])
+    return _made(like, _left(wanted, np.sum(have, axis=0)), "what is missing", plan.workload)
+
+
+def asking(plan: LatticePlan, workload: Asked) -> LatticePlan:
+    """The same plan, asked for these marginals or products; its family grows to hold them."""
+    if workload is None or workload.lattice.same_sets(plan.lattice):
+        return plan.replaced(workload=workload)
+    wider = workload.lattice.union(plan.lattice)
+    asked: Asked
+    if isinstance(workload, Marginals):
+        asked = _moved(workload, wider)
+    else:
+        families = (Family(_moved(family.sets, wider), family.queries) for family in workload.families)
+        asked = Products(workload.domain, wider, tuple(families))
+    return plan.replaced(lattice=wider, precisions=plan.on(wider), workload=asked)
+
+
+def _left(wanted: Floats, have: Floats) -> Floats:
+    """`max(0, τ_wanted − τ_have)`, less than ORDER_TOLERANCE being nothing.
+
+    Noise scales are rounded up when plans are compiled; giving up 2^-44 of the precision makes sure that what is left
+    and what was known never cost more together than the plan itself.
+    """
+    left = wanted * (1.0 - 2.0**-44) - have
+    return np.where(left > ORDER_TOLERANCE * wanted, left, 0.0)
+
+
+def _aligned(plans: Sequence[LatticePlan]) -> tuple[LatticePlan, list[Floats]]:
+    """The first plan on one family that holds the sets of all, with strategies for all, and everyone's precisions."""
+    strategies = tuple(_shared(i, plans) for i in range(len(plans[0].domain)))
+    lattice = reduce(Lattice.union, (plan.lattice for plan in plans))
+    precisions = [plan.on(lattice) for plan in plans]
+    like = plans[0].replaced(lattice=lattice, precisions=precisions[0], strategies=strategies, workload=None)
+    return like, precisions
+
+
+def _shared(attribute: int, plans: Sequence[LatticePlan]) -> Strategy:
+    """The one strategy that all plans which measure an attribute have for it."""
+    used = _used(attribute, plans)
+    if len(set(used)) > 1:
+        name = plans[0].domain.names[attribute]
+        raise PlanError(
+            f"the plans measure {name!r} by different strategies, so that neither tells exactly what the other lacks; "
+            "plan one of them like the other, with form=rs.Lattice(like=other)."
+        )
+    return used[0] if used else plans[0].strategies[attribute]
+
+
+def _used(attribute: int, plans: Sequence[LatticePlan]) -> list[Strategy]:
+    """The strategies of the plans that measure an attribute."""
+    return [plan.strategies[attribute] for plan in plans if plan.measures(attribute)]
+
+
+def _made(like: LatticePlan, precisions: Floats, objective: str, workload: Asked) -> LatticePlan:
+    made = like.replaced(precisions=precisions, objective=objective, gap=np.inf, guarantee=None)
+    if made.plain:
+        made = _trimmed(made)
+    elif workload is not None:
+        workload = as_products(workload)
+    return asking(made.replaced(guarantee=guarantee_like(like.guarantee, made.unit_pcost)), workload)
+
+
+def _trimmed(plan: LatticePlan) -> LatticePlan:
+    """Without the sets that are neither measured nor answered, nor have a superset that is."""
+    # A set with a one-valued attribute is never measured, but it is answered when the rest of it is.
+    kept = (plan.precisions > 0) | np.isfinite(plan.facts.cell_variances)
+    if kept.all():
+        return plan
+    lattice = plan.lattice
+    rows = [level[kept[lattice.offsets[k] : lattice.offsets[k + 1]]] for k, level in enumerate(lattice.levels)]
+    trimmed = closure(rows, lattice.attributes)
+    return plan.replaced(lattice=trimmed, precisions=plan.precisions[renumber(trimmed, lattice)])
+
+
+def _moved(sets: Marginals, lattice: Lattice) -> Marginals:
+    return Marginals(sets.domain, lattice, renumber(sets.lattice, lattice)[sets.numbers], sets.weights)
+
+
+register_closed(agree, sys.modules[__name__])

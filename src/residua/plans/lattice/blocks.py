@@ -1,0 +1,274 @@
+"""What a lattice plan really measures: integer tables and exact noise scales.
+
+Block S is `y = t (⊗_{i∈S} R_i) m_S + round(s z)`, with R_i the integer strategy of attribute i, an integer grid
+factor t, and z standard normal, independently for every cell. Adding continuous noise to an integer and rounding is
+adding rounded noise, so this is a post-processing of the ideal Gaussian mechanism and inherits its guarantee without
+slack. A block says t and s and nothing else; the verifier (`price.py`) trusts nothing but blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from residua.domain import Domain
+from residua.errors import VerificationError
+from residua.linalg.arrays import Booleans, Floats, Integers
+from residua.linalg.lattice import Lattice
+from residua.linalg.layout import Group, Layout, batches, layout_of
+from residua.linalg.tables import centre
+from residua.plans.blocks import POINT, Batch, Blocks, Profile, even
+from residua.plans.cells import MOST_COLUMNS, Grouping
+from residua.plans.lattice import price
+from residua.plans.noise import INVISIBLE_SCALE, LARGEST_SCALE, NORMAL, Noise
+from residua.plans.strategy import Strategy
+from residua.privacy import AddRemove, Unit
+
+_BATCH_CELLS = 1_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class SetBlocks(Blocks):
+    """Some sets of a family, with a grid factor and a noise scale each: what tables of any noise share.
+
+    Args:
+        lattice: the family the sets belong to.
+        sizes: how many values each attribute has, (attributes,).
+        measured: numbers of the sets that are measured, (blocks,), increasing.
+        grids: the integer factor t of each, (blocks,).
+        scales: the noise scale s of each, (blocks,); a float is an exact rational.
+    """
+
+    lattice: Lattice
+    sizes: Integers
+    measured: Integers
+    grids: Integers
+    scales: Floats
+
+    def __post_init__(self) -> None:
+        for array in (self.measured, self.grids, self.scales):
+            array.setflags(write=False)
+
+    @cached_property
+    def chosen(self) -> Booleans:
+        """Whether each set of the family is measured, (sets,)."""
+        chosen = np.zeros(len(self.lattice), dtype=bool)
+        chosen[self.measured] = True
+        return chosen
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Where each measured table lies in the buffer of all measurements."""
+        return layout_of(self.lattice, self.sizes, self.chosen)
+
+    @property
+    def cells(self) -> int:
+        """How many integers are measured."""
+        return self.layout.cells
+
+    @property
+    def in_place(self) -> bool:
+        """A measured table has the shape of the table itself."""
+        return True
+
+    @property
+    def counted(self) -> Layout:
+        """The tables behind the measured ones."""
+        return self.layout
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Which sets, on which grids, with which noise."""
+        return {"measured": self.measured, "grids": self.grids, "scales": self.scales}
+
+    def batches(self) -> Sequence[Batch]:
+        """Tables of equal shape, about a million cells at a time."""
+        grids, scales = self.on_lattice
+        found = []
+        for group in self.layout:
+            for part in batches(len(group.numbers), group.cells, _BATCH_CELLS):
+                numbers = group.numbers[part]
+                start = group.start + group.cells * part.start
+                found.append(Batch(start, scales[numbers], (group, part, grids[numbers])))
+        return found
+
+    @cached_property
+    def on_lattice(self) -> tuple[Integers, Floats]:
+        """Grid factor and noise scale of every set of the family, 0 where nothing is measured."""
+        grids, scales = np.zeros(len(self.lattice), dtype=np.int64), np.zeros(len(self.lattice))
+        grids[self.measured], scales[self.measured] = self.grids, self.scales
+        return grids, scales
+
+
+@dataclass(frozen=True, eq=False)
+class LatticeBlocks(SetBlocks):
+    """Integer measurements of products of strategies.
+
+    Args:
+        strategies: the integer strategy of each attribute.
+        drops: whether changing a record may remove it from every table (a policy `drop`).
+        Others as for `SetBlocks`.
+    """
+
+    strategies: tuple[Strategy, ...]
+    drops: bool = False
+
+    @property
+    def noise(self) -> Noise:
+        """Normal."""
+        return NORMAL
+
+    @cached_property
+    def plain(self) -> bool:
+        """Whether every attribute is measured by the plain residual: then measuring is centring, in place."""
+        return all(strategy.plain for strategy in self.strategies)
+
+    @property
+    def in_place(self) -> bool:
+        """Centred tables keep their shape."""
+        return self.plain
+
+    @cached_property
+    def rows(self) -> Integers:
+        """How many integers are measured along each attribute, (attributes,)."""
+        return np.array([strategy.count for strategy in self.strategies], dtype=np.int64)
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Where each measured table, of shape (r_i), lies in the buffer of all measurements."""
+        return layout_of(self.lattice, self.rows, self.chosen)
+
+    @cached_property
+    def counted(self) -> Layout:
+        """Where each marginal behind a measured table, of shape (n_i), lies in a buffer of counts."""
+        return self.layout if self.plain else layout_of(self.lattice, self.sizes, self.chosen)
+
+    @cached_property
+    def units(self) -> Floats:
+        """`t · Π_{i∈S} unit_i`: what one step of the integer grid stands for, inverted, (blocks,)."""
+        units = np.array([strategy.unit for strategy in self.strategies])
+        return np.asarray(self.grids * self.lattice.products(units)[self.measured])
+
+    @cached_property
+    def noise_variances(self) -> Floats:
+        """`σ²_S` of what is really measured, the rounding's own variance included, (blocks,)."""
+        return np.asarray(NORMAL.variance(self.scales) / self.units**2)
+
+    @cached_property
+    def precisions(self) -> Floats:
+        """`1/σ²_S` of every set of the family, 0 where it is not measured, (sets,)."""
+        found = np.zeros(len(self.lattice))
+        found[self.measured] = 1.0 / self.noise_variances
+        return found
+
+    # ---- price
+
+    def price(self, unit: Unit) -> Fraction:
+        """What measuring costs this unit, by the verifier."""
+        return price.price_together([self], unit)
+
+    @classmethod
+    def price_together(cls, several: Sequence[Self], unit: Unit) -> Fraction:
+        """Exact for one strategy per attribute; else a bound."""
+        return price.price_together(several, unit)
+
+    @property
+    def most_records(self) -> int:
+        """How many records may be counted before a measurement could leave 64 bits."""
+        return price.most_records(self)
+
+    def profile(self) -> Profile:
+        """The same in every cell for plain strategies; cell by cell where the cells are few; else the largest."""
+        listed = price.cell_costs(self, MOST_COLUMNS)
+        if listed is not None and listed[0]:
+            attributes, values = listed
+            return Profile(Grouping(attributes, np.arange(values.size)), values.ravel(), 0, crossed=True)
+        cost = self.price(AddRemove())
+        return even(-(-cost.numerator * POINT // cost.denominator))
+
+    # ---- measuring
+
+    def batches(self) -> Sequence[Batch]:
+        """Tables of equal shape and, unless all are plain, of equal strategies."""
+        if self.plain:
+            return super().batches()
+        grids, scales = self.on_lattice
+        found = []
+        for group in self.layout:
+            for alike in self._alike(group):
+                for part in batches(len(alike), group.cells, _BATCH_CELLS):
+                    numbers = group.numbers[alike[part]]
+                    found.append(Batch(0, scales[numbers], (group, alike[part], grids[numbers])))
+        return found
+
+    def integers(self, batch: Batch, tables: Integers) -> Integers:
+        """`t · (⊗_{i∈S} R_i) m_S` for tables of one shape, exactly, (tables, cells)."""
+        group, places, grids = batch.work
+        if self.plain:
+            own = group.view(tables)[places]
+            centre(own)
+            cells = own.reshape(len(own), -1)
+            cells *= grids[:, None]
+            return np.asarray(cells)
+        numbers, members = group.numbers[places], group.members[places[0]]
+        shape = [int(self.sizes[i]) for i in members]
+        y = tables[self.counted.starts[numbers, None] + np.arange(int(np.prod(shape)))].reshape(len(places), *shape)
+        for axis, i in enumerate(members, start=1):
+            y = self.strategies[i].apply(y, axis)
+        return np.asarray(y.reshape(len(places), -1) * grids[:, None])
+
+    def store(self, batch: Batch, measured: Integers, out: Integers) -> None:
+        """Each table in its place in the group."""
+        group, places, _ = batch.work
+        group.view(out).reshape(len(group.numbers), -1)[places] = measured
+
+    @cached_property
+    def _kinds(self) -> Integers:
+        """A number for each attribute, the same where the strategy is the same, (attributes,)."""
+        known = {strategy: number for number, strategy in enumerate(dict.fromkeys(self.strategies))}
+        return np.array([known[strategy] for strategy in self.strategies], dtype=np.int64)
+
+    def _alike(self, group: Group) -> list[Integers]:
+        """The places of a group's tables that have the same strategies along the same axes, list by list."""
+        rows = self._kinds[group.members]
+        inverse = np.unique(rows, axis=0, return_inverse=True)[1].ravel() if rows.shape[1] else np.zeros(len(rows), int)
+        order = np.argsort(inverse, kind="stable")
+        return np.split(order, np.flatnonzero(np.diff(inverse[order])) + 1)
+
+
+def compile_blocks(
+    domain: Domain, lattice: Lattice, precisions: Floats, strategies: tuple[Strategy, ...]
+) -> LatticeBlocks:
+    """The integer measurements that realise precisions, with noise rounded up.
+
+    Raises:
+        VerificationError: nothing to measure, or noise too large or too small for exact integer sampling.
+    """
+    units = lattice.products(np.array([strategy.unit for strategy in strategies]))
+    # A product of k ≤ 20 rounded factors; of roots, unless all are plain.
+    up = 2.0**-48 if all(strategy.plain for strategy in strategies) else 2.0**-46
+    measured = np.flatnonzero(precisions > 0)
+    if not len(measured):
+        raise VerificationError("the plan has nothing to measure; what it answers is already known.")
+    grids, scales = gridded(units[measured] * np.sqrt(1.0 / precisions[measured]))
+    if grids.max() > 2.0**40:
+        raise VerificationError("the plan's noise is far below one count; a budget this large gives no privacy.")
+    scales = scales * (1.0 + up)
+    if scales.max() > LARGEST_SCALE:
+        worst = lattice.members(int(measured[int(scales.argmax())]))
+        names = tuple(domain.names[i] for i in worst)
+        raise VerificationError(
+            f"the noise on {names!r} is too large to sample exactly; raise the budget or leave the table out."
+        )
+    return LatticeBlocks(lattice, domain.sizes, measured, grids.astype(np.int64), scales, strategies, domain.drops)
+
+
+def gridded(stddevs: Floats) -> tuple[Floats, Floats]:
+    """Grid factors, powers of two that make rounding invisible, and noise scales on them, for plain deviations."""
+    grids = 2.0 ** np.maximum(np.ceil(np.log2(INVISIBLE_SCALE / stddevs)), 0.0)
+    return grids, stddevs * grids

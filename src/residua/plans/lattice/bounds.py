@@ -1,0 +1,201 @@
+"""Proofs: what no plan of a class can beat.
+
+Weights on terms, rows and values turn into lower bounds. Within this plan's split (its spread vectors v), the blocks
+are independent, and weights `q = ⊗ q_i` on cells give, for every plan that measures each block by itself,
+`loss ≥ (Σ_S tr (Σ_f û_S^f ⊗_{i∈S} G_i^f)^½)²` over families f, with G the Gram matrices that `attribute.weighed_gram`
+makes of the rows asked. Where all families ask the same of a block's attributes the trace is a product of traces; where
+they differ in attributes with few values together, it is taken of the sum itself; and elsewhere `(tr √·)²` is
+superadditive. Against all plans whatever the Gram matrix of the whole workload counts: `loss ≥ (tr (Q^½ 𝕍 Q^½)^½)²`,
+formed on the orthogonal sum of blocks when that is small.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import product as crossed
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from residua.linalg.arrays import Floats
+from residua.linalg.lattice import Lattice
+from residua.plans.objectives import Effort, TotalVariance
+from residua.plans.solver.attribute import weighed_gram
+from residua.plans.solver.closed_form import ProductGame
+from residua.plans.solver.tilting import designed
+from residua.workload import Products
+
+MOST_DIMENSIONS = 1500
+_MOST_WORK = 10**10  # cubed dimensions: some seconds
+_LARGEST_SUM = 1000
+_FEW_CELLS, _FEW_ENTRIES = 1024, 2**24  # a dense plan takes a second or two at most
+_WORTH_SAYING = 0.01
+
+
+def class_bound(
+    workload: Products,
+    weights: Floats,
+    dilutions: Floats,
+    grams: list[list[Floats]],
+    spreads: list[Floats],
+    cells: list[Floats | None],
+) -> float:
+    """The least weighted sum of mean variances of any plan in the class of these spreads, at privacy cost 1.
+
+    Args:
+        workload: what is asked.
+        weights: on the terms.
+        dilutions: the mean of `(wᵀv)²` for each family and attribute, (families, attributes).
+        grams: for each family and attribute the Gram matrix that its means are taken with.
+        spreads: v of each attribute.
+        cells: q of each attribute; None for a plain one.
+    """
+    sizes = workload.domain.sizes
+    known: dict[tuple[bytes, bytes, bytes], tuple[int, Floats, float]] = {}
+    plain = np.empty((0, 0))
+    found: list[list[tuple[int, Floats, float]]] = []  # a number for each distinct G, G itself, and tr √G
+    for row in grams:
+        found.append([])
+        for V, v, q, n in zip(row, spreads, cells, sizes.tolist(), strict=True):
+            if q is None:
+                found[-1].append((0, plain, 1.0 - 1.0 / n))
+                continue
+            key = (V.tobytes(), v.tobytes(), q.tobytes())
+            if key not in known:
+                G = weighed_gram(V, v, q)
+                known[key] = (len(known) + 1, G, _root_trace(G))
+            found[-1].append(known[key])
+    traces = np.array([[trace for _, _, trace in row] for row in found])
+    game = ProductGame(workload, np.ones(len(spreads)), traces**2, dilutions)
+    parts = game.importances(weights)
+    roots = np.sqrt(parts.sum(axis=0))
+    kinds = np.array([[number for number, _, _ in row] for row in found])
+    _sharpen(roots, parts, workload.lattice, kinds, [[G for _, G, _ in row] for row in found])
+    return float(roots.sum()) ** 2
+
+
+def _sharpen(roots: Floats, parts: Floats, lattice: Lattice, kinds: Floats, grams: list[list[Floats]]) -> None:
+    """Takes the traces of sums of different Gram matrices themselves, largest blocks first, while it is cheap."""
+    mixed = np.flatnonzero((kinds != kinds[0]).any(axis=0))
+    if not len(mixed):
+        return
+    work = _MOST_WORK
+    sets = list(lattice)
+    for number in np.argsort(-roots).tolist():
+        inside = [f for f in range(len(parts)) if parts[f, number] > 0]
+        different = [i for i in sets[number] if i in mixed and len({kinds[f, i] for f in inside}) > 1]
+        size = math.prod(len(grams[inside[0]][i]) for i in different) if different else 0
+        if not 0 < size <= _LARGEST_SUM or size**3 > work:
+            continue
+        work -= size**3
+        total = np.zeros((size, size))
+        for f in inside:
+            factor: Floats = np.ones((1, 1))
+            for i in different:
+                factor = np.asarray(np.kron(factor, grams[f][i]), dtype=np.float64)
+            total += factor * (parts[f, number] / _root_trace(factor) ** 2)
+        roots[number] = max(roots[number], _root_trace(total))
+
+
+def _root_trace(gram: Floats) -> float:
+    """`tr √G`."""
+    return float(np.sqrt(np.maximum(np.linalg.eigvalsh(gram), 0.0)).sum())
+
+
+def gap_of_any(workload: Products, achieved: float) -> float:
+    """How far a plan of least total variance can be from any linear Gaussian plan; infinite where it is not known.
+
+    Args:
+        workload: what was asked.
+        achieved: the plan's total variance at privacy cost 1.
+    """
+    if _dimensions(workload).sum() > MOST_DIMENSIONS:
+        return np.inf
+    strategies = designed(workload, TotalVariance(), Effort(), [None] * len(workload.domain)).strategies
+    cells = [
+        np.full(int(n), 1.0 / n) if s is None else s.cells
+        for n, s in zip(workload.domain.sizes, strategies, strict=True)
+    ]
+    return max(achieved / any_bound(workload, workload.weights * workload.cells, cells) - 1.0, 0.0)
+
+
+class _Proven(Protocol):
+    """A plan with what is proven of it."""
+
+    @property
+    def gap(self) -> float: ...  # Against its class
+
+    @property
+    def gap_any(self) -> float: ...  # Against all plans
+
+
+def dense_advice(workload: Products, plan: _Proven) -> str:
+    """What a matrix plan of the same queries could save at most, where it is quickly made; "" if that is little."""
+    used = {i for family in workload.families for i in family.used}
+    cells = math.prod(int(workload.domain.sizes[i]) for i in used)
+    if cells > _FEW_CELLS or workload.queries * cells > _FEW_ENTRIES:
+        return ""
+    left = plan.gap_any
+    if left <= _WORTH_SAYING or (math.isinf(left) and not plan.gap > _WORTH_SAYING):
+        return ""
+    much = (
+        f"{math.ceil(100.0 * left / (1.0 + left))}% less variance at most" if math.isfinite(left) else "less variance"
+    )
+    return f"over {cells:,} cells a dense plan of the same queries could have {much}: list them with rs.explicit"
+
+
+def any_bound(workload: Products, weights: Floats, cells: list[Floats]) -> float:
+    """A lower bound on the weighted sum of mean variances of any plan at privacy cost 1.
+
+    `Q^½ 𝕍 Q^½ = Σ_A λ_A ⊗_{i∈A} (Q_i^½ V_i Q_i^½) ⊗_{i∉A} e_i e_iᵀ` with `e_i = √q_i`. In an orthonormal basis of each
+    attribute that begins with e_i, it lives on the blocks of the lattice alone.
+    """
+    lattice = workload.lattice
+    dimensions = _dimensions(workload)
+    bases = [_basis(np.sqrt(q)) * np.sqrt(q)[:, None] for q in cells]  # Q^½ U, first column Q^½ e
+    starts = np.concatenate([[0], np.cumsum(dimensions)]).astype(int)
+    M = np.zeros((starts[-1], starts[-1]))
+    place = {members: number for number, members in enumerate(lattice)}
+    term = 0
+    for family in workload.families:
+        turned = [U.T @ (asked.gram() / asked.rows) @ U for U, asked in zip(bases, family.queries, strict=True)]
+        for number in family.sets.numbers.tolist():
+            _add(M, lattice.members(number), turned, weights[term], place, starts)
+            term += 1
+    return float(np.sqrt(np.maximum(np.linalg.eigvalsh(M), 0.0)).sum()) ** 2
+
+
+def _add(
+    M: Floats,
+    members: tuple[int, ...],
+    turned: list[Floats],
+    weight: float,
+    place: dict[tuple[int, ...], int],
+    starts: NDArray[np.int64],
+) -> None:
+    """Adds one term: every pair of its blocks meets in a Kronecker product of parts of each attribute's matrix."""
+    head, rest = slice(0, 1), slice(1, None)
+    choices = list(crossed((False, True), repeat=len(members)))
+    numbers = [place[tuple(i for i, chosen in zip(members, choice, strict=True) if chosen)] for choice in choices]
+    for a, row in zip(numbers, choices, strict=True):
+        for b, column in zip(numbers, choices, strict=True):
+            factors = [
+                turned[i][rest if r else head, rest if c else head]
+                for i, r, c in zip(members, row, column, strict=True)
+            ]
+            met: Floats = np.full((1, 1), weight)
+            for factor in factors:
+                met = np.asarray(np.kron(met, factor), dtype=np.float64)
+            M[starts[a] : starts[a + 1], starts[b] : starts[b + 1]] += met
+
+
+def _dimensions(workload: Products) -> Floats:
+    """How many dimensions each block has, (sets,)."""
+    return workload.lattice.products(workload.domain.sizes.astype(np.float64) - 1.0)
+
+
+def _basis(first: Floats) -> Floats:
+    """An orthonormal basis, as columns, that begins with this unit vector."""
+    Q = np.linalg.qr(np.column_stack([first, np.eye(len(first))]))[0]
+    return np.asarray(np.column_stack([first, Q[:, 1 : len(first)]]))

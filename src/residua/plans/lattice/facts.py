@@ -1,0 +1,288 @@
+"""Variances and covariances of what a lattice of sets measures, without ever forming a table of all cells.
+
+For products of rows `⊗_{i∈A} w_i` and `⊗_{i∈B} u_i`, with K_i and v_i of each attribute's strategy,
+`cov = Σ_{S⊆A∩B} σ²_S Π_{i∈S} w_iᵀK_i u_i Π_{i∈A∖S} w_iᵀv_i Π_{i∈B∖S} u_iᵀv_i`. (Of an attribute in neither, the query
+asks the total: `1ᵀv = 1` and `K 1 = 0`.) Any other query over the cells of A is contracted with v_i or with F_i along
+each axis, one block at a time.
+
+With plain strategies, `K = I − 11ᵀ/n` and `v = 1/n`: cells of marginals, whose variances are the same for all cells.
+
+Reference: residual-planner, Theorem 4.7. The paper prints one covariance for all pairs of cells of a marginal; it
+depends on which attributes the two cells agree on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+
+from residua.domain import Domain
+from residua.linalg.arrays import Booleans, Floats
+from residua.linalg.lattice import Lattice
+from residua.plans.questions import Workload, in_one_table
+from residua.plans.strategy import Strategy
+from residua.plans.tolerances import SUPPORT_TOLERANCE
+from residua.workload import AttributeQueries, Explicit, Identity, Marginals, Products, as_products, renumber
+
+Term = Sequence[tuple[int, AttributeQueries]]
+_NOTHING = 1e-18  # a variance coefficient this small beside the query's own length is rounding
+_BATCH = 2**22
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """What follows from noise on the blocks of a family of sets.
+
+    Args:
+        domain: what the table may hold.
+        lattice: the family.
+        noise: `σ²_S` of each block, infinite where nothing is measured, (sets,).
+        strategies: how each attribute is measured.
+    """
+
+    domain: Domain
+    lattice: Lattice
+    noise: Floats
+    strategies: tuple[Strategy, ...]
+
+    # ---- many queries at once
+
+    @cached_property
+    def cell_variances(self) -> Floats:
+        """The mean variance of the cells of every marginal of the family, (sets,); infinite if unanswerable."""
+        return self._mean_variances([Identity(int(n)) for n in self.domain.sizes], self.lattice)
+
+    def term_variances(self, workload: Marginals | Products) -> Floats:
+        """The mean variance of each term's queries, (terms,); infinite where some cannot be answered."""
+        if isinstance(workload, Marginals):
+            if workload.lattice.same_sets(self.lattice):
+                return self.cell_variances[workload.numbers]
+            numbers = renumber(workload.lattice, self.lattice)[workload.numbers]
+            return np.where(numbers >= 0, self.cell_variances[numbers], np.inf)
+        found = [
+            self._mean_variances(family.queries, workload.lattice)[family.sets.numbers] for family in workload.families
+        ]
+        return np.concatenate(found)
+
+    def _mean_variances(self, queries: Sequence[AttributeQueries], lattice: Lattice) -> Floats:
+        """The mean variance of the queries of every set of a family, when these rows are asked, (sets,)."""
+        facts = [self.rows(i, asked) for i, asked in enumerate(queries)]
+        d, e = (np.array([float(part[k].mean()) for part in facts]) for k in (0, 1))
+        noise = self.noise
+        if not lattice.same_sets(self.lattice):
+            numbers = renumber(lattice, self.lattice)
+            noise = np.where(numbers >= 0, noise[numbers], np.inf)
+        # A block in which a query has no part (of an attribute with one value, say) need not be measured.
+        inside = lattice.products(d)
+        parts = np.where(inside > 0, np.where(inside > 0, noise, 0.0) * inside, 0.0)
+        return lattice.sum_over_subsets(parts, e)
+
+    def variances(self, workload: Workload) -> Floats:
+        """The variance of every query of a workload, (queries,); infinite where it cannot be answered."""
+        if isinstance(workload, Explicit):
+            return self._explicit(workload)
+        if isinstance(workload, Marginals) and self.plain:  # all cells of a marginal have the same
+            return np.repeat(self.term_variances(workload), workload.cells.astype(np.int64))
+        terms = [self.term_table(term).ravel() for term in as_products(workload).terms()]
+        return np.concatenate(terms)
+
+    @cached_property
+    def plain(self) -> bool:
+        """Whether every attribute is measured by the plain residual."""
+        return all(strategy.plain for strategy in self.strategies)
+
+    # ---- terms: products of rows
+
+    @cached_property
+    def _known_rows(self) -> dict[tuple[int, AttributeQueries], tuple[Floats, Floats]]:
+        return {}
+
+    def rows(self, attribute: int, asked: AttributeQueries) -> tuple[Floats, Floats]:
+        """`w_jᵀ K w_j` and `(w_jᵀ v)²` of every row asked of an attribute, (rows,) each; infinite: not measured."""
+        key = (attribute, asked)
+        if key not in self._known_rows:
+            self._known_rows[key] = self.strategies[attribute].variances(asked)
+        return self._known_rows[key]
+
+    def term_table(self, term: Term) -> Floats:
+        """The variance of every product of rows of a term, an array with one axis per attribute; infinite: no answer.
+
+        `Σ_{S⊆A} σ²_S ⊗_{i∈S} d_i ⊗_{i∈A∖S} e_i`. A row outside what its attribute measures has infinite parts; a block
+        nobody measured makes what needs it infinite.
+        """
+        members = tuple(i for i, _ in term)
+        parts = [self.rows(i, asked) for i, asked in term]
+        noise = np.zeros((2,) * len(members))  # index 1 on an axis: the block holds that attribute
+        for subset, variance in self._blocks(members):
+            noise[tuple(int(i in subset) for i in members)] = variance
+        lacking = np.isinf(noise)
+        answered = _contracted(np.where(lacking, 0.0, noise), [(_finite(d), _finite(e)) for d, e in parts])
+        if lacking.any():
+            sizes = [d + e for d, e in parts]
+            needed = [(d > _NOTHING * s, e > _NOTHING * s) for (d, e), s in zip(parts, sizes, strict=True)]
+            lost = _contracted(lacking.astype(float), [(a.astype(float), b.astype(float)) for a, b in needed]) > 0
+            answered[lost] = np.inf
+        for axis, (d, _) in enumerate(parts):
+            outside = np.isinf(d)
+            if outside.any():
+                np.moveaxis(answered, axis, 0)[outside] = np.inf
+        return answered
+
+    # ---- covariances
+
+    def covariance(self, first: Workload, second: Workload) -> Floats:
+        """Covariances between the queries of two workloads, all answerable, (queries, queries)."""
+        if isinstance(first, Explicit) or isinstance(second, Explicit):
+            return self._explicit_covariance(first, second)
+        rows = [[self._pair(a, b) for b in as_products(second).terms()] for a in as_products(first).terms()]
+        return np.block(rows)
+
+    def _pair(self, first: Term, second: Term) -> Floats:
+        """Covariances between the queries of two terms, (queries of the first, queries of the second)."""
+        W = {i: asked.matrix() for i, asked in first}
+        U = {i: asked.matrix() for i, asked in second}
+        shared = sorted(set(W) & set(U))
+        inside = {i: self.strategies[i].covariances(W[i], U[i]) for i in shared}
+        wv = {i: W[i] @ self.strategies[i].spread for i in W}
+        uv = {i: U[i] @ self.strategies[i].spread for i in U}
+        total: Floats = np.zeros(
+            (int(np.prod([len(w) for w in W.values()])), int(np.prod([len(u) for u in U.values()])))
+        )
+        for subset, noise in self._blocks(shared):
+            if not np.isfinite(noise):
+                continue  # not measured, and neither needs it
+            term: Floats = np.full((1, 1), noise)
+            for i in sorted({*W, *U}):
+                spread = np.multiply.outer(wv.get(i, np.ones(1)), uv.get(i, np.ones(1)))
+                factor = inside[i] if i in subset else spread
+                term = np.asarray(np.kron(term, factor), dtype=np.float64)
+            total += term
+        return total
+
+    def _explicit_covariance(self, first: Workload, second: Workload) -> Floats:
+        """The same where one of them is a list of any queries: block by block, in the blocks' own coordinates."""
+        a, b = self._coordinates(first), self._coordinates(second)
+        total = np.zeros((first.queries, second.queries))
+        for subset, noise in self._blocks_listed(sorted({*a} & {*b})):
+            if np.isfinite(noise):
+                total += noise * (a[subset] @ b[subset].T)
+        return total
+
+    def _coordinates(self, workload: Workload) -> dict[tuple[int, ...], Floats]:
+        """Every query in the coordinates of every block that it has a part in, (queries, coordinates)."""
+        if isinstance(workload, Explicit):
+            tensors = [(workload.attributes, workload.matrix.toarray().reshape(workload.queries, *workload.shape))]
+        else:
+            tensors = []
+            for term in as_products(workload).terms():
+                cells: Floats = np.ones((1, 1))
+                for _, asked in term:
+                    cells = np.asarray(np.kron(cells, asked.matrix()), dtype=np.float64)
+                shape = [int(self.domain.sizes[i]) for i, _ in term]
+                tensors.append((tuple(i for i, _ in term), cells.reshape(len(cells), *shape)))
+        found: dict[tuple[int, ...], Floats] = {}
+        start = 0
+        for members, tensor in tensors:
+            for subset, _ in self._blocks(members):
+                part = self._contract(members, tensor, subset).reshape(len(tensor), -1)
+                whole = found.setdefault(subset, np.zeros((workload.queries, part.shape[1])))
+                whole[start : start + len(tensor)] = part
+            start += len(tensor)
+        return found
+
+    # ---- any queries over the cells of some attributes
+
+    def _explicit(self, workload: Explicit) -> Floats:
+        """Variances of explicit queries, in batches, (queries,); infinite: no answer."""
+        step = max(1, _BATCH // max(workload.matrix.shape[1], 1))
+        found = np.empty(workload.queries)
+        for start in range(0, workload.queries, step):
+            stop = min(start + step, workload.queries)
+            rows = workload.matrix[np.arange(start, stop)].toarray().reshape(stop - start, *workload.shape)
+            found[start:stop] = self._tensors(workload.attributes, rows)
+        return found
+
+    def combination(self, parts: Mapping[tuple[int, ...], Floats]) -> float:
+        """The variance of a linear combination of cells, sets → coefficients; infinite: no answer."""
+        if not all(self.strategies[i].complete for members in parts for i in members):
+            union, total = in_one_table(self.domain, parts)
+            return float(self._tensors(union, total[None])[0])
+        size = sum(float((part**2).sum()) for part in parts.values())
+        coordinates: dict[tuple[int, ...], Floats] = {}
+        for members, part in parts.items():
+            for subset, _ in self._blocks(members):
+                own = self._contract(members, part[None], subset).ravel()  # axes outside the block have length 1
+                coordinates[subset] = coordinates[subset] + own if subset in coordinates else own
+        variance = 0.0
+        for subset, noise in self._blocks_listed(list(coordinates)):
+            square = float((coordinates[subset] ** 2).sum())
+            if np.isfinite(noise):
+                variance += noise * square
+            elif square > _NOTHING * size:
+                return float(np.inf)
+        return variance
+
+    def _tensors(self, members: tuple[int, ...], tensors: Floats) -> Floats:
+        """Variances of any queries over the cells of some attributes, (queries, n_1, …, n_k); infinite: no answer."""
+        found = np.zeros(len(tensors))
+        size = (tensors.reshape(len(tensors), -1) ** 2).sum(axis=1)
+        for axis, i in enumerate(members, start=1):
+            found[self._outside(i, np.moveaxis(tensors, axis, -1))] = np.inf
+        for subset, noise in self._blocks(members):
+            part = self._contract(members, tensors, subset)
+            coefficients = (part.reshape(len(part), -1) ** 2).sum(axis=1)
+            if np.isfinite(noise):
+                found += noise * coefficients
+            else:
+                found[coefficients > _NOTHING * size] = np.inf
+        return found
+
+    def _contract(self, members: tuple[int, ...], tensors: Floats, subset: tuple[int, ...]) -> Floats:
+        """Queries, (queries, n_1, …, n_k), in the coordinates of one block: `unit F` along its axes, v along others."""
+        part = tensors
+        for axis, i in reversed(list(enumerate(members, start=1))):
+            strategy = self.strategies[i]
+            if i in subset and strategy.plain:
+                part = part - part.mean(axis=axis, keepdims=True)
+                continue
+            along = strategy.recovery * strategy.unit if i in subset else strategy.spread[:, None]
+            part = np.moveaxis(np.tensordot(part, along, axes=(axis, 0)), -1, axis)
+        return np.asarray(part)
+
+    def _outside(self, i: int, tensors: Floats) -> Booleans:
+        if self.strategies[i].complete:
+            return np.zeros(len(tensors), dtype=bool)
+        rows = tensors.reshape(-1, tensors.shape[-1])
+        lost = self.strategies[i].outside(rows) * np.linalg.norm(rows, axis=1)
+        lengths = np.linalg.norm(rows, axis=1).reshape(len(tensors), -1)
+        worst = np.linalg.norm(lost.reshape(len(tensors), -1), axis=1)
+        return np.asarray(worst > SUPPORT_TOLERANCE * np.linalg.norm(lengths, axis=1))
+
+    # ---- blocks
+
+    def _blocks(self, members: Sequence[int]) -> Iterator[tuple[tuple[int, ...], float]]:
+        """Each subset of these attributes with its noise variance σ²; infinite if it is not measured but could be."""
+        subsets = [subset for size in range(len(members) + 1) for subset in combinations(members, size)]
+        yield from self._blocks_listed(subsets)
+
+    def _blocks_listed(self, subsets: Sequence[tuple[int, ...]]) -> Iterator[tuple[tuple[int, ...], float]]:
+        for subset in subsets:
+            if any(self.strategies[i].cost == 0 for i in subset):
+                yield subset, 0.0  # there is nothing in this block
+                continue
+            number = int(self.lattice.find(np.array(subset, dtype=np.int32).reshape(1, -1))[0])
+            yield subset, float(self.noise[number]) if number >= 0 else np.inf
+
+
+def _finite(values: Floats) -> Floats:
+    return np.where(np.isinf(values), 0.0, values)
+
+
+def _contracted(noise: Floats, parts: Sequence[tuple[Floats, Floats]]) -> Floats:
+    for d, e in parts:  # each step replaces the first axis, of length 2, by a last axis over the rows
+        noise = np.tensordot(noise, np.stack([e, d]), axes=(0, 0))
+    return np.asarray(noise)

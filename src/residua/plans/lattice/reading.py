@@ -1,0 +1,137 @@
+"""What a measured lattice says: marginals rebuilt from their blocks, and any queries of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from residua.errors import PlanError
+from residua.linalg.arrays import Floats
+from residua.linalg.layout import Group
+from residua.linalg.modes import contrasts
+from residua.plans.cells import Grouping
+from residua.plans.lattice.blocks import LatticeBlocks
+from residua.plans.lattice.estimates import CrossedEstimator, PlainEstimator
+from residua.plans.questions import Workload, combined
+from residua.plans.reading import Clique, Combination, Reading
+from residua.workload import Explicit, applied, as_products
+
+Estimator = PlainEstimator | CrossedEstimator
+
+
+class FamilyReading(Reading):
+    """What is read off marginals of a family of sets, whatever noise was added to them."""
+
+    @property
+    def estimator(self) -> Any:
+        """What rebuilds marginals."""
+        raise NotImplementedError
+
+    def marginal(self, positions: tuple[int, ...]) -> Floats:
+        """Rebuilt from its blocks and those of its margins."""
+        found: Floats = self.estimator.marginal(positions)
+        return found
+
+    def all_marginals(self) -> Iterator[tuple[Group, slice, Floats]]:
+        """Every marginal of the family in batches of equal shape, streamed; see `PlainEstimator.all_marginals`."""
+        found: Iterator[tuple[Group, slice, Floats]] = self.estimator.all_marginals()
+        return found
+
+    def answers(self, workload: Workload) -> tuple[Floats, Floats]:
+        """The queries of each term, from its marginal."""
+        variances = self.plan.variances(workload)
+        if not np.isfinite(variances).all():
+            raise PlanError("the release does not answer all these queries; plan for a workload that asks for them.")
+        if isinstance(workload, Explicit):
+            return np.asarray(workload.matrix @ self.marginal(workload.attributes).ravel()), variances
+        parts = [
+            applied(term, self.marginal(tuple(i for i, _ in term))).ravel() for term in as_products(workload).terms()
+        ]
+        return np.concatenate(parts), variances
+
+    def combination(self, combination: Combination) -> tuple[float, float]:
+        """The sum over its marginals."""
+        variance = float(self.plan.combination_variance(combination))  # says so, if it cannot be answered
+        parts = combined(self.plan.domain, combination)
+        return sum(float((self.marginal(members) * part).sum()) for members, part in parts.items()), variance
+
+
+@dataclass(frozen=True, eq=False)
+class LatticeReading(FamilyReading):
+    """Estimates from measured blocks.
+
+    Args:
+        plan: the plan with the precisions really measured.
+        blocks: what was measured.
+        measurements: the noisy integers, in the order of `blocks.layout`, (cells,).
+    """
+
+    plan: Any
+    blocks: LatticeBlocks
+    measurements: NDArray[Any]
+
+    @cached_property
+    def estimator(self) -> Estimator:
+        """All tables of one shape at once where every strategy is plain."""
+        estimator = PlainEstimator if self.blocks.plain else CrossedEstimator
+        return estimator(self.blocks, self.measurements)
+
+    def marginal(self, positions: tuple[int, ...]) -> Floats:
+        """Rebuilt; what no measurement sees counts as zero, for queries that do not need it."""
+        if self.blocks.plain and not np.isfinite(self.plan._cell_variances(positions)).all():
+            return CrossedEstimator(self.blocks, self.measurements).marginal(positions)
+        return super().marginal(positions)
+
+    @property
+    def summary(self) -> str:
+        """What was measured, in words."""
+        blocks, workload = self.blocks, self.plan.workload
+        over = f"over {len(self.plan.domain)} attributes"
+        asked, queries = (0, 0) if workload is None else (len(workload), workload.queries)
+        if blocks.plain:
+            return (
+                f"{len(blocks.measured):,} residuals of marginals {over}, {blocks.cells:,} noisy integers in all; "
+                f"{asked:,} tables were asked for."
+            )
+        shaped = [name for name, one in zip(self.plan.domain.names, blocks.strategies, strict=True) if not one.plain]
+        return (
+            f"{len(blocks.measured):,} blocks of integer combinations {over} (with strategies of their own on "
+            f"{', '.join(shaped)}), {blocks.cells:,} noisy integers in all; {asked:,} terms with {queries:,.0f} "
+            "queries were asked for."
+        )
+
+    def whitened(self) -> tuple[Grouping, Floats, Floats]:
+        """The blocks one by one, along orthonormal contrasts where a strategy is plain."""
+        grouping, rows = self.plan.over_cells()
+        blocks, strategies = self.blocks, self.blocks.strategies
+        roots = np.sqrt(self.plan.precisions[blocks.measured]) / blocks.units
+        found = [np.zeros(0)]
+        for number, root in zip(blocks.measured.tolist(), roots.tolist(), strict=True):
+            members = blocks.lattice.members(number)
+            shape = [strategies[i].count for i in members]
+            start = int(blocks.layout.starts[number])
+            table = self.measurements[start : start + int(np.prod(shape))].reshape(shape).astype(np.float64)
+            for axis, i in enumerate(members):
+                if strategies[i].plain:  # n numbers of rank n − 1
+                    table = np.moveaxis(np.tensordot(contrasts(shape[axis]), table, axes=(1, axis)), 0, axis)
+            found.append(table.ravel() * root)
+        return grouping, rows, np.concatenate(found)
+
+    def cliques(self) -> list[Clique]:
+        """The residual of every set measured, where strategies are plain."""
+        blocks = self.blocks
+        if not blocks.plain:
+            return super().cliques()
+        stddevs = np.sqrt(blocks.noise_variances)
+        found = []
+        for number, unit, stddev in zip(blocks.measured.tolist(), blocks.units, stddevs, strict=True):
+            members = blocks.lattice.members(number)
+            start = int(blocks.layout.starts[number])
+            cells = int(np.prod([int(blocks.sizes[i]) for i in members], dtype=np.int64))
+            found.append(Clique(members, self.measurements[start : start + cells] / unit, float(stddev)))
+        return found

@@ -1,0 +1,132 @@
+"""Least value of any convex loss of the variances, by cutting planes whose master problem is our best response.
+
+Each point v_k gives a cut `L(v) ≥ L(v_k) + ⟨g_k, v − v_k⟩`. Any convex combination α of cuts, minimised over all
+mechanisms, is a lower bound: `D(α) = Σ α_k (L(v_k) − ⟨g_k, v_k⟩) + value(Σ α_k g_k)`, concave in α. Each round
+maximises D, answers with the best response there, and adds its cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from residua.errors import PlanError
+from residua.linalg.arrays import Floats
+from residua.plans.saddle import Progress, Response, Solution
+
+Loss = Callable[[Floats], float]
+Gradient = Callable[[Floats], Floats]
+_MOST_CUTS = 60
+# A marginal without weight would get boundless variance, and a cut there would be all rounding error.
+_LEAST_SHARE = 1e-12
+_ROUNDING = 2.0**-48
+
+
+def least_loss(
+    response: Response,
+    loss: Loss,
+    gradient: Gradient,
+    start: Floats,
+    tolerance: float,
+    limit: int,
+    progress: Progress | None = None,
+) -> Solution:
+    """Least `loss(variances)`; `start` holds the query weights whose best response is the first point."""
+    noise, variances, _ = response.respond(_lifted(start))
+    best_noise, best_variances, achieved, bound = noise, variances, np.inf, -np.inf
+    constants = np.empty(0)
+    slopes = np.empty((0, len(start)))
+    alpha = np.empty(0)
+    weights = start
+    for iteration in range(1, limit + 1):
+        value, slope = _checked(loss, gradient, variances)
+        if value < achieved:
+            best_noise, best_variances, achieved = noise, variances, value
+        tangent = float(slope @ variances)
+        # Rounded down, so that no rounding error can lift the bound above the truth.
+        constants = np.append(constants, value - tangent - _ROUNDING * (abs(value) + tangent))
+        slopes = np.vstack([slopes, slope])
+        alpha = _maximise(response, constants, slopes, np.append(0.5 * alpha, 1.0 - 0.5 * alpha.sum()))
+        candidate = alpha @ slopes
+        least = response.value(candidate)
+        if float(alpha @ constants) + least > bound:
+            bound, weights = float(alpha @ constants) + least, candidate
+        if progress:
+            progress(iteration, achieved / bound - 1.0 if bound > 0 else np.inf)
+        if achieved - bound <= tolerance * abs(bound):
+            break
+        if len(constants) >= _MOST_CUTS:  # keep the cuts that carry weight
+            keep = np.sort(np.argsort(alpha)[-_MOST_CUTS // 2 :])
+            constants, slopes, alpha = constants[keep], slopes[keep], alpha[keep]
+        noise, variances = _next_point(response, loss, candidate, best_noise, best_variances)
+    return Solution(best_noise, achieved, bound, iteration, weights)
+
+
+def _lifted(weights: Floats) -> Floats:
+    return np.asarray(np.maximum(weights / weights.max(), _LEAST_SHARE))
+
+
+def _next_point(
+    response: Response, loss: Loss, candidate: Floats, noise: Floats, variances: Floats
+) -> tuple[Floats, Floats]:
+    """The noise with the least loss between the best so far and the response to the bound's weights.
+
+    Precisions of equal cost may be mixed, and the loss is convex along the mixture: a few halvings of the step find
+    where it is about least. A steep loss is thus never judged far from where it matters.
+    """
+    answer, theirs, _ = response.respond(_lifted(candidate))
+    steps = [1.0, *(0.5**k for k in range(1, 12))]
+    best, chosen = np.inf, (noise, variances)
+    with np.errstate(over="ignore"):
+        for step in steps:
+            mixed = 1.0 / (step / answer + (1.0 - step) / noise)
+            spread = theirs if step == 1.0 else response.variances(mixed)
+            value = float(loss(spread.copy()))
+            if value < best:
+                best, chosen = value, (mixed, spread)
+            elif np.isfinite(best):
+                break
+    return chosen
+
+
+def _checked(loss: Loss, gradient: Gradient, variances: Floats) -> tuple[float, Floats]:
+    shown = variances.copy()
+    value, slope = float(loss(shown)), np.asarray(gradient(shown), dtype=np.float64)
+    if not np.isfinite(value):
+        raise PlanError(f"the loss is {value} at finite variances; give a finite convex loss.")
+    if slope.shape != variances.shape:
+        raise PlanError(
+            f"the gradient has shape {slope.shape}, not {variances.shape}; return one slope for each marginal."
+        )
+    if not (np.isfinite(slope).all() and (slope >= 0).all() and slope.any()):
+        raise PlanError("the gradient is negative, zero everywhere or not finite; a loss must grow with the variances.")
+    return value, slope
+
+
+def _maximise(response: Response, constants: Floats, slopes: Floats, start: Floats) -> Floats:
+    """Weights on the cuts, on the simplex, that (nearly) maximise the lower bound."""
+    if len(constants) == 1:
+        return np.ones(1)
+    from scipy.optimize import minimize
+
+    unit = abs(float(start @ constants) + response.value(start @ slopes)) or 1.0
+
+    def negative(alpha: Floats) -> tuple[float, Floats]:
+        alpha = np.maximum(alpha, 0.0)
+        weights = alpha @ slopes
+        _, variances, least = response.respond(np.maximum(weights, weights.max() * _LEAST_SHARE))
+        return -(float(alpha @ constants) + least) / unit, -(constants + slopes @ variances) / unit
+
+    found: Any = minimize(  # type: ignore[call-overload]  # the stubs lack (value, gradient) with constraints
+        negative,
+        start,
+        jac=True,
+        method="SLSQP",
+        bounds=[(0.0, 1.0)] * len(start),
+        constraints={"type": "eq", "fun": lambda a: a.sum() - 1.0, "jac": lambda a: np.ones_like(a)},
+        options={"maxiter": 50, "ftol": 1e-12},
+    )
+    alpha = np.maximum(found.x, 0.0)
+    return np.asarray(alpha / alpha.sum(), dtype=np.float64)

@@ -1,0 +1,1 @@
+"""The matrix form: one integer matrix on the cells that queries tell apart."""

@@ -1,0 +1,1 @@
+"""How plans of every form are made."""

@@ -1,0 +1,301 @@
+"""Plans for any linear queries: least total variance, or fitness for use, through the dense solvers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from residua.errors import PlanError
+from residua.linalg.arrays import Floats, Integers
+from residua.plans.matrix.integers import direct_integers, integer_strategy
+from residua.plans.matrix.plan import MatrixPlan
+from residua.plans.matrix.price import replacement_square
+from residua.plans.matrix.space import first_cells
+from residua.plans.noise import guarantee_like
+from residua.plans.objectives import MaxVariance, Objective, TotalVariance, described
+from residua.plans.solver.approximate import approximate
+from residua.plans.solver.problem import prepare
+from residua.plans.solver.queries import as_intervals
+from residua.plans.solver.refined import refine
+from residua.plans.solver.replacement import MOST_CELLS, Replacement, least_replacement
+from residua.plans.solver.solve import least_privacy, least_total
+from residua.plans.tolerances import DENSE_TOLERANCE
+from residua.privacy import ZCDP, Guarantee, ReplaceOne, Unit
+from residua.workload import Explicit
+
+FINEST_ENTRY = 2.0**33  # the number of records takes ten bits more than the rest
+
+
+def best_replacing(
+    workload: Explicit, scale: Floats, tolerance: float, *, total: bool
+) -> tuple[Replacement, Integers] | None:
+    """The mechanism of least replacement cost for scaled queries, and the distinct cell of each cell; None if unsolved.
+
+    Args:
+        workload: the queries.
+        scale: 1/√target of each query (the largest variance counts), or √weight (their sum does).
+        tolerance: the gap to reach.
+        total: whether the sum counts.
+    """
+    columns = prepare(workload.matrix, np.ones(workload.queries)).columns
+    if columns.max() >= MOST_CELLS:
+        return None
+    W = np.asarray(workload.matrix.tocsc()[:, first_cells(columns)].toarray()) * scale[:, None]
+    removable = bool((columns < 0).any()) or workload.domain.drops
+    found = least_replacement(W[W.any(axis=1)], tolerance, total=total, removable=removable)
+    return None if found is None else (found, columns)
+
+
+_MOST_ENTRIES = 2**28
+_TALL = 8  # times as many queries as cells
+_SLACK = 1.0 - 2.0**-40
+
+
+def plan_explicit(
+    workload: Explicit,
+    guarantee: Guarantee | None,
+    objective: Objective,
+    loss: float,
+    unit: Unit,
+    tolerance: float | None,
+    *,
+    refined: bool = False,
+) -> MatrixPlan:
+    """The best dense plan for a budget, or (without one) for a largest acceptable loss."""
+    check_size(workload)
+    tolerance = DENSE_TOLERANCE if tolerance is None else tolerance
+    if isinstance(unit, ReplaceOne) and not refined:
+        replacing = _plan_replacing(workload, guarantee, objective, loss, unit, tolerance)
+        if replacing is not None:
+            return replacing
+    if isinstance(objective, TotalVariance):
+        if refined:
+            raise PlanError("refined orders the privacy of plans that meet targets; use it with targets.")
+        solution = solved(least_total, workload, workload.weights, tolerance)
+        at_cost_one = solution.achieved
+    elif isinstance(objective, MaxVariance):
+        targets = explicit_targets(workload, objective)
+        if refined:
+            solution = refine(workload.matrix, targets, tolerance)
+        else:
+            solution = solved(least_privacy, workload, targets, tolerance)
+        at_cost_one = solution.achieved  # the largest ratio to its target, at privacy cost 1
+    else:
+        raise PlanError(
+            f"{type(objective).__name__} is for marginals; explicit queries take TotalVariance or MaxVariance."
+        )
+    per_record = _unit_ratio(unit, solution, workload.domain.drops)
+    allowed = None if guarantee is None else float(guarantee.pcost_allowed()) * _SLACK
+    pcost = at_cost_one / loss if allowed is None else allowed / per_record
+    return _priced(_dense(workload, solution, pcost, unit, objective, guarantee), objective, loss)
+
+
+def _plan_replacing(
+    workload: Explicit, guarantee: Guarantee | None, objective: Objective, loss: float, unit: Unit, tolerance: float
+) -> MatrixPlan | None:
+    """The best plan for records that are changed, its gap taken after rounding; None where it is not solved for."""
+    if isinstance(objective, TotalVariance):
+        solved = best_replacing(workload, np.sqrt(workload.weights), tolerance, total=True)
+    elif isinstance(objective, MaxVariance):
+        solved = best_replacing(workload, 1.0 / np.sqrt(explicit_targets(workload, objective)), tolerance, total=False)
+    else:
+        return None
+    if solved is None:
+        return None
+    best, columns = solved
+    ratio = _replace_ratio(unit, best.strategy, columns, workload.domain.drops)
+    allowed = best.achieved / loss if guarantee is None else float(guarantee.pcost_allowed()) * _SLACK
+    matrix, scale = integer_strategy(best.strategy, merged_workload(workload, columns), allowed / ratio, FINEST_ENTRY)
+    name = described(objective)
+    made = MatrixPlan(workload.domain, workload.attributes, columns, matrix, scale, guarantee, unit, workload, name)
+    made = _priced(made, objective, loss)
+    return made.replaced(gap=max(made.unit_pcost * _loss(made, objective) / best.bound - 1.0, 0.0))
+
+
+def _priced(made: MatrixPlan, objective: Objective, loss: float) -> MatrixPlan:
+    """The plan within its budget, or, without one, with what it was asked for and the guarantee that this gives."""
+    if made.guarantee is not None:
+        return _within(made, made.guarantee)
+    made = _meeting(made, objective, loss)
+    return made.replaced(guarantee=guarantee_like(ZCDP(1.0), float(made.blocks.price(made.unit))))
+
+
+def solved(solve: Any, workload: Explicit, values: Floats, tolerance: float) -> Any:
+    """Solves a workload, as ranges where it is tall and made of them: then it is never multiplied out."""
+    rows, cells = workload.matrix.shape
+    if rows > _TALL * cells:
+        problem = prepare(workload.matrix, np.ones(rows))
+        merged = merged_workload(workload, problem.columns)[problem.rows]
+        ranges = as_intervals(merged) if problem.rank == merged.shape[1] else None
+        if ranges is not None:
+            solution = solve(ranges, values[problem.rows], tolerance)
+            return replace(solution, columns=problem.columns)
+    return solve(workload.matrix, values, tolerance)
+
+
+def independent_explicit(workload: Explicit, guarantee: Guarantee, unit: Unit) -> MatrixPlan:
+    """Equal independent noise on the answer to every query, pooled into the best unbiased estimates."""
+    check_size(workload)
+    columns = prepare(workload.matrix, np.ones(workload.queries)).columns
+    return dense_of_strategy(
+        workload, merged_workload(workload, columns), columns, guarantee, unit, "independent noise"
+    )
+
+
+def dense_of_strategy(
+    workload: Explicit, strategy: Floats, columns: Any, guarantee: Guarantee, unit: Unit, name: str
+) -> MatrixPlan:
+    """A plan that measures a given strategy, (rows, distinct cells), at a budget: a baseline; nothing is proven."""
+    pcost = float(guarantee.pcost_allowed()) * _SLACK / _replace_ratio(unit, strategy, columns, workload.domain.drops)
+    matrix, scale = integer_strategy(strategy, merged_workload(workload, columns), pcost)
+    return MatrixPlan(workload.domain, workload.attributes, columns, matrix, scale, guarantee, unit, workload, name)
+
+
+def explicit_targets(workload: Explicit, objective: MaxVariance) -> Floats:
+    """Target variances, one a query: a number, an array, or a mapping from labels."""
+    given = objective.targets
+    if given is None:
+        return 1.0 / workload.weights
+    if isinstance(given, Mapping):
+        unknown = [label for label in given if label not in workload.labels]
+        lacking = [label for label in workload.labels if label not in given]
+        if unknown or lacking:
+            what = f"names {unknown[0]!r}, which is no query" if unknown else f"has no variance for {lacking[0]!r}"
+            raise PlanError(f"targets {what} of the workload; give one for each query, by its label.")
+        given = [given[label] for label in workload.labels]
+    try:
+        targets = np.array(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise PlanError(f"targets={given!r} is not a number, a mapping or an array of variances.") from None
+    if targets.ndim == 0:
+        targets = np.full(workload.queries, float(targets))
+    if targets.shape != (workload.queries,):
+        raise PlanError(f"targets has shape {targets.shape}; give one for each of {workload.queries:,} queries.")
+    if not (np.isfinite(targets).all() and (targets > 0).all()):
+        wrong = workload.labels[int(np.flatnonzero(~((targets > 0) & np.isfinite(targets)))[0])]
+        raise PlanError(f"targets: the target variance of {wrong!r} is not a positive finite number; correct it.")
+    return targets
+
+
+def check_size(workload: Explicit) -> None:
+    """Refuses a workload too large to be written out.
+
+    Raises:
+        PlanError: it is.
+    """
+    rows, cells = workload.matrix.shape
+    if rows * cells > _MOST_ENTRIES:
+        raise PlanError(
+            f"{rows:,} queries over {cells:,} cells are too many for a dense plan; "
+            "use marginals (or products), or fewer queries."
+        )
+
+
+def _dense(
+    workload: Explicit, solution: Any, pcost: float, unit: Unit, objective: Objective, guarantee: Guarantee | None
+) -> MatrixPlan:
+    matrix, scale = integer_strategy(solution.strategy, merged_workload(workload, solution.columns), pcost)
+    gap = np.inf if isinstance(unit, ReplaceOne) else solution.gap
+    return MatrixPlan(
+        workload.domain,
+        workload.attributes,
+        solution.columns,
+        matrix,
+        scale,
+        guarantee,
+        unit,
+        workload,
+        described(objective),
+        gap,
+    )
+
+
+def merged_workload(workload: Explicit, columns: Integers) -> Floats:
+    """The workload on the distinct cells, (queries, distinct)."""
+    return np.asarray(workload.matrix.tocsc()[:, first_cells(columns)].toarray())
+
+
+def _unit_ratio(unit: Unit, solution: Any, drops: bool) -> float:
+    """What a plan of privacy cost 1 costs the unit of protection."""
+    return _replace_ratio(unit, solution.strategy, solution.columns, drops)
+
+
+def _replace_ratio(unit: Unit, strategy: Floats, columns: Integers, drops: bool) -> float:
+    if not isinstance(unit, ReplaceOne):
+        return float(unit.scaled(1))
+    gram = strategy.T @ strategy
+    diagonal = np.diag(gram)
+    worst = float((diagonal[:, None] + diagonal[None, :] - 2 * gram).max())
+    worst = max(worst, float(diagonal.max())) if (columns < 0).any() or drops else worst
+    if worst <= 0:
+        raise PlanError("replacing a record changes none of these answers; they can be published without noise.")
+    return worst / float(diagonal.max())
+
+
+def _within(plan: MatrixPlan, guarantee: Guarantee) -> MatrixPlan:
+    """The plan with the noise scale its rounded integers need under a budget for replacements."""
+    if not isinstance(plan.unit, ReplaceOne):
+        return plan
+    norm = replacement_square(plan.strategy, removable=plan.removable)
+    return plan.replaced(scale=math.sqrt(norm / guarantee.pcost_allowed()) * (1.0 + 2.0**-48))
+
+
+def _meeting(plan: MatrixPlan, objective: Objective, loss: float) -> MatrixPlan:
+    """The plan with as little more precision as rounding took away, so that what was asked for is met."""
+    worst = _loss(plan, objective) / loss
+    return plan.replaced(scale=plan.scale / math.sqrt(max(worst, 1.0)) * (1.0 - 2.0**-40))
+
+
+def _loss(plan: MatrixPlan, objective: Objective) -> float:
+    """The largest ratio of a variance to its target, or the weighted sum of variances."""
+    workload = plan.workload
+    assert workload is not None
+    variances = plan.variances(workload)
+    if isinstance(objective, MaxVariance):
+        return float((variances / explicit_targets(workload, objective)).max())
+    return float(workload.weights @ variances)
+
+
+def plan_biased(workload: Explicit, guarantee: Guarantee, bias: float, unit: Unit, tolerance: float) -> MatrixPlan:
+    """The plan of least total variance among those whose answers are off by at most `bias` a record.
+
+    Definition 2.5 allows `RM = F + E` with `‖E‖_{1→2} ≤ α √k`. The plan answers the nearby queries `F + E` without
+    bias; they are its `workload`, under the labels of those asked. On a table of n records the root mean square, over
+    the queries, of what answers are off by systematically is at most n times `plan.bias`.
+
+    Reference: factorization-and-projection, Definition 2.5 and Theorem 2.6.
+    """
+    from scipy.sparse import csr_array
+
+    if isinstance(bias, bool) or not isinstance(bias, int | float) or not 0 < bias < math.inf:
+        raise PlanError(f"bias={bias!r} is not a positive number; leave it out for unbiased answers.")
+    if isinstance(unit, ReplaceOne):
+        raise PlanError("bias is planned for records added or removed; use rs.AddRemove.")
+    if (workload.weights != workload.weights[0]).any():
+        raise PlanError("bias is a root mean square over all queries alike; give all queries the same weight.")
+    found = approximate(workload.matrix, float(bias), tolerance)
+    if not found.strategy.any():
+        raise PlanError(f"bias={bias!r} is so large that nothing needs to be measured; lower it.")
+    columns = prepare(workload.matrix, np.ones(workload.queries)).columns
+    pcost = float(guarantee.pcost_allowed()) * _SLACK / float(unit.scaled(1))
+    strategy, scale, step = direct_integers(found.strategy[:, first_cells(columns)], pcost)
+    answered = (found.recovery * step) @ strategy  # what the integers answer exactly: F + E, rounding included
+    nearby = np.where(columns >= 0, answered[:, np.maximum(columns, 0)], 0.0)
+    error = nearby - workload.matrix.toarray()
+    return MatrixPlan(
+        domain=workload.domain,
+        attributes=workload.attributes,
+        columns=columns,
+        strategy=strategy,
+        scale=scale,
+        guarantee=guarantee,
+        unit=unit,
+        workload=Explicit(workload.domain, workload.attributes, csr_array(nearby), workload.labels, workload.weights),
+        objective=f"TotalVariance with bias {bias:g} (at most {np.abs(error).max():.3g} for one query)",
+        gap=found.gap,
+        bias=float(np.linalg.norm(error, axis=0).max() / math.sqrt(workload.queries)),
+    )

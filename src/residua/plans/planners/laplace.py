@@ -1,0 +1,213 @@
+"""Pure plans for any linear queries: the best strategy found, rounded to integers, at the Laplace scale it needs."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from scipy import linalg
+
+from residua.errors import GapWarning, PlanError
+from residua.linalg.arrays import Floats, Integers
+from residua.plans.candidates import Candidate
+from residua.plans.matrix.integers import LARGEST_SCALE, integer_strategy
+from residua.plans.matrix.plan import MatrixPlan
+from residua.plans.matrix.price import laplace_norm
+from residua.plans.noise import LAPLACE
+from residua.plans.objectives import MaxVariance, Objective, TotalVariance, described
+from residua.plans.planners.explicit import check_size, explicit_targets, merged_workload, solved
+from residua.plans.saddle import Progress, Steps
+from residua.plans.search.asked import Asked
+from residua.plans.search.search import Found, search
+from residua.plans.search.strategies import singular_value_bound
+from residua.plans.solver.problem import prepare
+from residua.plans.solver.queries import MatrixQueries, Queries, ScaledQueries, as_intervals
+from residua.plans.solver.solve import DenseSolution, least_privacy, least_total
+from residua.plans.tolerances import DENSE_TOLERANCE
+from residua.privacy import AddRemove, PureDP, Unit
+from residua.privacy.exact import round_up
+from residua.workload import Explicit
+
+_TALL = 8  # times as many queries as cells
+_MOST_CELLS = 4096
+_UP = 1.0 + 2.0**-48
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """What is asked on the distinct cells, and the L2 optimum for it."""
+
+    workload: Explicit
+    objective: Objective
+    scales: Floats
+    asked: Asked
+    optimum: DenseSolution
+
+    @property
+    def columns(self) -> Integers:
+        return self.optimum.columns
+
+    @property
+    def bound(self) -> float:
+        """The least loss of any strategy of sensitivity 1 (see `bound.py`)."""
+        return max(self.optimum.bound, singular_value_bound(self.asked))
+
+
+def plan_pure(
+    workload: Explicit,
+    guarantee: PureDP | None,
+    objective: Objective,
+    loss: float,
+    unit: Unit,
+    tolerance: float | None,
+    progress: Progress | None = None,
+) -> MatrixPlan:
+    """The best Laplace plan found for a budget, or (without one) for a largest acceptable loss.
+
+    Guarantee: measuring it is `guarantee.epsilon`-DP for its unit. Its `gap` compares it with a bound on every
+    strategy; the search itself is not convex, and finds a good strategy, not provably the best.
+    """
+    check_size(workload)
+    _check_cells(workload)
+    steps = Steps(progress)
+    steps.told(math.inf)  # the L2 optimum comes first, and takes long on many cells
+    task = _task(workload, objective, tolerance)
+    merged = merged_workload(workload, task.columns)
+    steps.bound = task.bound
+    found = search(task.asked, merged, task.optimum.strategy, steps.told)
+    # ε at which the best strategy has the wanted loss: variances go as 1/ε².
+    wanted = guarantee.epsilon if guarantee is not None else math.sqrt(2 * found[0].loss / loss)
+    made = _made(task, found, merged, guarantee, wanted, unit)
+    return made if guarantee is not None else _meeting(made, task, loss)
+
+
+def independent_pure(workload: Explicit, guarantee: PureDP, unit: Unit) -> MatrixPlan:
+    """Equal Laplace noise on the answer to every query, pooled into the best unbiased estimates."""
+    check_size(workload)
+    _check_cells(workload)
+    task = _task(workload, TotalVariance(), None)
+    merged = merged_workload(workload, task.columns)
+    strategy = merged / np.abs(merged).sum(axis=0).max()
+    found = [Found("workload", strategy, task.asked.loss(merged))]
+    made = _made(task, found, merged, guarantee, guarantee.epsilon, unit)
+    return made.replaced(objective="independent noise")
+
+
+def _check_cells(workload: Explicit) -> None:
+    """Refuses more distinct cells than a strategy can be searched for on, before anything is solved."""
+    probe = np.random.default_rng(0).standard_normal(workload.queries)
+    distinct = len(np.unique(workload.matrix.T @ probe))  # equal columns give equal sums
+    if distinct > _MOST_CELLS:
+        raise PlanError(
+            f"about {distinct:,} distinct cells are too many for a Laplace strategy; ask for marginals, or at most "
+            f"{_MOST_CELLS:,} cells."
+        )
+
+
+def _task(workload: Explicit, objective: Objective, tolerance: float | None) -> _Task:
+    solve: Callable[..., DenseSolution]
+    if isinstance(objective, TotalVariance):
+        solve, values, scales = least_total, workload.weights, np.sqrt(workload.weights)
+    elif isinstance(objective, MaxVariance):
+        targets = explicit_targets(workload, objective)
+        solve, values, scales = least_privacy, targets, 1.0 / np.sqrt(targets)
+    else:
+        raise PlanError(
+            f"{type(objective).__name__} is not for pure DP; with PureDP, minimise TotalVariance or MaxVariance."
+        )
+    tolerance = DENSE_TOLERANCE if tolerance is None else max(tolerance, 1e-9)
+    ranges = _ranges(workload)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GapWarning)  # the bound counts, and it is true however far the solver got
+        optimum = solved(solve, workload, values, tolerance) if ranges is None else solve(ranges, values, tolerance)
+    queries = _queries(workload, scales) if ranges is None else ScaledQueries(ranges, scales)
+    return _Task(workload, objective, scales, Asked(queries, isinstance(objective, MaxVariance)), optimum)
+
+
+def _ranges(workload: Explicit) -> Queries | None:
+    """Many queries as ranges of the cells as they stand, where they are ranges and tell all cells apart.
+
+    Then nothing is merged or dropped, and the matrix is read once instead of multiplied out, which costs O(m n²).
+    """
+    rows, cells = workload.matrix.shape
+    if rows <= _TALL * cells:
+        return None
+    W = np.asarray(workload.matrix.toarray())
+    ranges = as_intervals(W) if W.any(axis=1).all() else None
+    if ranges is None:
+        return None
+    gram = ranges.gram(np.ones(rows))
+    root = np.sqrt(np.diagonal(gram))
+    # Full rank, far from any doubt: so no two columns are equal either.
+    full = bool((root > 0).all()) and linalg.eigvalsh(gram / np.outer(root, root), subset_by_index=[0, 0])[0] > 1e-9
+    return ranges if full else None
+
+
+def _queries(workload: Explicit, scales: Floats) -> Queries:
+    """The scaled queries on distinct cells, as ranges where they are many and that is what they are."""
+    problem = prepare(workload.matrix, scales)
+    merged = merged_workload(workload, problem.columns)[problem.rows]
+    if len(merged) > _TALL * merged.shape[1] and (ranges := as_intervals(merged)) is not None:
+        return ScaledQueries(ranges, scales[problem.rows])
+    return MatrixQueries(merged * scales[problem.rows, None])
+
+
+def _made(
+    task: _Task, found: list[Found], merged: Floats, guarantee: PureDP | None, epsilon: float, unit: Unit
+) -> MatrixPlan:
+    best = found[0].strategy
+    # One power of two for all entries, such that the scale Δ/ε can be sampled: as for Gaussian noise of that scale.
+    norm = math.sqrt(float((best**2).sum(axis=0).max()))
+    strategy, _ = integer_strategy(best, merged, (epsilon * norm) ** 2)
+    removable = bool((task.columns < 0).any()) or task.workload.domain.drops
+    total = laplace_norm(strategy, unit, removable=removable)
+    if total <= 0:
+        raise PlanError("replacing a record changes none of these answers; they can be published without noise.")
+    scale = round_up(total / Fraction(epsilon)) * _UP
+    if not 0.5 <= scale <= LARGEST_SCALE:
+        raise PlanError("the plan's noise is outside what can be sampled exactly; change the budget.")
+    plan = MatrixPlan(
+        task.workload.domain,
+        task.workload.attributes,
+        task.columns,
+        strategy,
+        scale,
+        guarantee,
+        unit,
+        task.workload,
+        described(task.objective),
+        noise=LAPLACE,
+    )
+    return _told(plan, task, found, unit)
+
+
+def _told(plan: MatrixPlan, task: _Task, found: list[Found], unit: Unit) -> MatrixPlan:
+    """The plan with what was tried, and how far from optimal it can be."""
+    B = plan.strategy.astype(np.float64)
+    many = task.asked.queries.shape[0] > _TALL * task.asked.cells
+    achieved = plan.noise_variance * task.asked.profile_loss(B.T @ B) if many else _loss(plan, task)
+    factor = achieved / found[0].loss
+    candidates = tuple(Candidate(each.name, each.loss * factor) for each in found)
+    bound = 2 * task.bound / plan.epsilon**2 if isinstance(unit, AddRemove) else 0.0
+    gap = max(achieved / bound - 1.0, 0.0) if bound else math.inf
+    return plan.replaced(candidates=candidates, lower_bound=bound, gap=gap)
+
+
+def _loss(plan: MatrixPlan, task: _Task) -> float:
+    """The loss from every query's variance: exact, O(m n²)."""
+    variances = plan.variances(task.workload) * task.scales**2
+    return float(variances.max() if task.asked.worst else variances.sum())
+
+
+def _meeting(plan: MatrixPlan, task: _Task, loss: float) -> MatrixPlan:
+    """The plan with the noise that just meets what was asked for, and the guarantee that it then has."""
+    ratio = _loss(plan, task) / loss
+    scale = plan.scale / math.sqrt(ratio) * (1.0 - 2.0**-40)
+    exact = plan.replaced(scale=scale)
+    candidates = tuple(Candidate(each.name, each.loss / ratio) for each in plan.candidates)
+    bound = plan.lower_bound / ratio * (1.0 - 2.0**-30)
+    return exact.replaced(guarantee=PureDP(exact.unit_epsilon), candidates=candidates, lower_bound=bound)

@@ -1,0 +1,191 @@
+"""Plans for marginals: the planning game on residuals, at a budget or for a wanted accuracy.
+
+Losses that do not scale with the variances are solved at a given cost, or at the least cost that is good enough.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from residua.errors import GapWarning, PlanError
+from residua.linalg.arrays import Floats
+from residua.plans.lattice.plan import LatticePlan
+from residua.plans.lattice.replacement import replacement_cost, replacement_value
+from residua.plans.noise import guarantee_like
+from residua.plans.objectives import Effort, Objective, described
+from residua.plans.saddle import Response, Solution
+from residua.plans.solver.closed_form import ResidualCoefficients
+from residua.plans.strategy import plain_strategies
+from residua.privacy import ZCDP, Guarantee, ReplaceOne, Unit
+from residua.workload import Marginals
+
+_MOST_DOUBLINGS = 200
+
+
+@dataclass(frozen=True, eq=False)
+class _AtCost:
+    """A game at another privacy cost than 1: all variances are divided by it."""
+
+    game: Response
+    cost: float
+
+    def respond(self, weights: Floats) -> tuple[Floats, Floats, float]:
+        noise, variances, value = self.game.respond(weights)
+        return noise, variances / self.cost, value / self.cost
+
+    def value(self, weights: Floats) -> float:
+        return self.game.value(weights) / self.cost
+
+    def variances(self, noise: Floats) -> Floats:
+        return self.game.variances(noise) / self.cost
+
+
+def solve_at(
+    objective: Objective,
+    workload: Marginals,
+    game: Response,
+    effort: Effort,
+    cost: float | None,
+    loss: float,
+) -> tuple[float, Solution, float]:
+    """The cost, the noise at cost 1 and the gap: in the loss if a cost is given, else in the cost for that loss."""
+    if cost is not None:
+        solution = objective.solve(workload, _AtCost(game, cost), effort)
+        return cost, solution, solution.gap
+    return _least_cost(objective, workload, game, effort, loss)
+
+
+def _least_cost(
+    objective: Objective, workload: Marginals, game: Response, effort: Effort, loss: float
+) -> tuple[float, Solution, float]:
+    """Bisects between a cost proven too small and one found sufficient."""
+    enough, solution = 1.0, None
+    inner = replace(effort, tolerance=effort.tolerance / 4)
+    too_little = 0.0
+    for _ in range(_MOST_DOUBLINGS):
+        trial = enough if solution is None else (np.sqrt(too_little * enough) if too_little else enough / 2)
+        found = objective.solve(workload, _AtCost(game, float(trial)), inner)
+        if found.achieved <= loss:
+            enough, solution = float(trial), found
+        elif found.bound > loss:
+            too_little = float(trial)
+            enough = enough if solution is not None else enough * 2
+        elif solution is None:
+            enough *= 1 + effort.tolerance
+        else:
+            break  # between the bounds of one solve: nothing finer can be proven
+        if solution is not None and too_little and enough / too_little - 1 <= effort.tolerance:
+            break
+    if solution is None:
+        raise PlanError(f"at_most={loss!r} cannot be reached at any cost; raise it.")
+    return enough, solution, enough / too_little - 1 if too_little else np.inf
+
+
+# The exact cost of what is measured must not exceed the budget, nor a variance its target, by the rounding of a
+# long sum (its relative error is below 1e-13): a trillionth of the budget is left unspent, or spent on top.
+_SLACK = 1.0 - 2.0**-40
+
+
+@dataclass(frozen=True, eq=False)
+class MarginalGame:
+    """Our side of the planning game for a workload of marginals (see `saddle`)."""
+
+    workload: Marginals
+    coefficients: ResidualCoefficients
+
+    def respond(self, weights: Floats) -> tuple[Floats, Floats, float]:
+        """Best residual noise for these weights on marginals, the variances it gives, and their weighted sum."""
+        noise, value = self.coefficients.respond(self.spread(weights))
+        return noise, self.coefficients.cell_variances(noise)[self.workload.numbers], value
+
+    def value(self, weights: Floats) -> float:
+        """The least weighted sum of variances anybody reaches at privacy cost 1."""
+        return self.coefficients.value(self.spread(weights))
+
+    def variances(self, noise: Floats) -> Floats:
+        """The cell variances of the workload's marginals under some residual noise."""
+        return self.coefficients.cell_variances(noise)[self.workload.numbers]
+
+    def spread(self, weights: Floats) -> Floats:
+        """Weights on the marginals of the workload as weights on all sets of its closure."""
+        full = np.zeros(len(self.workload.lattice))
+        full[self.workload.numbers] = weights
+        return full
+
+
+def plan_marginals(
+    workload: Marginals,
+    guarantee: Guarantee | None,
+    allowed: float | None,
+    objective: Objective,
+    loss: float,
+    unit: Unit,
+    effort: Effort,
+) -> LatticePlan:
+    """The best residual plan for a budget, or (without one) for a largest acceptable loss."""
+    game = MarginalGame(workload, ResidualCoefficients(workload.lattice, workload.domain.sizes))
+    if objective.homogeneous:
+        solution = objective.solve(workload, game, effort)
+        per_unit, gap = _unit_cost(unit, game, solution)
+        cost = solution.achieved / loss * per_unit if allowed is None else allowed
+        record_cost = cost / per_unit
+    else:
+        if isinstance(unit, ReplaceOne):
+            raise PlanError("unit=ReplaceOne() needs an objective that scales with the variances, not a ConvexLoss.")
+        ratio = float(unit.scaled(1))
+        record_cost, solution, gap = solve_at(objective, workload, game, effort, allowed and allowed / ratio, loss)
+    if gap > effort.tolerance and not isinstance(unit, ReplaceOne):
+        warnings.warn(f"the plan is proven optimal only up to {gap:.2g}; raise limit.", GapWarning, stacklevel=3)
+    made = LatticePlan(
+        domain=workload.domain,
+        lattice=workload.lattice,
+        precisions=record_cost * (_SLACK if allowed is not None else 1.0 / _SLACK) / solution.noise,
+        guarantee=guarantee,
+        unit=unit,
+        workload=workload,
+        objective=described(objective),
+        gap=gap,
+    )
+    return made if guarantee is not None else replace(made, guarantee=guarantee_like(ZCDP(1.0), made.unit_pcost))
+
+
+def independent_marginals(workload: Marginals, guarantee: Guarantee, allowed: float, unit: Unit) -> LatticePlan:
+    """Equal independent noise on every asked cell, pooled into the best unbiased estimates."""
+    game = MarginalGame(workload, ResidualCoefficients(workload.lattice, workload.domain.sizes))
+    asked = np.zeros(len(workload.lattice))
+    asked[workload.numbers] = 1.0 / len(workload)
+    # Noise σ² on the marginal A measures every residual S ⊆ A with precision Π_{i∈A∖S} 1/n_i / σ².
+    precisions = workload.lattice.sum_over_supersets(asked, 1.0 / workload.domain.sizes)
+    masses = workload.weights * workload.cells
+    achieved = float(masses @ game.coefficients.cell_variances(1.0 / precisions)[workload.numbers])
+    solution = Solution(1.0 / precisions, achieved, game.value(masses), 1, masses)
+    per_unit, gap = _unit_cost(unit, game, solution)
+    return LatticePlan(
+        domain=workload.domain,
+        lattice=workload.lattice,
+        precisions=precisions * (allowed / per_unit * _SLACK),
+        guarantee=guarantee,
+        unit=unit,
+        workload=workload,
+        objective="independent noise",
+        gap=gap,
+    )
+
+
+def _unit_cost(unit: Unit, game: MarginalGame, solution: Solution) -> tuple[float, float]:
+    """What noise of privacy cost 1 costs the unit of protection, and the gap proven for that unit."""
+    if not isinstance(unit, ReplaceOne):
+        return float(unit.scaled(1)), solution.gap
+    lattice, sizes = game.coefficients.lattice, game.coefficients.sizes
+    cost, _ = replacement_cost(
+        lattice, np.where(game.coefficients.cost > 0, 1.0 / solution.noise, 0.0), plain_strategies(sizes)
+    )
+    if game.workload.domain.drops:  # changing a record may then remove it, which costs 1
+        cost = max(cost, 1.0)
+    if cost <= 0:
+        raise PlanError("replacing a record changes none of these tables; they can be published without noise.")
+    least = replacement_value(lattice, sizes, game.coefficients.importance(game.spread(solution.weights)))
+    return cost, max(solution.achieved * cost / least - 1.0, 0.0) if least > 0 else np.inf  # only removals cost

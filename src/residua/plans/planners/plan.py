@@ -1,0 +1,373 @@
+"""Making plans: the best noise for a budget, or the least privacy for a wanted accuracy, whatever is asked."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Literal, TypedDict, Unpack, overload
+
+from residua.errors import PlanError
+from residua.plans.contract import Plan
+from residua.plans.forms import Form, Lattice, Matrix, Task
+from residua.plans.lattice.plan import LatticePlan
+from residua.plans.matrix.plan import MatrixPlan
+from residua.plans.noise import NOISES
+from residua.plans.objectives import Effort, MaxVariance, Objective, Targets, TotalVariance
+from residua.plans.planners.explicit import independent_explicit, plan_biased, plan_explicit
+from residua.plans.planners.laplace import independent_pure, plan_pure
+from residua.plans.planners.like import like_strategies
+from residua.plans.planners.marginals import independent_marginals, plan_marginals
+from residua.plans.planners.products import plan_products
+from residua.plans.planners.tables import independent_pure_marginals, plan_pure_marginals
+from residua.plans.saddle import Progress
+from residua.plans.strategy import Strategy
+from residua.plans.tables.plan import TablesPlan
+from residua.plans.tolerances import DENSE_TOLERANCE, MARGINAL_TOLERANCE, PRODUCT_TOLERANCE
+from residua.privacy import GDP, ZCDP, AddRemove, ApproxDP, Guarantee, PureDP, Unit
+from residua.workload import Explicit, Marginals, Products, as_explicit, as_products
+
+NoiseName = Literal["normal", "laplace"]
+_RECORD = AddRemove()
+_LEAST_COST = 1e-30
+_LEAST_EPSILON = 1e-8
+
+
+class _Options(TypedDict, total=False):
+    """What every overload of `plan` takes as well."""
+
+    minimise: Objective | None
+    targets: Targets | None
+    at_most: float | None
+    unit: Unit
+    tolerance: float | None
+    progress: Progress | None
+
+
+class _Old(TypedDict, total=False):
+    """What `form` says now."""
+
+    refined: bool
+    bias: float
+    like: Plan | None
+    limit: int
+
+
+Normal = ZCDP | GDP | ApproxDP | None
+Workload = Marginals | Products | Explicit
+
+
+@overload
+def plan(workload: Explicit, guarantee: Guarantee | None = None, **options: Unpack[_Options]) -> MatrixPlan: ...
+
+
+@overload
+def plan(
+    workload: Workload, guarantee: Guarantee | None = None, *, form: Matrix, **options: Unpack[_Options]
+) -> MatrixPlan: ...
+
+
+@overload
+def plan(workload: Marginals, guarantee: PureDP, **options: Unpack[_Options]) -> TablesPlan: ...
+
+
+@overload
+def plan(workload: Products, guarantee: PureDP, **options: Unpack[_Options]) -> MatrixPlan: ...
+
+
+@overload
+def plan(
+    workload: Marginals, guarantee: None = None, *, noise: Literal["laplace"], **options: Unpack[_Options]
+) -> TablesPlan: ...
+
+
+@overload
+def plan(
+    workload: Products | Explicit, guarantee: None = None, *, noise: Literal["laplace"], **options: Unpack[_Options]
+) -> MatrixPlan: ...
+
+
+@overload
+def plan(
+    workload: Marginals | Products,
+    guarantee: Normal = None,
+    *,
+    form: Lattice | None = None,
+    **options: Unpack[_Options],
+) -> LatticePlan: ...
+
+
+@overload
+def plan(
+    workload: Workload,
+    guarantee: Guarantee | None = None,
+    *,
+    noise: NoiseName | None = None,
+    form: Form | None = None,
+    **options: Unpack[_Options],
+) -> Plan: ...
+
+
+def plan(
+    workload: Workload,
+    guarantee: Guarantee | None = None,
+    *,
+    minimise: Objective | None = None,
+    targets: Targets | None = None,
+    at_most: float | None = None,
+    unit: Unit = _RECORD,
+    noise: NoiseName | None = None,
+    form: Form | None = None,
+    tolerance: float | None = None,
+    progress: Progress | None = None,
+    **old: Unpack[_Old],
+) -> Plan:
+    """The best plan for a workload: least loss for a budget, or least privacy for a wanted accuracy.
+
+    With a `guarantee`: the plan minimises the objective within it. Without one: `targets` asks for the least
+    privacy at which every marginal meets its own target variance, and `at_most` for the least privacy at which the
+    objective's loss is no larger.
+
+    With `PureDP(epsilon)` the noise is Laplace: the plan is a `MatrixPlan` (or, for marginals, a `TablesPlan`), its
+    strategy is the best found of many that are tried, and its `gap` is relative to a loose bound on every strategy.
+    With the class `PureDP` in place of a guarantee, targets are met with the least epsilon found.
+
+    Guarantee: measuring the plan satisfies its `guarantee` for its `unit`; no linear Gaussian mechanism has a loss
+    (or, without a budget, a privacy cost) smaller than this plan's by more than a factor `1 + gap`. (For products, none
+    that measures the blocks of the plan's split one by one; `plan.gap_any` is about all mechanisms.)
+
+    Args:
+        workload: what is asked.
+        guarantee: the budget, such as `ZCDP(rho=0.5)` or `PureDP(epsilon=1.0)`.
+        minimise: the objective, `TotalVariance()` by default, `MaxVariance(targets)` where targets are given.
+        targets: wanted variances: one number, a mapping from attribute sets (or query labels), or one for each query.
+        at_most: the largest acceptable loss, instead of a budget.
+        unit: whom the guarantee protects, by default one record added or removed.
+        tolerance: stop when the gap is proven to be at most this; 1e-4 for marginals, 1e-3 for other queries.
+        noise: `"normal"` or `"laplace"`; what the guarantee asks for if left out, else normal.
+        form: `rs.Lattice(…)` or `rs.Matrix(…)`, with what can be said of that form alone; what the workload asks for if
+            left out: a lattice for marginals and products, a matrix for explicit queries.
+        progress: called with the round and its gap.
+
+    Raises:
+        PlanError: contradictory or missing arguments, bad targets.
+        PrivacyError: a guarantee that Gaussian noise cannot give.
+
+    Reference: residual-planner, Equations 1 and 2.
+
+    Example:
+        >>> import residua as rs
+        >>> domain = rs.Domain.of_sizes({"a": 10, "b": 3})
+        >>> plan = rs.plan(rs.marginals(domain, ways=[1, 2]), rs.ZCDP(rho=0.5))
+        >>> round(plan.variance({"a": "0"}), 3), plan.variance(["a", "b"]).shape
+        (2.211, (10, 3))
+        >>> least = rs.plan(rs.marginals(domain, ways=[1, 2]), targets=25.0)
+        >>> least.guarantee
+        ZCDP(rho=0.0448...)
+    """
+    if not isinstance(workload, Workload):
+        raise PlanError(f"workload={workload!r} is not a workload; make one with rs.marginals or rs.queries.")
+    if old:
+        form = _form_of(form, old)
+    if isinstance(guarantee, type) and issubclass(guarantee, PureDP):
+        _warn("plan(workload, PureDP)", 'plan(workload, noise="laplace")')
+        guarantee, noise = None, "laplace"
+    laplace = _is_laplace(guarantee, noise)
+    objective = _objective(minimise, targets)
+    loss = _accuracy(guarantee, targets, at_most)
+    _check_unit(unit)
+    usual = PRODUCT_TOLERANCE if isinstance(workload, Products) else MARGINAL_TOLERANCE
+    limit = form.limit if isinstance(form, Lattice) else Lattice().limit
+    effort = Effort(_tolerance(usual if tolerance is None else tolerance), _limit(limit), progress)
+    made = form.plan(Task(workload, guarantee, objective, loss, unit, tolerance, effort)) if form is not None else None
+    if made is not None:
+        return made
+    if isinstance(form, Matrix):
+        workload = as_explicit(workload)
+    if laplace:
+        if form not in (None, Matrix(), Lattice(limit=limit)):
+            raise PlanError("refined, bias and like are for Gaussian noise; leave them out, or give another guarantee.")
+        return _plan_laplace(workload, guarantee, objective, loss, unit, tolerance, effort)
+    allowed = None if guarantee is None else _allowed(guarantee)
+    if isinstance(workload, Marginals | Products):
+        return _plan_lattice(workload, guarantee, allowed, objective, loss, unit, effort, form)
+    if isinstance(form, Lattice) and form.like is not None:
+        raise PlanError("like is for marginals and products; plans of explicit queries have no strategies to share.")
+    chosen = form if isinstance(form, Matrix) else Matrix()
+    if chosen.bias:
+        if guarantee is None or not isinstance(objective, TotalVariance):
+            raise PlanError("bias needs a guarantee and the least total variance; remove targets and minimise.")
+        return plan_biased(workload, guarantee, chosen.bias, unit, DENSE_TOLERANCE if tolerance is None else tolerance)
+    return plan_explicit(workload, guarantee, objective, loss, unit, tolerance, refined=chosen.refined)
+
+
+def _plan_lattice(
+    workload: Marginals | Products,
+    guarantee: Guarantee | None,
+    allowed: float | None,
+    objective: Objective,
+    loss: float,
+    unit: Unit,
+    effort: Effort,
+    form: Form | None,
+) -> LatticePlan:
+    like = form.like if isinstance(form, Lattice) else None
+    given = None if like is None else _given(like, workload)
+    if isinstance(workload, Marginals) and given is None:
+        return plan_marginals(workload, guarantee, allowed, objective, loss, unit, effort)
+    return plan_products(as_products(workload), guarantee, allowed, objective, loss, unit, effort, given)
+
+
+def _form_of(form: Form | None, old: _Old) -> Form:
+    """The form that options by their old names describe."""
+    if form is not None:
+        raise PlanError(f"{next(iter(old))} is a part of form; give it there.")
+    unknown = set(old) - set(_Old.__annotations__)
+    if unknown:
+        raise TypeError(f"plan() got an unexpected keyword argument {unknown.pop()!r}")
+    matrix, lattice = {"refined", "bias"} & set(old), {"like", "limit"} & set(old)
+    name = f"plan(…, {', '.join(f'{key}=…' for key in old)})"
+    _warn(name, f"plan(…, form=rs.{'Matrix' if matrix else 'Lattice'}({', '.join(f'{key}=…' for key in old)}))")
+    if matrix:
+        made = Matrix(old.get("refined", False), old.get("bias", 0.0))
+        if made != Matrix() or not lattice:
+            return made
+    return Lattice(old.get("like"), old.get("limit", Lattice().limit))
+
+
+def _warn(before: str, now: str) -> None:
+    warnings.warn(f"{before} is now {now}; the old way ends with version 0.2.", DeprecationWarning, stacklevel=3)
+
+
+def _is_laplace(guarantee: Guarantee | None, noise: NoiseName | None) -> bool:
+    if noise not in (None, *NOISES):
+        raise PlanError(f"noise={noise!r} is not 'normal' or 'laplace'.")
+    if guarantee is not None and noise is not None and (noise == "laplace") != isinstance(guarantee, PureDP):
+        raise PlanError(
+            f"noise={noise!r} cannot be priced as {guarantee!r}; normal noise goes with ZCDP, GDP and ApproxDP, "
+            "Laplace noise with PureDP."
+        )
+    return noise == "laplace" or isinstance(guarantee, PureDP)
+
+
+@overload
+def independent(workload: Marginals, guarantee: Guarantee, *, unit: Unit = ...) -> LatticePlan: ...
+
+
+@overload
+def independent(workload: Products | Explicit, guarantee: Guarantee, *, unit: Unit = ...) -> MatrixPlan: ...
+
+
+def independent(workload: Marginals | Products | Explicit, guarantee: Guarantee, *, unit: Unit = _RECORD) -> Plan:
+    """The baseline: equal independent noise on every asked cell, pooled into the best unbiased estimates.
+
+    Its gap is that of its total variance.
+
+    Example:
+        >>> import residua as rs
+        >>> domain = rs.Domain.of_sizes({"a": 10, "b": 3})
+        >>> rs.independent(rs.marginals(domain, ways=2), rs.GDP(mu=1.0)).variance({"a": "0", "b": "0"})
+        1.0...
+    """
+    _check_unit(unit)
+    if isinstance(guarantee, PureDP):
+        return _independent_pure(workload, guarantee, unit)
+    allowed = _allowed(guarantee)
+    if isinstance(workload, Marginals):
+        return independent_marginals(workload, guarantee, allowed, unit)
+    if isinstance(workload, Products | Explicit):  # products only where their cells can be listed
+        return independent_explicit(as_explicit(workload), guarantee, unit)
+    raise PlanError(f"workload={workload!r} is not a workload; make one with rs.marginals or rs.queries.")
+
+
+def _objective(minimise: Objective | None, targets: Targets | None) -> Objective:
+    if minimise is not None and (isinstance(minimise, type) or not isinstance(minimise, Objective)):
+        raise PlanError(f"minimise={minimise!r} is not an objective; use one such as rs.MaxVariance().")
+    if targets is None:
+        return TotalVariance() if minimise is None else minimise
+    if minimise is not None and not isinstance(minimise, MaxVariance):
+        raise PlanError("targets and minimise contradict each other; targets already means MaxVariance(targets).")
+    if minimise is not None and minimise.targets is not None:
+        raise PlanError("targets is given twice, also in MaxVariance; give it once.")
+    return MaxVariance(targets)
+
+
+def _given(like: Plan, workload: Marginals | Products) -> tuple[Strategy | None, ...] | None:
+    """The strategies to measure by; None if they are those of every plan for marginals."""
+    given = like_strategies(like, workload)
+    plain = isinstance(workload, Marginals) and all(strategy is None or strategy.plain for strategy in given)
+    return None if plain else given
+
+
+def _accuracy(guarantee: Guarantee | None, targets: Targets | None, at_most: float | None) -> float:
+    """The largest acceptable loss."""
+    if guarantee is not None and at_most is not None:
+        raise PlanError("guarantee and at_most both fix the plan; give one, or targets with the guarantee.")
+    if guarantee is None and targets is None and at_most is None:
+        raise PlanError(
+            "say what to spend or how accurate to be: a guarantee such as ZCDP(rho=0.5), targets, or at_most."
+        )
+    if at_most is None:
+        return 1.0
+    if isinstance(at_most, bool) or not isinstance(at_most, int | float) or not 0 < at_most < math.inf:
+        raise PlanError(f"at_most={at_most!r} is not a positive finite loss; correct it.")
+    return float(at_most)
+
+
+def _allowed(guarantee: Guarantee) -> float:
+    if isinstance(guarantee, type) or not isinstance(guarantee, Guarantee):
+        raise PlanError(
+            f"guarantee={guarantee!r} is not a guarantee; use ZCDP(rho=…), GDP(mu=…) or ApproxDP(epsilon=…, delta=…)."
+        )
+    allowed = float(guarantee.pcost_allowed())
+    if not _LEAST_COST <= allowed <= 1 / _LEAST_COST:
+        raise PlanError(f"guarantee={guarantee!r} is beyond what can be computed with; state a sensible budget.")
+    return allowed
+
+
+def _plan_laplace(
+    workload: Workload,
+    guarantee: Guarantee | None,
+    objective: Objective,
+    loss: float,
+    unit: Unit,
+    tolerance: float | None,
+    effort: Effort,
+) -> Plan:
+    """Laplace noise: the best strategy found, or the best marginals to measure."""
+    epsilon = guarantee if isinstance(guarantee, PureDP) else None
+    if epsilon is not None:
+        _check_epsilon(epsilon)
+    if isinstance(workload, Marginals):
+        return plan_pure_marginals(workload, epsilon, objective, loss, unit, effort)
+    return plan_pure(as_explicit(workload), epsilon, objective, loss, unit, tolerance, effort.progress)
+
+
+def _independent_pure(workload: Marginals | Products | Explicit, guarantee: PureDP, unit: Unit) -> Plan:
+    _check_epsilon(guarantee)
+    if isinstance(workload, Marginals):
+        return independent_pure_marginals(workload, guarantee, unit)
+    if isinstance(workload, Products | Explicit):
+        return independent_pure(as_explicit(workload), guarantee, unit)
+    raise PlanError(f"workload={workload!r} is not a workload; make one with rs.marginals or rs.queries.")
+
+
+def _check_epsilon(guarantee: PureDP) -> None:
+    if not _LEAST_EPSILON <= guarantee.epsilon <= 1 / _LEAST_EPSILON:
+        raise PlanError(f"guarantee={guarantee!r} is beyond what can be computed with; state a sensible budget.")
+
+
+def _check_unit(unit: Unit) -> None:
+    if isinstance(unit, type) or not isinstance(unit, Unit):
+        raise PlanError(f"unit={unit!r} is not a unit of protection; use rs.AddRemove() or rs.ReplaceOne().")
+
+
+def _tolerance(tolerance: float) -> float:
+    if isinstance(tolerance, bool) or not isinstance(tolerance, int | float) or not 1e-12 <= tolerance < math.inf:
+        raise PlanError(f"tolerance={tolerance!r} cannot be proven in floating point; use a number from 1e-12.")
+    return float(tolerance)
+
+
+def _limit(limit: int) -> int:
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        raise PlanError(f"limit={limit!r} is not a positive whole number of rounds.")
+    return limit

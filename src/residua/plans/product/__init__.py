@@ -1,1 +1,0 @@
-"""Product plans: ranges, prefixes, hierarchies and any rows of each attribute, crossed, over many attributes."""

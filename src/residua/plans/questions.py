@@ -1,0 +1,134 @@
+"""What a plan can be asked about: a workload, the marginal on some attributes, or one query."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from residua.domain import Domain
+from residua.errors import DomainError, PlanError, WorkloadError
+from residua.linalg.arrays import Floats, Integers
+from residua.workload import (
+    Explicit,
+    Family,
+    Identity,
+    Marginals,
+    MatrixRows,
+    Products,
+    marginals,
+    range_ends,
+)
+
+Workload = Marginals | Products | Explicit
+Query = Mapping[str, Any]  # attribute → a label, labels, a range of labels, or coefficients
+Asked = Workload | Sequence[str] | Query
+
+
+def as_workload(domain: Domain, asked: Asked) -> tuple[Workload, Integers | slice]:
+    """What is asked as a workload, and which of its queries comes at each place.
+
+    Raises:
+        PlanError: over another domain, unknown attributes or labels.
+    """
+    if isinstance(asked, Workload):
+        require_same_domain(domain, asked)
+        return asked, slice(None)
+    try:
+        if isinstance(asked, Mapping):
+            return _of_query(domain, asked), slice(None)
+        positions = domain.positions(asked)
+        names = [domain.names[i] for i in positions]
+        shape = [int(domain.sizes[i]) for i in sorted(positions)]
+        cells = np.arange(int(np.prod(shape))).reshape(shape).transpose(np.argsort(np.argsort(positions)))
+        return marginals(domain, [names]), cells.ravel()
+    except (DomainError, WorkloadError, TypeError) as problem:
+        raise PlanError(f"asked: {problem}") from None
+
+
+def require_same_domain(domain: Domain, workload: object) -> None:
+    """Refuses a workload over another domain, and what is no workload.
+
+    Raises:
+        PlanError: it is.
+    """
+    if not isinstance(workload, Workload):
+        raise PlanError(
+            f"workload={workload!r} is not a workload; make one with rs.marginals, rs.product or rs.queries."
+        )
+    if workload.domain is not domain and workload.domain != domain:
+        raise PlanError("the plan and the workload are over different domains; declare one domain for both.")
+
+
+def _of_query(domain: Domain, query: Query) -> Products:
+    """One product of rows as a workload of one query."""
+    domain.positions(query)  # refuses unknown names in the same words as everywhere
+    sets = marginals(domain, [tuple(query)])
+    queries: list[Any] = [Identity(int(n)) for n in domain.sizes]
+    for name, part in query.items():
+        row = coefficients_of(domain, name, part)
+        queries[domain.position(name)] = MatrixRows(len(row), row[None, :])
+    return Products(domain, sets.lattice, (Family(sets, tuple(queries)),))
+
+
+def coefficients_of(domain: Domain, name: str, part: Any) -> Floats:
+    """The coefficients of an attribute's values, from a label, a range (first, last), or coefficients, (n,).
+
+    Raises:
+        PlanError: neither, or labels that the attribute lacks.
+    """
+    attribute = domain[name]
+    row = np.zeros(attribute.size)
+    if isinstance(part, tuple):
+        first, last = range_ends(name, attribute, part)
+        row[first : last + 1] = 1.0
+    elif isinstance(part, list | np.ndarray):
+        row = _numbers(part)
+        if row.shape != (attribute.size,) or not np.isfinite(row).all():
+            raise PlanError(f"the coefficients of {name!r} must be {attribute.size} finite numbers, one per value.")
+    elif part in attribute.labels:
+        row[attribute.labels.index(part)] = 1.0
+    else:
+        raise PlanError(f"{name}={part!r} is not a value of the attribute {name!r}; see domain[{name!r}].labels.")
+    return row
+
+
+def combined(domain: Domain, combination: Mapping[Any, ArrayLike]) -> dict[tuple[int, ...], Floats]:
+    """A linear combination of cells: positions, increasing → coefficients, one axis per attribute.
+
+    Raises:
+        PlanError: nothing, or coefficients that do not fit.
+    """
+    if not combination:
+        raise PlanError("combination is empty; give coefficients for at least one marginal.")
+    found: dict[tuple[int, ...], Floats] = {}
+    for names, given in combination.items():
+        positions = domain.positions(names)
+        shape = tuple(int(domain.sizes[i]) for i in positions)
+        coefficients = _numbers(given)
+        if coefficients.shape != shape or not np.isfinite(coefficients).all():
+            raise PlanError(f"the coefficients of {tuple(names)!r} must be finite and of shape {shape}.")
+        members = tuple(sorted(positions))
+        inner = coefficients.transpose(np.argsort(positions))
+        found[members] = found[members] + inner if members in found else inner
+    return found
+
+
+def in_one_table(domain: Domain, parts: Mapping[tuple[int, ...], Floats]) -> tuple[tuple[int, ...], Floats]:
+    """A combination as coefficients over the cells of all its attributes together."""
+    union = tuple(sorted({i for members in parts for i in members}))
+    sizes = [int(domain.sizes[i]) for i in union]
+    total = np.zeros(sizes)
+    for members, part in parts.items():
+        total = total + part.reshape([n if i in members else 1 for i, n in zip(union, sizes, strict=True)])
+    return union, total
+
+
+def _numbers(given: ArrayLike) -> Floats:
+    """Numbers as an array; nothing where they are not numbers."""
+    try:
+        return np.array(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        return np.empty((0, 0))

@@ -1,1 +1,0 @@
-"""Residual plans: optimal noisy marginals over any number of attributes, from precisions on subsets of attributes."""

@@ -1,0 +1,1 @@
+"""Where good strategies for Laplace noise are looked for."""

@@ -1,0 +1,215 @@
+"""The best weights of a hierarchy's levels, for a workload: as many unknowns as levels, and nothing of size n inverted.
+
+Every cell is in one node of each level, so with weights ω ≥ 0, `Σ ω = 1`, the sensitivity is 1 and the loss is
+`tr V K⁻¹`, `K = Σ_l ω_l² H_lᵀH_l`. The nodes being nested, K is inverted from the leaves up (see `trees`), and what of
+the trace depends on ω are sums of V over pairs of nodes. Of the finest inner level, nodes of one parent and size count
+alike, so that at most two a parent are told apart: an evaluation with its gradient costs O(nodes²) of the level above.
+
+Reference: matrix-mechanism, §6; the recursion is our own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+from scipy.optimize import minimize
+
+from residua.linalg.arrays import Floats, Integers
+from residua.plans.search.asked import Asked
+from residua.plans.search.trees import Tree, branchings, first_of
+
+Loss = Callable[[Floats], tuple[float, Floats]]
+Told = Callable[[float], None]
+_SHARPNESS = 24.0  # order of the norm that stands for a maximum while weights are optimised
+_ROUNDS = 60
+_TILTS = (0.0, 0.4, -0.4)  # how much heavier each level is than the one above, where a descent starts (logarithms)
+_STEEPEST = 12.0  # bound on those logarithms' sum
+_REFINED = 16  # trees whose weights are optimised for the largest variance, after all were for the total
+_NOTHING = 1e-4  # a weight below this is none
+
+
+@dataclass(frozen=True, eq=False)
+class Weighted:
+    """A tree, weights of its levels that sum to 1, the loss with them, and the loss with equal ones."""
+
+    tree: Tree
+    weights: Floats
+    loss: float
+    plain: float
+
+
+def weighted_trees(asked: Asked, told: Told | None = None) -> list[Weighted]:
+    """The trees of every branching with optimised weights, best first.
+
+    For the largest variance, weights are optimised for the total first, and then those of the most promising.
+
+    Args:
+        asked: what they are judged by.
+        told: called after every tree with its loss; with infinity as long as that is another loss than asked for.
+    """
+    sums = Sums(asked.gram)
+    found: list[Weighted] = []
+    for branching in branchings(asked.cells):
+        tree = Tree(asked.cells, branching)
+        # Trees of three levels are many and change little from one to the next.
+        near = [found[-1].weights] if found and len(found[-1].weights) == len(tree.counts) == 3 else None
+        found.append(optimised(tree, total_loss(sums, tree), near))
+        if told:
+            told(math.inf if asked.worst else found[-1].loss)
+    found.sort(key=lambda each: each.loss)
+    if asked.worst:
+        found = [optimised(each.tree, worst_loss(asked, each.tree), [each.weights]) for each in found[:_REFINED]]
+        found.sort(key=lambda each: each.loss)
+    return found
+
+
+def optimised(tree: Tree, loss: Loss, starts: list[Floats] | None = None) -> Weighted:
+    """The weights of a tree's levels after descents from some starts, or from several tilts of equal weights."""
+
+    def objective(logits: Floats) -> tuple[float, Floats]:
+        omega = _shares(logits)
+        value, slope = loss(omega**2)
+        slope = 2 * omega * slope / value
+        return math.log(value), omega * (slope - omega @ slope)
+
+    count = len(tree.counts)
+    logits = [tilt * np.arange(count) for tilt in _TILTS]
+    if starts is not None:
+        logits = [np.log(np.maximum(start, _NOTHING)) for start in starts]
+    best = None
+    for start in logits:
+        start = np.clip(start - start.mean(), -_STEEPEST, _STEEPEST)
+        bounds = [(-_STEEPEST, _STEEPEST)] * count
+        found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": _ROUNDS})
+        best = found if best is None or found.fun < best.fun else best
+    assert best is not None
+    omega = _shares(best.x)
+    omega[:-1][omega[:-1] < _NOTHING] = 0.0
+    omega /= omega.sum()
+    return Weighted(tree, omega, loss(omega**2)[0], loss(np.full(count, count**-2.0))[0])
+
+
+def total_loss(sums: Sums, tree: Tree) -> Loss:
+    """`tr V K⁻¹` and its gradient, as a function of the squares of the levels' weights, (levels,)."""
+    base = sums.base(tree)
+    counts = tree.counts[-3::-1]
+    # The first item below of every node, for each inner level above the finest.
+    starts = [base.first, *(np.arange(above) * tree.branching for _, above in pairwise(counts))]
+
+    def loss(squares: Floats) -> tuple[float, Floats]:
+        leaf, inner = float(squares[-1]), squares[-2::-1]
+        R, q, sigma, count = base.sums / leaf**2, base.diagonal / leaf**2, base.sizes / leaf, base.counts
+        value, kept = base.trace / leaf, []
+        for place, w in enumerate(inner):
+            f = 1.0 / (1.0 + w * sigma)
+            kept.append((R, q, sigma, count, f))
+            value -= float(w * (q @ f))
+            if place + 1 < len(inner):
+                R = _pooled(f[:, None] * R * f, starts[place])
+                sigma = np.add.reduceat(count * sigma * f, starts[place])
+                q, count = np.diagonal(R), np.ones(len(sigma))
+        slope = np.zeros(len(squares))
+        of_R, of_sigma = np.zeros((1, 1)), np.zeros(1)  # derivatives of the value by what the level above is made of
+        for place in range(len(inner) - 1, -1, -1):
+            R, q, sigma, count, f = kept[place]
+            w = inner[place]
+            repeats = np.diff(starts[place], append=len(f)) if place + 1 < len(inner) else np.full(1, len(f))
+            of_R = np.repeat(np.repeat(of_R, repeats, axis=0), repeats, axis=1)
+            of_sigma = np.repeat(of_sigma, repeats) * count
+            of_f = of_sigma * sigma + 2 * ((R * of_R) @ f) - w * q
+            slope[-2 - place] = -float(q @ f) - float((of_f * sigma * f) @ f)
+            of_sigma = of_sigma * f - of_f * w * f * f
+            of_R = f[:, None] * of_R * f
+            if place:
+                np.fill_diagonal(of_R, np.diagonal(of_R) - w * f)
+        of_leaf = 2 * (float((of_R * base.sums).sum()) - float(inner[0] * (base.diagonal @ f))) / leaf
+        slope[-1] = -(base.trace + float(of_sigma @ base.sizes) + of_leaf) / leaf**2
+        return value, slope
+
+    return loss
+
+
+def worst_loss(asked: Asked, tree: Tree) -> Loss:
+    """The largest variance made smooth, and its gradient, as a function of the squares of the weights."""
+
+    def loss(squares: Floats) -> tuple[float, Floats]:
+        v = np.maximum(asked.queries.diagonal(tree.inverse(squares)), 0.0)
+        top = float(v.max())
+        powers = (v / top) ** (_SHARPNESS - 1)
+        total = float((powers * v / top).sum())
+        sums = Sums(asked.weighted(powers * total ** (1 / _SHARPNESS - 1)))
+        return top * total ** (1 / _SHARPNESS), total_loss(sums, tree)(squares)[1]
+
+    return loss
+
+
+@dataclass(frozen=True, eq=False)
+class Base:
+    """What a tree's finest inner level needs of V. Its nodes of one parent and size are alike, and make one item.
+
+    Args:
+        sums: of V over pairs of items, (items, items).
+        diagonal: of V over pairs of cells of one node, summed over the nodes of an item, (items,).
+        sizes: cells of each node of an item, (items,).
+        counts: nodes of each item, (items,).
+        first: the first item of each parent, (parents,).
+        trace: of V.
+    """
+
+    sums: Floats
+    diagonal: Floats
+    sizes: Floats
+    counts: Floats
+    first: Integers
+    trace: float
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Sums of V over nodes of any tree."""
+
+    V: Floats
+
+    @cached_property
+    def _prefix(self) -> Floats:
+        n = len(self.V)
+        prefix = np.zeros((n + 1, n + 1))
+        np.cumsum(np.cumsum(self.V, axis=0), axis=1, out=prefix[1:, 1:])
+        return prefix
+
+    def base(self, tree: Tree) -> Base:
+        """The sums that a tree's finest inner level needs. O(n² items)"""
+        nodes, n = tree.counts[-2], tree.cells
+        owner = tree.owners(nodes)
+        first = first_of(owner)
+        stop = np.append(first[1:], n)
+        P = self._prefix
+        blocks = P[stop, stop] - P[first, stop] - P[stop, first] + P[first, first]
+        # An item is a parent and one of two sizes.
+        kinds: Integers
+        kinds, item = np.unique((np.arange(nodes) // tree.branching) * (n + 1) + (stop - first), return_inverse=True)
+        members = np.zeros((n, len(kinds)))
+        members[np.arange(n), item[owner]] = 1.0
+        return Base(
+            sums=np.asarray(members.T @ (self.V @ members)),
+            diagonal=np.bincount(item, blocks).astype(np.float64),
+            sizes=(kinds % (n + 1)).astype(np.float64),
+            counts=np.bincount(item).astype(np.float64),
+            first=first_of(kinds // (n + 1)),
+            trace=float(np.trace(self.V)),
+        )
+
+
+def _shares(logits: Floats) -> Floats:
+    omega = np.exp(logits - logits.max())
+    return np.asarray(omega / omega.sum())
+
+
+def _pooled(matrix: Floats, first: Integers) -> Floats:
+    """Sums over pairs of groups of neighbours, each given by its first member."""
+    return np.asarray(np.add.reduceat(np.add.reduceat(matrix, first, axis=0), first, axis=1))

@@ -1,0 +1,185 @@
+"""How to split epsilon over measured marginals, and which to measure.
+
+Measuring marginal A with Laplace noise of scale `1/ε_A` has variance `2/ε_A²` a cell and costs ε_A; together `Σ ε_A`.
+Least squares over all measured tables gives residual S the precision
+
+    τ_S = Σ_{A ⊇ S} ε_A²/2 · Π_{i∈A∖S} 1/n_i,
+
+and a cell of marginal B the variance `Σ_{S⊆B} κ_S/τ_S Π_{i∈B∖S} 1/n_i²`, exactly (see `residual.response`). If every
+asked marginal were answered from its own table alone, the best split for a weighted total `Σ m_A · 2/ε_A²` would be the
+cube-root rule `ε_A ∝ m_A^(1/3)`, in closed form. With pooling the loss is convex in `ε_A²` but the budget is not, so
+the rule is a start, and a quasi-Newton descent goes on from it: it ends in a local optimum, in which many sets are
+dropped. What is proven is the lower bound: a Laplace plan of epsilon has `Σ ε_A²/2 ≤ ε²/2`, so it is no better
+than the best Gaussian plan of that pcost.
+
+Reference: matrix-mechanism, Proposition 4; the pooling is DESIGN §2.
+
+The descent drops sets but never takes one up, and ends in the nearest of many local
+optima. From there: leave a set out, put two together into their joint table, exchange one for a set above or below
+it, or measure one more; split epsilon again, and keep what is better, until nothing is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.optimize import minimize
+
+from residua.linalg.arrays import Floats, Integers
+from residua.linalg.lattice import Lattice
+from residua.plans.solver.closed_form import ResidualCoefficients
+
+_SHARPNESS = (6.0, 40.0)  # orders of the norm that stands for a maximum, one after the other
+_LEAST = 1e-7  # of an even share: a set is never quite dropped while others may still come to rely on it
+_DROPPED = 1e-3  # of an even share: what is measured less than this is not measured
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """The loss of a split of epsilon, for `Σ ε_A = 1`.
+
+    Args:
+        lattice: sets that may be measured, and all below them.
+        sizes: how many values each attribute has, (attributes,).
+        numbers: the asked sets, (asked,).
+        masses: what a cell variance of each is multiplied by, (asked,).
+        worst: whether the largest counts instead of the sum.
+    """
+
+    lattice: Lattice
+    sizes: Integers
+    numbers: Integers
+    masses: Floats
+    worst: bool
+    coefficients: ResidualCoefficients = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "coefficients", ResidualCoefficients(self.lattice, self.sizes))
+
+    def precisions(self, shares: Floats) -> Floats:
+        """τ_S of every set, (sets,)."""
+        return self.lattice.sum_over_supersets(shares**2 / 2, 1.0 / self.sizes)
+
+    def loss(self, shares: Floats) -> float:
+        """The loss when these shares, scaled to sum 1, are spent; infinite if an asked set cannot be answered."""
+        values = self._values(self.precisions(shares / shares.sum()))
+        return float(values.max() if self.worst else values.sum())
+
+    def improved(self, shares: Floats, rounds: int = 400) -> Floats:
+        """A split at least as good, by descent; sets with a share of 0 stay out."""
+        used = np.flatnonzero(shares > 0)
+        even = float(shares.sum()) / len(used)
+        x = shares[used] / even
+        for sharpness in _SHARPNESS if self.worst else (1.0,):
+            found = minimize(
+                self._objective(used, sharpness),
+                x,
+                jac=True,
+                method="L-BFGS-B",
+                bounds=[(_LEAST, None)] * len(used),
+                options={"maxiter": rounds, "ftol": 1e-9, "gtol": 1e-9, "maxcor": 20},
+            )
+            x = found.x / found.x.mean()
+        best = np.zeros(len(shares))
+        best[used] = np.where(x > _DROPPED, x, 0.0)
+        if not np.isfinite(self.loss(best)):
+            best[used] = x
+        best /= best.sum()
+        return best if self.loss(best) <= self.loss(shares) else shares / shares.sum()
+
+    def _objective(self, used: Integers, sharpness: float) -> Callable[[Floats], tuple[float, Floats]]:
+        def objective(x: Floats) -> tuple[float, Floats]:
+            shares = np.zeros(len(self.lattice))
+            shares[used] = x
+            tau = self.precisions(shares)
+            values = self._values(tau)
+            if self.worst:
+                top = float(values.max())
+                powers = (values / top) ** (sharpness - 1)
+                total = float((powers * values / top).sum())
+                value, slope = top * total ** (1 / sharpness), powers * total ** (1 / sharpness - 1)
+            else:
+                value, slope = float(values.sum()), np.ones(len(values))
+            weights = np.zeros(len(self.lattice))
+            weights[self.numbers] = self.masses * slope
+            pull = self.coefficients.cost * self.coefficients.importance(weights)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                pull = np.where(pull > 0, pull / tau**2, 0.0)
+            gradient = -shares * self.lattice.sum_over_subsets(pull, 1.0 / self.sizes)
+            # The budget: the loss goes as 1/ε², so log loss + 2 log Σ ε has no scale.
+            return float(np.log(value) + 2 * np.log(x.sum())), gradient[used] / value + 2 / x.sum()
+
+        return objective
+
+    def _values(self, tau: Floats) -> Floats:
+        with np.errstate(divide="ignore"):
+            return np.asarray(self.masses * self.coefficients.cell_variances(1.0 / tau)[self.numbers])
+
+
+Sets = frozenset[int]
+_GAIN = 1e-4  # relative: what is worth an exchange
+_FEW_ROUNDS, _ROUNDS = 12, 60  # of descent after each, and after those that are kept
+_MOST_TRIES, _MOST_SEEN = 250, 4000
+_MOST_WORK = 40_000  # sets of the lattice times tries: beyond, planning would take more than seconds
+
+
+def exchanged(split: Split, shares: Floats, told: Callable[[float], None] | None = None) -> Floats:
+    """A split at least as good: no single exchange improves it, or as many were tried as time allows.
+
+    Args:
+        split: what it is judged by.
+        shares: of every set of the lattice, (sets,).
+        told: called after every try with the least loss so far.
+    """
+    tries = min(_MOST_WORK // len(split.lattice), _MOST_TRIES)
+    rows = [frozenset(row) for row in split.lattice]
+    numbers = {row: number for number, row in enumerate(rows)}
+    best, least = shares, split.loss(shares)
+    seen: set[frozenset[int]] = set()
+    found = True
+    while found:
+        found = False
+        used = np.flatnonzero(best > 0)
+        for out, into in _exchanges([rows[i] for i in used], rows):
+            trial = best.copy()
+            trial[[numbers[row] for row in out]] = 0.0
+            trial[[numbers[row] for row in into]] = max([best.sum() / len(used), *(best[numbers[row]] for row in out)])
+            chosen = frozenset(np.flatnonzero(trial > 0).tolist())
+            if chosen in seen or not chosen:
+                continue
+            seen.add(chosen)
+            if not tries or len(seen) > _MOST_SEEN:
+                return best
+            if not np.isfinite(split.loss(trial)):
+                continue
+            tries -= 1
+            trial = split.improved(trial, _FEW_ROUNDS)
+            found = split.loss(trial) < least * (1 - _GAIN)
+            if found:
+                best = split.improved(trial, _ROUNDS)
+                least = split.loss(best)
+            if told:
+                told(least)
+            if found:
+                break
+    return best
+
+
+def _exchanges(used: list[Sets], rows: list[Sets]) -> Iterator[tuple[list[Sets], list[Sets]]]:
+    """What to leave out, and what to measure instead."""
+    known = set(rows)
+    for one in used:
+        yield [one], []
+    for place, one in enumerate(used):
+        for other in used[:place]:
+            if one | other in known:
+                yield [one, other], [one | other]
+    for one in used:
+        for other in rows:
+            if other not in used and (one < other or other < one):
+                yield [one], [other]
+    for other in rows:
+        if other not in used:
+            yield [], [other]

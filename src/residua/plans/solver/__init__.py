@@ -1,0 +1,28 @@
+"""Optimal mechanisms for any matrix of linear queries, each with a proof of how good it is.
+
+Arrays in, arrays out: nothing here knows about domains, tables or guarantees. `queries` → `problem` (what is asked,
+made well-posed) → `level` / `fixed_point` / `interior` / `matrix_free` (four methods on one dual) → `solve` (chooses,
+and re-checks with `certificate`). `refined` picks the best of many optima, `approximate` trades noise for bias,
+`baselines` are what to compare with.
+"""
+
+from residua.plans.solver.approximate import ApproximateFactorisation, approximate
+from residua.plans.solver.certificate import Certificate, certify
+from residua.plans.solver.queries import AllRanges, AllRectangles, MatrixQueries, Queries
+from residua.plans.solver.refined import refine
+from residua.plans.solver.solve import DenseSolution, least_privacy, least_total
+
+__all__ = [
+    "AllRanges",
+    "AllRectangles",
+    "ApproximateFactorisation",
+    "Certificate",
+    "DenseSolution",
+    "MatrixQueries",
+    "Queries",
+    "approximate",
+    "certify",
+    "least_privacy",
+    "least_total",
+    "refine",
+]

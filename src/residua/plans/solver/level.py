@@ -1,0 +1,197 @@
+"""Newton's method on the dual, whose every step also levels the mechanism at hand: two to five rounds to a gap of 1e-3.
+
+Weights θ = [y; p] settle long before their mechanism does: near the optimum the bound is off by ε² and the mechanism
+by ε, because all that counts of it is its dearest cell and its noisiest query. But the step e in log-weights that
+Newton's method takes next says how the mechanism would follow: `X → Sᵀ(I + N)S` with, in the notation of `hessian`,
+`N_kl = −√(s_k s_l)/(s_k + s_l) · (Bᵀ diag(±e) B)_kl`. Made without another decomposition that mechanism has level costs
+and variances up to ε² as well; it is a mechanism like any other, and its cost is computed, not predicted.
+
+A weight may go to zero. As in an interior-point method its slack damps the system, and one parameter μ (a share of the
+gap) says how far from zero it must stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy import linalg
+
+from residua.linalg.arrays import Floats
+from residua.plans.solver.dense_response import Responder
+from residua.plans.solver.fixed_point import Found
+from residua.plans.solver.hessian import CholeskySystem, curvature
+from residua.plans.solver.problem import Problem
+from residua.plans.solver.queries import MatrixQueries
+
+_CENTRE = 0.01  # μ as a share of the gap
+_COARSE, _FINE = 0.2, 0.05  # tolerance of the curvature: coarser costs a third and a round more, where many are taken
+_MANY = 1e-4  # which is below this gap
+_DOWN, _UP = 0.05, 4.5  # the least and the greatest factor on a weight in one round
+_PATIENCE = 6  # rounds in which the gap must halve
+_TURNS = 5  # most turns a round
+_EVEN, _NEAR = 0.1, 10.0  # levels need not be evener than this share of the tolerance; those this near the top matter
+_EARLY = 30.0  # a mechanism is not turned while the bound is expected to rise by this many times the tolerance
+
+
+class Round:
+    """One decomposition: levels of all cells and queries, relative to their average f, and what follows from them.
+
+    Args:
+        cells: rows whose squares are the costs over f, (guarded, r).
+        queries: rows whose squares are the variances over f, (m, r).
+        values: s, (r,).
+        theta: weights, of which those of cells and those of queries sum to 1 each; of cells alone for a total.
+        total: whether the sum of all variances counts instead of the largest; their weights are then fixed.
+    """
+
+    def __init__(self, cells: Floats, queries: Floats, values: Floats, theta: Floats, total: bool = False) -> None:
+        self.cells, self.queries, self.values, self.theta, self.total = cells, queries, values, theta, total
+        self.f = float(values.sum())
+        self.rows = cells if total else np.concatenate([cells, queries])
+        self.levels = np.einsum("ij,ij->i", self.rows, self.rows)
+
+    def system(self, mu: float, coarseness: float) -> CholeskySystem:
+        """Newton's equations at this point."""
+        guarded, theta = len(self.cells), self.theta
+        held = None if self.total else np.where(np.arange(len(theta)) < guarded, theta, 0.0)
+        basis = self.rows * np.sqrt(theta)[:, None] / np.sqrt(self.values / self.f)  # [U; Z]
+        K = curvature(basis, self.values, guarded, coarseness)
+        return CholeskySystem(K, self.f * np.maximum(theta * (1.0 - self.levels), mu), held, self.f)
+
+    def turn(self, step: Floats) -> Floats | None:
+        """R with `R Rᵀ = I + N`, the mechanism's answer to a step to first order, (r, r); None if it has none."""
+        signed = -self.f * self.theta * step
+        signed[len(self.cells) :] *= -1.0
+        N = (self.rows.T * signed) @ self.rows / np.add.outer(self.values, self.values)
+        np.einsum("ii->i", N)[:] += 1.0
+        root, failed = linalg.lapack.dpotrf(N, lower=1, clean=1)
+        return None if failed else np.asarray(root)
+
+    def turned(self, root: Floats | None) -> tuple[Floats, float]:
+        """The levels of the turned mechanism, (n,), and its cost times its loss; computed from it."""
+        costs = self.cells if root is None else self.cells @ root
+        answers = self.queries.T if root is None else linalg.lapack.dtrtrs(root, self.queries.T, lower=1)[0]
+        x, v = np.einsum("ij,ij->i", costs, costs), np.einsum("ij,ij->j", answers, answers)
+        product = self.f**2 * float(x.max()) * float(v.sum() if self.total else v.max())
+        return (x if self.total else np.concatenate([x, v])), product
+
+
+class Best:
+    """The best mechanism so far: the round it is from, and the step by which it is turned, if it is."""
+
+    def __init__(self, found: Found) -> None:
+        self.found = found
+        self.at: Round | None = None
+        self.step: Floats | None = None
+        self.root: Floats | None = None
+
+    def offer(self, now: Round, product: float, step: Floats | None = None, root: Floats | None = None) -> bool:
+        """Takes a mechanism in if it is the best."""
+        if product >= self.found.primal:
+            return False
+        self.found.primal, self.at, self.step, self.root = product, now, step, root
+        return True
+
+    def level(self, now: Round, system: CholeskySystem, step: Floats, tolerance: float) -> None:
+        """Turns a mechanism by a step, and again by what its levels then lack, while that helps."""
+        for _ in range(_TURNS):
+            root = now.turn(step)
+            if root is None:
+                return
+            levels, product = now.turned(root)
+            if not self.offer(now, product, step, root):
+                return
+            above = levels.max() - 1.0
+            if self.found.gap <= tolerance or above <= _EVEN * tolerance:
+                return
+            lacking = np.where(levels > 1.0 - _NEAR * above, now.theta * (levels - 1.0), 0.0)
+            step = step + system.solve(now.f * lacking)
+
+
+def climb(
+    at: Callable[[Floats], Round], theta: Floats, guarded: int, tolerance: float, limit: int, found: Found
+) -> Best:
+    """Follows Newton's steps from weights θ until the gap is proven, stalls, or the rounds are used up.
+
+    Args:
+        at: the round of given weights.
+        theta: where to start, (n,).
+        guarded: how many of them are of cells; the others are of queries.
+        tolerance: the gap at which to stop.
+        limit: most rounds; fewer are taken when the gap does not halve within _PATIENCE of them.
+        found: what is filled in: the bound, its weights, the rounds.
+    """
+    floor = 1e-4 * tolerance / len(theta)  # weight that can only cost the bound a fraction of the tolerance
+    theta = _shares(theta, guarded, floor)
+    best, gaps = Best(found), list[float]()
+    coarseness = _COARSE if tolerance >= _MANY else _FINE
+    for found.iterations in range(1, limit + 1):
+        now = at(theta)
+        found.bound(now.f**2, theta[guarded:], theta[:guarded])
+        best.offer(now, now.turned(None)[1])
+        gaps.append(found.gap)
+        if found.gap <= tolerance or _stalled(gaps):
+            break
+        mu = _CENTRE * min(found.gap, 1.0) / len(theta)
+        above = theta * (now.levels - 1.0)
+        system = now.system(mu, coarseness)
+        step = system.solve(now.f * (mu + above))
+        if above @ step / 2.0 < _EARLY * tolerance:
+            best.level(now, system, step, tolerance)
+            if found.gap <= tolerance:
+                break
+        factors = np.where(step < 0, np.maximum(1.0 + step, _DOWN), np.exp(np.minimum(step, np.log(_UP))))
+        theta = _shares(theta * factors, guarded, floor)
+    return best
+
+
+def fit(problem: Problem, tolerance: float, limit: int) -> Found:
+    """Least `max cost · max variance` of the scaled problem, whose rows are written out and divided by √target."""
+    queries = problem.queries
+    assert isinstance(queries, MatrixQueries)
+    _, d = queries.shape
+    found, responder = Found(method="Newton"), Responder(queries, problem.rank, exact=False)
+    best = climb(lambda theta: _round(queries, responder, theta), _norms(queries.matrix), d, tolerance, limit, found)
+    now, root = best.at, best.root
+    assert now is not None
+    if not responder.exact:  # once more, by a decomposition that cannot leave the row space
+        now = _round(queries, Responder(queries, problem.rank), now.theta)
+        root = None if best.step is None else now.turn(best.step)
+    found.strategy = now.cells.T * np.sqrt(now.f)
+    y, s = now.theta[:d], now.values
+    found.recovery = found.strategy.T * (y[:, None] / s)  # of S = √s Uᵀ y^-½: √y U / √s
+    if root is not None:
+        found.strategy = root.T @ found.strategy
+        found.recovery = linalg.lapack.dtrtrs(root, found.recovery.T, lower=1)[0].T
+    return found
+
+
+def _round(queries: MatrixQueries, responder: Responder, theta: Floats) -> Round:
+    d = queries.shape[1]
+    response = responder.respond(theta[d:], theta[:d])
+    unit, spread = np.sqrt(response.values / response.value), np.sqrt(theta[:d, None])
+    image = queries.matrix @ (response.basis * spread) / (response.value * unit)
+    return Round(response.basis * unit / spread, image, response.values, theta)
+
+
+def _norms(W: Floats) -> Floats:
+    """Norms of columns and rows: the weights to start from."""
+    squares = W**2
+    return np.asarray(np.sqrt(np.concatenate([squares.sum(axis=0), squares.sum(axis=1)])))
+
+
+def _shares(theta: Floats, guarded: int, floor: float) -> Floats:
+    """Weights of which those of cells and those of queries sum to 1 each, none of them below the floor."""
+    shares = np.empty_like(theta)
+    for part in (slice(None, guarded), slice(guarded, None)):
+        if not len(theta[part]):
+            continue
+        raised = np.maximum(theta[part] / theta[part].sum(), floor)
+        shares[part] = raised / raised.sum()
+    return shares
+
+
+def _stalled(gaps: list[float]) -> bool:
+    """Whether the gap did not halve in the last rounds."""
+    return len(gaps) > _PATIENCE and gaps[-1] > 0.5 * gaps[-1 - _PATIENCE]

@@ -1,1 +1,0 @@
-"""What Gaussian and Laplace plans share that measure one integer matrix on merged cells."""

@@ -1,0 +1,145 @@
+"""What measured tables come down to: which marginals, on which grids, with how much Laplace noise, and the epsilon.
+
+A record is in one cell of each table. Adding it changes `t · m_A` by t in L1 norm, hence `Σ_A t_A/s_A`; replacing it
+changes each by 2t at most.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from residua.domain import Domain
+from residua.errors import PlanError, VerificationError
+from residua.linalg.arrays import Floats, Integers
+from residua.linalg.lattice import Lattice
+from residua.linalg.layout import Layout, layout_of
+from residua.plans.blocks import POINT, WORD, Batch, Profile, even, require_scales, rounded_up
+from residua.plans.lattice.blocks import SetBlocks
+from residua.plans.noise import INVISIBLE_SCALE, LAPLACE, Noise, rounded_laplace_variance
+from residua.privacy import AddRemove, ReplaceOne, Unit
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredTables:
+    """Marginals of a family, each measured with its share of epsilon.
+
+    Args:
+        domain: what the table may hold.
+        lattice: all sets that can be answered.
+        shares: ε_A of each of them, (sets,); 0 means not measured.
+    """
+
+    domain: Domain
+    lattice: Lattice
+    shares: Floats
+
+    def __post_init__(self) -> None:
+        shares = np.array(self.shares, dtype=np.float64)
+        if shares.shape != (len(self.lattice),):
+            raise PlanError(f"shares has shape {shares.shape}; give one for each of {len(self.lattice)} sets.")
+        if not (np.isfinite(shares).all() and (shares >= 0).all() and shares.any()):
+            raise PlanError("shares must be finite and not negative, and not all 0.")
+        shares.setflags(write=False)
+        object.__setattr__(self, "shares", shares)
+
+    @cached_property
+    def measured(self) -> Integers:
+        """Numbers of the sets that are measured, increasing."""
+        return np.flatnonzero(self.shares > 0)
+
+    @cached_property
+    def grids(self) -> Integers:
+        """t of each measured set: the least power of two that makes rounding invisible."""
+        wanted = INVISIBLE_SCALE * self.shares[self.measured]
+        return np.asarray(2 ** np.clip(np.ceil(np.log2(wanted)), 0, 40).astype(np.int64))
+
+    @cached_property
+    def scales(self) -> Floats:
+        """s of each measured set, rounded up."""
+        return np.asarray(self.grids / self.shares[self.measured] * (1.0 + 2.0**-48))
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Where each measured table lies among all measurements."""
+        chosen = np.zeros(len(self.lattice), dtype=bool)
+        chosen[self.measured] = True
+        return layout_of(self.lattice, self.domain.sizes, chosen)
+
+    @cached_property
+    def cell_precisions(self) -> Floats:
+        """One over the variance of a cell of each set as measured, rounding included, (sets,); 0 if not measured."""
+        found = np.zeros(len(self.lattice))
+        found[self.measured] = self.grids.astype(np.float64) ** 2 / rounded_laplace_variance(self.scales)
+        return found
+
+    @cached_property
+    def pooled_precisions(self) -> Floats:
+        """τ_S of every residual after pooling all that say something of it, (sets,)."""
+        return self.lattice.sum_over_supersets(self.cell_precisions, 1.0 / self.domain.sizes)
+
+
+_FEWEST_RECORDS = 2**20
+_MOST_CELLS = 2**31
+
+
+@dataclass(frozen=True, eq=False)
+class TableBlocks(SetBlocks):
+    """Integer measurements `t · m_A + round(s z)` of marginals, z standard Laplace."""
+
+    @property
+    def noise(self) -> Noise:
+        """Laplace."""
+        return LAPLACE
+
+    def price(self, unit: Unit) -> Fraction:
+        """The epsilon of measuring these tables, for this unit of protection, never less than the truth."""
+        self._check_form()
+        # Each term is rounded up to 2^-200, so that the sum of thousands stays short.
+        parts = zip(self.grids.tolist(), self.scales.tolist(), strict=True)
+        total = sum((rounded_up(t / Fraction(s)) for t, s in parts), Fraction(0))
+        if isinstance(unit, ReplaceOne):
+            return 2 * total
+        if isinstance(unit, AddRemove):
+            return unit.records * total
+        raise VerificationError(
+            f"unit={unit!r} is not one that Laplace noise is priced for; use AddRemove or ReplaceOne."
+        )
+
+    def profile(self) -> Profile:
+        """The same in every cell: epsilon squared."""
+        cost = self.price(AddRemove()) ** 2
+        return even(-(-cost.numerator * POINT // cost.denominator))
+
+    @property
+    def most_records(self) -> int:
+        """How many records may be counted before a measurement could leave 64 bits."""
+        return (WORD - 2**50) // max(int(self.grids.max()), 1)
+
+    def integers(self, batch: Batch, tables: Integers) -> Integers:
+        """`t · m_A`, in place."""
+        group, part, grids = batch.work
+        cells = group.view(tables)[part].reshape(len(grids), -1)
+        cells *= grids[:, None]
+        return np.asarray(cells)
+
+    def _check_form(self) -> None:
+        count = len(self.measured)
+        if not count or self.grids.shape != (count,) or self.scales.shape != (count,):
+            raise VerificationError("the plan has nothing to measure, or its parts do not fit; plan again.")
+        if not all(np.issubdtype(array.dtype, np.integer) for array in (self.measured, self.grids)):
+            raise VerificationError("a grid factor is not a whole number; only integers are measured.")
+        first, last = self.measured[0], self.measured[-1]
+        if (np.diff(self.measured) <= 0).any() or not 0 <= first <= last < len(self.lattice):
+            raise VerificationError("a marginal would be measured twice, or does not exist; plan again.")
+        if (self.grids < 1).any():
+            raise VerificationError("a grid factor is below 1; plan again.")
+        require_scales(self.scales)
+        if self.most_records < _FEWEST_RECORDS:
+            raise VerificationError("a grid factor is so large that measurements could overflow; plan again.")
+        cells = int(self.lattice.products(self.sizes.astype(np.float64))[self.measured].sum())
+        if cells > _MOST_CELLS:
+            raise VerificationError(f"{cells:,} cells would be measured, too many; ask for smaller tables.")

@@ -1,0 +1,295 @@
+"""What noisy tables say: every marginal of the family, consistent, pooled from all that were measured.
+
+A table A measured with variance v_A a cell says of residual S ⊆ A, through its margin on S, with precision
+`(1/v_A) Π_{i∈A∖S} 1/n_i`. So `P_S = Σ_{A⊇S} (1/v_A) Π_{i∈A∖S} 1/n_i · margin_S(y_A)` over `τ_S`, the same sum without
+the margins, has the pooled residual as its centred part: least squares, because residuals are orthogonal. The sum
+over all supersets is one pass an attribute: `P_{A∖i} += (Σ_i P_A)/n_i`.
+
+Which noise is in an answer: a linear combination of cells is `Σ_S ⟨q_S, r̂_S⟩` over residuals, with
+`q_S = Σ_A C_S margin_S(c_A)/Π_{i∈A∖S} n_i`, and `r̂_S = C_S P_S/τ_S`. So a measured cell of table B has the coefficient
+`(1/v_B) Σ_{S⊆B} q_S/τ_S · Π_{i∈B∖S} 1/n_i` at its own place. Only `D = B ∩ ∪A` matters: cells of B that agree on D have
+the same coefficient, and tables with the same D differ by the factor `Π_{i∈B∖D} 1/n_i / v_B`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from residua.errors import PlanError
+from residua.linalg.arrays import Floats, Integers
+from residua.linalg.lattice import Lattice
+from residua.linalg.layout import Group, Layout, batches, layout_of
+from residua.plans.cells import Grouping
+from residua.plans.lattice.estimates import PlainEstimator
+from residua.plans.lattice.reading import FamilyReading
+from residua.plans.reading import Answerable, Combination
+from residua.plans.tables.blocks import MeasuredTables
+from residua.plans.tails import check_confidence, reaches, single_reach
+from residua.workload import Explicit, Marginals, Products, as_explicit
+
+Numbers = NDArray[np.int32]
+_BATCH_CELLS = 1_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Pooled:
+    """Pooled numbers of every residual of the family, for `Estimator`: `P_S`, to be divided by `units = τ_S`."""
+
+    lattice: Lattice
+    sizes: Integers
+    layout: Layout
+    measured: Integers
+    units: Floats
+    numbers: Floats
+
+
+def pooled(tables: MeasuredTables, measurements: NDArray[Any]) -> Pooled:
+    """What all measured tables together say of every residual."""
+    layout = layout_of(tables.lattice, tables.domain.sizes)
+    buffer = np.zeros(layout.cells)
+    weights = tables.cell_precisions[tables.measured] / tables.grids
+    place = np.searchsorted(tables.measured, np.arange(len(tables.lattice)))
+    for group in tables.layout:
+        target = layout.starts[group.numbers][:, None] + np.arange(group.cells)
+        given = group.view(measurements).reshape(len(group.numbers), -1)
+        buffer[target] = given * weights[place[group.numbers], None]
+    owner = {int(number): group for group in layout for number in group.numbers}
+    for i, (with_i, without_i) in enumerate(tables.lattice.covers):
+        for group, rows in _by_group(with_i, owner):
+            _pass_down(layout, buffer, group, with_i[rows], without_i[rows], i)
+    tau = tables.pooled_precisions
+    known = np.flatnonzero(tau > 0)
+    return Pooled(tables.lattice, tables.domain.sizes, layout, known, tau[known], buffer)
+
+
+def _by_group(numbers: Numbers, owner: dict[int, Group]) -> list[tuple[Group, Integers]]:
+    """Sets by the group their tables are in."""
+    found: dict[int, tuple[Group, list[int]]] = {}
+    for row, number in enumerate(numbers.tolist()):
+        group = owner[number]
+        found.setdefault(group.start, (group, []))[1].append(row)
+    return [(group, np.array(rows)) for group, rows in found.values()]
+
+
+def _pass_down(layout: Layout, buffer: Floats, group: Group, above: Numbers, below: Numbers, i: int) -> None:
+    """`P_{A∖i} += (Σ_i P_A)/n_i` for sets A of one shape."""
+    rows = np.searchsorted(group.numbers, above)
+    axes = (group.members[rows] == i).argmax(axis=1)
+    for axis in np.unique(axes):
+        chosen = np.flatnonzero(axes == axis)
+        n = group.shape[axis]
+        for part in batches(len(chosen), group.cells, _BATCH_CELLS):
+            at = chosen[part]
+            tables = group.view(buffer)[rows[at]].sum(axis=int(axis) + 1).reshape(len(at), -1) / n
+            # For a fixed attribute the map A → A∖{i} is one-to-one, so no target is met twice.
+            buffer[layout.starts[below[at]][:, None] + np.arange(group.cells // n)] += tables
+
+
+Terms = tuple[Floats, Floats, Floats]
+_MOST_JOINT = 2**18  # cells of the joint table of a combination's sets
+_STEP = 1e-4  # coefficients this close, relatively, are one; the larger stands for both
+
+
+def noise_terms(tables: MeasuredTables, combination: Mapping[Sequence[str], ArrayLike]) -> list[Terms]:
+    """Coefficients, noise scales and multiplicities of the noise in a combination of cells; 0s are left out.
+
+    One triple; or one for each set, to be bounded apart, where their joint table would be too large. Coefficients that
+    nearly agree are merged and rounded up: a sum of symmetric unimodal variables only strays further for it.
+    """
+    sets = {tuple(names): np.asarray(given, dtype=np.float64) for names, given in combination.items()}
+    union = sorted({i for names in sets for i in tables.domain.positions(names)})
+    if len(sets) > 1 and math.prod(int(tables.domain.sizes[i]) for i in union) > _MOST_JOINT:
+        return [_terms(tables, {names: given}) for names, given in sets.items()]
+    return [_terms(tables, sets)]
+
+
+def _terms(tables: MeasuredTables, sets: dict[tuple[str, ...], Floats]) -> Terms:
+    sizes = tables.domain.sizes.astype(np.float64)
+    residuals: dict[tuple[int, ...], Floats] = {}
+    for names, given in sets.items():
+        positions = tables.domain.positions(names)
+        inner = given.transpose(np.argsort(positions))
+        for members, part in _residuals(tables, tuple(sorted(positions)), inner):
+            residuals[members] = residuals.get(members, 0.0) + part
+    union = sorted({i for members in residuals for i in members})
+    inside, outside = _tables(tables, union)
+    found: list[tuple[Floats, Floats, Floats]] = []
+    for code in np.unique(inside):
+        here = np.flatnonzero(inside == code)
+        D = tuple(i for bit, i in enumerate(union) if code >> bit & 1)
+        values, counts = _distinct(np.abs(_spread(residuals, D, sizes)).ravel())
+        kept = values > 0
+        if not kept.any():
+            continue
+        values, counts = values[kept], counts[kept]
+        weight = tables.cell_precisions[tables.measured[here]] / tables.grids[here] / outside[here]
+        found.append(
+            (
+                np.multiply.outer(weight, values).ravel(),
+                np.repeat(tables.scales[here], len(values)),
+                np.multiply.outer(outside[here], counts).ravel(),
+            )
+        )
+    return _merged(*(np.concatenate(part) for part in zip(*found, strict=True)))
+
+
+def _residuals(tables: MeasuredTables, members: tuple[int, ...], given: Floats) -> list[tuple[tuple[int, ...], Floats]]:
+    """`C_S margin_S(c)/Π_{i∈A∖S} n_i/τ_S` for every S ⊆ A, where the residual is not empty."""
+    found = []
+    precisions = tables.pooled_precisions
+    for size in range(len(members) + 1):
+        for chosen in combinations(range(len(members)), size):
+            S = tuple(members[j] for j in chosen)
+            tau = float(precisions[int(tables.lattice.find(np.array(S, dtype=np.int32).reshape(1, -1))[0])])
+            if tau == 0:  # a residual that is empty
+                continue
+            rest = tuple(j for j in range(len(members)) if j not in chosen)
+            part = given.sum(axis=rest) / math.prod(given.shape[j] for j in rest)
+            for axis in range(part.ndim):
+                part = part - part.mean(axis=axis, keepdims=True)
+            found.append((S, part / tau))
+    return found
+
+
+def _tables(tables: MeasuredTables, union: list[int]) -> tuple[Integers, Floats]:
+    """For each measured table, which attributes of the union it has (as bits), and `Π n_i` of its others."""
+    inside, outside = [], []
+    bit = np.zeros(len(tables.domain.sizes), dtype=np.int64)
+    bit[union] = 2 ** np.arange(len(union), dtype=np.int64)
+    sizes = np.where(bit > 0, 1.0, tables.domain.sizes)
+    for level in tables.lattice.levels:
+        inside.append(bit[level].sum(axis=1))
+        outside.append(sizes[level].prod(axis=1))
+    return np.concatenate(inside)[tables.measured], np.concatenate(outside)[tables.measured]
+
+
+def _spread(residuals: Mapping[tuple[int, ...], Floats], D: tuple[int, ...], sizes: Floats) -> Floats:
+    """`Σ_{S⊆D} q_S/τ_S Π_{i∈D∖S} 1/n_i`, over the cells of D."""
+    total = np.zeros([int(sizes[i]) for i in D])
+    for S, part in residuals.items():
+        if set(S) <= set(D):
+            wide = [int(sizes[i]) if i in S else 1 for i in D]
+            total = total + np.reshape(part, wide) / math.prod(sizes[i] for i in D if i not in S)
+    return np.asarray(total)
+
+
+def _distinct(values: Floats) -> tuple[Floats, Floats]:
+    """Distinct values, equal up to rounding, and how often each occurs."""
+    top = float(values.max(initial=0.0))
+    if top == 0:
+        return np.zeros(1), np.array([float(len(values))])
+    keys = np.where(values > 1e-13 * top, values, 0.0)
+    return _grouped(keys, np.ones(len(keys)))
+
+
+def _merged(coefficients: Floats, scales: Floats, counts: Floats) -> Terms:
+    """Terms whose `coefficient · scale` nearly agree as one, the largest standing for all."""
+    if len(coefficients) < 64:
+        return coefficients, scales, counts
+    sizes, merged = _grouped(coefficients * scales, counts)
+    # Only the product and, for the rounding, coefficients matter: the smallest scale overstates the latter.
+    least = float(scales.min())
+    return sizes / least, np.full(len(sizes), least), merged
+
+
+def _grouped(values: Floats, counts: Floats) -> tuple[Floats, Floats]:
+    positive = values > 0
+    keys = np.zeros(len(values))
+    keys[positive] = np.ceil(np.log(values[positive]) / _STEP)
+    labels = np.where(positive, keys, -np.inf)
+    _, inverse = np.unique(labels, return_inverse=True)
+    top = np.zeros(int(inverse.max()) + 1)
+    np.maximum.at(top, inverse, values)
+    return top, np.bincount(inverse, weights=counts).astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class TablesReading(FamilyReading):
+    """Estimates pooled from noisy tables.
+
+    Guarantee: all tables agree; an interval holds the truth with at least the confidence stated (`tails.py`), several
+    at once by the union bound.
+
+    Args:
+        plan: the plan; its variances include the rounding of noise to integers.
+        tables: what was measured.
+        measurements: the noisy integers, in the order of `tables.layout`, (cells,).
+    """
+
+    plan: Any
+    tables: MeasuredTables
+    measurements: NDArray[Any]
+
+    @cached_property
+    def pooled(self) -> Pooled:
+        """What all tables together say of every residual."""
+        return pooled(self.tables, self.measurements)
+
+    @cached_property
+    def estimator(self) -> PlainEstimator:
+        """What rebuilds marginals."""
+        return PlainEstimator(self.pooled, self.pooled.numbers)
+
+    @property
+    def summary(self) -> str:
+        """What was measured, in words."""
+        asked = 0 if self.plan.workload is None else len(self.plan.workload)
+        return (
+            f"{len(self.tables.measured):,} marginals over {len(self.plan.domain)} attributes, "
+            f"{len(self.measurements):,} noisy integers in all; {asked:,} tables were asked for."
+        )
+
+    def whitened(self) -> tuple[Grouping, Floats, Floats]:
+        """Laplace noise has no such form."""
+        raise PlanError(f"{self.plan!r} has Laplace noise; give releases with Gaussian noise.")
+
+    def widths(self, asked: Answerable, confidence: float, together: float) -> float | Floats:
+        """From the coefficient of every measured cell in an answer."""
+        check_confidence(confidence)
+        miss = (1.0 - confidence) / together
+        if isinstance(asked, Products):
+            asked = as_explicit(asked)
+        if isinstance(asked, tuple):
+            return self._cell_width(asked, miss)
+        if isinstance(asked, Marginals):
+            widths = [self._cell_width(names, miss) for names in asked.sets]
+            return np.repeat(widths, asked.cells.astype(np.int64))
+        if isinstance(asked, Explicit):
+            return np.array([self._width(each, miss) for each in _combinations(asked)])
+        return self._width(asked, miss)
+
+    def _cell_width(self, names: Sequence[str], miss: float) -> float:
+        """The same for every cell of a marginal: it looks the same from each."""
+        cell = np.zeros([int(self.plan.domain[name].size) for name in names])
+        cell.flat[0] = 1.0
+        return self._width({tuple(names): cell}, miss)
+
+    def _width(self, combination: Combination, miss: float) -> float:
+        stddev = math.sqrt(self.plan.combination_variance(combination))
+        if stddev == 0:
+            return 0.0
+        # Several sets whose joint table is large: their reaches add up, each with its part of the chance.
+        parts = noise_terms(self.tables, combination)
+        return sum(_reach(terms, miss / len(parts)) for terms in parts) / stddev
+
+
+def _reach(terms: tuple[Floats, Floats, Floats], miss: float) -> float:
+    """How far a sum of rounded Laplace noise strays: coefficient, scale and multiplicity of its terms."""
+    coefficients, scales, counts = terms
+    if counts.sum() == 1:
+        return float(coefficients[0]) * single_reach(float(scales[0]), miss)
+    rounding = float((coefficients * counts).sum()) / 2
+    return float(reaches((coefficients * scales)[None, :], miss, counts)[0]) + rounding
+
+
+def _combinations(workload: Explicit) -> Iterator[Combination]:
+    for i in range(workload.queries):
+        yield {workload.names: workload.matrix[[i]].toarray().reshape(workload.shape)}

@@ -1,0 +1,166 @@
+"""Projection of product releases, in the release's own metric or in plain squares over the cells of all tables asked.
+
+The noise of block S is not alike in all directions of a residual space, so that the release's own metric is not a
+weight a set of residuals: it is one in the coordinates of `axis.py`, and `crossed.py` projects there. Plain squares are
+a weight a set, and what the noise adds up to in them is known: the covariance of block S over all asked tables A ⊇ S
+has the eigenvalues `σ²_S Σ_A Π_{i∈A∖S} ‖v_i‖² · Π_{i∈S} eig(K_i)`, and blocks are independent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from residua.linalg.arrays import Floats, Integers
+from residua.linalg.modes import kronecker
+from residua.plans.lattice.estimates import CrossedEstimator
+from residua.plans.lattice.plan import LatticePlan
+from residua.plans.strategy import Plain
+from residua.projection.consistent import ConsistentTables, centred, centred_each
+from residua.projection.crossing import Axis, Crossing, axis_of
+from residua.projection.family import FamilyProblem
+from residua.projection.problem import Fit, Progress
+from residua.release.base import Release
+from residua.workload import applied, as_products, renumber
+
+
+@dataclass(frozen=True, eq=False)
+class ProductProblem(FamilyProblem):
+    """Projection of releases of a product plan.
+
+    Tables of which the release tells too little (an attribute asked fewer queries than it has values) are left out.
+    Estimates are observed as residuals of the marginals, whatever the metric.
+    """
+
+    plan: LatticePlan
+
+    @cached_property
+    def _asked(self) -> Integers:
+        """Numbers of the sets that a term is about and that are answered, and of those in no larger one."""
+        largest, workload = np.flatnonzero(self.lattice.is_maximal), self.plan.workload
+        if workload is None:
+            return largest
+        asked = np.concatenate([family.sets.numbers for family in as_products(workload).families])
+        numbers = renumber(workload.lattice, self.lattice)[asked]
+        return np.union1d(numbers[numbers >= 0], largest)
+
+    def observed(self, release: Release) -> Floats:
+        """The residuals of a release's estimated marginals, in the order of the problem's layout, (cells,)."""
+        observed, names = np.empty(self.layout.cells), release.domain.names
+        for group in self.layout:
+            tables = group.view(observed)
+            for number, members in enumerate(group.members.tolist()):
+                tables[number] = centred(release.estimates([names[i] for i in members]))
+        return observed
+
+    def simulated(self, fit: Fit, random: np.random.Generator) -> Floats:
+        """What a release of the plan would observe if a fit were the truth."""
+        assert isinstance(fit, ConsistentTables)
+        blocks = self.plan.compile()  # its precisions are those measured, the rounding of noise included
+        scales = np.zeros(len(blocks.lattice))
+        scales[blocks.measured] = blocks.scales
+        cells = [np.repeat(scales[group.numbers], group.cells) for group in blocks.layout]
+        noise = CrossedEstimator(blocks, random.standard_normal(blocks.cells) * np.concatenate(cells))
+        observed = np.array(fit.residuals)
+        for group in self.layout:
+            tables = group.view(observed)
+            for number, members in enumerate(group.members.tolist()):
+                tables[number] += centred(noise.marginal(tuple(members)))
+        return observed
+
+    def error(self, fit: Fit, truth: Fit) -> float:
+        """The mean absolute difference over all asked queries that are answered; without any, over cells."""
+        workload, total, queries = self.plan.workload, 0.0, 0
+        for term in () if workload is None else as_products(workload).terms():
+            members = tuple(i for i, _ in term)
+            if fit.supports(members):
+                apart = applied(term, fit.marginal(members) - truth.marginal(members))
+                total, queries = total + float(np.abs(apart).sum()), queries + apart.size
+        return total / queries if queries else super().error(fit, truth)
+
+
+@dataclass(frozen=True, eq=False)
+class PlainProblem(ProductProblem):
+    """Projection in plain squares over the cells of all tables asked."""
+
+    @property
+    def noise_sums(self) -> tuple[float, float, float]:
+        """The sum of the noise's variances exactly; of their squares, and the largest, bounds by adding up blocks."""
+        lattice, strategies = self.lattice, self.plan.strategies
+        asked = np.zeros(len(lattice))
+        asked[self._asked] = 1.0
+        spread = np.array([float(one.spread @ one.spread) for one in strategies])
+        eigenvalues = [np.linalg.eigvalsh(one.inverse) for one in strategies]
+        noise = self.plan.noise_variances[self._numbers]
+        noise = np.where(np.isfinite(noise), noise, 0.0) * lattice.sum_over_supersets(asked, spread)  # empty: no noise
+        sums = (np.array([float(f(a)) for a in eigenvalues]) for f in (np.sum, np.linalg.norm, np.max))
+        total, length, largest = (float(noise @ lattice.products(each)) for each in sums)
+        return total, min(length**2, total * largest), largest
+
+
+@dataclass(frozen=True, eq=False)
+class CrossedProblem(ProductProblem):
+    """Projection in the release's own metric, or with small tables weighing more."""
+
+    @cached_property
+    def axes(self) -> tuple[Axis, ...]:
+        """The coordinates along each attribute, the same object where the strategy is the same."""
+        told = {int(i) for i in self.lattice.levels[1].ravel()} if len(self.lattice.levels) > 1 else set()
+        chosen = [one if i in told else Plain(one.size) for i, one in enumerate(self.plan.strategies)]
+        known = {strategy: axis_of(strategy) for strategy in dict.fromkeys(chosen)}
+        return tuple(known[strategy] for strategy in chosen)
+
+    def _own(self, members: tuple[int, ...], table: Floats) -> Floats:
+        """The own coordinates of a table, one axis an attribute."""
+        return np.asarray(kronecker([self.axes[i].down[1:] for i in members], table[None])[0])
+
+    @cached_property
+    def _tables(self) -> Crossing:
+        """The tables of all sets."""
+        return Crossing(self.lattice, self.axes, np.ones(len(self.lattice), dtype=bool))
+
+    def solve(self, observed: Floats, progress: Progress | None = None) -> ConsistentTables:
+        """The nearest consistent tables that meet the terms."""
+        from residua.projection.crossed import nearest_crossed
+
+        found = nearest_crossed(
+            self.lattice,
+            self.axes,
+            self._coordinates(observed),
+            self.weights,
+            fixed={members: self._own(members, cells) for members, cells in self._known_margins().items()},
+            zeros=self.zeros() if self.terms.nonnegative else None,
+            nonnegative=self.terms.nonnegative,
+            tolerance=self.terms.tolerance,
+            progress=progress,
+        )
+        return self.fit_of(self._residuals(found.coordinates), found.gap, found.infeasibility)
+
+    def _squared(self, first: Floats, second: Floats | None) -> float:
+        apart = self._coordinates(first if second is None else first - second)
+        total = 0.0
+        for group in self._tables.coordinates:
+            squares = group.view(apart).reshape(len(group.numbers), -1) ** 2
+            total += float(self.weights[group.numbers] @ squares.sum(axis=1))
+        return total
+
+    def _coordinates(self, residuals: Floats) -> Floats:
+        """The coordinates of all sets from the residuals of their tables."""
+        tables = self.unprojected(residuals)
+        found = np.empty(self._tables.coordinates.cells)
+        for group in self._tables.coordinates:
+            places = group.view(found)
+            for number, members in enumerate(group.members.tolist()):
+                places[number] = self._own(tuple(members), tables.marginal(members))
+        return found
+
+    def _residuals(self, coordinates: Floats) -> Floats:
+        """The residuals of all tables from the coordinates of all sets."""
+        buffer, found = self._tables.gather(coordinates), np.empty(self.layout.cells)
+        for part in self._tables.parts:
+            tables = part.up(part.rows(buffer)).reshape(-1, *part.shape)
+            places = self.layout.starts[part.numbers][:, None] + np.arange(part.cells)
+            found[places] = centred_each(tables).reshape(places.shape)
+        return found

@@ -1,0 +1,223 @@
+"""Projection of dense releases: the histogram whose answers are nearest, over cells merged as far as nobody minds.
+
+The distance is `‖F h − t‖`. In the release's own metric F is the measured space scaled to noise of variance one; in the
+plain one `‖W h − a‖` with the asked queries W and their unbiased answers a, through the triangular factor of W alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from residua.domain import impossible_cells
+from residua.errors import PlanError
+from residua.linalg.arrays import Booleans, Floats, Integers
+from residua.plans.matrix.plan import MatrixPlan
+from residua.plans.noise import LAPLACE
+from residua.projection.facts import shown
+from residua.projection.problem import Fit, Problem, Progress, Terms
+from residua.release.base import Release
+
+
+@dataclass(frozen=True, eq=False)
+class Histogram(Fit):
+    """What the projection of a dense release found.
+
+    Args:
+        attributes: positions of the attributes whose cells are counted, increasing.
+        counts: one a cell, one axis an attribute.
+        gap: how far the squared distance to the release is from the least possible, proven, in the metric's unit.
+        infeasibility: the largest violation of a fact, in counts.
+    """
+
+    attributes: tuple[int, ...]
+    counts: Floats
+    gap: float
+    infeasibility: float
+
+    def __post_init__(self) -> None:
+        self.counts.setflags(write=False)
+
+    def supports(self, members: Sequence[int]) -> bool:
+        """Whether the marginal on these attributes can be read off."""
+        return set(members) <= set(self.attributes)
+
+    def marginal(self, members: Sequence[int]) -> Floats:
+        """The marginal on these attributes (positions, increasing)."""
+        rest = tuple(axis for axis, i in enumerate(self.attributes) if i not in members)
+        return np.asarray(self.counts.sum(axis=rest))
+
+    @property
+    def array(self) -> Floats:
+        """What a saved projection keeps."""
+        return self.counts
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixProblem(Problem):
+    """Projection of releases of a matrix plan; observed are coordinates in the measured space, (r,).
+
+    Args:
+        plan: the plan.
+        terms: what the histogram must meet.
+    """
+
+    plan: MatrixPlan
+    terms: Terms
+
+    def __post_init__(self) -> None:
+        for fact in self.terms.facts:
+            if not set(fact.members) <= set(self.plan.attributes):
+                raise PlanError(
+                    f"known: the release is about {', '.join(self.plan.names)} and cannot be made to agree with "
+                    f"{shown(self.plan.domain, fact.members)}; leave the fact out, or ask queries about it."
+                )
+
+    # ---- the variables: cells that neither a query, nor a fact, nor a rule tells apart are one
+
+    @cached_property
+    def _possible(self) -> Booleans:
+        mask = impossible_cells(self.plan.domain, self.plan.names)
+        return np.ones(self.plan.columns.size, dtype=bool) if mask is None else ~mask.ravel()
+
+    @cached_property
+    def _fact_cells(self) -> list[Integers]:
+        """For each fact, which of its cells each cell of the plan's attributes belongs to."""
+        found = []
+        for fact in self.terms.facts:
+            numbers = np.arange(fact.values.size).reshape(fact.values.shape)
+            wide = [n if i in fact.members else 1 for i, n in zip(self.plan.attributes, self.plan.shape, strict=True)]
+            found.append(np.broadcast_to(numbers.reshape(wide), self.plan.shape).ravel())
+        return found
+
+    @cached_property
+    def _groups(self) -> tuple[Integers, Integers]:
+        """The variable of each cell, −1 where impossible, (cells,); and a cell of each variable, (variables,)."""
+        keys = np.stack([self.plan.columns, *self._fact_cells])[:, self._possible]
+        _, first, inverse = np.unique(keys, axis=1, return_index=True, return_inverse=True)
+        group = np.full(self.plan.columns.size, -1, dtype=np.int64)
+        group[self._possible] = inverse.ravel()
+        return group, np.flatnonzero(self._possible)[first]
+
+    # ---- the metric
+
+    @cached_property
+    def _root(self) -> Floats:
+        """What turns coordinates in the measured space into coordinates of the metric, (·, r)."""
+        s = self.plan.factors[1]
+        if self.terms.metric == "covariance":
+            return np.diag(s / np.sqrt(self.plan.noise_variance))
+        if self.plan.workload is None:
+            raise PlanError("metric='plain' needs the queries that were asked; this release was measured without any.")
+        return np.asarray(np.linalg.qr(self.plan.coordinates(self.plan.workload)).R)
+
+    @property
+    def spectrum(self) -> tuple[Floats, Floats]:
+        """The variances of the noise along orthogonal directions of the metric, and how many directions have each."""
+        noise = self._root / self.plan.factors[1] * np.sqrt(self.plan.noise_variance)
+        a = np.linalg.svd(noise, compute_uv=False) ** 2
+        return a, np.ones(len(a))
+
+    @property
+    def cells(self) -> float:
+        """How many numbers a squared distance is spread over: directions measured, or queries asked."""
+        asked = self.plan.workload
+        plain = self.terms.metric == "plain" and asked is not None
+        return float(asked.queries) if plain and asked is not None else float(len(self.plan.factors[1]))
+
+    def moved(self, observed: Floats, fit: Fit) -> float:
+        """The squared distance of a fit from what was observed, in the metric."""
+        apart = self._root @ (observed - self._coordinates(fit))
+        return float(apart @ apart)
+
+    def size(self, fit: Fit) -> float:
+        """The squared length of a fit in the metric."""
+        length = self._root @ self._coordinates(fit)
+        return float(length @ length)
+
+    # ---- the work
+
+    def solve(self, observed: Floats, progress: Progress | None = None) -> Histogram:
+        """The histogram that meets the terms and whose answers are nearest."""
+        from residua.projection.simplex import nearest_histogram
+
+        found = nearest_histogram(
+            self.queries(),
+            self._root @ observed,
+            total=self.total(),
+            equalities=self.equalities(),
+            nonnegative=self.terms.nonnegative,
+            tolerance=self.terms.tolerance,
+            progress=progress,
+        )
+        counts = self.spread(found.histogram)
+        return Histogram(self.plan.attributes, counts, found.gap, found.infeasibility)
+
+    def total(self) -> float | None:
+        """The total that the facts imply, if there is any."""
+        return float(self.terms.facts[0].values.sum()) if self.terms.facts else None
+
+    def equalities(self) -> tuple[Floats, Floats] | None:
+        """The facts other than the total as equations over the variables: (equations, variables) and (equations,)."""
+        _, first = self._groups
+        rows, values = [], []
+        for fact, cells in zip(self.terms.facts, self._fact_cells, strict=True):
+            if fact.members:
+                rows.append((cells[first] == np.arange(fact.values.size)[:, None]).astype(np.float64))
+                values.append(fact.values.ravel())
+        return (np.vstack(rows), np.concatenate(values)) if rows else None
+
+    def queries(self) -> Floats:
+        """F: the metric's coordinates of one record in each variable, (·, variables)."""
+        _, first = self._groups
+        columns = self.plan.columns[first]
+        F = self._root @ self.plan.factors[2]
+        return np.where(columns >= 0, F[:, np.maximum(columns, 0)], 0.0)
+
+    def spread(self, h: Floats) -> Floats:
+        """Counts of the variables shared out evenly among their cells, one axis an attribute."""
+        group, first = self._groups
+        each = np.append(h / np.bincount(group[group >= 0], minlength=len(first)), 0.0)
+        return np.asarray(each[group].reshape(self.plan.shape))
+
+    def unprojected(self, observed: Floats) -> Histogram:
+        """Some histogram (with negative cells) whose answers are the unbiased estimates."""
+        h = self.plan.factors[2].T @ observed
+        cells = np.bincount(self.plan.columns[self.plan.columns >= 0], minlength=len(h))
+        each = np.append(h / cells, 0.0)
+        return Histogram(self.plan.attributes, each[self.plan.columns].reshape(self.plan.shape), 0.0, 0.0)
+
+    def fit_of(self, array: Floats, gap: float, infeasibility: float) -> Histogram:
+        """The fit that a saved projection keeps."""
+        if array.shape != self.plan.shape:
+            raise ValueError("the counts do not fit the plan; they belong to another projection")
+        return Histogram(self.plan.attributes, array, gap, infeasibility)
+
+    def observed(self, release: Release) -> Floats:
+        """The measured vector in the orthonormal basis of the measured space, (r,)."""
+        U, s, _ = self.plan.factors
+        return np.asarray((U.T @ release.measurements.astype(np.float64)) / s)
+
+    def simulated(self, fit: Fit, random: np.random.Generator) -> Floats:
+        """What a release of the plan would observe if a fit were the truth."""
+        U, s, _ = self.plan.factors
+        if self.plan.noise == LAPLACE:
+            noise = U.T @ np.rint(random.laplace(0.0, self.plan.scale, len(U)))
+        else:
+            noise = random.standard_normal(len(s)) * np.sqrt(self.plan.noise_variance)
+        return np.asarray(self._coordinates(fit) + noise / s)
+
+    def error(self, fit: Fit, truth: Fit) -> float:
+        """The mean absolute difference over all asked queries; without a workload, over the measured directions."""
+        apart = self._coordinates(fit) - self._coordinates(truth)
+        asked = self.plan.workload
+        return float(np.abs(apart if asked is None else self.plan.coordinates(asked) @ apart).mean())
+
+    def _coordinates(self, fit: Fit) -> Floats:
+        assert isinstance(fit, Histogram)
+        asked = self.plan.columns >= 0
+        merged = np.bincount(self.plan.columns[asked], fit.counts.ravel()[asked], self.plan.strategy.shape[1])
+        return np.asarray(self.plan.factors[2] @ merged)

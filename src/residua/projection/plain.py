@@ -1,0 +1,118 @@
+"""Projection of tables measured by plain strategies: the noise is alike in all directions of each residual space.
+
+Noisy tables are projected as with normal noise of the same covariance, but simulated as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import cast
+
+import numpy as np
+
+from residua.linalg.arrays import Floats, Integers
+from residua.linalg.layout import batches
+from residua.plans.lattice.blocks import LatticeBlocks
+from residua.plans.lattice.plan import LatticePlan
+from residua.plans.tables.plan import TablesPlan
+from residua.plans.tables.reading import pooled
+from residua.projection.consistent import ConsistentTables, centred, centred_each
+from residua.projection.family import FamilyProblem
+from residua.projection.problem import Fit
+from residua.release.base import Release
+from residua.workload import Marginals, renumber
+
+_BATCH_CELLS = 500_000
+
+
+@dataclass(frozen=True, eq=False)
+class ResidualProblem(FamilyProblem):
+    """Projection of releases of a residual plan."""
+
+    plan: LatticePlan
+
+    @cached_property
+    def _asked(self) -> Integers:
+        """Numbers of the sets that were asked for and are answered; without a workload, those in no larger one."""
+        workload = self.plan.workload
+        if not isinstance(workload, Marginals):
+            return np.flatnonzero(self.lattice.is_maximal)
+        if workload.lattice.same_sets(self.lattice):
+            return np.asarray(workload.numbers)
+        numbers = renumber(workload.lattice, self.lattice)[workload.numbers]
+        return numbers[numbers >= 0]
+
+    def simulated(self, fit: Fit, random: np.random.Generator) -> Floats:
+        """What a release of the plan would observe if a fit were the truth."""
+        assert isinstance(fit, ConsistentTables)
+        observed = np.array(fit.residuals)
+        variances = self.plan.noise_variances[self._numbers]
+        stddevs = np.sqrt(np.where(np.isfinite(variances), variances, 0.0))
+        for group in self.layout:
+            tables = group.view(observed)
+            along = (-1, *[1] * len(group.shape))
+            for part in batches(len(group.numbers), group.cells, _BATCH_CELLS):
+                noise = random.standard_normal(tables[part].shape) * stddevs[group.numbers[part]].reshape(along)
+                tables[part] += centred_each(noise)
+        return observed
+
+    def observed(self, release: Release) -> Floats:
+        """The residuals of a release's unbiased estimates, in the order of the problem's layout, (cells,)."""
+        blocks = cast("LatticeBlocks", release.blocks)
+        observed = np.zeros(self.layout.cells)
+        units = np.ones(len(blocks.lattice))
+        units[blocks.measured] = blocks.units
+        for group in self.layout:
+            numbers = self._numbers[group.numbers]
+            starts = blocks.layout.starts[numbers]
+            tables = group.view(observed)
+            for part in batches(len(numbers), group.cells, _BATCH_CELLS):
+                measured = np.flatnonzero(starts[part] >= 0)  # an unmeasured residual is empty: zero
+                places = starts[part][measured, None] + np.arange(group.cells)
+                values = release.measurements[places] / units[numbers[part][measured], None]
+                chosen = np.arange(part.start, part.stop)[measured]
+                tables[chosen] = centred_each(values.reshape(-1, *group.shape))
+        return observed
+
+
+@dataclass(frozen=True, eq=False)
+class TablesProblem(ResidualProblem):
+    """Projection of releases of a pure marginal plan, whose pooled residuals have the covariance of a residual plan.
+
+    Args:
+        measured: the plan; `plan` is what its pooled tables have the precisions of.
+    """
+
+    measured: TablesPlan
+
+    def simulated(self, fit: Fit, random: np.random.Generator) -> Floats:
+        """What a release of the plan would observe if a fit were the truth."""
+        blocks = self.measured.compile()
+        place = np.searchsorted(blocks.measured, np.arange(len(blocks.lattice)))
+        numbers = np.empty(blocks.layout.cells)
+        for group in blocks.layout:
+            tables = group.view(numbers)
+            for j, (number, members) in enumerate(zip(group.numbers, group.members.tolist(), strict=True)):
+                at = place[number]
+                noise = np.rint(random.laplace(0.0, blocks.scales[at], group.shape))
+                tables[j] = blocks.grids[at] * fit.marginal(members) + noise
+        return self.residuals(numbers)
+
+    def observed(self, release: Release) -> Floats:
+        """The residuals of a release's unbiased estimates, in the order of the problem's layout, (cells,)."""
+        return self.residuals(release.measurements)
+
+    def residuals(self, measurements: Integers | Floats) -> Floats:
+        """The residuals of all tables that measurements tell, pooled, in the order of the layout, (cells,)."""
+        found = pooled(self.measured.tables, measurements)
+        units = np.ones(len(found.lattice))
+        units[found.measured] = found.units
+        observed = np.empty(self.layout.cells)
+        for group in self.layout:
+            tables, own = group.view(observed), self._numbers[group.numbers]
+            for j, number in enumerate(own):
+                start = found.layout.starts[number]
+                table = found.numbers[start : start + group.cells].reshape(group.shape)
+                tables[j] = centred(table / units[number])
+        return observed

@@ -1,0 +1,61 @@
+"""Which projection a plan's releases take: tables of a family of sets, or one histogram."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from residua.errors import PlanError
+from residua.plans.contract import Plan
+from residua.plans.noise import LAPLACE, NORMAL
+from residua.projection.crossed_tables import CrossedProblem, PlainProblem
+from residua.projection.matrix import MatrixProblem
+from residua.projection.plain import ResidualProblem, TablesProblem
+from residua.projection.problem import Metric, Problem, Terms
+
+_OF_TABLES: tuple[Metric, ...] = ("margins", "covariance", "plain")
+_OF_HISTOGRAMS: tuple[Metric, ...] = ("covariance", "plain")
+_MANY_CELLS = 1e6
+
+
+def problem_of(plan: Plan, terms: Terms) -> Problem:
+    """The projection of releases of a plan.
+
+    Raises:
+        PlanError: the terms are about tables the plan lacks.
+    """
+    own: Any = plan  # a plan without a family of sets is a matrix
+    if plan.family is None:
+        return MatrixProblem(own, terms)
+    if not plan.family.plain:
+        return (PlainProblem if terms.metric == "plain" else CrossedProblem)(plan.family, terms)
+    return TablesProblem(plan.family, terms, own) if plan.noise == LAPLACE else ResidualProblem(plan.family, terms)
+
+
+def metric_of(plan: Plan, wanted: Metric | None) -> Metric:
+    """The metric of a projection: the one wanted, or the usual one.
+
+    Raises:
+        PlanError: releases of this form cannot be projected in that sense.
+    """
+    metrics = _OF_HISTOGRAMS if plan.family is None else _OF_TABLES
+    if wanted is not None and wanted not in metrics:
+        raise PlanError(
+            f"metric={wanted!r}: releases of explicit queries are projected to one histogram, which has all its "
+            f"margins at once; leave metric out, or say {' or '.join(map(repr, metrics))}."
+        )
+    return wanted or metrics[0]
+
+
+def is_small(plan: Plan) -> bool:
+    """Whether projecting releases of a plan takes seconds rather than minutes."""
+    if plan.family is None:
+        return True
+    cells: float = plan.family.lattice.products(plan.domain.sizes.astype(np.float64)).sum()
+    return bool(cells <= _MANY_CELLS)
+
+
+def is_bounded(plan: Plan) -> bool:
+    """Whether a bound on the error of projections can be given: normal noise around unbiased answers."""
+    return plan.noise == NORMAL and not plan.bias

@@ -1,0 +1,43 @@
+"""The shape of the tree: what import-linter's layers do not say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import grimp
+import pytest
+
+ROOT = Path(__file__).parents[1] / "src" / "residua"
+LARGEST = 400  # lines: beyond, two ideas live in a file
+
+
+@pytest.fixture(scope="module")
+def graph() -> grimp.ImportGraph:
+    return grimp.build_graph("residua", cache_dir=None)  # lazy and type-only imports count
+
+
+def test_no_cycle_of_modules_in_plans(graph):
+    modules = {name for name in graph.modules if name.startswith("residua.plans.")}
+    needs = {name: graph.find_modules_directly_imported_by(name) & modules for name in modules}
+    TopologicalSorter(needs).prepare()  # says so, if there is one
+
+
+def test_no_two_packages_of_plans_import_each_other(graph):
+    pairs = set(_package_pairs(graph))
+    assert not {pair for pair in pairs if pair[::-1] in pairs}
+
+
+def _package_pairs(graph: grimp.ImportGraph) -> Iterator[tuple[str, str]]:
+    packages = {path.parent.name for path in (ROOT / "plans").glob("*/__init__.py")}
+    for name in graph.modules:
+        for other in graph.find_modules_directly_imported_by(name):
+            homes = [part.split(".")[2] if part.startswith("residua.plans.") else "" for part in (name, other)]
+            if homes[0] != homes[1] and set(homes) <= packages:
+                yield homes[0], homes[1]
+
+
+def test_no_module_is_too_long():
+    long = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in ROOT.rglob("*.py")}
+    assert {name: lines for name, lines in long.items() if lines > LARGEST} == {}
