@@ -9,6 +9,7 @@ PUBLIC = {
     "Bins",
     "Categories",
     "ConvexLoss",
+    "Dates",
     "Domain",
     "GDP",
     "GapWarning",

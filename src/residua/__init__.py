@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from residua.domain import Anonymous as Anonymous
     from residua.domain import Bins as Bins
     from residua.domain import Categories as Categories
+    from residua.domain import Dates as Dates
     from residua.domain import Domain as Domain
     from residua.domain import Integers as Integers
     from residua.errors import GapWarning as GapWarning
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _NAMES_OF = {
-    "domain": "Anonymous Bins Categories Domain Integers",
+    "domain": "Anonymous Bins Categories Dates Domain Integers",
     "errors": "GapWarning ResiduaError",
     "measurement": "Ledger measure",
     "plans": "ConvexLoss Lattice Matrix MaxVariance"
@@ -85,6 +86,7 @@ __all__ = [
     "Bins",
     "Categories",
     "ConvexLoss",
+    "Dates",
     "Domain",
     "GapWarning",
     "Integers",

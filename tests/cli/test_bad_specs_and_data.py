@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import residua as rs
-from tests.cli.command import DATA, RECORDS, SPEC, inside
+from tests.cli.command import DATA, RECORDS, SPEC, in_terminal, inside
 from tests.cli.mistakes import RELEASE, one_sentence, refused
 
 SPECS: dict[str, tuple[str, str, tuple[str, ...]]] = {
@@ -87,7 +87,34 @@ def test_no_domain(folder: Path) -> None:
 RELEASES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "huge budget": ("rho = 0.5", "rho = 1e25", ("noise is far below one count", "no privacy")),
     "no source": ('[source]\npath = "people.csv"', "", ("[source] needs path", "database and query")),
-    "path and query": ('"people.csv"', '"people.csv"\nquery = "t"', ("[source] needs path",)),
+    "path and database": ('"people.csv"', '"people.csv"\ndatabase = "t"', ("[source] needs path",)),
+    "no such table": ('"people.csv"', '"people.csv"\nquery = "t"', ("query 'FROM t' over 'data'", "correct")),
+    "a query that copies": (
+        '"people.csv"',
+        '"people.csv"\nquery = "SELECT 1); COPY data TO \'x\'; SELECT * FROM (SELECT 1"',
+        ("is refused",),
+    ),
+    "a query that reads": ('"people.csv"', '"people.csv"\nquery = "FROM \'people.csv\'"', ("correct the query",)),
+    "tables without query": ('path = "people.csv"', 'tables = { p = "people.csv" }', ("[source] needs path",)),
+    "tables of nothing": ('path = "people.csv"', 'tables = 3\nquery = "p"', ("[source.tables] is not a table",)),
+    "a table of nothing": ('path = "people.csv"', 'tables = { p = 3 }\nquery = "p"', ("tables.p = 3", "name the file")),
+    "delimiter of two": ('"people.csv"', '"people.csv"\ndelimiter = "ab"', ("delimiter='ab'", "one character")),
+    "delimiter of a database": (
+        'path = "people.csv"',
+        'database = "x.db"\nquery = "t"\ndelimiter = ";"',
+        ("delimiter belongs to delimited text",),
+    ),
+    "NUL in a path": ("people.csv", "people\\u0000.csv", ("NUL", "correct it")),
+    "expression of no column": (
+        "[domain.sex]",
+        '[domain.sex]\nexpression = "upper(gender)"',
+        ("no column 'gender'", "rename"),
+    ),
+    "expression that fails": (
+        "[domain.sex]",
+        '[domain.sex]\nexpression = "CAST(sex AS INTEGER)"',
+        ("expression of 'sex' failed", "TRY_CAST"),
+    ),
     "missing file": ("people.csv", "persons.csv", ("there is no file", "persons.csv", "check the path")),
     "no match": ("people.csv", "p-*.csv", ("no file matches", "p-*.csv", "check the pattern")),
     "unknown suffix": ("people.csv", "spec.toml", ("cannot tell what", "spec.toml")),
@@ -114,8 +141,8 @@ def test_mistakes_that_only_a_release_meets(folder: Path, case: str) -> None:
 
 
 CONTENTS: dict[str, tuple[bytes, tuple[str, ...]]] = {
-    "unknown value": (DATA.encode() + b"X,1\n", ("'sex'", "'X'", "unknown='other'")),
-    "unknown number": (DATA.encode() + b"F,4\n", ("'age'", "'4'", "unknown='other'")),
+    "unknown value": (DATA.encode() + b"X,1\n", ("'sex'", "unknown='other'", "--show-values")),
+    "unknown number": (DATA.encode() + b"F,4\n", ("'age'", "unknown='other'", "--show-values")),
     "missing value": (DATA.encode() + b",1\n", ("'sex'", "missing='other'")),
     "short row": (DATA.encode() + b"F\n", ("people.csv", "a row of 1 fields", "repair")),
     "cut in a quote": (DATA.encode() + b'"F', ("people.csv", "repair")),
@@ -131,6 +158,14 @@ def test_data_that_cannot_be_read_as_declared(folder: Path, case: str) -> None:
     content, parts = CONTENTS[case]
     (folder / "people.csv").write_bytes(content)
     refused(folder, *parts)
+
+
+def test_values_of_the_data_are_quoted_only_where_that_was_asked_for(folder: Path) -> None:
+    for row in ("secret,1\n", "secret\n", "secret,1,2\n"):
+        (folder / "people.csv").write_text(DATA + row)
+        assert "secret" not in inside(*RELEASE, cwd=folder).err
+        assert "secret" in inside(*RELEASE, "--show-values", cwd=folder).err
+    assert "secret" in in_terminal(*RELEASE, cwd=folder)[1]
 
 
 @pytest.mark.parametrize("kept", [0.5, 0.98])

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+from pyarrow.feather import write_feather
 
 from residua.domain import Domain, Integers
 from residua.errors import SourceError
@@ -54,8 +55,8 @@ def written(path: Path, content: bytes) -> Path:
     [
         (b"", "is empty; the first line must name the columns"),
         (b"\n\n", "is empty; the first line must name the columns"),
-        (b"a,b\n1,x\n2\n", "has a row of 1 fields where the header has 2, beginning '2'"),
-        (b"a,b\n1,x\n2,x,y\n", "has a row of 3 fields where the header has 2, beginning '2,x,y'"),
+        (b"a,b\n1,x\n2\n", "has a row of 1 fields where the header has 2; repair"),
+        (b"a,b\n1,x\n2,x,y\n", "has a row of 3 fields where the header has 2; repair"),
         (b'a,b\n1,x\n2,"y\n1,x\n', "quote that is never closed"),
         (b'a,b\n1,x\n2,"y', "quote that is never closed"),
         (b"a,a\n1,2\n", "has two columns named 'a'; rename one"),
@@ -141,12 +142,65 @@ def test_files_that_are_not_there_or_not_files(tmp_path: Path) -> None:
     assert "is no list of paths" in refusal([])
     assert "is no list of paths" in refusal([1, 2])
     assert "is a database" in refusal(written(tmp_path / "a.duckdb", b""))
+    assert "NUL" in refusal("a\0b.csv")
+    assert "cannot tell" in refusal("a\0b")
+    assert "no database" in refusal(("a\0b.duckdb", "people"))
+    assert "no .parquet or .pq files" in refusal(tmp_path)
     gone = source_of(written(tmp_path / "gone.csv", b"a,b\n1,x\n"))
     (tmp_path / "gone.csv").unlink()
     with pytest.raises(SourceError, match="there is no file"):
         gone.fingerprint()
     with pytest.raises(SourceError, match="there is no file"):
         list(gone.batches(["a"]))
+
+
+def test_damaged_feather_and_json_lines(tmp_path: Path) -> None:
+    write_feather(pa.table({"a": np.arange(50_000) % 10, "b": ["x"] * 50_000}), tmp_path / "a.feather")
+    content = (tmp_path / "a.feather").read_bytes()
+    for damaged in (b"", content[:-1000], b"a,b\n1,x\n"):
+        assert "is not a sound Feather file" in refusal(written(tmp_path / "b.feather", damaged))
+    good = b'{"a": 1, "b": "x"}\n'
+    assert total(written(tmp_path / "a.jsonl", good * 3)) == 3
+    for line in (b'{"a": 1, "b": ', b"[1]\n", b"3\n", b"\xff\n"):
+        message = refusal(written(tmp_path / "a.jsonl", good * 2000 + line))
+        assert "has a line that is not one JSON object" in message
+    assert "holds lists or objects" in refusal(written(tmp_path / "a.jsonl", good + b'{"a": [1], "b": "x"}\n'))
+    assert "has no column 'b'" in refusal(written(tmp_path / "a.jsonl", b'{"a": 1}\n' * 2000))
+    late = written(tmp_path / "a.jsonl", b'{"b": "x"}\n' * 1500 + good)
+    assert "attribute 'a' has absent values" in refusal(late)
+    written(tmp_path / "cut.jsonl.gz", gzip.compress(os.urandom(50_000).hex().encode())[:-2000])
+    assert "not one JSON object" in refusal(tmp_path / "cut.jsonl.gz") or "damaged" in refusal(
+        tmp_path / "cut.jsonl.gz"
+    )
+
+
+def test_hive_partitions_that_do_not_fit(tmp_path: Path) -> None:
+    for part in ("b=x", "c=x"):
+        (tmp_path / part).mkdir()
+        pq.write_table(pa.table({"a": [1]}), tmp_path / part / "1.parquet")
+    assert "are not partitioned alike" in refusal(tmp_path)
+    (tmp_path / "c=x" / "1.parquet").unlink()
+    assert total(tmp_path) == 1
+    before = source_of(tmp_path).fingerprint()
+    (tmp_path / "b=x").rename(tmp_path / "b=y")
+    assert source_of(tmp_path).fingerprint() != before
+    pq.write_table(pa.table({"a": [1], "b": ["x"]}), tmp_path / "b=y" / "1.parquet")
+    assert "has the column 'b' and lies in a folder of that name" in refusal(tmp_path)
+
+
+def test_every_bad_column_is_named_at_once(tmp_path: Path) -> None:
+    rows = b"a,b,n\n" + b"1,x,1\n" * 100_000
+    message = refusal(written(tmp_path / "a.csv", rows + b"1,z,1\n1,,1\n,x,-1\n"), weight="n")
+    assert message == (
+        "column 'n' is the weight but holds values that are not whole numbers ≥ 0; correct them. attribute 'b' has "
+        "values outside its domain; declare them (show_values=True, or --show-values, shows some), or say "
+        "unknown='other' or unknown='drop'. attributes 'a', 'b' have absent values; fill them in, or say "
+        "missing='other' or missing='drop'."
+    )
+
+
+def test_columns_without_a_name_are_ignored(tmp_path: Path) -> None:
+    assert total(written(tmp_path / "a.csv", b",a,b,\n0,1,x,9\n")) == 1
 
 
 def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
@@ -176,7 +230,8 @@ def test_files_of_different_tables(tmp_path: Path) -> None:
 def test_frames_that_cannot_be_read() -> None:
     assert "two columns named 'a'" in refusal(pd.DataFrame([[1, 2, "x"]], columns=["a", "a", "b"]))
     assert "two columns named 'a'" in refusal(pa.table([[1], [2]], names=["a", "a"]))
-    assert "mixes types" in refusal(pd.DataFrame({"a": [1, "x", 2.5], "b": ["x", "y", "x"]}, dtype=object))
+    mixed = pd.DataFrame({"a": [1, "x", 2.5], "b": ["x", "y", "x"], "c": [1, 2, 3]}, dtype=object)
+    assert "the pandas DataFrame mixes types in 'a';" in refusal(mixed)
     assert "has the type list" in refusal(pa.table({"a": [[1]], "b": ["x"]}))
     assert "has the type timestamp" in refusal(pd.DataFrame({"a": pd.to_datetime(["2024-01-01"]), "b": ["x"]}))
     for thing in (3, None, object(), {"a": 1}, np.zeros(3)):
@@ -202,10 +257,12 @@ def test_databases_and_queries_that_fail(tmp_path: Path) -> None:
     assert total((path, "people")) == 1
     assert total((path, "SELECT * FROM people -- all of them")) == 1
     assert "there is no database" in refusal((tmp_path / "no.duckdb", "people"))
-    assert "failed in DuckDB" in refusal((path, "SELEC a"))
+    assert "is refused: syntax error" in refusal((path, "SELEC a"))
     assert "failed in DuckDB" in refusal((path, "nobody"))
     assert "failed in DuckDB" in refusal((path, "SELECT a::DATE AS a, b FROM people"))
     assert "failed in DuckDB" in refusal((path, "SELECT error('no') AS a, b FROM people"))
+    assert "cannot be computed or converted" in refusal((path, "SELECT a, b::INTEGER AS b FROM people"))
+    assert "'x'" in refusal((path, "SELECT a, b::INTEGER AS b FROM people"), show_values=True)
     assert "failed in DuckDB" in refusal((written(tmp_path / "t.duckdb", b"a,b\n1,x\n" * 2000), "people"))
     with pytest.raises(SourceError, match="is no query"):
         Source.duckdb(path, " ")
@@ -215,12 +272,41 @@ def test_databases_and_queries_that_fail(tmp_path: Path) -> None:
         assert total((connection, "SELECT 1 AS a, 'y' AS b")) == 1
 
 
-def test_a_query_cannot_write(tmp_path: Path) -> None:
+LEAKS = {
+    "two of them": "SELECT * FROM people; SELECT * FROM people",
+    "second statement": "SELECT * FROM people; COPY people TO '{leak}'",
+    "closed parenthesis": "SELECT a, b FROM people); COPY people TO '{leak}'; SELECT * FROM (SELECT a, b FROM people",
+    "copy": "COPY people TO '{leak}'",
+    "attach": "ATTACH '{leak}' AS other",
+    "delete": "DELETE FROM people RETURNING a, b",
+    "written beside": "WITH gone AS (DELETE FROM people RETURNING a, b) SELECT * FROM gone",
+    "settings": "SET enable_external_access = true",
+    "pragma": "PRAGMA database_list",
+}
+
+
+@pytest.mark.parametrize("leak", LEAKS.values(), ids=LEAKS)
+@pytest.mark.parametrize("own", [False, True], ids=["file", "connection"])
+def test_a_query_is_exactly_one_select(leak: str, own: bool, tmp_path: Path) -> None:
     path = tmp_path / "p.duckdb"
     with duckdb.connect(str(path)) as connection:
         connection.execute("CREATE TABLE people AS SELECT 1 AS a, 'x' AS b")
-    refusal((path, "DELETE FROM people RETURNING a, b"))
+        if own:
+            assert "is refused" in refusal((connection, leak.format(leak=tmp_path / "leak")))
+    assert "is refused" in refusal((path, leak.format(leak=tmp_path / "leak")))
     assert total((path, "people")) == 1
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["p.duckdb"]
+
+
+@pytest.mark.parametrize("read", ["read_csv('{f}')", "read_text('{f}')", "glob('{f}')", "'{f}'", "secret"])
+def test_a_query_on_a_database_file_reaches_no_other_file(read: str, tmp_path: Path) -> None:
+    path, secret = tmp_path / "p.duckdb", written(tmp_path / "f.csv", b"a,b\n1,x\n")
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("CREATE TABLE people AS SELECT 1 AS a, 'x' AS b")
+        reading = f"SELECT 1 AS a, 'x' AS b FROM {read.format(f=secret)}"
+        if read != "secret":
+            assert total((connection, reading)) == 1  # what an open connection may do is up to who opened it
+    assert "failed in DuckDB" in refusal((path, reading))
 
 
 def test_options_that_mean_nothing(tmp_path: Path) -> None:

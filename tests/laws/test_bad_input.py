@@ -12,6 +12,7 @@ from residua.errors import DomainError, FileError, PlanError, PrivacyError, Work
 from residua.plans import LatticePlan, residual
 
 NAN, INF = math.nan, math.inf
+LONG = rs.Domain.of_sizes([2**21])
 DOMAIN = rs.Domain({"age": rs.Integers(17, 90), "sex": ["F", "M"], "race": rs.Anonymous(5)})
 OTHER_DOMAIN = rs.Domain({"age": rs.Integers(17, 91), "sex": ["F", "M"], "race": rs.Anonymous(5)})
 ASKED = rs.marginals(DOMAIN, [("age",), ("sex",)])
@@ -41,7 +42,7 @@ CASES = {
     "categories as text": (lambda: rs.Categories("FM"), DomainError, "values='FM'.*pass a list"),
     "categories as number": (lambda: rs.Categories(3), DomainError, "values=3.*pass a list"),
     "mixed categories": (lambda: rs.Categories(["a", 1]), DomainError, "all text or all whole numbers"),
-    "boolean categories": (lambda: rs.Categories([True, False]), DomainError, "all text or all whole numbers"),
+    "boolean and whole categories": (lambda: rs.Categories([True, 2]), DomainError, "all text or all whole numbers"),
     "fractional categories": (lambda: rs.Categories([0.5]), DomainError, "all text or all whole numbers"),
     "unhashable categories": (lambda: rs.Categories([["a"], ["a"]]), DomainError, "all text or all whole"),
     "category twice": (lambda: rs.Categories(["F", "M", "F"]), DomainError, "'F' is listed twice; list every"),
@@ -120,6 +121,8 @@ CASES = {
     "both said": (lambda: rs.marginals(DOMAIN, [("age",)], ways=1), WorkloadError, "say which marginals"),
     "empty list": (lambda: rs.marginals(DOMAIN, []), WorkloadError, "workload is empty; ask"),
     "nothing small": (lambda: rs.marginals(DOMAIN, ways=3, max_cells=2), WorkloadError, "workload is empty; ask"),
+    "prefixes without end": (lambda: rs.plan(rs.prefixes(LONG, "a0"), rs.ZCDP(0.5)), WorkloadError, "prefixes over"),
+    "ranges without end": (lambda: rs.plan(rs.ranges(LONG, "a0"), rs.ZCDP(0.5)), WorkloadError, "ranges over"),
     "sets one name": (lambda: rs.marginals(DOMAIN, "age"), WorkloadError, "sets='age'.*such as \\[\\('age',\\)\\]"),
     "sets names only": (lambda: rs.marginals(DOMAIN, ["age", "sex"]), WorkloadError, "sets: 'age'.*write \\('age',\\)"),
     "sets number": (lambda: rs.marginals(DOMAIN, 5), WorkloadError, "sets=5 is not a list"),

@@ -93,8 +93,15 @@ def test_sums_and_weights(domain):
         (lambda d: rs.queries(d, ["sex"]), "not a condition or a number"),
         (lambda d: rs.queries(d, ["(select 1)"]), "more than one expression"),
         (lambda d: rs.queries(d, ["1; select 2"]), "syntax error"),
-        (lambda d: rs.queries(d, ["sum(age)"]), "query 'sum"),
-        (lambda d: rs.queries(d, ["count(*)"]), "query 'count"),
+        (lambda d: rs.queries(d, ["age) , (sex"]), "more than one expression"),
+        (lambda d: rs.queries(d, ["columns(*) is null"]), "more than one expression"),
+        (lambda d: rs.queries(d, ["Age > 3"]), "unknown attribute 'Age'; did you mean 'age'"),
+        (lambda d: rs.queries(d, ["sum(age)"]), "sums over rows"),
+        (lambda d: rs.queries(d, ["count(*)"]), "sums over rows"),
+        (lambda d: rs.queries(d, ["age > avg(age) over ()"]), "window function"),
+        (lambda d: rs.queries(d, ["random() < 0.5"]), "not the same every time"),
+        (lambda d: rs.queries(d, ["+".join(["age"] * 2000)]), "depth"),
+        (lambda d: rs.queries(d, ["+".join(["age"] * 900)]), "too deeply"),
         (lambda d: rs.queries(d, ["1 / (age - 3)"]), "finite"),
         (lambda d: rs.queries(d, ["nosuchfunction(age)"]), "nosuchfunction"),
         (lambda d: rs.queries(d, []), "empty"),
@@ -133,3 +140,14 @@ def test_a_query_cannot_reach_files(domain, tmp_path):
     for text in (f"(select n from read_csv('{path}')) > 3", f"age > (from '{path}')", f"getenv('HOME') = '{path}'"):
         with pytest.raises(WorkloadError):
             rs.queries(domain, [text])
+
+
+def test_names_that_differ_in_case_only_are_told_apart():
+    domain = rs.Domain({"a": ["x", "y"], "A": ["x", "y"]})
+    for name, expected in (("a", [[1, 1], [0, 0]]), ("A", [[1, 0], [1, 0]])):
+        assert np.array_equal(np.broadcast_to(row(rs.queries(domain, [f"{name} = 'x'", "a = A"])), (2, 2)), expected)
+    assert np.array_equal(row(rs.queries(domain, ["a = A"])), np.eye(2))
+
+
+def test_a_sum_of_many_terms_is_one_number(domain):
+    assert np.array_equal(row(rs.queries(domain, ["+".join(["age"] * 110)]))[:10], 110 * np.arange(10))

@@ -1,4 +1,4 @@
-"""A first specification from the header of a CSV file. Only names are taken: values must come from elsewhere."""
+"""A first specification from the columns of a file. Only names are taken: values must come from elsewhere."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ _HEAD = """\
 # from the data: a domain learned from the data reveals who is in it.
 
 [source]
-path = {path}            # CSV or Parquet, a glob, or a list of files; relative to this file
+path = {path}            # CSV, Parquet, Feather, JSON lines; a glob, a list or a folder; relative to this file
+# delimiter = ";"        # of delimited text, if it is not a comma (or, in .tsv, a tab)
+# query = "SELECT …"     # one SELECT over the table `data`, if the records are not as you want them
 # weight = "n"           # a column of counts, if the data is aggregated already
 
 [privacy]
@@ -38,22 +40,25 @@ ways = [1, 2]            # every column's own table, and all pairs
 # stddev = 10            # a target for each cell, instead of [privacy]: residua finds the least privacy needed
 
 # Each column you want in one of these ways; delete the others:
-#   values = ["no", "yes"]                  the categories (text, or all whole numbers)
+#   values = ["no", "yes"]                  the categories (text, all whole numbers, or true and false)
+#   values = {{ file = "codes.csv", column = "code" }}    from a code list; or a text file, one value per line
 #   low = 0, high = 120                     every whole number between (two lines)
 #   edges = [0, 18, 65, inf]                bins, closed on the left; labels = ["child", "adult", "old"]
+#   first = 2024-01-01, last = 2024-12-31   days (two lines); unit = "month"; levels = ["month", "quarter", "year"]
 #   size = 10                               codes 0 to 9
 #   levels = {{ band = [0, 18, 65, 120] }}    groups of the values, for [[workload]] hierarchy = "…"
 # unknown = "error" | "other" | "drop"      a value outside the domain: stop, count in "(other)", or leave out
 # missing = "error" | "other" | "drop"      an absent value
+# expression = "…"                          SQL over the columns of one record, instead of a column of this name
 """
 
 
 def write_draft(data: Path, path: Path) -> None:
-    """Writes a specification with a table for each column of a CSV file.
+    """Writes a specification with a table for each column of a file; columns without a name are left out.
 
     Raises:
         SourceError: the data cannot be read, or has no usable header.
-        SpecError: a column has no name.
+        SpecError: no column has a name.
         FileError: the specification exists or cannot be written.
     """
     if path.exists():
@@ -75,9 +80,9 @@ def write_draft(data: Path, path: Path) -> None:
 def _header(data: Path) -> tuple[str, ...]:
     """The names as `residua release` will read them."""
     names = source_of(data).columns()
-    if not names or any(not name.strip() for name in names):
-        raise SpecError(f"{str(data)!r} has a column without a name; give every column one in the first line.")
-    return names
+    if not names:
+        raise SpecError(f"{str(data)!r} has no column with a name; name them in the first line.")
+    return tuple(name for name in names if not name.startswith("__index_level_")) or names  # pandas's index in Parquet
 
 
 def _quoted(text: str) -> str:

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from residua.cli.session_commands import ShowValues
 from residua.cli.session_commands import app as session
 from residua.errors import GapWarning, ResiduaError
 
@@ -76,11 +77,12 @@ def plan(
 def release(
     spec: SpecPath,
     out: Annotated[Path, typer.Option(help="The release folder to write; it must not exist.")],
+    show_values: ShowValues = False,
 ) -> None:
     """Measure the data once, with exact noise, and write the release. Debits the ledger first."""
     from residua.cli.steps import read, run_release
 
-    run_release(read(spec), out)
+    run_release(read(spec), out, show_values=show_values)
 
 
 @app.command()

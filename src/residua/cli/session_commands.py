@@ -15,6 +15,13 @@ Out = Annotated[Path, typer.Option(help="The release folder to write; it must no
 Share = Annotated[float | None, typer.Option(help="Recommend: which share of the queries must be good enough.")]
 Snr = Annotated[float | None, typer.Option(help="Recommend: the least signal-to-noise ratio that is good enough.")]
 Number = Annotated[int | None, typer.Option("--choice", help="Which choice, by its number; the latest if left out.")]
+ShowValues = Annotated[
+    bool,
+    typer.Option(
+        "--show-values",
+        help="Let messages quote values of the data and count records left out, also off a terminal: confidential.",
+    ),
+]
 By = Annotated[str, typer.Option(help="Recommend by the 'estimate', or its 'lower' or 'upper' bound.")]
 
 
@@ -37,6 +44,7 @@ def look(
     snr: Snr = None,
     by: By = "estimate",
     json: AsJson = False,
+    show_values: ShowValues = False,
 ) -> None:
     """Measure what the candidates have in common, and show what each would make of it."""
     from residua.cli.looking import asked_rule, print_choice, take_look
@@ -46,7 +54,7 @@ def look(
     rule = asked_rule(share, snr, by)
     read = read_session_spec(spec)
     plans = plans_of(read, names or [], least=2)
-    with opened(read) as session:
+    with opened(read, show_values=show_values) as session:
         choice = take_look(session, plans, read.digests)
     print_choice(session, choice, rule, as_json=json)
 
@@ -59,6 +67,7 @@ def step(
     by: By = "estimate",
     number: Number = None,
     json: AsJson = False,
+    show_values: ShowValues = False,
 ) -> None:
     """Drop the first candidate of the open choice and look further."""
     from residua.cli.looking import asked_rule, open_choice, print_choice, require_listable, require_unchanged
@@ -67,7 +76,7 @@ def step(
 
     rule = asked_rule(share, snr, by)
     read = read_session_spec(spec)
-    with opened(read) as session:
+    with opened(read, show_values=show_values) as session:
         choice = open_choice(session, number)
         rest = dict(list(choice.candidates.items())[1:])
         require_unchanged(choice, rest, read.digests)
@@ -82,6 +91,7 @@ def finish(
     name: Annotated[str, typer.Argument(help="The candidate.")],
     out: Out,
     number: Number = None,
+    show_values: ShowValues = False,
 ) -> None:
     """Pay what is left of a candidate of the open choice and write the release."""
     from residua.cli.looking import open_choice, require_unchanged
@@ -90,7 +100,7 @@ def finish(
 
     require_free(out)
     read = read_session_spec(spec)
-    with opened(read) as session:
+    with opened(read, show_values=show_values) as session:
         choice = open_choice(session, number)
         require_unchanged(choice, [name], read.digests)
         finished = choice.finish(name)
@@ -110,7 +120,12 @@ def stop(spec: SpecPath, number: Number = None) -> None:
 
 
 @app.command()
-def release(spec: SpecPath, name: Annotated[str, typer.Argument(help="The plan.")], out: Out) -> None:
+def release(
+    spec: SpecPath,
+    name: Annotated[str, typer.Argument(help="The plan.")],
+    out: Out,
+    show_values: ShowValues = False,
+) -> None:
     """Measure what is missing of a plan, and write the release. What is answered already costs nothing."""
     from residua.cli.session_spec import read_session_spec
     from residua.cli.sessions import opened, plans_of, require_free, write_release
@@ -118,7 +133,7 @@ def release(spec: SpecPath, name: Annotated[str, typer.Argument(help="The plan."
     require_free(out)
     read = read_session_spec(spec)
     [plan] = plans_of(read, [name]).values()
-    with opened(read) as session:
+    with opened(read, show_values=show_values) as session:
         released = session.release(plan, purpose=f"release {name}")
     write_release(session, released, out)
 

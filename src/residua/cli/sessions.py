@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from residua.cli.session_spec import NamedPlan, SessionSpec
 from residua.cli.show import err, out, print_json, progress_bar
-from residua.cli.steps import make_plan, notice, open_source
+from residua.cli.sources import notice, open_source
+from residua.cli.steps import make_plan
 from residua.errors import FileError, SessionError, SpecError
 from residua.measurement import Ledger
 from residua.plans import independent
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def opened(spec: SessionSpec, *, create: bool = False) -> Iterator[Session]:
+def opened(spec: SessionSpec, *, create: bool = False, show_values: bool = False) -> Iterator[Session]:
     """The session of a specification; made only if asked to.
 
     Progress is shown until the block ends: print afterwards, or the bars take with them what was printed below them.
@@ -51,7 +53,13 @@ def opened(spec: SessionSpec, *, create: bool = False) -> Iterator[Session]:
     ledger = Ledger(first.ledger_path, budget, unit=first.unit)
     try:
         with progress_bar() as show:
-            yield Session(open_source(first), ledger=ledger, state=spec.state, progress=show, notice=notice)
+            yield Session(
+                open_source(first, show_values=show_values),
+                ledger=ledger,
+                state=spec.state,
+                progress=show,
+                notice=partial(notice, show_values=show_values),
+            )
     except KeyboardInterrupt:
         err.print("residua: interrupted; a debit already made stands, see: residua session status SPEC.toml")
         raise

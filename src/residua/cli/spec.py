@@ -1,7 +1,10 @@
 """A specification: one TOML file that says source, domain, workload, privacy or targets, and objective.
 
-[source]          path = "adult.csv" (CSV, Parquet, a glob or a list), or database and query; weight = "n"
-[domain.NAME]     values = […] | low, high | edges, labels | intervals | size; unknown, missing; levels
+[source]          path = "adult.csv" (CSV, Parquet, Feather, JSON lines, a glob, a list, a folder of Parquet), with a
+                  query over the table `data` if you like; or database and query; or [source.tables] and query;
+                  delimiter = ";"; weight = "n"
+[domain.NAME]     values = […] | values = { file, column } | low, high | edges, labels | intervals | first, last, unit |
+                  size; unknown, missing; levels; expression = SQL over the columns of one record
 [[domain.impossible]]  NAME = a value | values | { low, high }, for each attribute of the rule
 [[workload]]      ways = [1, 2] | sets = [["age", "sex"]] | max_cells = 5000 | queries = ["age >= 18"], or a table of
                   label = SQL | prefixes = "age", ranges = "age" (listed = [[18, 64]]) or hierarchy = "county", with
@@ -33,6 +36,7 @@ from residua.errors import PrivacyError, ResiduaError, SpecError
 from residua.plans import MaxVariance, PNormVariance, TotalVariance
 from residua.plans.objectives import Objective
 from residua.privacy import GDP, ZCDP, AddRemove, ApproxDP, Guarantee, PureDP, ReplaceOne, Unit
+from residua.source.computed import parsed_expression
 from residua.workload import (
     Explicit,
     Marginals,
@@ -48,7 +52,7 @@ from residua.workload import (
 )
 
 _SECTIONS = {
-    "source": {"path", "database", "query", "weight"},
+    "source": {"path", "tables", "database", "query", "delimiter", "weight"},
     "privacy": {"rho", "mu", "epsilon", "delta", "records", "replace"},
     "objective": {"minimise", "p", "tolerance", "dense"},
     "ledger": {"path", "rho", "mu", "epsilon", "delta"},
@@ -78,6 +82,7 @@ class Spec:
     minimise: Objective | None
     tolerance: float | None
     source: Mapping[str, Any]
+    expressions: Mapping[str, str]  # attributes that are computed from a record's columns
     ledger: Mapping[str, Any]
     ledger_budget: Guarantee | None  # the dataset's whole budget, if stated
 
@@ -134,7 +139,8 @@ def _spec(content: Mapping[str, Any], folder: Path) -> Spec:
         known_keys(f"[{section}]", content.get(section, {}), known)
     if "domain" not in content:
         raise SpecError("there is no domain; declare each attribute in a [domain.NAME] table.")
-    domain = domain_of_settings(content["domain"])
+    declared, expressions = _expressions(content["domain"])
+    domain = domain_of_settings(declared, folder)
     workload, targets = _workload(domain, content.get("workload"))
     privacy, objective = content.get("privacy", {}), content.get("objective", {})
     if objective.get("dense", False) is True:
@@ -144,7 +150,7 @@ def _spec(content: Mapping[str, Any], folder: Path) -> Spec:
     least = _least_epsilon(privacy, targets is not None)
     guarantee = None if least else _guarantee("privacy", privacy)
     ledger = content.get("ledger", {})
-    if not isinstance(ledger.get("path", ""), str):
+    if not isinstance(ledger.get("path", ""), str) or "\0" in ledger.get("path", ""):
         raise SpecError(f"[ledger] path = {ledger['path']!r} is not a path; name the ledger's file.")
     if guarantee is None and targets is None:
         raise SpecError("say what to spend, [privacy] rho = 0.5, or how accurate to be, [[workload]] stddev = 10.")
@@ -159,9 +165,28 @@ def _spec(content: Mapping[str, Any], folder: Path) -> Spec:
         minimise=_objective(objective, targets is not None),
         tolerance=objective.get("tolerance"),
         source=content.get("source", {}),
+        expressions=expressions,
         ledger=ledger,
         ledger_budget=_guarantee("ledger", ledger),
     )
+
+
+def _expressions(domain: Any) -> tuple[Any, dict[str, str]]:
+    """The domain's declaration without the expressions in it, and the expressions: they say how records are read."""
+    if not isinstance(domain, Mapping):
+        return domain, {}
+    found = {
+        name: declared["expression"]
+        for name, declared in domain.items()
+        if isinstance(declared, Mapping) and "expression" in declared
+    }
+    for name, text in found.items():
+        parsed_expression(name, text)
+    plain = {
+        name: {key: value for key, value in declared.items() if key != "expression"} if name in found else declared
+        for name, declared in domain.items()
+    }
+    return plain, found
 
 
 def _workload(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import glob
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from residua.cli.plans import print_privacy
 from residua.cli.show import err, out, progress_bar
+from residua.cli.sources import notice, open_source
 from residua.cli.spec import Spec, read_spec
 from residua.errors import FileError, SpecError
 from residua.measurement import Ledger, measure
@@ -21,12 +21,9 @@ from residua.plans.forms import Lattice
 from residua.plans.noise import Currency
 from residua.release import Release, reserve
 from residua.release.folder import Reserved
-from residua.source import Source, source_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from residua.source.counting import Tallies
 
 read = read_spec
 
@@ -47,17 +44,22 @@ def make_plan(spec: Spec, like: Plan | None = None) -> Plan:
         )
 
 
-def run_release(spec: Spec, folder: Path) -> Release:
+def run_release(spec: Spec, folder: Path, *, show_values: bool = False) -> Release:
     """Plans, makes sure that the release can be written, measures, and writes it."""
+    data = open_source(spec, show_values=show_values)
     plan = make_plan(spec)
     blocks, cost = priced(plan)
-    data = open_source(spec)
     try:
         with reserve(folder, plan, blocks) as place:
             ledger = open_ledger(spec, plan, cost, blocks.currency)
             with progress_bar() as show:
                 release = measure(
-                    plan, data, ledger=ledger, purpose=f"released as {folder.name}", progress=show, notice=notice
+                    plan,
+                    data,
+                    ledger=ledger,
+                    purpose=f"released as {folder.name}",
+                    progress=show,
+                    notice=partial(notice, show_values=show_values),
                 )
             _commit(place, release)
     except KeyboardInterrupt:
@@ -77,19 +79,6 @@ def _commit(place: Reserved, release: Release) -> None:
         raise FileError(f"{problem} The budget is spent: debit {release.receipt['sequence']} stands.") from None
 
 
-def open_source(spec: Spec) -> Source:
-    """The data a specification names; nothing is read yet."""
-    settings = spec.source
-    weight = settings.get("weight")
-    if "path" in settings and "database" not in settings and "query" not in settings:
-        return source_of(_located(spec.folder, settings["path"]), weight=weight)
-    if "database" in settings and "query" in settings and "path" not in settings:
-        if not isinstance(settings["database"], str):
-            raise SpecError(f"[source] database = {settings['database']!r} is not a path; name the database's file.")
-        return Source.duckdb(str(spec.folder / settings["database"]), settings["query"], weight=weight)
-    raise SpecError('[source] needs path, or database and query; write path = "data.csv", for example.')
-
-
 def open_ledger(spec: Spec, plan: Plan, cost: Fraction, currency: Currency = "pcost") -> Ledger | Callable[[], Ledger]:
     """The dataset's ledger; if there is none yet, a function that makes it with the stated budget or the plan's own.
 
@@ -106,28 +95,3 @@ def open_ledger(spec: Spec, plan: Plan, cost: Fraction, currency: Currency = "pc
             f"[ledger] allows {budget!r}, less than this release needs; raise that budget, or plan for less."
         )
     return partial(Ledger, path, budget, unit=spec.unit)
-
-
-def _located(folder: Path, paths: Any) -> list[str]:
-    listed = [paths] if isinstance(paths, str) else paths
-    if not isinstance(listed, list) or not listed or not all(isinstance(path, str) for path in listed):
-        raise SpecError(f"[source] path = {paths!r} is not a path or a list of paths; name the file.")
-    return [_under(folder, path) for path in listed]
-
-
-def _under(folder: Path, path: str) -> str:
-    if Path(path).is_absolute() or not glob.has_magic(path) or (folder / path).is_file():
-        return str(folder / path)
-    return str(Path(glob.escape(str(folder)), path))  # the pattern is in the path only, not in the folder's name
-
-
-def notice(counted: Tallies) -> None:
-    """For the curator's terminal only: these are true counts and stay out of the release and out of logs."""
-    if not err.is_terminal:
-        if any(counted.dropped.values()) or any(counted.other.values()):
-            err.print("some records were left out or counted as other; run in a terminal to see how many")
-        return
-    for what, tally in (("left out for", counted.dropped), ("counted as other in", counted.other)):
-        for name, records in tally.items():
-            if records:
-                err.print(f"for your eyes only, not published: {records:,} records {what} {name!r}")

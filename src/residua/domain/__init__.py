@@ -1,6 +1,7 @@
 """What the table may hold: attributes, and the domain they make."""
 
 from residua.domain.attributes import Anonymous, Attribute, Bins, Categories, Integers, Label, Policy
+from residua.domain.dates import Dates
 from residua.domain.domain import Domain
 from residua.domain.impossible import Rule, impossible_cells
 from residua.domain.levels import OTHER, Level
@@ -12,6 +13,7 @@ __all__ = [
     "Attribute",
     "Bins",
     "Categories",
+    "Dates",
     "Domain",
     "Integers",
     "Label",

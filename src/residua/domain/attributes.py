@@ -13,9 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
 
 from residua.domain.levels import OTHER, Cells, Level, levels_of, settings_of_levels
+from residua.domain.value_files import values_of_file
 from residua.errors import DomainError
 
 Policy = Literal["error", "other", "drop"]
@@ -33,7 +35,7 @@ class Attribute(ABC):
     kind: ClassVar[str]
     unknown: Policy = "error"
     missing: Policy = "error"
-    levels: Mapping[str, Any] | tuple[Level, ...] = field(default=(), hash=False, repr=False)
+    levels: Mapping[str, Any] | Sequence[str] | tuple[Level, ...] = field(default=(), hash=False, repr=False)
 
     def __post_init__(self) -> None:
         for argument, value in (("unknown", self.unknown), ("missing", self.missing)):
@@ -87,7 +89,7 @@ class Attribute(ABC):
         there = ", ".join(repr(level.name) for level in self.hierarchy) or "none"
         raise DomainError(f"there is no level {name!r} (declared: {there}); declare levels={{…}} on the attribute.")
 
-    def level_settings(self) -> dict[str, object]:
+    def level_settings(self) -> Any:
         """The levels as plain values, for files."""
         return settings_of_levels(self.hierarchy, self._cells)
 
@@ -112,7 +114,7 @@ class Categories(Attribute):
     """A list of values, all text or all whole numbers.
 
     Args:
-        values: the categories in the order of the published table.
+        values: the categories in the order of the published table; `False` and `True` are spelled "false" and "true".
         unknown: policy for a value not listed.
         missing: policy for an absent value.
         levels: level → group → members, finest level first, for a hierarchy.
@@ -134,7 +136,7 @@ class Categories(Attribute):
     def _validate(self) -> None:
         if isinstance(self.values, str) or not isinstance(self.values, Sequence):
             raise DomainError(f"values={self.values!r} is not a list of categories; pass a list of labels.")
-        values = tuple(self.values)
+        values = tuple(_spelled(value) for value in self.values)
         kinds = {type(value) for value in values}
         if kinds - {str} and kinds - {int}:
             raise DomainError("categories must be all text or all whole numbers; quote them all or none.")
@@ -148,6 +150,23 @@ class Categories(Attribute):
         if OTHER in values and self.has_other:
             raise DomainError(f"category {OTHER!r} is the name of the cell for other values; rename it.")
         object.__setattr__(self, "values", values)
+
+    @classmethod
+    def from_file(
+        cls,
+        path: str | Path,
+        column: str | None = None,
+        *,
+        unknown: Policy = "error",
+        missing: Policy = "error",
+        levels: Mapping[str, Any] | tuple[Level, ...] = (),
+    ) -> Categories:
+        """The categories that a file lists: text with one per line, or a column of a CSV file (the first if not named).
+
+        The file must be public knowledge, such as a code list, and never the data.
+        """
+        values = tuple(values_of_file(path, column))
+        return cls(values, unknown=unknown, missing=missing, levels=levels)
 
     @property
     def declared(self) -> int:
@@ -336,6 +355,10 @@ class Anonymous(Attribute):
     def settings(self) -> dict[str, object]:
         """The declaration as plain values, for files."""
         return {"size": self.values}
+
+
+def _spelled(value: Any) -> Any:
+    return str(value).lower() if isinstance(value, bool) else value
 
 
 def _numbers(argument: str, values: Sequence[float | str]) -> tuple[float, ...]:

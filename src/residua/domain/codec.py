@@ -6,8 +6,10 @@ ones is `UNKNOWN`, an absent one `MISSING`, until `settle` applies the attribute
 - null and NaN are absent; so is an empty text, unless "" is a declared category;
 - text categories match text exactly, without trimming; a typed value matches the category that spells it
   (3 and 3.0 match "3", true matches "true" or "True", a date matches "2024-01-31");
+- where the categories are the two truth values, text in upper or lower case matches them: CSV files say "True";
 - numbers in text are read after trimming (" 39", "39.0", "3.9e1" are 39); blank text and "nan" are absent,
   "true" is 1 and "false" is 0 as in a column of that type; anything else that is no number is unknown;
+- dates are dates, timestamps by their date, or text as 2024-01-31, with a time of day or without;
 - a fraction is unknown to whole-number attributes, never rounded.
 """
 
@@ -23,11 +25,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from residua.domain.attributes import Anonymous, Attribute, Bins, Categories, Integers, Label
-from residua.domain.numbers import LIMIT, MISSING, UNKNOWN, Codes, floats, is_null, is_text, whole
+from residua.domain.dates import Dates
+from residua.domain.numbers import LIMIT, MISSING, UNKNOWN, Codes, days, floats, is_null, is_text, whole
 from residua.errors import DomainError, SourceError
 
 _SMALL = 2**31
 _MOST_SPELLED = 10_000
+_TRUTH = {"true", "false"}
 
 
 def encode(attribute: Attribute, column: Any, name: str = "column") -> Codes:
@@ -53,10 +57,15 @@ def encode(attribute: Attribute, column: Any, name: str = "column") -> Codes:
         if len(column.dictionary) > len(column):  # more labels than rows: decoding is the cheaper way
             return encode(attribute, column.dictionary_decode(), name)
         return _through_dictionary(column, lambda values: encode(attribute, values, name))
+    if isinstance(attribute, Dates):
+        return _codes_of_dates(attribute, column, name)
     _check_type(kind, name)
     if isinstance(attribute, Categories) and isinstance(attribute.values[0], str):
         if is_text(kind):
-            return _codes_of_text(cast("tuple[str, ...]", attribute.values), column)
+            values = cast("tuple[str, ...]", attribute.values)
+            if {value.lower() for value in values} == _TRUTH and len(values) == len(_TRUTH):
+                values, column = tuple(value.lower() for value in values), pc.utf8_lower(_viewless(column))
+            return _codes_of_text(values, column)
         return _through_dictionary(
             pc.dictionary_encode(column), lambda values: _codes_of_spellings(attribute.values, values)
         )
@@ -67,25 +76,11 @@ def encode(attribute: Attribute, column: Any, name: str = "column") -> Codes:
     return _codes_of_numbers(attribute, column)
 
 
-def settle(attribute: Attribute, codes: Codes, column: Any, name: str) -> Codes:
-    """Applies the policies: `other` becomes the last cell, `drop` stays negative, `error` is raised.
-
-    Raises:
-        SourceError: a value outside the domain, or an absent one, under the policy `error`.
-    """
+def settle(attribute: Attribute, codes: Codes) -> Codes:
+    """Applies the policies: `other` becomes the last cell; what is dropped or refused stays negative."""
     if not len(codes) or codes.min() >= 0:
         return codes
     unknown, missing = codes == UNKNOWN, codes == MISSING
-    if attribute.unknown == "error" and unknown.any():
-        shown = ", ".join(_examples(column, unknown))
-        raise SourceError(
-            f"attribute {name!r} has values outside its domain, such as {shown}; declare them, "
-            f"or say unknown='other' or unknown='drop'."
-        )
-    if attribute.missing == "error" and missing.any():
-        raise SourceError(
-            f"attribute {name!r} has absent values; fill them in, or say missing='other' or missing='drop'."
-        )
     other = np.int32(attribute.size - 1)
     if attribute.unknown == "other":
         codes = np.where(unknown, other, codes)
@@ -149,6 +144,27 @@ def _codes_of_listed(values: tuple[int, ...], numbers: NDArray[np.int64], codes:
     return np.where(codes < 0, codes, np.where(found, order[place], UNKNOWN)).astype(np.int32)
 
 
+def _codes_of_dates(attribute: Dates, column: Any, name: str) -> Codes:
+    kind = column.type
+    if not (is_text(kind) or pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
+        raise SourceError(
+            f"column {name!r} has the type {kind}; convert it to dates, timestamps, or text as 2024-01-31."
+        )
+    if is_text(kind):
+        return _through_dictionary(pc.dictionary_encode(_viewless(column)), lambda values: _placed(attribute, values))
+    try:
+        return _placed(attribute, column)
+    except pa.ArrowException:  # a time zone that is not known here
+        raise SourceError(
+            f"column {name!r} has the type {kind}, whose dates cannot be told; convert it to dates."
+        ) from None
+
+
+def _placed(attribute: Dates, column: Any) -> Codes:
+    numbers, codes = days(column)
+    return np.where(codes < 0, codes, attribute.codes(numbers)).astype(np.int32)
+
+
 def _codes_of_bins(edges: NDArray[np.float64], column: Any) -> Codes:
     numbers, codes = floats(column)
     place = np.searchsorted(edges, numbers, side="right") - 1
@@ -158,8 +174,7 @@ def _codes_of_bins(edges: NDArray[np.float64], column: Any) -> Codes:
 
 
 def _codes_of_text(values: tuple[str, ...], column: Any) -> Codes:
-    if pa.types.is_string_view(column.type):
-        column = column.cast(pa.large_string())
+    column = _viewless(column)
     listed = values if "" in values else (*values, "")
     found = pc.index_in(column, value_set=pa.array(listed, type=column.type), skip_nulls=True)
     codes = np.array(found.fill_null(UNKNOWN).to_numpy(zero_copy_only=False), dtype=np.int32)
@@ -172,8 +187,7 @@ def _codes_of_text(values: tuple[str, ...], column: Any) -> Codes:
 
 def _codes_of_plain_numbers(attribute: Attribute, column: Any) -> Codes:
     """Whole numbers in text: those spelled as str() does are looked up, only the others are parsed."""
-    if pa.types.is_string_view(column.type):
-        column = column.cast(pa.large_string())
+    column = _viewless(column)
     found = pc.index_in(column, value_set=_spelled(attribute, column.type), skip_nulls=True)
     codes = np.array(found.fill_null(UNKNOWN).to_numpy(zero_copy_only=False), dtype=np.int32)
     if found.null_count:
@@ -224,6 +238,10 @@ def _one_array(column: Any) -> Any:
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], type=column.type)
 
 
+def _viewless(column: Any) -> Any:
+    return column.cast(pa.large_string()) if pa.types.is_string_view(column.type) else column
+
+
 def _check_type(kind: Any, name: str) -> None:
     known = (
         is_text(kind)
@@ -237,11 +255,9 @@ def _check_type(kind: Any, name: str) -> None:
         raise SourceError(f"column {name!r} has the type {kind}; convert it to text, numbers or dates.")
 
 
-def _examples(column: Any, chosen: NDArray[np.bool_]) -> list[str]:
-    """Up to three different values, shortened."""
-    column = _one_array(column)
-    if pa.types.is_string_view(column.type):
-        column = column.cast(pa.large_string())
+def examples(column: Any, chosen: NDArray[np.bool_]) -> list[str]:
+    """Up to three different values, shortened. They are confidential: for messages that may quote values only."""
+    column = _viewless(_one_array(column))
     values = pc.unique(column.filter(pa.array(chosen)))
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()

@@ -18,7 +18,7 @@ from residua.domain.impossible import Rule, rules_of
 from residua.errors import DomainError
 
 _RESERVED = ("estimate", "stddev", "lower", "upper")
-type_names = "rs.Categories, rs.Integers, rs.Bins, or a list of labels"
+type_names = "rs.Categories, rs.Integers, rs.Bins, rs.Dates, or a list of labels"
 
 
 @dataclass(frozen=True, init=False, eq=False)

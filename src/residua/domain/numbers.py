@@ -15,6 +15,7 @@ UNKNOWN = -1
 MISSING = -2
 LIMIT = 2**62
 _WHOLE = r"^(?P<sign>[+-]?)0*(?P<digits>[0-9]{1,19})(?:\.0*)?$"
+_DATE = r"^(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2})(?:[T ][0-9]{2}:[0-9:.]*(?: ?Z| ?[+-][0-9:]+)?)?$"
 _NUMBER = r"^[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf(?:inity)?)$"
 
 
@@ -78,6 +79,31 @@ def _floats_of_text(column: Any) -> tuple[NDArray[np.float64], Codes]:
     codes[(codes == 0) & ~matched.to_numpy(zero_copy_only=False)] = UNKNOWN
     numbers = pc.if_else(matched, text, pa.scalar(None, pa.string())).cast(pa.float64())
     return np.array(numbers.fill_null(0.0).to_numpy(zero_copy_only=False)), codes
+
+
+def days(column: Any) -> tuple[NDArray[np.int64], Codes]:
+    """Dates of a column as days since 1970-01-01, and for each value 0, UNKNOWN (no date) or MISSING.
+
+    A timestamp counts by its date, in its own time zone; text by its first ten characters, if what follows them is a
+    time of day.
+    """
+    codes = np.where(is_null(column), MISSING, 0).astype(np.int32)
+    if is_text(column.type):
+        text = pc.utf8_trim_whitespace(column.cast(pa.string()))
+        absent = pc.is_in(text, value_set=pa.array(["", "NaT", "nan", None], type=pa.string()))
+        codes[absent.to_numpy(zero_copy_only=False)] = MISSING
+        parts = pc.struct_field(pc.extract_regex(text, pattern=_DATE), "date")
+        column = pc.strptime(parts, format="%Y-%m-%d", unit="s", error_is_null=True).cast(pa.date32())
+        # What the calendar does not have, such as February 30, comes back as another day.
+        same = pc.equal(column.cast(pa.string()), parts).fill_null(False).to_numpy(zero_copy_only=False)
+        codes[(codes == 0) & ~same] = UNKNOWN
+    elif pa.types.is_timestamp(column.type):
+        column = (pc.local_timestamp(column) if column.type.tz is not None else column).cast(
+            pa.timestamp("s"), safe=False
+        )
+        column = pc.floor_temporal(column, unit="day").cast(pa.date32())
+    numbers = column.cast(pa.date32()).cast(pa.int32()).fill_null(0).to_numpy(zero_copy_only=False)
+    return np.asarray(numbers, dtype=np.int64), codes
 
 
 def _trimmed(column: Any) -> tuple[Any, Codes]:

@@ -10,7 +10,9 @@ from typing import Any
 import tomli_w
 
 from residua.domain.attributes import Anonymous, Attribute, Bins, Categories, Integers
+from residua.domain.dates import Dates
 from residua.domain.domain import Domain
+from residua.domain.value_files import values_of_settings
 from residua.errors import DomainError, FileError
 from residua.files import write_atomically
 
@@ -23,14 +25,21 @@ _READERS: dict[frozenset[str], Callable[..., Attribute]] = {
     frozenset({"intervals", "labels"}): lambda intervals, labels, **policy: Bins.of_intervals(
         intervals, labels, **policy
     ),
+    frozenset({"first", "last"}): lambda first, last, **policy: Dates(first, last, **policy),
+    frozenset({"first", "last", "unit"}): lambda first, last, unit, **policy: Dates(first, last, unit, **policy),
     frozenset({"size"}): lambda size, **policy: Anonymous(size, **policy),
 }
-_KINDS = "values = […], low and high, edges = […] (with labels), intervals = [[…]], or size (and levels)"
+_KINDS = (
+    "values = […] (or a file), low and high, edges = […] (with labels), intervals = [[…]], first and last (with unit), "
+    "or size (and levels)"
+)
 _RULES = "impossible"
 
 
-def domain_of_settings(settings: Mapping[str, Any]) -> Domain:
+def domain_of_settings(settings: Mapping[str, Any], folder: Path = Path()) -> Domain:
     """The domain that plain values (from TOML or JSON) declare: name → settings, or name → list of labels.
+
+    Files of values lie in `folder`, unless their paths are absolute.
 
     A list of tables under `impossible` ([[domain.impossible]] in TOML) are structural zeros; anything else under that
     name is an attribute of that name.
@@ -41,7 +50,7 @@ def domain_of_settings(settings: Mapping[str, Any]) -> Domain:
     if not (isinstance(rules, list) and rules and all(isinstance(rule, Mapping) for rule in rules)):
         rules = []
     declared = {name: value for name, value in settings.items() if not (rules and name == _RULES)}
-    return Domain({name: _attribute_of_settings(name, value) for name, value in declared.items()}, rules)
+    return Domain({name: _attribute_of_settings(name, value, folder) for name, value in declared.items()}, rules)
 
 
 def settings_of_domain(domain: Domain) -> dict[str, Any]:
@@ -64,7 +73,7 @@ def read_domain(path: str | Path) -> Domain:
         raise FileError(f"cannot read the domain file {str(path)!r}: {problem.strerror}.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
         raise FileError(f"the domain file {str(path)!r} is not TOML: {problem}.") from None
-    return domain_of_settings(content.get("domain", content))
+    return domain_of_settings(content.get("domain", content), Path(path).parent)
 
 
 def write_domain(domain: Domain, path: str | Path) -> None:
@@ -72,7 +81,7 @@ def write_domain(domain: Domain, path: str | Path) -> None:
     write_atomically(Path(path), tomli_w.dumps({"domain": settings_of_domain(domain)}).encode())
 
 
-def _attribute_of_settings(name: str, declared: object) -> Attribute | list[str]:
+def _attribute_of_settings(name: str, declared: object, folder: Path) -> Attribute | list[str]:
     if isinstance(declared, list):
         return declared
     if not isinstance(declared, Mapping):
@@ -83,6 +92,8 @@ def _attribute_of_settings(name: str, declared: object) -> Attribute | list[str]
     if reader is None:
         raise DomainError(f"attribute {name!r} has the keys {sorted(settings)}; use {_KINDS}.")
     try:
+        if "values" in settings:
+            settings["values"] = values_of_settings(settings["values"], folder)
         return reader(**settings, **policy)
     except DomainError as problem:
         raise DomainError(f"attribute {name!r}: {problem}") from None

@@ -14,6 +14,7 @@ from residua.linalg.arrays import Integers
 from residua.linalg.lattice import closure
 from residua.linalg.layout import Layout, layout_of
 from residua.measurement.ledger import Entry, Ledger
+from residua.measurement.memory import secure_memory
 from residua.measurement.noisy import noisy
 from residua.plans.blocks import Blocks
 from residua.plans.composition import priced
@@ -22,7 +23,7 @@ from residua.plans.noise import Currency
 from residua.privacy.exact import round_up
 from residua.release import Release
 from residua.source import Source, source_of
-from residua.source.counting import Tallies, count
+from residua.source.counting import Tallies
 
 Progress = Callable[[str, int, int | None], None]
 
@@ -39,7 +40,8 @@ def measure(
     """Measures a plan on data, once.
 
     In this order: the plan is compiled to integer measurements and priced by the verifier; the data is checked
-    against the domain, so that a value outside it stops here; the ledger is debited; the records are counted; exact
+    against the domain, so that a value outside it stops here, and read twice where two readings could differ; the
+    memory that measuring takes is secured; the ledger is debited; the records are counted; exact
     noise is added; the counts are forgotten.
 
     Guarantee: the release satisfies the plan's guarantee for its unit, and the ledger was debited before any table was
@@ -61,6 +63,7 @@ def measure(
         SourceError: the data does not fit the domain. Nothing is spent, unless the message says that the debit
             stands, because the data changed after it was checked.
         LedgerError: the budget does not allow it. Nothing is spent.
+        PlanError: there is not enough memory to measure the plan. Nothing is spent.
 
     Reference: residual-planner, Algorithm 1.
 
@@ -108,7 +111,12 @@ def carry_out(
         progress: called with the step, how much is done, and of how much if known.
         notice: called once, with how many records followed a policy.
     """
-    fingerprint = _checked(data, plan.domain, blocks.most_records, progress)
+    try:
+        fingerprint = _checked(data, plan.domain, blocks.most_records, progress)
+    except BaseException as problem:
+        traceback.clear_frames(problem.__traceback__)  # a report that shows local variables must not show records
+        raise
+    secure_memory(blocks)
     entry = pay(fingerprint)
     if not isinstance(entry, Entry):
         raise LedgerError("no debit was made; nothing was measured.")
@@ -149,7 +157,7 @@ def _counter(
 
     def counter(layout: Layout) -> Integers:
         try:
-            counted = count(data, domain, layout, _step("counting", progress))
+            counted = data.count(domain, layout, _step("counting", progress))
             same = data.fingerprint() == fingerprint
         except SourceError as problem:
             raise SourceError(f"the data changed after it was checked: {problem}") from None
@@ -175,9 +183,14 @@ def _checked(data: Source, domain: Domain, most: int, progress: Progress | None)
     """Reads the data once to see that it fits the domain, before anything is spent; returns its fingerprint."""
     fingerprint = data.fingerprint()
     total = layout_of(closure([], len(domain)), domain.sizes)  # one table of one cell: how many records there are
-    counted = count(data, domain, total, _step("checking", progress))
+    counted = data.count(domain, total, _step("checking", progress))
     if int(counted.tables[0]) > most:
         raise SourceError("there are more records than 64-bit measurements can hold; split the data.")
+    if not data.repeatable and data.fingerprint() != fingerprint:
+        raise SourceError(
+            f"{data} gives other records at every reading, or they changed meanwhile; leave out samples and chance, "
+            "and order by what decides ties."
+        )
     return fingerprint
 
 

@@ -1,8 +1,8 @@
 """Projection of product releases, in the release's own metric or in plain squares over all queries asked.
 
 The noise of block S is not alike in all directions of a residual space, so that the release's own metric is not one
-weight per set of residuals: it is in the coordinates of `crossing.py`, and `crossed.py` projects there. The queries asked
-have such coordinates too, others: those of `asked.py`.
+weight per set of residuals: it is in the coordinates of `crossing.py`, and `crossed.py` projects there. The queries
+asked have such coordinates too, others: those of `asked.py`.
 """
 
 from __future__ import annotations

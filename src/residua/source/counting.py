@@ -15,6 +15,7 @@ from residua.domain import Domain
 from residua.errors import SourceError
 from residua.linalg.layout import Layout
 from residua.source.accumulate import Accumulator, Way
+from residua.source.problems import Problems
 from residua.source.source import Source
 from residua.source.tables import Codes, processors
 
@@ -72,10 +73,7 @@ def count(
     *,
     way: Way | None = None,
 ) -> Counted:
-    """Counts every table of the layout in one pass over the records.
-
-    Guarantee: every table counts the same records: a record that any attribute of the domain leaves out is in
-    none, whether or not that attribute is in a table.
+    """Counts every table of the layout in one pass over the records: what `Source.count` does by default.
 
     Args:
         source: where the records come from.
@@ -85,7 +83,8 @@ def count(
         way: how to count, for tests and benchmarks; chosen by cost when not given.
 
     Raises:
-        SourceError: data that cannot be read, values that the domain refuses, or counts of 2^62 and more.
+        SourceError: data that cannot be read, values that the domain refuses (all such columns named), or counts of
+            2^62 and more.
     """
     if not np.array_equal(layout.sizes, domain.sizes):
         raise SourceError("the layout was made for another domain; plan for the domain that is measured.")
@@ -94,21 +93,24 @@ def count(
     columns = [*domain.names, *([source.weight] if source.weight is not None else [])]
     hint = source.rows_hint()
     dropped, other = dict.fromkeys(domain.names, 0), dict.fromkeys(domain.names, 0)
+    problems = Problems(domain.names, source.show_values)
     with ThreadPoolExecutor(max_workers=processors()) as pool:
         accumulator = Accumulator(layout, hint, pool, way)
         buffer = _Buffer(domain, layout, accumulator)
         rows = records = 0
         for batch in source.batches(columns):
-            weights = _weights(batch.column(len(domain)), source.weight) if source.weight else None
+            weights = _weights(batch.column(len(domain)), source.weight, problems) if source.weight else None
             records += batch.num_rows if weights is None else _total(weights)
             if records >= _MOST_RECORDS:
                 raise SourceError(f"the counts in column {source.weight!r} add up to 2^62 or more; correct them.")
-            codes = _encoded(batch, domain, pool)
-            kept = _tally(codes, weights, domain, dropped, other)
-            buffer.add(codes, kept, weights)
+            codes = _encoded(batch, domain, pool, problems)
+            if not problems:  # after the first one, the rest is read only to name every bad column at once
+                kept = _tally(codes, weights, domain, dropped, other)
+                buffer.add(codes, kept, weights)
             rows += batch.num_rows
             if progress is not None:
                 progress(rows, hint)
+        problems.stop()
         buffer.flush()
         tables = accumulator.finish()
     tables.setflags(write=False)
@@ -165,13 +167,20 @@ class _Buffer:
             self._rows = 0
 
 
-def _encoded(batch: Any, domain: Domain, pool: Executor) -> list[NDArray[np.int32]]:
+def _encoded(batch: Any, domain: Domain, pool: Executor, problems: Problems) -> list[NDArray[np.int32]]:
     from residua.domain.codec import encode, settle  # loads Arrow, which planning does not need
 
     def column(i: int) -> NDArray[np.int32]:
         name = domain.names[i]
         attribute, values = domain.attributes[name], batch.column(i)
-        return settle(attribute, encode(attribute, values, name), values, name)
+        try:
+            codes = encode(attribute, values, name)
+        except SourceError as problem:  # a type that holds no values we know
+            problems.say(str(problem))
+            return np.zeros(batch.num_rows, dtype=np.int32)
+        if len(codes) and codes.min() < 0:
+            problems.note(name, attribute, codes, values)
+        return settle(attribute, codes)
 
     return list(pool.map(column, range(len(domain))))
 
@@ -200,14 +209,13 @@ def _records(chosen: NDArray[np.bool_], weights: NDArray[np.int64] | None) -> in
     return int(np.count_nonzero(chosen)) if weights is None else int(weights[chosen].sum())
 
 
-def _weights(column: Any, name: str | None) -> NDArray[np.int64]:
+def _weights(column: Any, name: str, problems: Problems) -> NDArray[np.int64]:
     from residua.domain.codec import whole_numbers
 
-    weights, states = whole_numbers(column, str(name))
+    weights, states = whole_numbers(column, name)
     if states.any() or (len(weights) and weights.min() < 0):
-        raise SourceError(
-            f"column {name!r} is the weight but holds values that are not whole numbers ≥ 0; correct them."
-        )
+        problems.say(f"column {name!r} is the weight but holds values that are not whole numbers ≥ 0; correct them.")
+        return np.zeros_like(weights)
     return weights
 
 

@@ -3,128 +3,146 @@
 from __future__ import annotations
 
 import hashlib
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from residua.errors import SourceError
+from residua.source.files import distinct
 from residua.source.source import BATCH_ROWS, Source
+from residua.sql import SqlError, engine_words, one_select, sandbox
 
 
-class DatabaseSource(Source):
-    """A query on a database. Fingerprint: the returned records in any order (see `fingerprint`)."""
+class QueriedSource(Source):
+    """Records that DuckDB returns. Fingerprint: the records in any order (see `fingerprint`).
 
-    def __init__(self, database: Any, query: str, *, weight: str | None = None) -> None:
-        super().__init__(weight)
-        if not isinstance(query, str) or not query.strip():
-            raise SourceError(f"query={query!r} is no query; pass SQL or the name of a table.")
-        if isinstance(database, str | Path) and not Path(database).is_file():
-            raise SourceError(f"there is no database {str(database)!r}; check the path.")
-        if not isinstance(database, str | Path) and not hasattr(database, "cursor"):
-            raise SourceError(f"database={database!r} is no database; pass a path or a DuckDB connection.")
-        self._database = database
-        self.query = query.strip().rstrip(";")
+    Columns are asked for by their place: DuckDB would take names that differ in case only for one.
+    """
 
-    def __str__(self) -> str:
-        return f"the query {self.query[:60]!r}"
+    @abstractmethod
+    def _described(self) -> Sequence[str]:
+        """The names of the columns, found without running anything."""
+
+    @abstractmethod
+    @contextmanager
+    def _asked(self, select: str, columns: int) -> Iterator[Any]:
+        """The relation that `select`, which ends in FROM, gives of the records, whose columns are c0, c1, …."""
+        yield
 
     def columns(self) -> tuple[str, ...]:
-        """What the query returns, without running it."""
-        with self._ask(f"SELECT * FROM ({self.query}\n) LIMIT 0") as result:
-            return _names(result.columns, str(self))
+        """The columns' names, found without running anything."""
+        return distinct(self._described(), str(self))
 
     def fingerprint(self) -> str:
-        """A digest of the records the query returns, whatever their order.
+        """A digest of the records, whatever their order.
 
         MD5 of each record's text, summed, then SHA-256. It notices an accident, not an adversary, and runs the
         query once more; a query whose answer depends on chance or on the hour has no stable fingerprint.
         """
-        names = self.columns()
-        with self._ask(_digest_query(names, f"({self.query}\n)")) as result:
-            return _digest(names, result.fetchall()[0])
+        names = tuple(self._described())
+        # Each value with its length before it, so that no two different records have one text.
+        texts = [f"c{i}::VARCHAR" for i in range(len(names))]
+        record = " || ".join(f"coalesce(length({text}) || ':' || {text}, '-')" for text in texts)
+        with self._asked(f"SELECT {record} AS record FROM", len(names)) as relation:
+            sums = "count(*), sum(md5_number_lower(record)), sum(md5_number_upper(record))"
+            found = relation.aggregate(sums).fetchall()[0]
+        return f"query:{hashlib.sha256(repr((names, found)).encode()).hexdigest()}"
 
     def _read(self, columns: Sequence[str]) -> Iterator[Any]:
-        chosen = ", ".join(quoted(name) for name in columns)
-        with self._ask(f"SELECT {chosen} FROM ({self.query}\n)") as result:
-            yield from _stream(result)
+        names = list(self._described())
+        chosen = ", ".join(f"c{names.index(name)}" for name in columns)
+        with self._asked(f"SELECT {chosen} FROM", len(names)) as relation:
+            # DuckDB 2 names it to_arrow_reader, DuckDB 1 fetch_arrow_reader.
+            reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
+            for batch in reader(BATCH_ROWS):
+                yield batch.rename_columns(list(columns))
 
     @contextmanager
-    def _ask(self, sql: str) -> Iterator[Any]:
+    def _explained(self) -> Iterator[None]:
+        """Turns DuckDB's errors into one sentence; its own words only where they cannot hold values of the data."""
         import duckdb
 
-        with explained(str(self)):
-            if isinstance(self._database, str | Path):
-                opened = duckdb.connect(str(self._database), read_only=True)
-            else:
-                opened = self._database.cursor()
-            with opened as connection:
+        try:
+            yield
+        except duckdb.Error as problem:
+            words = engine_words(problem, values=self.show_values)
+            raise SourceError(f"{self} failed in DuckDB ({words}); correct the query.") from None
+
+
+class DatabaseSource(QueriedSource):
+    """A query on a database."""
+
+    def __init__(self, database: Any, query: str, *, weight: str | None = None, show_values: bool = False) -> None:
+        super().__init__(weight, show_values)
+        if isinstance(database, str | Path) and ("\0" in str(database) or not Path(database).is_file()):
+            raise SourceError(f"there is no database {str(database)!r}; check the path.")
+        if not isinstance(database, str | Path) and not hasattr(database, "cursor"):
+            raise SourceError(f"database={database!r} is no database; pass a path or a DuckDB connection.")
+        self._database = database
+        self.query = checked_query(query)
+
+    def __str__(self) -> str:
+        return f"the query {self.query[:60]!r}"
+
+    def _described(self) -> Sequence[str]:
+        with self._explained(), self._connected() as connection:
+            return list(connection.sql(self.query).columns)
+
+    @contextmanager
+    def _asked(self, select: str, columns: int) -> Iterator[Any]:
+        with self._explained(), self._connected() as connection:
+            yield connection.sql(f"{select} ({self.query}\n) AS records({places(columns)})")
+
+    @contextmanager
+    def _connected(self) -> Iterator[Any]:
+        import duckdb
+
+        if isinstance(self._database, str | Path):
+            with sandbox(self._database) as connection:
+                yield connection
+            return
+        with self._database.cursor() as connection:
+            with suppress(duckdb.Error):  # a configuration that is locked stays as it is
                 connection.execute("SET SESSION enable_progress_bar = false")  # it would write to the terminal
-                yield connection.sql(sql)
+            yield connection
 
 
-class RelationSource(Source):
-    """A DuckDB relation. Fingerprint: the records in any order, as for a query."""
+class RelationSource(QueriedSource):
+    """A DuckDB relation."""
 
-    def __init__(self, relation: Any, *, weight: str | None = None) -> None:
-        super().__init__(weight)
+    def __init__(self, relation: Any, *, weight: str | None = None, show_values: bool = False) -> None:
+        super().__init__(weight, show_values)
         self._relation = relation
 
     def __str__(self) -> str:
         return "the DuckDB relation"
 
-    def columns(self) -> tuple[str, ...]:
-        """The relation's columns."""
-        return _names(self._relation.columns, str(self))
+    def _described(self) -> Sequence[str]:
+        return list(self._relation.columns)
 
-    def fingerprint(self) -> str:
-        """A digest of the relation's records, whatever their order; limits as for `DatabaseSource`."""
-        with explained(str(self)):
-            sql = _digest_query(self.columns(), "records")
-            return _digest(self.columns(), self._relation.query("records", sql).fetchall()[0])
-
-    def _read(self, columns: Sequence[str]) -> Iterator[Any]:
-        with explained(str(self)):
-            yield from _stream(self._relation.project(", ".join(quoted(name) for name in columns)))
+    @contextmanager
+    def _asked(self, select: str, columns: int) -> Iterator[Any]:
+        with self._explained():
+            sql = f"{select} residua_records AS records({places(columns)})"
+            yield self._relation.query("residua_records", sql)
 
 
-def quoted(name: str) -> str:
-    """A column's name as SQL."""
-    return '"' + name.replace('"', '""') + '"'
+def checked_query(query: object) -> str:
+    """The text of one SELECT.
 
-
-def _stream(relation: Any) -> Iterator[Any]:
-    # DuckDB 2 names it to_arrow_reader, DuckDB 1 fetch_arrow_reader.
-    reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
-    yield from reader(BATCH_ROWS)
-
-
-def _names(names: Sequence[str], what: str) -> tuple[str, ...]:
-    twice = [name for i, name in enumerate(names) if name in names[:i]]
-    if twice:
-        raise SourceError(f"{what} returns two columns named {twice[0]!r}; rename one with AS.")
-    return tuple(names)
-
-
-def _digest_query(names: Sequence[str], records: str) -> str:
-    # Each value with its length before it, so that no two different records have one text.
-    texts = [f"{quoted(name)}::VARCHAR" for name in names]
-    record = " || ".join(f"coalesce(length({text}) || ':' || {text}, '-')" for text in texts)
-    sums = "sum(md5_number_lower(record)), sum(md5_number_upper(record))"
-    return f"SELECT count(*), {sums} FROM (SELECT {record} AS record FROM {records})"
-
-
-def _digest(names: Sequence[str], sums: object) -> str:
-    return f"query:{hashlib.sha256(repr((tuple(names), sums)).encode()).hexdigest()}"
-
-
-@contextmanager
-def explained(what: str) -> Iterator[None]:
-    """Turns DuckDB's errors into one sentence."""
-    import duckdb
-
+    Raises:
+        SourceError: it is none, or more.
+    """
+    if not isinstance(query, str) or not query.strip():
+        raise SourceError(f"query={query!r} is no query; pass SQL or the name of a table.")
     try:
-        yield
-    except duckdb.Error as problem:
-        first = str(problem).strip().splitlines()[0] if str(problem).strip() else "no reason given"
-        raise SourceError(f"{what} failed in DuckDB ({first[:160].rstrip('.')}); correct the query.") from None
+        return one_select(query)
+    except SqlError as problem:
+        raise SourceError(f"the query {query[:60]!r} is refused: {problem}; write exactly one SELECT.") from None
+
+
+def places(columns: int) -> str:
+    """Names for that many columns, by their place."""
+    return ", ".join(f"c{i}" for i in range(columns))

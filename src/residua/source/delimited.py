@@ -14,19 +14,21 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from residua.errors import SourceError
-from residua.source.paths import digest_of_files, expand, readable
+from residua.source.files import FilesSource, distinct
+from residua.source.paths import readable
 from residua.source.source import Paths, Source
 
 _BLOCK = 1 << 20  # bytes; larger blocks leave the cache and are slower
 _SAMPLE = 1 << 16
 
 
-class DelimitedSource(Source):
+class DelimitedSource(FilesSource):
     """Delimited text files with a header each. Fingerprint: SHA-256 of the files' bytes."""
 
-    def __init__(self, paths: Paths, *, delimiter: str | None = None, weight: str | None = None) -> None:
-        super().__init__(weight)
-        self.files = expand(paths)
+    def __init__(
+        self, paths: Paths, *, delimiter: str | None = None, weight: str | None = None, show_values: bool = False
+    ) -> None:
+        super().__init__(paths, weight=weight, show_values=show_values)
         if delimiter is None:
             delimiter = "\t" if ".tsv" in {suffix.lower() for suffix in self.files[0].suffixes} else ","
         if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n':
@@ -34,13 +36,10 @@ class DelimitedSource(Source):
         self.delimiter = delimiter
         self._columns: tuple[str, ...] | None = None
 
-    def __str__(self) -> str:
-        return repr(str(self.files[0])) + (" and further files" if len(self.files) > 1 else "")
-
     def columns(self) -> tuple[str, ...]:
         """The names in the header; all files must have the same ones, in any order."""
         if self._columns is None:
-            first, *others = [_header(path, self.delimiter) for path in self.files]
+            first, *others = [self._names(path) for path in self.files]
             for path, header in zip(self.files[1:], others, strict=True):
                 if set(header) != set(first):
                     odd = sorted(set(header) ^ set(first))[0]
@@ -51,6 +50,13 @@ class DelimitedSource(Source):
             self._columns = first
         return self._columns
 
+    def _names(self, path: Path) -> tuple[str, ...]:
+        return distinct(_header(path, self.delimiter), repr(str(path)))
+
+    def check(self, columns: Sequence[str]) -> None:
+        """Refuses columns that are not there; the files have the same ones."""
+        Source.check(self, columns)
+
     def rows_hint(self) -> int | None:
         """Guessed from the length of the first lines; unknown for compressed files."""
         if any(path.suffix in (".gz", ".bz2", ".zst") for path in self.files):
@@ -60,16 +66,8 @@ class DelimitedSource(Source):
         total = sum(path.stat().st_size for path in self.files)
         return int(total / max(len(sample), 1) * sample.count(b"\n"))
 
-    def fingerprint(self) -> str:
-        """SHA-256 of the files' bytes."""
-        return digest_of_files(self.files)
-
-    def _read(self, columns: Sequence[str]) -> Iterator[Any]:
-        for path in self.files:
-            yield from self._read_one(path, columns)
-
     def _read_one(self, path: Path, columns: Sequence[str]) -> Iterator[Any]:
-        with _explained(path), _open(path) as raw:
+        with _explained(path, self.show_values), _open(path) as raw:
             stream = _QuoteCounter(raw)
             try:
                 reader = pa_csv.open_csv(
@@ -125,9 +123,6 @@ def _header(path: Path, delimiter: str) -> tuple[str, ...]:
         header = next((tuple(row) for row in rows if row), None)
     if header is None:
         raise SourceError(f"{str(path)!r} is empty; the first line must name the columns.")
-    twice = [name for i, name in enumerate(header) if name in header[:i]]
-    if twice:
-        raise SourceError(f"{str(path)!r} has two columns named {twice[0]!r}; rename one of them.")
     return header
 
 
@@ -137,24 +132,24 @@ def _open(path: Path) -> Any:
 
 
 @contextmanager
-def _explained(path: Path) -> Iterator[None]:
+def _explained(path: Path, show_values: bool = False) -> Iterator[None]:
     """Turns a reader's errors into sentences. Row numbers are left out: the last one would be a count."""
     try:
         yield
     except (pa.ArrowInvalid, csv.Error, UnicodeError) as problem:
-        raise SourceError(f"{str(path)!r} {_sentence(str(problem))}") from None
+        raise SourceError(f"{str(path)!r} {_sentence(str(problem), show_values)}") from None
     except OSError:
         raise SourceError(
             f"{str(path)!r} cannot be unpacked or read; it is damaged or truncated: copy it again."
         ) from None
 
 
-def _sentence(problem: str) -> str:
+def _sentence(problem: str, show_values: bool) -> str:
     fields = re.search(r"Expected (\d+) columns, got (\d+)(?:: (.*))?", problem, flags=re.DOTALL)
     if fields:
-        row = (fields[3] or "").strip()
+        row = f", beginning {(fields[3] or '').strip()[:40]!r}" if show_values else ""
         return (
-            f"has a row of {fields[2]} fields where the header has {fields[1]}, beginning {row[:40]!r}; "
+            f"has a row of {fields[2]} fields where the header has {fields[1]}{row}; "
             "repair the row (the file may be truncated)."
         )
     if "utf" in problem.lower():

@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from residua.errors import SourceError
+from residua.source.files import distinct
 from residua.source.source import BATCH_ROWS, Source
 
 
 class FrameSource(Source):
-    """A frame, cut into batches when read. Fingerprint: SHA-256 of its records, however they are cut.
+    """A frame in memory, cut into batches when read. Fingerprint: SHA-256 of its records, however they are cut.
 
     Args:
         frame: the frame.
@@ -20,22 +21,23 @@ class FrameSource(Source):
         rows: how many rows there are, if known.
     """
 
+    repeatable = True
+
     def __init__(
         self,
         frame: Any,
         names: Sequence[Any],
         cut: Callable[[Any, list[int]], Iterator[Any]],
         rows: int | None,
-        weight: str | None,
+        weight: str | None = None,
+        show_values: bool = False,
     ) -> None:
-        super().__init__(weight)
+        super().__init__(weight, show_values)
         self._frame = frame
         self._names = tuple(str(name) for name in names)
         self._cut = cut
         self._rows = rows
-        twice = [name for i, name in enumerate(self._names) if name in self._names[:i]]
-        if twice:
-            raise SourceError(f"{self} has two columns named {twice[0]!r}; rename one of them.")
+        distinct(self._names, str(self))
 
     def __str__(self) -> str:
         return f"the {type(self._frame).__module__.split('.')[0]} {type(self._frame).__name__}"
@@ -61,7 +63,13 @@ class FrameSource(Source):
                 yield batch.rename_columns(list(columns))
 
 
-def frame_source(frame: Any, weight: str | None) -> FrameSource:
+class LazySource(FrameSource):
+    """A frame that is computed anew at every reading."""
+
+    repeatable = False
+
+
+def frame_source(frame: Any, weight: str | None = None, show_values: bool = False) -> FrameSource:
     """The source of a frame, by its kind.
 
     Raises:
@@ -71,25 +79,25 @@ def frame_source(frame: Any, weight: str | None) -> FrameSource:
     import pyarrow.dataset as ds
 
     if isinstance(frame, ds.Dataset):
-        return FrameSource(frame, frame.schema.names, _cut_dataset, None, weight)
+        return LazySource(frame, frame.schema.names, _cut_dataset, None, weight, show_values)
     if isinstance(frame, pa.RecordBatch):
         frame = pa.Table.from_batches([frame])
     elif isinstance(frame, pa.RecordBatchReader):
         with _explained("the Arrow reader"):
             frame = frame.read_all()
     if isinstance(frame, pa.Table):
-        return FrameSource(frame, frame.column_names, _cut_table, frame.num_rows, weight)
+        return FrameSource(frame, frame.column_names, _cut_table, frame.num_rows, weight, show_values)
     module, kind = type(frame).__module__.split(".")[0], type(frame).__name__
     if module == "pandas" and kind == "DataFrame":
-        return FrameSource(frame, list(frame.columns), _cut_pandas, len(frame), weight)
+        return FrameSource(frame, list(frame.columns), _cut_pandas, len(frame), weight, show_values)
     if module == "polars" and kind == "DataFrame":
-        return FrameSource(frame, frame.columns, _cut_polars, frame.height, weight)
+        return FrameSource(frame, frame.columns, _cut_polars, frame.height, weight, show_values)
     if module == "polars" and kind == "LazyFrame":
         with _explained("the Polars LazyFrame"):
-            return FrameSource(frame, frame.collect_schema().names(), _cut_lazy, None, weight)
+            return LazySource(frame, frame.collect_schema().names(), _cut_lazy, None, weight, show_values)
     if hasattr(frame, "__arrow_c_stream__"):
         with _explained(f"the {kind}"):
-            return frame_source(pa.table(frame), weight)
+            return frame_source(pa.table(frame), weight, show_values)
     raise SourceError(
         f"source is a {kind}, which cannot be read; pass a path, a pandas, Polars or Arrow frame, "
         "or rs.Source.duckdb(…)."
@@ -113,7 +121,28 @@ def _cut_pandas(frame: Any, positions: list[int]) -> Iterator[Any]:
     for start in range(0, len(frame), BATCH_ROWS):
         part = frame.iloc[start : start + BATCH_ROWS, positions]
         part.columns = [str(i) for i in positions]
-        yield pa.RecordBatch.from_pandas(part, preserve_index=False)
+        try:
+            # Through a table: a column of text may come in several chunks, which a batch has no room for.
+            table = pa.Table.from_pandas(part, preserve_index=False)
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            mixed = [str(frame.columns[i]) for i in positions if not _converts(part[str(i)])]
+            raise _mixed_types(mixed) from None
+        yield from table.combine_chunks().to_batches()
+
+
+def _converts(column: Any) -> bool:
+    import pyarrow as pa
+
+    try:
+        pa.Array.from_pandas(column)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return False
+    return True
+
+
+def _mixed_types(names: Sequence[str]) -> SourceError:
+    listed = ", ".join(repr(name) for name in names)
+    return SourceError(f"the pandas DataFrame mixes types in {listed}; convert to text or to numbers.")
 
 
 def _cut_polars(frame: Any, positions: list[int]) -> Iterator[Any]:

@@ -2,45 +2,37 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from residua.errors import SourceError
-from residua.source.paths import digest_of_files, expand, readable
-from residua.source.source import BATCH_ROWS, Paths, Source, missing_columns
+from residua.source.files import FilesSource
+from residua.source.paths import digest_of_files, readable
+from residua.source.source import BATCH_ROWS, Paths
+
+_ABSENT = "__HIVE_DEFAULT_PARTITION__"
 
 
-class ParquetSource(Source):
-    """Parquet files. Fingerprint: SHA-256 of the files' bytes."""
+class ParquetSource(FilesSource):
+    """Parquet files, also a folder of them with hive partitions. Fingerprint: SHA-256 of bytes and partitions."""
 
-    def __init__(self, paths: Paths, *, weight: str | None = None) -> None:
-        super().__init__(weight)
-        self.files = expand(paths)
+    folder_suffixes: ClassVar[tuple[str, ...]] = (".parquet", ".pq")
 
-    def __str__(self) -> str:
-        return repr(str(self.files[0])) + (" and further files" if len(self.files) > 1 else "")
-
-    def columns(self) -> tuple[str, ...]:
-        """The columns of the first file; the others must have those that are asked for."""
-        names = _schema(self.files[0]).names
-        twice = [name for i, name in enumerate(names) if name in names[:i]]
-        if twice:
-            raise SourceError(f"{self} has two columns named {twice[0]!r}; rename one of them.")
-        return tuple(names)
-
-    def check(self, columns: Sequence[str]) -> None:
-        """Refuses columns that are not in every file."""
-        super().check(columns)
-        for path in self.files[1:]:
-            names = _schema(path).names
-            missing = [name for name in columns if name not in names]
-            if missing:
-                raise SourceError(missing_columns(missing, names, repr(str(path))))
+    def __init__(self, paths: Paths, *, weight: str | None = None, show_values: bool = False) -> None:
+        super().__init__(paths, weight=weight, show_values=show_values)
+        given = [paths] if isinstance(paths, str | Path) else list(paths)
+        folders = [Path(path) for path in given if Path(path).is_dir()]
+        self._partitions = {path: _partition(path, folders) for path in self.files}
+        keys = {tuple(found) for found in self._partitions.values()}
+        if len(keys) > 1:
+            raise SourceError(f"{self} are not partitioned alike; every file needs the same NAME=VALUE folders.")
 
     def rows_hint(self) -> int | None:
         """What the files' footers say."""
@@ -51,14 +43,47 @@ class ParquetSource(Source):
         return rows
 
     def fingerprint(self) -> str:
-        """SHA-256 of the files' bytes."""
-        return digest_of_files(self.files)
+        """SHA-256 of the files' bytes, and of the partitions they lie in if there are any."""
+        bytes_only = digest_of_files(self.files)
+        partitions = [self._partitions[path] for path in self.files]
+        if not any(partitions):
+            return bytes_only
+        return f"files:{hashlib.sha256(repr((bytes_only, partitions)).encode()).hexdigest()}"
 
-    def _read(self, columns: Sequence[str]) -> Iterator[Any]:
-        for path in self.files:
-            text = [field.name for field in _schema(path) if _is_text(field.type)]
-            with _explained(path), pq.ParquetFile(path, read_dictionary=text, pre_buffer=False) as file:
-                yield from file.iter_batches(BATCH_ROWS, columns=list(columns))
+    def _names(self, path: Path) -> tuple[str, ...]:
+        names, partition = tuple(_schema(path).names), self._partitions[path]
+        both = [name for name in partition if name in names]
+        if both:
+            raise SourceError(f"{str(path)!r} has the column {both[0]!r} and lies in a folder of that name; drop one.")
+        return (*names, *partition)
+
+    def _read_one(self, path: Path, columns: Sequence[str]) -> Iterator[Any]:
+        partition = self._partitions[path]
+        own = [name for name in columns if name not in partition]
+        text = [field.name for field in _schema(path) if _is_text(field.type)]
+        with _explained(path), pq.ParquetFile(path, read_dictionary=text, pre_buffer=False) as file:
+            for batch in file.iter_batches(BATCH_ROWS, columns=own):
+                yield _with_partition(batch, partition, columns) if partition else batch
+
+
+def _partition(path: Path, folders: Sequence[Path]) -> dict[str, str | None]:
+    """The columns that the names of folders below a given folder stand for."""
+    for folder in folders:
+        if path.is_relative_to(folder):
+            pairs = [part.split("=", 1) for part in path.relative_to(folder).parts[:-1] if "=" in part]
+            return {unquote(name): None if value == _ABSENT else unquote(value) for name, value in pairs}
+    return {}
+
+
+def _with_partition(batch: Any, partition: dict[str, str | None], columns: Sequence[str]) -> Any:
+    constant = {
+        name: pa.DictionaryArray.from_arrays(
+            pa.array([None if value is None else 0] * batch.num_rows, pa.int8()), pa.array([value or ""], pa.string())
+        )
+        for name, value in partition.items()
+    }
+    arrays = [constant[name] if name in constant else batch.column(name) for name in columns]
+    return pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
 
 def _is_text(kind: Any) -> bool:

@@ -12,8 +12,12 @@ from residua.errors import SourceError
 from residua.source.source import Paths
 
 
-def expand(paths: Paths) -> tuple[Path, ...]:
+def expand(paths: Paths, folder_suffixes: tuple[str, ...] = ()) -> tuple[Path, ...]:
     """The files that paths and patterns mean: patterns in alphabetical order, the rest as given.
+
+    Args:
+        paths: a path, a list of paths, or a pattern.
+        folder_suffixes: a folder stands for all files below it that end so; with none, a folder is refused.
 
     Raises:
         SourceError: no such file, a folder, or a file named twice (its records would count twice).
@@ -25,7 +29,7 @@ def expand(paths: Paths) -> tuple[Path, ...]:
     for path in given:
         if not isinstance(path, str | Path):
             raise SourceError(f"paths holds {path!r}, which is no path; pass text or pathlib paths.")
-        files += _expand_one(str(path))
+        files += _expand_one(str(path), folder_suffixes)
     seen: set[tuple[int, int]] = set()
     for file in files:
         status = file.stat()  # the same file under another name, link or not
@@ -35,17 +39,29 @@ def expand(paths: Paths) -> tuple[Path, ...]:
     return tuple(files)
 
 
-def _expand_one(path: str) -> list[Path]:
+def _expand_one(path: str, folder_suffixes: tuple[str, ...]) -> list[Path]:
+    if "\0" in path:
+        raise SourceError(f"the path {path!r} holds a NUL character, which no file has; correct it.")
     if Path(path).is_file():
         return [Path(path)]
     if Path(path).is_dir():
-        raise SourceError(f"{path!r} is a folder; name its files, for example {path.rstrip('/') + '/*.csv'!r}.")
+        if not folder_suffixes:
+            raise SourceError(f"{path!r} is a folder; name its files, for example {path.rstrip('/') + '/*.csv'!r}.")
+        found = sorted(file for file in Path(path).rglob("*") if _is_member(file, Path(path), folder_suffixes))
+        if found:
+            return found
+        raise SourceError(f"there are no {' or '.join(folder_suffixes)} files in the folder {path!r}; check the path.")
     if glob.has_magic(path):
         found = sorted(file for file in map(Path, glob.glob(path, recursive=True)) if file.is_file())  # noqa: PTH207
         if found:
             return found
         raise SourceError(f"no file matches {path!r}; check the pattern and the folder.")
     raise SourceError(f"there is no file {path!r}; check the path.")
+
+
+def _is_member(file: Path, folder: Path, suffixes: tuple[str, ...]) -> bool:
+    hidden = any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
+    return not hidden and file.name.lower().endswith(suffixes) and file.is_file()
 
 
 def digest_of_files(files: Sequence[Path]) -> str:

@@ -1,37 +1,59 @@
-"""The seam between data and counting: a source yields Arrow record batches of named columns, and nothing else.
+"""The seam between data and counting: a source is asked for tables of counts.
 
-Engines differ only in how they make batches. What a value means is the codec's business, so that the same data
-gives the same counts whatever holds it.
+By default it streams Arrow record batches of named columns through the codec, which says what a value means, so that
+the same data gives the same counts whatever holds it; an engine that can count where the data is overrides `count`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from residua.errors import SourceError
 
+if TYPE_CHECKING:
+    from residua.domain import Domain
+    from residua.linalg.layout import Layout
+    from residua.source.counting import Counted, Progress
+
 Paths = str | Path | Sequence[str | Path]
 BATCH_ROWS = 65_536
+_SUFFIXES: dict[str, tuple[str, ...]] = {
+    "parquet": (".parquet", ".pq"),
+    "csv": (".csv", ".txt"),
+    "tsv": (".tsv",),
+    "feather": (".feather", ".arrow", ".ipc"),
+    "jsonl": (".jsonl", ".ndjson"),
+}
 
 
 class Source(ABC):
     """Records to be counted, read in batches so that memory does not grow with their number.
 
-    Make one with `Source.csv`, `Source.parquet`, `Source.frame` or `Source.duckdb`; wherever a source is asked
-    for, a path or a frame will do as well (`source_of`).
+    Make one with `Source.csv`, `Source.parquet`, `Source.frame`, `Source.duckdb`, …; wherever a source is asked for, a
+    path or a frame will do as well (`source_of`).
+
+    Guarantee: an error about data names columns and kinds of problems, and no value of any record, unless
+    `show_values` was asked for.
 
     Args:
         weight: a column of pre-aggregated counts: each row stands for that many records, a whole number ≥ 0.
+        show_values: whether error messages may quote values of the data, which are confidential: for the curator's
+            own terminal, never for logs.
     """
 
-    def __init__(self, weight: str | None = None) -> None:
+    repeatable: bool = False  # whether two reads are the same unless somebody changed the data meanwhile
+
+    def __init__(self, weight: str | None = None, show_values: bool = False) -> None:
         if weight is not None and (not isinstance(weight, str) or not weight):
             raise SourceError(f"weight={weight!r} is not a column name; name the column of counts.")
+        if not isinstance(show_values, bool):
+            raise SourceError(f"show_values={show_values!r} is not True or False; pass one of them.")
         self.weight = weight
+        self.show_values = show_values
 
     @abstractmethod
     def columns(self) -> tuple[str, ...]:
@@ -52,6 +74,27 @@ class Source(ABC):
     def rows_hint(self) -> int | None:
         """About how many rows there are, if that is cheap to say; for progress only."""
         return None
+
+    def count(self, domain: Domain, layout: Layout, progress: Progress | None = None) -> Counted:
+        """The true counts of every table of a layout: what `residua.measurement` asks for, and nothing else does.
+
+        Guarantee: every table counts the same records: a record that any attribute of the domain leaves out is in
+        none, whether or not that attribute is in a table.
+
+        An engine that overrides this must give exactly what the default gives: the policies of the domain, the weight,
+        counts below 2^62, and errors that name every column with values the domain refuses.
+
+        Args:
+            domain: what the records may hold; all its attributes are read.
+            layout: the tables, in the order of the domain's attributes.
+            progress: called after each batch with the rows read and a guess of how many there are.
+
+        Raises:
+            SourceError: data that cannot be read, values that the domain refuses, or counts of 2^62 and more.
+        """
+        from residua.source.counting import count
+
+        return count(self, domain, layout, progress)
 
     def batches(self, columns: Sequence[str]) -> Iterator[Any]:
         """Arrow record batches of these columns, in the order asked for.
@@ -78,30 +121,55 @@ class Source(ABC):
         return f"{type(self).__name__}({self})"
 
     @staticmethod
-    def csv(paths: Paths, *, delimiter: str | None = None, weight: str | None = None) -> Source:
+    def csv(
+        paths: Paths, *, delimiter: str | None = None, weight: str | None = None, show_values: bool = False
+    ) -> Source:
         """Delimited text with a header, one file or many (a list, or a pattern such as `"part-*.csv"`).
 
         Everything is read as text, so "01" stays "01". Compressed files (`.gz`, `.bz2`, `.zst`) are unpacked
-        while reading. Blank lines are skipped; a header without rows holds zero records.
+        while reading. Blank lines are skipped; a header without rows holds zero records; a column without a name, such
+        as an index, is ignored.
 
         Args:
             paths: a path, a list of paths, or a pattern.
             delimiter: one character; a comma, or a tab for `.tsv`, when not given.
             weight: the column of pre-aggregated counts.
+            show_values: whether error messages may quote confidential values of the data.
         """
         from residua.source.delimited import DelimitedSource
 
-        return DelimitedSource(paths, delimiter=delimiter, weight=weight)
+        return DelimitedSource(paths, delimiter=delimiter, weight=weight, show_values=show_values)
 
     @staticmethod
-    def parquet(paths: Paths, *, weight: str | None = None) -> Source:
-        """Parquet, one file or many (a list, or a pattern)."""
+    def parquet(paths: Paths, *, weight: str | None = None, show_values: bool = False) -> Source:
+        """Parquet: one file, many (a list, or a pattern), or a folder of them.
+
+        Below a folder, names such as `year=2024` are columns of text (hive partitions); files whose names begin with
+        a dot or an underscore are passed over.
+        """
         from residua.source.parquet import ParquetSource
 
-        return ParquetSource(paths, weight=weight)
+        return ParquetSource(paths, weight=weight, show_values=show_values)
 
     @staticmethod
-    def frame(frame: Any, *, weight: str | None = None) -> Source:
+    def feather(paths: Paths, *, weight: str | None = None, show_values: bool = False) -> Source:
+        """Feather (Arrow IPC files), one file or many (a list, or a pattern)."""
+        from residua.source.feather import FeatherSource
+
+        return FeatherSource(paths, weight=weight, show_values=show_values)
+
+    @staticmethod
+    def jsonl(paths: Paths, *, weight: str | None = None, show_values: bool = False) -> Source:
+        """JSON lines, one object per line, one file or many (a list, or a pattern), compressed or not.
+
+        A key that a line does not have is absent there, like null.
+        """
+        from residua.source.json_lines import JsonLinesSource
+
+        return JsonLinesSource(paths, weight=weight, show_values=show_values)
+
+    @staticmethod
+    def frame(frame: Any, *, weight: str | None = None, show_values: bool = False) -> Source:
         """A pandas or Polars frame, a Polars lazy frame, or an Arrow table, batch, dataset or reader.
 
         A reader can be read only once, so it is read into memory here; give a dataset or files when the data
@@ -109,16 +177,20 @@ class Source(ABC):
         """
         from residua.source.frames import frame_source
 
-        return frame_source(frame, weight)
+        return frame_source(frame, weight, show_values)
 
     @staticmethod
-    def duckdb(database: Any, query: str, *, weight: str | None = None) -> Source:
+    def duckdb(database: Any, query: str, *, weight: str | None = None, show_values: bool = False) -> Source:
         """What a query returns from a DuckDB database.
 
+        Guarantee: the query is exactly one SELECT. A database given by its path is opened for reading only, and the
+        query reaches no other file; what an open connection may do is up to who opened it.
+
         Args:
-            database: the path of a database (opened for reading only), or an open connection.
-            query: SQL, or just the name of a table.
+            database: the path of a database, or an open connection.
+            query: one SELECT, or just the name of a table.
             weight: the column of pre-aggregated counts.
+            show_values: whether error messages may quote confidential values of the data.
 
         Example:
             >>> import duckdb
@@ -128,35 +200,83 @@ class Source(ABC):
         """
         from residua.source.database import DatabaseSource
 
-        return DatabaseSource(database, query, weight=weight)
+        return DatabaseSource(database, query, weight=weight, show_values=show_values)
+
+    @staticmethod
+    def sql(tables: Mapping[str, Any], query: str, *, weight: str | None = None, show_values: bool = False) -> Source:
+        """What a query returns from files or frames, each a table with a name.
+
+        Guarantee: the query is exactly one SELECT and reaches nothing but these tables. Delimited text is text there as
+        well: write `CAST(age AS INTEGER)` where a number is meant.
+
+        Args:
+            tables: name → path, pattern, frame or source.
+            query: one SELECT, or just the name of a table.
+            weight: the column of pre-aggregated counts.
+            show_values: whether error messages may quote confidential values of the data.
+
+        Example:
+            >>> import pyarrow as pa
+            >>> flights, airports = pa.table({"origin": ["EWR"]}), pa.table({"code": ["EWR"], "state": ["NJ"]})
+            >>> query = "SELECT state FROM flights JOIN airports ON origin = code"
+            >>> Source.sql({"flights": flights, "airports": airports}, query).columns()
+            ('state',)
+        """
+        from residua.source.query import QuerySource
+
+        return QuerySource(tables, query, weight=weight, show_values=show_values)
+
+    def with_columns(self, expressions: Mapping[str, str]) -> Source:
+        """The same records with columns computed from their own, or in place of them.
+
+        Guarantee: an expression sees one record at a time, and neither files nor network; the fingerprint is that of
+        the records as they are.
+
+        Args:
+            expressions: column → SQL over the columns of one record. Delimited text is text:
+                `"CAST(dep_time AS INTEGER) // 100"`.
+
+        Example:
+            >>> import pyarrow as pa
+            >>> data = Source.frame(pa.table({"born": [1990, 2010]})).with_columns({"adult": "born < 2006"})
+            >>> [batch.to_pydict() for batch in data.batches(["adult"])]
+            [{'adult': [True, False]}]
+        """
+        from residua.source.computed import ComputedSource
+
+        return ComputedSource(self, expressions) if expressions else self
 
 
-def source_of(data: Any, *, weight: str | None = None) -> Source:
+def source_of(data: Any, *, weight: str | None = None, show_values: bool = False) -> Source:
     """The source that anything readable stands for.
 
     Args:
-        data: a source (returned unchanged), a path, pattern or list of paths (CSV, TSV or Parquet by their
-            suffix), a frame (`Source.frame`), a DuckDB relation, or a pair (database, query).
+        data: a source (returned unchanged), a path, pattern or list of paths (CSV, TSV, Parquet, Feather or JSON lines
+            by their suffix), a folder of Parquet files, a frame (`Source.frame`), a DuckDB relation, or a pair
+            (database, query).
         weight: the column of pre-aggregated counts; a source brings its own.
+        show_values: whether error messages may quote confidential values of the data; a source brings its own.
 
     Raises:
         SourceError: something that cannot be read.
     """
     if isinstance(data, Source):
-        if weight is not None:
-            raise SourceError("weight is given for a source that was made without it; say it where it is made.")
+        if weight is not None or show_values:
+            option = "weight" if weight is not None else "show_values"
+            raise SourceError(f"{option} is given for a source that was made without it; say it where it is made.")
         return data
+    options: dict[str, Any] = {"weight": weight, "show_values": show_values}
     if isinstance(data, str | Path):
-        return _file_source([data], weight)
+        return _file_source([data], options)
     if isinstance(data, tuple) and len(data) == 2 and _is_query(data):
-        return Source.duckdb(data[0], data[1], weight=weight)
+        return Source.duckdb(data[0], data[1], **options)
     if isinstance(data, Sequence):
-        return _file_source(data, weight)
+        return _file_source(data, options)
     if type(data).__name__ == "DuckDBPyRelation":
         from residua.source.database import RelationSource
 
-        return RelationSource(data, weight=weight)
-    return Source.frame(data, weight=weight)
+        return RelationSource(data, **options)
+    return Source.frame(data, **options)
 
 
 def missing_columns(missing: Sequence[str], there: Sequence[str], where: str) -> str:
@@ -175,23 +295,27 @@ def _is_query(pair: tuple[Any, Any]) -> bool:
     return not isinstance(database, str | Path) or Path(database).suffix in (".duckdb", ".db", ".ddb")
 
 
-def _file_source(paths: Sequence[Any], weight: str | None) -> Source:
+def _file_source(paths: Sequence[Any], options: dict[str, Any]) -> Source:
     if not paths or not all(isinstance(path, str | Path) for path in paths):
         raise SourceError(f"source {paths!r} is no list of paths; pass paths, a frame, or rs.Source.duckdb(…).")
     kinds = {_kind(str(path)) for path in paths}
     if len(kinds) > 1:
         raise SourceError("source mixes files of different kinds; pass files of one kind.")
-    return Source.parquet(paths, weight=weight) if kinds == {"parquet"} else Source.csv(paths, weight=weight)
+    made = {"parquet": Source.parquet, "feather": Source.feather, "jsonl": Source.jsonl}.get(kinds.pop())
+    return made(paths, **options) if made is not None else Source.csv(paths, **options)
 
 
 def _kind(path: str) -> str:
     lowered = path.lower()
     for packed in (".gz", ".bz2", ".zst"):
         lowered = lowered.removesuffix(packed)
-    if lowered.endswith((".parquet", ".pq")):
-        return "parquet"
-    if lowered.endswith((".csv", ".tsv", ".txt")):
-        return lowered[-3:]
+    for kind, suffixes in _SUFFIXES.items():
+        if lowered.endswith(suffixes):
+            return kind
     if lowered.endswith((".duckdb", ".db", ".ddb")):
         raise SourceError(f"{path!r} is a database; say which table with rs.Source.duckdb({path!r}, query).")
-    raise SourceError(f"cannot tell what {path!r} holds from its suffix; use rs.Source.csv(…) or rs.Source.parquet(…).")
+    if "\0" not in path and Path(path).is_dir():
+        return "parquet"
+    raise SourceError(
+        f"cannot tell what {path!r} holds from its suffix; use rs.Source.csv(…), rs.Source.parquet(…) or another."
+    )

@@ -14,7 +14,23 @@ from functools import cached_property
 import numpy as np
 
 from residua.domain import Attribute
+from residua.errors import WorkloadError
 from residua.linalg.arrays import Floats
+
+_MOST_ENTRIES = 2**27  # a gigabyte
+
+
+def require_matrix(what: str, rows: int, columns: int) -> None:
+    """Refuses to write out a matrix that no memory holds.
+
+    Raises:
+        WorkloadError: it has too many entries.
+    """
+    if rows * columns > _MOST_ENTRIES:
+        raise WorkloadError(
+            f"{what} over {columns:,} values take a matrix of {rows:,} × {columns:,} numbers, which is too large; "
+            "declare bins or coarser values, or ask for fewer rows."
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +100,7 @@ class Identity(AttributeQueries):
 
     def matrix(self) -> Floats:
         """The identity matrix."""
+        require_matrix("values", self.size, self.size)
         return np.eye(self.size)
 
     def times(self, vector: Floats) -> Floats:

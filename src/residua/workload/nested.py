@@ -9,7 +9,7 @@ import numpy as np
 
 from residua.domain import Attribute, Level
 from residua.linalg.arrays import Floats
-from residua.workload.attribute_queries import AttributeQueries
+from residua.workload.attribute_queries import AttributeQueries, require_matrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +41,7 @@ class Hierarchy(AttributeQueries):
 
     def matrix(self) -> Floats:
         """Indicators of the groups, then the identity."""
+        require_matrix("the levels", self.rows, self.size)
         levels = [
             (np.arange(len(labels))[:, None] == np.array(codes)).astype(np.float64)
             for labels, codes in zip(self.groups, self.codes, strict=True)
@@ -82,6 +83,7 @@ class LevelRows(AttributeQueries):
 
     def matrix(self) -> Floats:
         """Indicators of the groups."""
+        require_matrix(f"the groups of {self.kind!r}", self.rows, self.size)
         return self.level.matrix()
 
     def labels(self, attribute: Attribute) -> Iterator[str]:

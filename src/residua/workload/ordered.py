@@ -10,7 +10,7 @@ import numpy as np
 
 from residua.domain import Attribute
 from residua.linalg.arrays import Floats
-from residua.workload.attribute_queries import AttributeQueries
+from residua.workload.attribute_queries import AttributeQueries, require_matrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +36,7 @@ class Ordered(AttributeQueries):
 
     def matrix(self) -> Floats:
         """W itself, (rows, n)."""
+        require_matrix(self.kind, self.rows, self.size)
         W = np.zeros((self.rows, self.size))
         W[: self.rows - self.other, : self.ordered] = self._rows()
         if self.other:
@@ -97,6 +98,7 @@ class Ranges(Ordered):
 
     def gram(self) -> Floats:
         """Entry (i, j), i ≤ j, counts the ranges that hold both: (i + 1)(n − j)."""
+        require_matrix(self.kind, self.size, self.size)
         n = self.ordered
         i, j = np.minimum.outer(np.arange(n), np.arange(n)), np.maximum.outer(np.arange(n), np.arange(n))
         V = np.zeros((self.size, self.size))
@@ -119,6 +121,7 @@ class Ranges(Ordered):
 
     def times(self, vector: Floats) -> Floats:
         """Differences of running sums."""
+        require_matrix(self.kind, self.size, self.size)
         sums = np.concatenate([[0.0], np.cumsum(vector[: self.ordered])])
         first, last = np.triu_indices(self.ordered)
         return self._with_other(sums[last + 1] - sums[first], float(vector[-1]))

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from residua.domain import OTHER, Attribute, Domain, Integers
+from residua.domain import OTHER, Attribute, Dates, Domain, Integers
 from residua.errors import WorkloadError
+from residua.sql import Expression, SqlError, engine_words, row_expression, sandbox
 from residua.workload.explicit import Explicit, check_cells
 from residua.workload.marginals import checked_weight
 
 _MOST_AT_ONCE = 200
+_CELL = "residua cell"
 
 
 def queries(domain: Domain, expressions: Sequence[str] | Mapping[str, str], *, weight: float = 1.0) -> Explicit:
     """Asks for counts of records that satisfy predicates, or sums of numeric expressions, written in SQL.
 
-    A cell's value of an attribute is its label: text, or a whole number; a bin's label is text. The cell of other
-    values is `'(other)'` where labels are text and NULL where they are numbers; a predicate that is NULL is not
-    satisfied. Names that are not plain words are quoted: `"marital-status" = 'Widowed'`.
+    A cell's value of an attribute is its label: text, or a whole number; a bin's label is text; a date's is its first
+    day. The cell of other values is `'(other)'` where labels are text and NULL where they are numbers or dates; a
+    predicate that is NULL is not satisfied. Names are compared as they are written, in upper and lower case; those that
+    are not plain words are quoted: `"marital-status" = 'Widowed'`.
 
     Args:
         domain: what the table may hold.
@@ -49,8 +52,11 @@ def queries(domain: Domain, expressions: Sequence[str] | Mapping[str, str], *, w
         raise WorkloadError("expressions is empty; ask for at least one query.")
     if not isinstance(expressions, Mapping) and len(named) < len(expressions):
         raise WorkloadError("a query is listed twice; list it once and give it a weight instead.")
-    engine = _engine()
-    mentioned = {label: _mentioned(engine, domain, text) for label, text in named.items()}
+    parsed = {label: _parsed(domain, text) for label, text in named.items()}
+    mentioned = {label: tuple(sorted(domain.positions(one.names))) for label, one in parsed.items()}
+    columns = _columns(domain)
+    sql = {label: _under(columns, named[label], one) for label, one in parsed.items()}
+    engine = sandbox()
     union = tuple(sorted({i for found in mentioned.values() for i in found}))
     check_cells(domain, union)
     rows: dict[str, Any] = {}
@@ -58,7 +64,8 @@ def queries(domain: Domain, expressions: Sequence[str] | Mapping[str, str], *, w
         labels = [label for label, found in mentioned.items() if found == attributes]
         for start in range(0, len(labels), _MOST_AT_ONCE):
             chosen = labels[start : start + _MOST_AT_ONCE]
-            matrix = csr_array(_evaluated(engine, domain, attributes, [named[label] for label in chosen]))
+            texts = [(named[label], sql[label]) for label in chosen]
+            matrix = csr_array(_evaluated(engine, domain, attributes, texts))
             weights = np.ones(len(chosen))
             part = Explicit(domain, attributes, matrix, tuple(chosen), weights).over(union)
             rows.update({label: part[[i]] for i, label in enumerate(chosen)})
@@ -66,54 +73,47 @@ def queries(domain: Domain, expressions: Sequence[str] | Mapping[str, str], *, w
     return Explicit(domain, union, matrix, tuple(named), np.full(len(named), checked_weight(weight)))
 
 
-def _engine() -> Any:
-    import duckdb
-
-    # No files, no network: a query over cells must not reach data.
-    return duckdb.connect(config={"enable_external_access": "false", "lock_configuration": "true"})
-
-
-def _mentioned(engine: Any, domain: Domain, text: str) -> tuple[int, ...]:
-    """The attributes an expression mentions, from the engine's own parse of it."""
+def _parsed(domain: Domain, text: str) -> Expression:
+    """An expression over the attributes, from the engine's own parse of it; names are compared as they are written."""
     if not isinstance(text, str) or not text.strip():
         raise WorkloadError(f'query {text!r} is not SQL text; write one such as "age >= 18".')
-    parsed = json.loads(engine.execute("SELECT json_serialize_sql(?)", [f"SELECT ({text}\n)"]).fetchall()[0][0])
-    if parsed["error"]:
-        raise WorkloadError(f"query {text!r}: {parsed['error_message']}.")
-    if len(parsed["statements"]) != 1 or _holds(parsed, "SUBQUERY"):
-        raise WorkloadError(f"query {text!r} is more than one expression over the attributes; write one.")
-    lower = {name.lower(): i for i, name in enumerate(domain.names)}
-    found = set()
-    for names in _references(parsed):
-        if len(names) != 1 or names[0].lower() not in lower:
-            there = ", ".join(domain.names[:8])
-            raise WorkloadError(
-                f"query {text!r} names the unknown attribute {'.'.join(names)!r}; there are {there} "
-                "(a name that is not a plain word is written in double quotes)."
-            )
-        found.add(lower[names[0].lower()])
-    return tuple(sorted(found))
+    try:
+        parsed = row_expression(text)
+    except SqlError as problem:
+        raise WorkloadError(f"query {text!r}: {problem}.") from None
+    unknown = [name for name in parsed.names if name not in domain]
+    if unknown:
+        alike = [name for name in domain.names if name.lower() == unknown[0].lower()]
+        there = f"did you mean {alike[0]!r}?" if alike else f"there are {', '.join(domain.names[:8])}"
+        raise WorkloadError(
+            f"query {text!r} names the unknown attribute {unknown[0]!r}; {there} "
+            "(names are compared as written; one that is not a plain word is written in double quotes)."
+        )
+    return parsed
 
 
-def _references(node: Any) -> list[list[str]]:
-    if isinstance(node, list):
-        return [names for child in node for names in _references(child)]
-    if not isinstance(node, dict):
-        return []
-    here = [node["column_names"]] if node.get("class") == "COLUMN_REF" else []
-    return here + [names for child in node.values() for names in _references(child)]
+def _columns(domain: Domain) -> dict[str, str]:
+    """The name of each attribute's column in the engine, which takes names that differ in case only for one."""
+    columns: dict[str, str] = {}
+    taken = {_CELL}
+    for name in domain.names:
+        column, i = name, 2
+        while column.lower() in taken:
+            column, i = f"{name} {i}", i + 1
+        columns[name] = column
+        taken.add(column.lower())
+    return columns
 
 
-def _holds(node: Any, kind: str) -> bool:
-    if isinstance(node, list):
-        return any(_holds(child, kind) for child in node)
-    if isinstance(node, dict):
-        return node.get("class") == kind or any(_holds(child, kind) for child in node.values())
-    return False
+def _under(columns: Mapping[str, str], text: str, parsed: Expression) -> str:
+    """The expression with the engine's names, as it was written where they are the same."""
+    return text if all(columns[name] == name for name in parsed.names) else parsed.renamed(columns)
 
 
-def _evaluated(engine: Any, domain: Domain, attributes: tuple[int, ...], texts: Sequence[str]) -> Any:
-    """Every expression on every cell of these attributes, (expressions, cells)."""
+def _evaluated(
+    engine: Any, domain: Domain, attributes: tuple[int, ...], texts: Sequence[tuple[str, str]]
+) -> NDArray[np.float64]:
+    """Every expression (as written, as asked) on every cell of these attributes, (expressions, cells)."""
     import duckdb
     import pyarrow as pa
 
@@ -121,23 +121,23 @@ def _evaluated(engine: Any, domain: Domain, attributes: tuple[int, ...], texts: 
     cells = math.prod(sizes)
     codes = np.indices(sizes).reshape(len(sizes), cells)
     numbers = np.arange(max(cells, 2))  # two rows at least, so that an aggregate shows by returning fewer
-    columns = {}
+    columns, names = {}, _columns(domain)
     for i, code in zip(attributes, codes, strict=True):
         values = _values(domain.attributes[domain.names[i]])
-        columns[domain.names[i]] = values.take(pa.array(code[numbers % cells]))
-    engine.register("cells", pa.table({**columns, "residua cell": pa.array(numbers)}))
+        columns[names[domain.names[i]]] = values.take(pa.array(code[numbers % cells]))
+    engine.register("cells", pa.table({**columns, _CELL: pa.array(numbers)}))
     found = np.empty((len(texts), cells))
-    for row, text in zip(found, texts, strict=True):
+    for row, (text, sql) in zip(found, texts, strict=True):
         try:
-            kind = engine.execute(f"SELECT typeof({text}\n) FROM cells LIMIT 1").fetchall()[0][0]
+            kind = engine.execute(f"SELECT typeof({sql}\n) FROM cells LIMIT 1").fetchall()[0][0]
             if kind in ("VARCHAR", "DATE", "TIMESTAMP", "BLOB"):
                 raise WorkloadError(
                     f"query {text!r} is {kind.lower()}, not a condition or a number; compare it with something."
                 )
-            every = f'SELECT CAST(({text}\n) AS DOUBLE) AS value FROM cells ORDER BY "residua cell"'
+            every = f'SELECT CAST(({sql}\n) AS DOUBLE) AS value FROM cells ORDER BY "{_CELL}"'
             values, again = (engine.execute(every).fetchnumpy()["value"] for _ in range(2))
         except duckdb.Error as problem:
-            words = str(problem).splitlines()[0].rstrip(".")
+            words = engine_words(problem, values=True)  # cells are declared, not data
             raise WorkloadError(f"query {text!r}: {words}. A bin is compared by its label, as text.") from None
         if len(values) != len(numbers):
             raise WorkloadError(f'query {text!r} sums over cells; write what counts in one cell, such as "age >= 18".')
@@ -147,7 +147,7 @@ def _evaluated(engine: Any, domain: Domain, attributes: tuple[int, ...], texts: 
         if not row.any():
             raise WorkloadError(f"query {text!r} is zero on every cell; check the spelling of its labels.")
     if not np.isfinite(found).all():
-        wrong = texts[int(np.flatnonzero(~np.isfinite(found).all(axis=1))[0])]
+        wrong, _ = texts[int(np.flatnonzero(~np.isfinite(found).all(axis=1))[0])]
         raise WorkloadError(f"query {wrong!r} is not a finite number on some cells; correct it.")
     return found
 
@@ -155,6 +155,8 @@ def _evaluated(engine: Any, domain: Domain, attributes: tuple[int, ...], texts: 
 def _values(attribute: Attribute) -> Any:
     import pyarrow as pa
 
+    if isinstance(attribute, Dates):
+        return pa.array([*attribute.starts, *([None] if attribute.has_other else [])], pa.date32())
     labels: list[Any] = list(attribute.labels)
     numeric = isinstance(attribute, Integers) or all(isinstance(label, int) for label in attribute.declared_labels)
     if attribute.has_other and numeric:

@@ -1,0 +1,95 @@
+"""The data a specification names: files, a database, or a query over files, relative to the specification."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from residua.cli.show import err
+from residua.errors import SpecError
+from residua.source import Source, source_of
+
+if TYPE_CHECKING:
+    from residua.cli.spec import Spec
+    from residua.source.counting import Tallies
+
+_TABLE = "data"  # what a query calls the files of `path`
+
+
+def open_source(spec: Spec, *, show_values: bool = False) -> Source:
+    """The data a specification names; nothing is read yet.
+
+    Args:
+        spec: the specification.
+        show_values: whether messages may quote values of the data off a terminal too; on one they always may.
+
+    Raises:
+        SpecError: [source] names nothing, or several things.
+        SourceError: what it names is not there.
+    """
+    settings = spec.source
+    given = {key for key in ("path", "tables", "database", "query") if key in settings}
+    options: dict[str, Any] = {"weight": settings.get("weight"), "show_values": show_values or err.is_terminal}
+    if "delimiter" in settings and not given & {"path", "tables"}:
+        raise SpecError("[source] delimiter belongs to delimited text; give a path, or remove it.")
+    match sorted(given):
+        case ["path"]:
+            source = _files(spec.folder, "path", settings["path"], settings.get("delimiter"), options)
+        case ["path", "query"]:
+            inner = {"show_values": options["show_values"]}
+            table = _files(spec.folder, "path", settings["path"], settings.get("delimiter"), inner)
+            source = Source.sql({_TABLE: table}, settings["query"], **options)
+        case ["query", "tables"]:
+            source = Source.sql(_tables(spec.folder, settings, options), settings["query"], **options)
+        case ["database", "query"]:
+            if not isinstance(settings["database"], str):
+                raise SpecError(
+                    f"[source] database = {settings['database']!r} is not a path; name the database's file."
+                )
+            source = Source.duckdb(str(spec.folder / settings["database"]), settings["query"], **options)
+        case _:
+            raise SpecError(
+                "[source] needs path (and a query if you like), tables and query, or database and query; write "
+                'path = "data.csv", for example.'
+            )
+    return source.with_columns(spec.expressions)
+
+
+def notice(counted: Tallies, *, show_values: bool = False) -> None:
+    """For the curator's terminal only: these are true counts and stay out of the release and out of logs.
+
+    Off a terminal nothing is said, not even that there is something to say, unless that was asked for.
+    """
+    if not (show_values or err.is_terminal):
+        return
+    for what, tally in (("left out for", counted.dropped), ("counted as other in", counted.other)):
+        for name, records in tally.items():
+            if records:
+                err.print(f"for your eyes only, not published: {records:,} records {what} {name!r}")
+
+
+def _tables(folder: Path, settings: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Source]:
+    declared = settings["tables"]
+    if not isinstance(declared, Mapping) or not declared:
+        raise SpecError('[source.tables] is not a table of names and paths; write people = "people.csv", for example.')
+    inner = {"show_values": options["show_values"]}
+    return {
+        name: _files(folder, f"tables.{name}", paths, settings.get("delimiter"), inner)
+        for name, paths in declared.items()
+    }
+
+
+def _files(folder: Path, key: str, paths: Any, delimiter: Any, options: Mapping[str, Any]) -> Source:
+    listed = [paths] if isinstance(paths, str) else paths
+    if not isinstance(listed, list) or not listed or not all(isinstance(path, str) for path in listed):
+        raise SpecError(f"[source] {key} = {paths!r} is not a path or a list of paths; name the file.")
+    located = [_under(folder, path) for path in listed]
+    return source_of(located, **options) if delimiter is None else Source.csv(located, delimiter=delimiter, **options)
+
+
+def _under(folder: Path, path: str) -> str:
+    if "\0" in path or Path(path).is_absolute() or not glob.has_magic(path) or (folder / path).is_file():
+        return str(folder / path)
+    return str(Path(glob.escape(str(folder)), path))  # the pattern is in the path only, not in the folder's name

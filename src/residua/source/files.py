@@ -1,0 +1,65 @@
+"""What all files have in common: several of them are one table, and their bytes are its fingerprint."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from residua.errors import SourceError
+from residua.source.paths import digest_of_files, expand
+from residua.source.source import Paths, Source, missing_columns
+
+
+class FilesSource(Source):
+    """Files of one kind, read one after the other. Fingerprint: SHA-256 of the files' bytes."""
+
+    repeatable = True
+    folder_suffixes: ClassVar[tuple[str, ...]] = ()  # of the files that a folder stands for; none: it is refused
+
+    def __init__(self, paths: Paths, *, weight: str | None = None, show_values: bool = False) -> None:
+        super().__init__(weight, show_values)
+        self.files = expand(paths, self.folder_suffixes)
+
+    def __str__(self) -> str:
+        return repr(str(self.files[0])) + (" and further files" if len(self.files) > 1 else "")
+
+    @abstractmethod
+    def _names(self, path: Path) -> tuple[str, ...]:
+        """The columns of one file."""
+
+    @abstractmethod
+    def _read_one(self, path: Path, columns: Sequence[str]) -> Iterator[Any]:
+        """Record batches of one file."""
+
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the first file; the others must have those that are asked for."""
+        return distinct(self._names(self.files[0]), str(self))
+
+    def check(self, columns: Sequence[str]) -> None:
+        """Refuses columns that are not in every file."""
+        super().check(columns)
+        for path in self.files[1:]:
+            names = self._names(path)
+            missing = [name for name in columns if name not in names]
+            if missing:
+                raise SourceError(missing_columns(missing, names, repr(str(path))))
+
+    def fingerprint(self) -> str:
+        """SHA-256 of the files' bytes."""
+        return digest_of_files(self.files)
+
+    def _read(self, columns: Sequence[str]) -> Iterator[Any]:
+        for path in self.files:
+            yield from self._read_one(path, columns)
+
+
+def distinct(names: Sequence[str], what: str) -> tuple[str, ...]:
+    """The names, of which no two may be the same; columns without a name, which nobody can ask for, are left out."""
+    named = [name for name in names if name.strip()]
+    twice = [name for i, name in enumerate(named) if name in named[:i]]
+    if twice:
+        listed = ", ".join(repr(name) for name in dict.fromkeys(twice))
+        raise SourceError(f"{what} has two columns named {listed}; rename one of them.")
+    return tuple(named)

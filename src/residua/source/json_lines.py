@@ -1,0 +1,92 @@
+"""JSON lines: one object per line, one column per key."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from residua.errors import SourceError
+from residua.source.files import FilesSource
+from residua.source.paths import readable
+from residua.source.source import BATCH_ROWS, missing_columns
+
+_SAMPLE = 1000  # lines that are looked at for keys, before all are
+
+
+class JsonLinesSource(FilesSource):
+    """Files of JSON lines. Fingerprint: SHA-256 of the files' bytes."""
+
+    def _names(self, path: Path) -> tuple[str, ...]:
+        return _keys(path, _SAMPLE)
+
+    def check(self, columns: Sequence[str]) -> None:
+        """Refuses keys that are in no line of any file; a file without lines has zero records, whatever their keys."""
+        there: dict[str, None] = {}
+        for most in (_SAMPLE, None):  # a rare key may come late
+            for path in self.files:
+                there.update(dict.fromkeys(_keys(path, most)))
+            if all(name in there for name in columns):
+                return
+        if there:
+            missing = [name for name in columns if name not in there]
+            raise SourceError(missing_columns(missing, tuple(there), str(self)))
+
+    def _read_one(self, path: Path, columns: Sequence[str]) -> Iterator[Any]:
+        with _lines(path) as lines:
+            while rows := list(islice(lines, BATCH_ROWS)):
+                arrays = [_array([row.get(name) for row in rows], name, path) for name in columns]
+                yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
+
+
+def _keys(path: Path, most: int | None) -> tuple[str, ...]:
+    keys: dict[str, None] = {}
+    with _lines(path) as lines:
+        for row in islice(lines, most):
+            keys.update(dict.fromkeys(row))
+    return tuple(keys)
+
+
+def _array(values: list[Any], name: str, path: Path) -> Any:
+    """The values as one type: truth values, whole numbers or numbers where they are all that, else text."""
+    kinds = {type(value) for value in values} - {type(None)}
+    if kinds & {dict, list}:
+        raise SourceError(f"{str(path)!r}: the key {name!r} holds lists or objects; flatten them first.")
+    if kinds <= {str}:
+        return pa.array(values, pa.string())
+    if kinds == {bool}:
+        return pa.array(values, pa.bool_())
+    if kinds == {int} and all(value is None or -(2**63) <= value < 2**63 for value in values):
+        return pa.array(values, pa.int64())
+    if kinds <= {int, float} and all(type(value) is not int or abs(value) <= 2**53 for value in values):
+        return pa.array([None if value is None else float(value) for value in values], pa.float64())
+    texts = [value if value is None or isinstance(value, str) else _spelled(value) for value in values]
+    return pa.array(texts, pa.string())
+
+
+def _spelled(value: bool | int | float) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@contextmanager
+def _lines(path: Path) -> Iterator[Iterator[dict[str, Any]]]:
+    decoder = msgspec.json.Decoder(dict[str, Any])
+    try:
+        with readable(path), pa.input_stream(str(path), compression="detect") as raw:
+            yield (decoder.decode(line) for line in io.BufferedReader(raw) if line.strip())
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise SourceError(
+            f"{str(path)!r} has a line that is not one JSON object; repair it (the file may be truncated)."
+        ) from None
+    except RecursionError:
+        raise SourceError(f"{str(path)!r} has a line that is nested too deeply; flatten it.") from None
+    except OSError:
+        raise SourceError(
+            f"{str(path)!r} cannot be unpacked or read; it is damaged or truncated: copy it again."
+        ) from None

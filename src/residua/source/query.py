@@ -1,0 +1,113 @@
+"""A query over other sources: each is a table that DuckDB reads through us, so that the query reaches nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from typing import Any
+
+from residua.errors import SourceError
+from residua.source.database import QueriedSource, checked_query, places
+from residua.source.source import Source, source_of
+from residua.sql import sandbox
+
+
+class QuerySource(QueriedSource):
+    """One SELECT over named tables. Fingerprint: the records it returns, in any order.
+
+    Args:
+        tables: name → anything `source_of` reads.
+        query: one SELECT, or the name of a table.
+    """
+
+    def __init__(
+        self, tables: Mapping[str, Any], query: str, *, weight: str | None = None, show_values: bool = False
+    ) -> None:
+        super().__init__(weight, show_values)
+        if not isinstance(tables, Mapping) or not tables:
+            raise SourceError("tables is not a mapping of names to data; pass {name: path}.")
+        if len({str(name).lower() for name in tables}) < len(tables):
+            raise SourceError("two tables differ in case only, which SQL takes for one; rename one.")
+        self._tables: dict[str, Source] = {}
+        for name, data in tables.items():
+            if not isinstance(name, str) or not name.strip():
+                raise SourceError(f"the table {name!r} has no name; name it as the query does.")
+            own = isinstance(data, Source)
+            self._tables[name] = source_of(data) if own else source_of(data, show_values=show_values)
+        self.query = checked_query(query)
+
+    def __str__(self) -> str:
+        return f"the query {self.query[:60]!r} over {', '.join(map(repr, self._tables))}"
+
+    def _described(self) -> Sequence[str]:
+        with self._connected() as connection:
+            return list(connection.sql(self.query).columns)
+
+    @contextmanager
+    def _asked(self, select: str, columns: int) -> Iterator[Any]:
+        with self._connected() as connection:
+            yield connection.sql(f"{select} ({self.query}\n) AS records({places(columns)})")
+
+    @contextmanager
+    def _connected(self) -> Iterator[Any]:
+        streams = {name: _Stream(name, source) for name, source in self._tables.items()}
+        try:
+            with self._explained(), sandbox() as connection:
+                for name, stream in streams.items():
+                    connection.register(name, stream)
+                yield connection
+        except SourceError as problem:
+            # What went wrong while a table was read says more than that the query failed.
+            raise next((one.problem for one in streams.values() if one.problem), problem) from None
+
+
+class _Stream:
+    """A source that can be read again and again as a stream of Arrow batches of one schema."""
+
+    def __init__(self, name: str, source: Source) -> None:
+        self._name, self._source = name, source
+        self._columns = source.columns()
+        self.problem: SourceError | None = None
+        folded: dict[str, str] = {}
+        for column in self._columns:
+            other = folded.setdefault(column.lower(), column)
+            if other != column:
+                raise SourceError(
+                    f"table {name!r} has the columns {other!r} and {column!r}, which SQL takes for one; rename one."
+                )
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        import pyarrow as pa
+
+        batches = self._noted(self._source.batches(self._columns))
+        first = next(batches, None)
+        if first is None:
+            schema = pa.schema([(name, pa.string()) for name in self._columns])
+        else:
+            schema = pa.schema([(field.name, _plain(field.type)) for field in first.schema])
+        given = self._cast(chain([first] if first is not None else [], batches), schema)
+        return pa.RecordBatchReader.from_batches(schema, given).__arrow_c_stream__(requested_schema)
+
+    def _noted(self, batches: Iterator[Any]) -> Iterator[Any]:
+        try:
+            yield from batches
+        except SourceError as problem:  # DuckDB would wrap it
+            self.problem = problem
+            raise
+
+    def _cast(self, batches: Iterator[Any], schema: Any) -> Iterator[Any]:
+        import pyarrow as pa
+
+        try:
+            for batch in batches:
+                yield batch if batch.schema.equals(schema) else batch.cast(schema)
+        except pa.ArrowException:
+            self.problem = SourceError(f"table {self._name!r} has a column of several types; convert it to one.")
+            raise
+
+
+def _plain(kind: Any) -> Any:
+    import pyarrow as pa
+
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
