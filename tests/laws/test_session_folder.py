@@ -104,7 +104,7 @@ def test_a_session_of_another_dataset_is_refused(opened: Open, tmp_path: Path) -
     with pytest.raises(LedgerError, match="another dataset"):
         opened(data=other)
     fresh = rs.Ledger(tmp_path / "b.ledger", rs.ZCDP(0.5))
-    with pytest.raises(SessionError, match="belongs to another dataset"):
+    with pytest.raises(SessionError, match="belongs to another ledger"):
         rs.Session(other, ledger=fresh, state=tmp_path / "a.ledger.session")
     with pytest.raises(SessionError, match="belongs to another ledger"):
         rs.Session(DATA, ledger=fresh, state=tmp_path / "a.ledger.session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import os
 import secrets
 from collections.abc import Mapping
@@ -152,6 +153,11 @@ class Ledger:
     def contains(self, head: str) -> bool:
         """Whether the ledger once had this head; if not, it was rolled back or is another ledger."""
         return self._read().contains(head)
+
+    def keyed(self, text: str) -> str:
+        """A digest of a text that nobody can compute without the ledger (HMAC-SHA256 with its salt)."""
+        salt = self._read().header.salt
+        return hmac.new(salt.encode(), text.encode("utf-8", "surrogatepass"), "sha256").hexdigest()
 
     def can_spend(self, cost: Fraction | int, *, currency: Currency = "pcost") -> bool:
         """Whether a debit of this cost would be allowed now; another may come first."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from residua.errors import FileError, ResiduaError
-from residua.files import read_document, write_document
+from residua.files import MOST_PLAN, read_document, write_document
 from residua.plans.base import Plan
 from residua.plans.kinds import kind_named, kind_of
 
@@ -13,13 +13,18 @@ KIND, VERSION = "residua plan", 1
 
 
 def save_plan(plan: Plan, path: Path) -> None:
-    """Writes a plan of any kind."""
-    write_document(path, KIND, VERSION, kind_of(plan).to_body(plan))
+    """Writes a plan of any kind, over an older plan but over nothing else."""
+    write_document(path, KIND, VERSION, kind_of(plan).to_body(plan), most=MOST_PLAN)
 
 
-def load_plan(path: Path) -> Plan:
-    """Reads a plan of any kind, refusing a file that was changed."""
-    body = read_document(path, KIND, VERSION)
+def load_plan(path: Path, *, follow: bool = True) -> Plan:
+    """Reads a plan of any kind, refusing a file that was changed.
+
+    Args:
+        path: the file.
+        follow: whether it may be a symbolic link, as where the user named it.
+    """
+    body = read_document(path, KIND, VERSION, most=MOST_PLAN, follow=follow)
     try:
         return kind_named(body["kind"]).of_body(body)
     except (KeyError, TypeError, IndexError, ValueError, OverflowError, ResiduaError) as problem:
