@@ -53,15 +53,15 @@ def read_regular(path: Path, *, most: int = MOST_DOCUMENT, follow: bool = False)
         FileError: as for `open_regular`, or too long.
     """
     with open_regular(path, follow=follow) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > most:
+            raise FileError(
+                f"{str(path)!r} is longer than {most:,} bytes, too long for what it should be; do not trust it."
+            )
         try:
-            content = file.read(most + 1)
+            return file.read(size)
         except OSError as problem:
             raise FileError(f"cannot read {str(path)!r}: {problem.strerror}.") from None
-    if len(content) > most:
-        raise FileError(
-            f"{str(path)!r} is longer than {most:,} bytes, too long for what it should be; do not trust it."
-        )
-    return content
 
 
 def write_atomically(
