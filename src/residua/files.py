@@ -21,6 +21,20 @@ MOST_PLAN = 2**29  # of a plan, which may hold a matrix; more would not fit into
 _HEAD = 2**16
 
 
+def require_path(path: Path) -> None:
+    """Refuses what no file system takes as a path, such as a name with a NUL in it.
+
+    Raises:
+        FileError: it is none.
+    """
+    try:
+        encoded = os.fsencode(path)
+    except (TypeError, ValueError):
+        encoded = b"\0"
+    if b"\0" in encoded:
+        raise FileError(f"{str(path)!r} cannot be the path of a file; check the name.")
+
+
 def open_regular(path: Path, *, follow: bool = False) -> io.BufferedReader:
     """Opens a file to read, if it is one: no device, no pipe, and no symbolic link unless the user named it.
 
@@ -31,6 +45,7 @@ def open_regular(path: Path, *, follow: bool = False) -> io.BufferedReader:
     Raises:
         FileError: missing, not a regular file, or not for us to read.
     """
+    require_path(path)
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
     try:
         handle = os.open(path, flags)
@@ -38,8 +53,6 @@ def open_regular(path: Path, *, follow: bool = False) -> io.BufferedReader:
         link = problem.errno == errno.ELOOP and not follow
         why = "it is a symbolic link, give the file itself" if link else problem.strerror
         raise FileError(f"cannot read {str(path)!r}: {why}.") from None
-    except ValueError:  # a NUL in the path
-        raise FileError(f"{str(path)!r} cannot be the path of a file; check the name.") from None
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise FileError(f"{str(path)!r} is not a regular file; give the path of a file.")
@@ -104,13 +117,12 @@ def check_replaceable(path: Path, ours: Callable[[bytes], bool] | None) -> None:
     Raises:
         FileError: such a file is there, or the path cannot be one.
     """
+    require_path(path)
     try:
         if not (path.is_symlink() or path.exists()):
             return
         if path.is_dir():
             raise FileError(f"{str(path)!r} is a folder; give the name of a file.")
-    except ValueError:  # a NUL in the path
-        raise FileError(f"{str(path)!r} cannot be the path of a file; check the name.") from None
     except OSError as problem:
         raise FileError(f"cannot write {str(path)!r}: {problem.strerror}.") from None
     head = b""

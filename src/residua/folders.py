@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from residua.errors import FileError
-from residua.files import open_regular, sync_folder
+from residua.files import open_regular, require_path, sync_folder
 
 _MOST_COST = 1e300
 # What reading plain values that a stranger wrote can raise, besides what we raise ourselves.
@@ -25,13 +25,11 @@ def require_folder(path: Path, what: str, document: str, hint: str = "check the 
     Raises:
         FileError: there is none.
     """
-    try:
-        if not path.is_dir():
-            raise FileError(f"there is no {what} folder {str(path)!r}; check the path.")
-        if not (path / document).is_file():
-            raise FileError(f"{str(path)!r} is not a {what} folder ({document!r} is not in it); {hint}.")
-    except ValueError:  # a NUL in the path
-        raise FileError(f"{str(path)!r} cannot be the path of a folder; check the name.") from None
+    require_path(path)
+    if not path.is_dir():
+        raise FileError(f"there is no {what} folder {str(path)!r}; check the path.")
+    if not (path / document).is_file():
+        raise FileError(f"{str(path)!r} is not a {what} folder ({document!r} is not in it); {hint}.")
 
 
 def require_files(folder: Path, names: Iterable[str], what: str) -> None:
@@ -68,6 +66,7 @@ def partial_folder(path: Path, what: str) -> Iterator[Path]:
     Raises:
         FileError: the name is taken, or the folder around it is missing or cannot be written to.
     """
+    require_path(path)
     partial = path.with_name(f".{path.name}.partial-{secrets.token_hex(4)}")
     try:
         _make(path, partial, what)

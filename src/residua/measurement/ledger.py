@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from residua.errors import LedgerError, LedgerMovedError
+from residua.files import require_path
 from residua.measurement.ledger_amounts import allowance, converted, currency_of, exact_cost, meaning, shortage
 from residua.measurement.ledger_file import append, create_file, locked, read_file
 from residua.measurement.ledger_lines import Contents, Entry, entry_line, entry_of, header_line, read_contents, text_of
@@ -84,6 +85,7 @@ class Ledger:
         dataset: str | None = None,
     ) -> None:
         self._path = Path(path).absolute()
+        require_path(self._path)
         self._seen: str | None = None
         if budget is not None:
             unit = AddRemove() if unit is None else _known(unit)

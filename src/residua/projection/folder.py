@@ -23,7 +23,7 @@ import tomli_w
 from residua.arrays import Form, archive_size, mapped_array, read_archive
 from residua.domain import settings_of_domain
 from residua.errors import FileError
-from residua.files import MOST_DOCUMENT, MOST_PLAN, read_document, write_document
+from residua.files import MOST_DOCUMENT, MOST_PLAN, read_document, require_path, write_document
 from residua.folders import (
     DAMAGE,
     check_digests,
@@ -90,6 +90,7 @@ def load_projection(path: Path) -> Projected:
 
     Nothing in the folder is trusted: only regular files are opened, and each only once its size is known to fit.
     """
+    require_path(path)
     hint = "it is a release: project it first" if (path / "release.json").is_file() else "check the path"
     require_folder(path, "projection", NAME, hint)
     require_files(path, _FILES, "projection")

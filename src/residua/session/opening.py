@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from residua.errors import FileError, SessionError
-from residua.files import read_document, write_document
+from residua.files import read_document, require_path, write_document
 from residua.measurement import Ledger
 from residua.plans.bodies import guarantee_of_body, guarantee_to_body
 from residua.privacy import Guarantee, PureDP
@@ -55,6 +55,7 @@ def check_place(path: Path) -> None:
         SessionError: a session that lacks its first file.
         FileError: another kind of folder, or none around it.
     """
+    require_path(path)
     if (path / "session.json").exists():
         return
     if not path.absolute().parent.is_dir():
