@@ -123,7 +123,7 @@ class Bill:
 def require_budget(ledger: Ledger, allowed: Fraction | None, at: Standing, bill: Bill, what: str) -> None:
     """Refuses, before anything is spent, what the ledger or the session's own budget does not allow."""
     cost = bill.increment(at)
-    left = ledger.remaining if allowed is None else min(ledger.remaining, allowed - at.spent)
+    left = ledger.remaining_exactly if allowed is None else min(ledger.remaining_exactly, allowed - at.spent)
     if cost > left:
         raise LedgerError(
             f"{what} is dearer than the budget: {shortage(ledger.budget, max(left, Fraction(0)), cost)}; nothing was "

@@ -239,7 +239,7 @@ class Session:
         return standing(self._folder, self._ledger)
 
     def _left(self, at: Standing) -> Fraction:
-        left = self._ledger.remaining
+        left = self._ledger.remaining_exactly
         return left if self._allowed is None else max(min(left, self._allowed - at.spent), Fraction(0))
 
     def _open(self, number: int) -> Stored:
