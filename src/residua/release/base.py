@@ -15,7 +15,7 @@ from residua.domain import Domain, Label
 from residua.errors import PlanError
 from residua.plans.base import Blocks, Plan
 from residua.release.intervals import width
-from residua.release.queried import parts_of, single, term_of, whole_part
+from residua.release.queried import conditions, parts_of, single, term_of, whole_part
 from residua.release.table import Answers, Table
 from residua.workload import Asked, Explicit, Marginals, Products, as_products
 
@@ -111,12 +111,13 @@ class Release(ABC):
         Raises:
             PlanError: the release cannot answer this table.
         """
+        names = self.domain.listed(attributes)
         if queries:
-            return self._queried(tuple(attributes), queries, confidence, simultaneous)
-        estimates = self.estimates(attributes)
+            return self._queried(names, queries, confidence, simultaneous)
+        estimates = self.estimates(names)
         together = self._together(simultaneous, estimates.size)
-        reach = self._widths(tuple(attributes), confidence, together)
-        return Table(self.domain, tuple(attributes), estimates, self._stddev(attributes), reach)
+        reach = self._widths(names, confidence, together)
+        return Table(self.domain, names, estimates, self._stddev(names), reach)
 
     def tables(self, *, confidence: float = 0.95, simultaneous: Simultaneous | None = None) -> Iterator[Table]:
         """Every table that was asked for: one a term, and of a hierarchy one a level, each with its title.
@@ -179,6 +180,8 @@ class Release(ABC):
 
     def combination(self, combination: Mapping[Sequence[str], ArrayLike], *, confidence: float = 0.95) -> Estimate:
         """A linear combination of cells with its exact standard deviation: attribute set → coefficients."""
+        if not isinstance(combination, Mapping):
+            raise PlanError(f"combination={combination!r} is not a mapping; write {{('sex',): [1, -1], …}}.")
         value, variance = self._combined(combination)
         stddev = float(np.sqrt(variance))
         reach = float(np.max(self._widths(combination, confidence, 1.0))) * stddev
@@ -191,7 +194,7 @@ class Release(ABC):
 
         Example: `release.count({"sex": "Female", "age": range(18, 65)})`.
         """
-        where = where or {}
+        where = conditions(where)
         coefficients = np.ones(())
         for name, wanted in where.items():
             coefficients = np.multiply.outer(coefficients, label_mask(self.domain, name, wanted))

@@ -58,7 +58,7 @@ class MeasuredSpace(ABC):
         Raises:
             PlanError: the plan cannot answer this marginal.
         """
-        names = tuple(attributes)
+        names = self.domain.listed(attributes)
         found = self.variances(self.asked(names))
         if not np.isfinite(found).all():
             raise PlanError(
