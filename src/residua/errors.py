@@ -16,9 +16,16 @@
 A message is one sentence or two: what is wrong, which argument, and the remedy. It never holds a true count.
 """
 
+_LONGEST = 1_500
+
 
 class ResiduaError(Exception):
     """Root of every error residua raises on purpose."""
+
+    def __str__(self) -> str:
+        # What was given may be of any length; the sentence around it is not.
+        text = super().__str__()
+        return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} … {text[-_LONGEST // 2 :]}"
 
 
 class DomainError(ResiduaError, ValueError):

@@ -1,4 +1,4 @@
-"""A name alone where attributes are listed is refused in one sentence, everywhere; it is never read letter by letter."""
+"""A name alone where attributes are listed is refused in one sentence; it is never read letter by letter."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -72,5 +72,5 @@ def test_a_predicate_where_values_are_wanted_is_refused_with_the_remedy() -> Non
                 answers.count(where)  # type: ignore[arg-type]
         answers.count()
         answers.count({})
-    with pytest.raises(ResiduaError, match="combination=.* is not a mapping"):
+    with pytest.raises(ResiduaError, match=r"combination=.* is not a mapping"):
         rs.Release.load(OLD / "residual_release").combination("total")  # type: ignore[arg-type]

@@ -29,7 +29,8 @@ from typing import Any
 import numpy as np
 
 from residua.domain import Domain, domain_of_settings
-from residua.errors import PrivacyError, ResiduaError, SpecError
+from residua.errors import FileError, PrivacyError, ResiduaError, SpecError
+from residua.files import read_regular
 from residua.plans import MaxVariance, PNormVariance, TotalVariance
 from residua.plans.objectives import Objective
 from residua.privacy import GDP, ZCDP, AddRemove, ApproxDP, Guarantee, PureDP, ReplaceOne, Unit
@@ -104,13 +105,13 @@ def read_spec(path: Path) -> Spec:
 def read_content(path: Path) -> dict[str, Any]:
     """The tables of a specification file, unchecked."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as problem:
+        return tomllib.loads(read_regular(path, follow=True).decode())
+    except FileError as problem:
+        why = str(problem).removeprefix(f"cannot read {str(path)!r}: ").rstrip(".")
         raise SpecError(
-            f"cannot read the specification {str(path)!r}: {problem.strerror}; check the path, or draft one with "
-            "residua init."
+            f"cannot read the specification {str(path)!r}: {why}; check the path, or draft one with residua init."
         ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+    except (ValueError, RecursionError) as problem:
         raise SpecError(f"{str(path)!r} is not TOML: {problem}; correct it there.") from None
 
 

@@ -118,9 +118,10 @@ def gridded(
     measured = np.flatnonzero(precisions > 0)
     if not len(measured):
         raise VerificationError("the plan has nothing to measure; what it answers is already known.")
-    plain = units[measured] * np.sqrt(1.0 / precisions[measured])
-    # The least power of two that makes the rounding invisible.
-    grids = 2.0 ** np.maximum(np.ceil(np.log2(INVISIBLE_SCALE / plain)), 0.0)
+    with np.errstate(divide="ignore", over="ignore"):  # infinite noise is refused below
+        plain = units[measured] * np.sqrt(1.0 / precisions[measured])
+        # The least power of two that makes the rounding invisible.
+        grids = 2.0 ** np.maximum(np.ceil(np.log2(INVISIBLE_SCALE / plain)), 0.0)
     if grids.max() > 2.0**40:
         raise VerificationError("the plan's noise is far below one count; a budget this large gives no privacy.")
     scales = plain * grids * (1.0 + up)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from residua.errors import FileError, ResiduaError
+from residua.errors import FileError
 from residua.files import MOST_PLAN, read_document, write_document
+from residua.folders import DAMAGE
 from residua.plans.base import Plan
 from residua.plans.kinds import kind_named, kind_of
 
@@ -27,5 +28,5 @@ def load_plan(path: Path, *, follow: bool = True) -> Plan:
     body = read_document(path, KIND, VERSION, most=MOST_PLAN, follow=follow)
     try:
         return kind_named(body["kind"]).of_body(body)
-    except (KeyError, TypeError, IndexError, ValueError, OverflowError, ResiduaError) as problem:
+    except DAMAGE as problem:
         raise FileError(f"{str(path)!r} does not hold a valid plan ({problem}); plan again.") from None

@@ -15,7 +15,7 @@ import math
 import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import tomli_w
@@ -36,10 +36,10 @@ from residua.folders import (
 )
 from residua.plans.base import Plan
 from residua.plans.storage import load_plan, save_plan
-from residua.projection.accuracy import Bound, SimulatedError
+from residua.projection.accuracy import CONFIDENCE, Bound, SimulatedError
 from residua.projection.facts import Fact
 from residua.projection.kinds import problem_of
-from residua.projection.problem import Terms
+from residua.projection.problem import Metric, Terms
 from residua.projection.projected import Projected
 
 KIND, VERSION = "residua projection", 2
@@ -105,19 +105,32 @@ def load_projection(path: Path) -> Projected:
         check_digests(path, stated, most, "projection")
         arrays = read_archive(path / "facts.npz", forms)
         facts = tuple(Fact(fact, arrays[f"fact_{i}"]) for i, fact in enumerate(members))
-        terms = Terms(body["nonnegative"], facts, body["metric"], body["tolerance"], body["total_stddev"])
+        if body["metric"] not in get_args(Metric):
+            raise ValueError("its metric is none")
+        tolerance, total_stddev = float(body["tolerance"]), float(body["total_stddev"])
+        terms = Terms(bool(body["nonnegative"]), facts, body["metric"], tolerance, total_stddev)
         gap = math.inf if body["gap"] is None else float(body["gap"])
         estimates = mapped_array(path / "estimates.npy", Form(np.dtype(np.float64), None))
         fit = problem_of(plan, terms).fit_of(estimates, gap, float(body["infeasibility"]))
         check_digests(path, stated, {"estimates.npy": _MOST_HEADER + estimates.nbytes}, "projection")
-        bound = None if body["bound"] is None else Bound(**body["bound"])
-        simulated = None if body["simulated"] is None else SimulatedError(**body["simulated"])
+        bound = None if body["bound"] is None else _bound(**body["bound"])
+        simulated = None if body["simulated"] is None else _simulated(**body["simulated"])
         return Projected(plan, terms, fit, float(body["distance"]), bound, receipt, simulated)
     except FileError:
         raise
     except DAMAGE as problem:
         why = str(problem).rstrip(".")
         raise FileError(f"the projection {str(path)!r} is damaged ({why}); copy the whole folder again.") from None
+
+
+def _bound(
+    released: float, projected: float, unit: str, confidence: float = CONFIDENCE, doubtful: bool = False
+) -> Bound:
+    return Bound(float(released), float(projected), str(unit), float(confidence), bool(doubtful))
+
+
+def _simulated(released: float, projected: float, simulations: int) -> SimulatedError:
+    return SimulatedError(float(released), float(projected), int(simulations))
 
 
 def _members(plan: Plan, listed: list[int]) -> tuple[int, ...]:

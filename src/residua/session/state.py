@@ -30,6 +30,7 @@ import numpy as np
 
 from residua.errors import FileError, ResiduaError, SessionError
 from residua.files import read_document, sync_folder, write_document
+from residua.folders import DAMAGE
 from residua.plans.base import Blocks, Plan
 from residua.plans.kinds import kind_of
 from residua.privacy import Guarantee
@@ -135,7 +136,7 @@ class Folder:
     def _choice(self, number: int) -> Stored:
         try:
             return self._read_choice(number)
-        except (FileError, KeyError) as problem:
+        except DAMAGE as problem:
             raise SessionError(
                 f"choice {number} of the session cannot be read ({str(problem).rstrip('.')}); restore its folder "
                 f"{str(self.path / 'choices' / f'{number:04d}')!r} from a copy, or delete it: what was measured stays."
