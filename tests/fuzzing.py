@@ -10,7 +10,6 @@ import json
 import random
 import shutil
 import signal
-import sys
 import tempfile
 import tomllib
 from collections import Counter
@@ -99,9 +98,12 @@ SPECS = [
     """[source]\npath = "data.csv"\n[privacy]\nrho = 0.5\n[session]\nstate = "s"\n[ledger]\npath = "a.ledger"
 [[plan.one.workload]]\nways = 1\n[plan.one]\nindependent = true\n[[plan.two.workload]]\nways = [2]\nstddev = 3
 [plan.two.privacy]\nmu = 0.5\n[domain.sex]\nvalues = ["F", "M"]\n[domain.age]\nsize = 4\n""",
-    """[source]\npath = "data.csv"\n[privacy]\nepsilon = 1.0\nreplace = true\n[objective]\nminimise = "p-norm"\np = 3
-dense = true\ntolerance = 0.01\n[[workload]]\nproduct = { age = "prefixes", sex = "identity" }\nsets = [["age", "sex"]]
+    """[source]\npath = "data.csv"\n[privacy]\nmu = 1.0\nreplace = true\n[objective]\nminimise = "p-norm"\np = 3
+tolerance = 0.01\n[[workload]]\nsets = [["age", "sex"]]
 [domain.sex]\nvalues = ["F", "M"]\n[domain.age]\nlow = 0\nhigh = 4\n""",
+    """[source]\npath = "data.csv"\n[privacy]\nepsilon = 1.0\n[[workload]]\nways = 1\n[domain]\nsex = ["F", "M"]
+[[domain.impossible]]\nsex = "F"\nage = "low"\n[domain.age]\nintervals = [[0, 5], [5, 9]]
+labels = ["low", "high"]\n""",
 ]
 
 
@@ -355,14 +357,3 @@ def _places(tree: Any) -> Any:
         yield tree, key
         if isinstance(tree[key], dict | list) and tree[key]:
             yield from _places(tree[key])
-
-
-if __name__ == "__main__":
-    import warnings
-
-    warnings.simplefilter("error")
-    for each in sys.argv[2:] or DOORS:
-        ended = fuzz(each, int(sys.argv[1]), random.randrange(2**32))
-        print(each, ended)
-        for line in sorted(set(ended.wrong), key=lambda line: "raised" not in line)[:40]:
-            print("   ", line)

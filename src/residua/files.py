@@ -22,17 +22,20 @@ _HEAD = 2**16
 
 
 def require_path(path: Path) -> None:
-    """Refuses what no file system takes as a path, such as a name with a NUL in it.
+    """Refuses what no file system takes as a path: a name with a NUL, one that is too long, or out of our reach.
 
     Raises:
-        FileError: it is none.
+        FileError: it is none. Whether a file is there does not matter.
     """
     try:
-        encoded = os.fsencode(path)
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except OSError as problem:
+        if problem.errno != errno.ELOOP:  # a loop of links is no file, but a name
+            raise FileError(f"{str(path)!r} cannot be used as a path: {problem.strerror}; check the name.") from None
     except (TypeError, ValueError):
-        encoded = b"\0"
-    if b"\0" in encoded:
-        raise FileError(f"{str(path)!r} cannot be the path of a file; check the name.")
+        raise FileError(f"{str(path)!r} cannot be the path of a file; check the name.") from None
 
 
 def open_regular(path: Path, *, follow: bool = False) -> io.BufferedReader:

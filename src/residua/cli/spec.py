@@ -16,7 +16,6 @@
 
 from __future__ import annotations
 
-import math
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -30,7 +29,7 @@ import numpy as np
 
 from residua.domain import Domain, domain_of_settings
 from residua.errors import FileError, PrivacyError, ResiduaError, SpecError
-from residua.files import read_regular
+from residua.files import read_regular, require_path
 from residua.plans import MaxVariance, PNormVariance, TotalVariance
 from residua.plans.objectives import Objective
 from residua.privacy import GDP, ZCDP, AddRemove, ApproxDP, Guarantee, PureDP, ReplaceOne, Unit
@@ -147,6 +146,7 @@ def _spec(content: Mapping[str, Any], folder: Path) -> Spec:
     ledger = content.get("ledger", {})
     if not isinstance(ledger.get("path", ""), str):
         raise SpecError(f"[ledger] path = {ledger['path']!r} is not a path; name the ledger's file.")
+    require_path(folder / ledger.get("path", ""))
     if guarantee is None and targets is None:
         raise SpecError("say what to spend, [privacy] rho = 0.5, or how accurate to be, [[workload]] stddev = 10.")
     return Spec(
@@ -232,7 +232,7 @@ def _target(term: Mapping[str, Any]) -> float | None:
         raise SpecError("[[workload]] has both variance and stddev; give one.")
     for key in ("variance", "stddev"):
         value = term.get(key, 1.0)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 1e-100 < value < 1e100:
             raise SpecError(f"[[workload]] {key} = {value!r} is not a positive number; correct it.")
     if "stddev" in term:
         return float(term["stddev"]) ** 2

@@ -12,6 +12,7 @@ from residua.cli.plans import print_privacy
 from residua.cli.show import err, out, progress_bar
 from residua.cli.spec import Spec, read_spec
 from residua.errors import FileError, SpecError
+from residua.files import require_path
 from residua.measurement import Ledger, measure
 from residua.measurement.ledger_amounts import allowance, converted
 from residua.plans import plan as best_plan
@@ -114,6 +115,7 @@ def _located(folder: Path, paths: Any) -> list[str]:
 
 
 def _under(folder: Path, path: str) -> str:
+    require_path(folder / path)
     if Path(path).is_absolute() or not glob.has_magic(path) or (folder / path).is_file():
         return str(folder / path)
     return str(Path(glob.escape(str(folder)), path))  # the pattern is in the path only, not in the folder's name

@@ -36,6 +36,7 @@ def budget_of(ledger: Ledger | str | Path) -> Guarantee | None:
     """What a ledger promises, None if it is yet to be made."""
     if isinstance(ledger, Ledger):
         return ledger.budget
+    require_path(Path(ledger))
     return Ledger(ledger).budget if Path(ledger).exists() else None
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from residua.errors import SourceError
+from residua.source.paths import require_source_path
 from residua.source.source import BATCH_ROWS, Source
 
 
@@ -19,6 +20,8 @@ class DatabaseSource(Source):
         super().__init__(weight)
         if not isinstance(query, str) or not query.strip():
             raise SourceError(f"query={query!r} is no query; pass SQL or the name of a table.")
+        if isinstance(database, str | Path):
+            require_source_path(database)
         if isinstance(database, str | Path) and not Path(database).is_file():
             raise SourceError(f"there is no database {str(database)!r}; check the path.")
         if not isinstance(database, str | Path) and not hasattr(database, "cursor"):

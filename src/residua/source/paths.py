@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from residua.errors import SourceError
+from residua.errors import FileError, SourceError
+from residua.files import require_path
 from residua.source.source import Paths
 
 
@@ -36,6 +37,7 @@ def expand(paths: Paths) -> tuple[Path, ...]:
 
 
 def _expand_one(path: str) -> list[Path]:
+    require_source_path(path)
     if Path(path).is_file():
         return [Path(path)]
     if Path(path).is_dir():
@@ -46,6 +48,18 @@ def _expand_one(path: str) -> list[Path]:
             return found
         raise SourceError(f"no file matches {path!r}; check the pattern and the folder.")
     raise SourceError(f"there is no file {path!r}; check the path.")
+
+
+def require_source_path(path: str | Path) -> None:
+    """Refuses what no file system takes as a path.
+
+    Raises:
+        SourceError: it is none.
+    """
+    try:
+        require_path(Path(path))
+    except FileError as problem:
+        raise SourceError(str(problem)) from None
 
 
 def digest_of_files(files: Sequence[Path]) -> str:
