@@ -33,7 +33,7 @@ def require_path(path: Path) -> None:
         pass
     except OSError as problem:
         if problem.errno != errno.ELOOP:  # a loop of links is no file, but a name
-            raise FileError(f"{str(path)!r} cannot be used as a path: {problem.strerror}; check the name.") from None
+            raise FileError(f"{str(path)!r} cannot be used as a path: {problem.strerror}; choose another.") from None
     except (TypeError, ValueError):
         raise FileError(f"{str(path)!r} cannot be the path of a file; check the name.") from None
 
@@ -56,9 +56,11 @@ def open_regular(path: Path, *, follow: bool = False) -> io.BufferedReader:
         link = problem.errno == errno.ELOOP and not follow
         why = "it is a symbolic link, give the file itself" if link else problem.strerror
         raise FileError(f"cannot read {str(path)!r}: {why}.") from None
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
+    mode = os.fstat(handle).st_mode
+    if not stat.S_ISREG(mode):
         os.close(handle)
-        raise FileError(f"{str(path)!r} is not a regular file; give the path of a file.")
+        what = "Is a directory" if stat.S_ISDIR(mode) else "it is a device or a pipe"
+        raise FileError(f"cannot read {str(path)!r}: {what}, not a regular file.")
     return os.fdopen(handle, "rb")
 
 

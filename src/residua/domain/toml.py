@@ -60,6 +60,8 @@ def read_domain(path: str | Path) -> Domain:
     """Reads a domain from a TOML file."""
     try:
         content = tomllib.loads(read_regular(Path(path), most=MOST_PLAN, follow=True).decode())
+    except FileError as problem:
+        raise FileError(str(problem).replace("cannot read ", "cannot read the domain file ", 1)) from None
     except (ValueError, RecursionError) as problem:  # nested too deep is no domain either
         raise FileError(f"the domain file {str(path)!r} is not TOML: {problem}.") from None
     return domain_of_settings(content.get("domain", content))
