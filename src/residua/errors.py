@@ -23,8 +23,10 @@ class ResiduaError(Exception):
     """Root of every error residua raises on purpose."""
 
     def __str__(self) -> str:
-        # What was given may be of any length; the sentence around it is not.
+        # What was given may be of any length and hold anything; the sentence around it is short, and one line.
         text = super().__str__()
+        if not text.isprintable():
+            text = "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
         return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} … {text[-_LONGEST // 2 :]}"
 
 
