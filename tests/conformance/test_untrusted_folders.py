@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import residua as rs
-from residua.errors import FileError
+from residua.errors import FileError, ResiduaError, SessionError
+from residua.session.state import lock
 from tests.resealed import body_of, reseal, reseal_document
 
 OLD = Path(__file__).parents[1] / "version_0_1_0"
@@ -122,3 +123,24 @@ def test_a_receipt_that_is_none_is_refused(given: Path, receipt: object) -> None
     reseal_document(document, json.dumps(body | {"receipt": receipt}).encode())
     with pytest.raises(FileError, match="receipt"):
         load(given)
+
+
+def test_nothing_in_a_session_is_a_link_or_a_pipe(tmp_path: Path) -> None:
+    shutil.copy(OLD / "session.ledger", tmp_path / "session.ledger")
+    session = Path(shutil.copytree(OLD / "session", tmp_path / "session"))
+    (tmp_path / "elsewhere").mkdir(mode=0o755)
+    targets = ["session.json", "parts", "choices", "choices/0001/00.json", "choices/0001/names.json"]
+    for turn in (lambda path: path.symlink_to(tmp_path / "elsewhere"), os.mkfifo):
+        for name in targets:
+            (session / name).rename(tmp_path / "kept")
+            turn(session / name)
+            with pytest.raises(ResiduaError):
+                _ = rs.Session(OLD / "data.csv", ledger=tmp_path / "session.ledger", state=session).status
+            (session / name).unlink()
+            (tmp_path / "kept").rename(session / name)
+    (session / "lock").unlink()
+    (session / "lock").symlink_to(tmp_path / "made")
+    with pytest.raises(SessionError, match="cannot be locked"), lock(session):
+        pass
+    assert not (tmp_path / "made").exists()
+    assert (tmp_path / "elsewhere").stat().st_mode & 0o777 == 0o755

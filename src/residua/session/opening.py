@@ -84,9 +84,13 @@ def open_folder(path: Path, fingerprint: str, ledger: Ledger, budget: Guarantee 
     document = path / "session.json"
     try:
         for folder in (path, path / "parts", path / "choices"):
+            if folder != path and folder.is_symlink():
+                raise FileError(f"{str(folder)!r} is a symbolic link, which no session has; give the session's folder.")
             folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
             with contextlib.suppress(PermissionError):  # another's folder, which is another's business
                 folder.chmod(PRIVATE_FOLDER)  # version 0.1.0 left it open to all
+    except FileError:
+        raise
     except OSError as problem:
         raise _no_room(path, problem.strerror) from None
     if not document.exists():

@@ -33,6 +33,7 @@ from residua.files import read_document, sync_folder, write_document
 from residua.folders import DAMAGE
 from residua.plans.base import Blocks, Plan
 from residua.plans.kinds import kind_of
+from residua.plans.storage import load_plan
 from residua.privacy import Guarantee
 from residua.release.base import Release
 
@@ -144,7 +145,8 @@ class Folder:
 
     def _read_choice(self, number: int) -> Stored:
         body = read_document(self._choice_file(number, "names.json"), _NAMES, VERSION)
-        plans = {name: Plan.load(self._choice_file(number, f"{i:02d}.json")) for i, name in enumerate(body["names"])}
+        files = [self._choice_file(number, f"{i:02d}.json") for i in range(len(body["names"]))]
+        plans = {name: load_plan(file, follow=False) for name, file in zip(body["names"], files, strict=True)}
         ended = self._choice_file(number, "end.json")
         end = read_document(ended, _END, VERSION)["end"] if ended.exists() else None
         return Stored(number, plans, body.get("origins", {}), body.get("look"), end)
