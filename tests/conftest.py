@@ -1,7 +1,20 @@
-"""Settings for all tests."""
+"""Settings for all tests, and the figures of fuzzing at the end of a run."""
+
+from typing import Any
 
 from hypothesis import settings
 
 # No deadline: dense brute force is slow on a busy machine. The same examples every time: a red run can be repeated.
 settings.register_profile("laws", deadline=None, derandomize=True)
 settings.load_profile("laws")
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Prints how the mutations ended; the figures come with the tests' reports, from other processes too."""
+    reports = [report for outcome in ("passed", "failed") for report in terminalreporter.stats.get(outcome, [])]
+    properties = [each for report in reports for each in getattr(report, "user_properties", [])]
+    figures = [value for name, value in properties if name == "fuzzing"]
+    if figures:
+        terminalreporter.section("fuzzing")
+        for line in sorted(set(figures)):
+            terminalreporter.line(line)

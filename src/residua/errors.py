@@ -16,9 +16,18 @@
 A message is one sentence or two: what is wrong, which argument, and the remedy. It never holds a true count.
 """
 
+_LONGEST = 1_500
+
 
 class ResiduaError(Exception):
     """Root of every error residua raises on purpose."""
+
+    def __str__(self) -> str:
+        # What was given may be of any length and hold anything; the sentence around it is short, and one line.
+        text = super().__str__()
+        if not text.isprintable():
+            text = "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
+        return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} … {text[-_LONGEST // 2 :]}"
 
 
 class DomainError(ResiduaError, ValueError):

@@ -12,7 +12,51 @@ from pathlib import Path
 from typing import Any
 
 from residua.errors import FileError
-from residua.files import sync_folder
+from residua.files import open_regular, require_path, sync_folder
+
+_MOST_COST = 1e300
+# What reading plain values that a stranger wrote can raise, besides what we raise ourselves.
+DAMAGE = (ArithmeticError, AttributeError, LookupError, MemoryError, OSError, RecursionError, TypeError, ValueError)
+
+
+def require_folder(path: Path, what: str, document: str, hint: str = "check the path") -> None:
+    """Refuses a path that is no folder, or a folder that lacks the file that says what it is.
+
+    Raises:
+        FileError: there is none.
+    """
+    require_path(path)
+    if not path.is_dir():
+        raise FileError(f"there is no {what} folder {str(path)!r}; check the path.")
+    if not (path / document).is_file():
+        raise FileError(f"{str(path)!r} is not a {what} folder ({document!r} is not in it); {hint}.")
+
+
+def require_files(folder: Path, names: Iterable[str], what: str) -> None:
+    """Refuses a folder that lacks one of these files.
+
+    Raises:
+        FileError: it does.
+    """
+    for name in names:
+        if not (folder / name).is_symlink() and not (folder / name).exists():
+            raise FileError(f"the {what} {str(folder)!r} lacks {name!r}; copy the whole folder again.")
+
+
+def receipt_of(stated: object) -> dict[str, Any]:
+    """The receipt that a folder states: names with texts and finite numbers.
+
+    Raises:
+        ValueError: anything else.
+    """
+    plain = isinstance(stated, dict) and all(isinstance(value, str | int | float) for value in stated.values())
+    if not isinstance(stated, dict) or not plain:
+        raise ValueError("its receipt is not a table of texts and numbers")
+    for name in ("pcost", "epsilon"):
+        value = stated.get(name, 0)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MOST_COST:
+            raise ValueError(f"its receipt states no cost as {name}")
+    return stated
 
 
 @contextlib.contextmanager
@@ -22,6 +66,7 @@ def partial_folder(path: Path, what: str) -> Iterator[Path]:
     Raises:
         FileError: the name is taken, or the folder around it is missing or cannot be written to.
     """
+    require_path(path)
     partial = path.with_name(f".{path.name}.partial-{secrets.token_hex(4)}")
     try:
         _make(path, partial, what)
@@ -60,22 +105,33 @@ def write_synced(path: Path, content: bytes) -> None:
 
 def digests_of(folder: Path, names: Iterable[str]) -> dict[str, str]:
     """The SHA-256 digest of each of these files."""
-    return {name: _digest(folder / name) for name in names}
+    found = {}
+    for name in names:
+        with (folder / name).open("rb") as file:
+            found[name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return found
 
 
-def check_digests(folder: Path, digests: Mapping[str, Any], names: Iterable[str], what: str) -> None:
-    """Refuses a folder that lacks one of these files, or in which one was changed.
+def check_digests(folder: Path, digests: object, most: Mapping[str, int], what: str) -> None:
+    """Refuses a folder that lacks one of these files, or in which one was changed, or is longer than it can be.
+
+    Args:
+        folder: where the files are; whatever else is in it is not looked at.
+        digests: file → its SHA-256 digest, as the folder states it.
+        most: the files, and how many bytes each may have at most.
+        what: what the folder is.
 
     Raises:
-        FileError: a file is missing, or its digest is another.
+        FileError: a file is missing, no regular file, too long, or its digest is another.
     """
-    for name in names:
-        try:
-            found = _digest(folder / name)
-        except OSError as problem:
-            raise FileError(
-                f"the {what} {str(folder)!r} lacks {name!r} ({reason(problem)}); copy the whole folder again."
-            ) from None
+    if not isinstance(digests, Mapping):
+        raise FileError(f"the {what} {str(folder)!r} states no digests of its files; it is damaged.")
+    require_files(folder, most, what)
+    for name, size in most.items():
+        with open_regular(folder / name) as file:
+            if os.fstat(file.fileno()).st_size > size:
+                raise FileError(f"{name!r} in {str(folder)!r} is longer than it can be; do not trust the {what}.")
+            found = hashlib.file_digest(file, "sha256").hexdigest()
         if found != digests.get(name):
             raise FileError(f"{name!r} in {str(folder)!r} was changed after it was written; do not trust the {what}.")
 
@@ -98,8 +154,3 @@ def _make(path: Path, partial: Path, what: str) -> None:
         raise FileError(f"out={str(path)!r} exists already; choose another folder, a {what} is never overwritten.")
     if not somewhere:
         raise FileError(f"out: the folder {str(path.parent)!r} does not exist; make it first.")
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -49,4 +49,4 @@ def run(folder: Path, *words: str, code: int = 0) -> str:
 
 
 def rho(folder: Path) -> float:
-    return float(rs.Ledger(folder / "people.ledger").spent / 2)
+    return float(rs.Ledger(folder / "people.ledger").spent_exactly / 2)

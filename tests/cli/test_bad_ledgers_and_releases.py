@@ -16,7 +16,7 @@ def test_an_exhausted_ledger(folder: Path) -> None:
 def test_a_ledger_of_another_dataset(folder: Path) -> None:
     spent(folder)
     (folder / "people.csv").write_text(DATA + "F,1\n")
-    refused(folder, "people.ledger", "another dataset", "nothing was spent", "use this dataset's own ledger")
+    refused(folder, "people.ledger", "another dataset", "nothing was spent", "second budget")
 
 
 def test_a_ledger_with_another_budget_or_unit(folder: Path) -> None:

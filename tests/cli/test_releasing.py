@@ -27,7 +27,7 @@ def test_release_writes_a_whole_folder_and_debits_once(folder: Path) -> None:
     assert entry.purpose == "released as out"
     assert entry.digest == release.receipt["digest"]
     assert ledger.budget == rs.ZCDP(1.0)
-    assert float(ledger.spent) == pytest.approx(1.0, rel=1e-9)
+    assert float(ledger.spent_exactly) == pytest.approx(1.0, rel=1e-9)
     statement = (folder / "out" / "PRIVACY.md").read_text()
     assert "rho = 0.5" in statement
     assert "adding or removing one record" in statement
@@ -116,7 +116,7 @@ def test_a_ledger_without_a_stated_budget_gets_the_releases_own(folder: Path) ->
     released(folder, spec=SPEC.replace("rho = 1.0\n", ""))
     ledger = rs.Ledger(folder / "people.ledger")
     assert ledger.budget == rs.ZCDP(0.5)
-    assert float(ledger.remaining) < 1e-6
+    assert float(ledger.remaining_exactly) < 1e-6
     assert inside("release", "spec.toml", "--out", "again", cwd=folder).code == 2
 
 

@@ -142,7 +142,7 @@ def test_processes_racing_for_the_last_budget_win_exactly_what_is_left(
         assert len(refused) == 8
         assert all("is exhausted: rho 0 left" in message for message in refused)
         assert sorted(map(str, won)) == sorted(entry.digest for entry in ledger.entries)
-        assert ledger.remaining == 0
+        assert ledger.remaining_exactly == 0
 
 
 def test_of_processes_creating_at_once_one_wins_and_the_others_check_its_budget(crew: Crew, tmp_path: Path) -> None:

@@ -181,12 +181,12 @@ def test_a_look_that_is_killed_is_spent_or_not_begun_and_the_session_resumes(
     folder, (spent, kept) = fresh(tmp_path), LOOKS[point]
     assert nursery.use(folder, "look", point)[0] == -signal.SIGKILL
     session = reopened(folder)
-    assert session.ledger.spent == spent
+    assert session.ledger.spent_exactly == spent
     choice = session.choose([ONE, TWO])
     # A look that was kept costs nothing the second time; one that was lost is paid for again.
-    assert session.ledger.spent == (spent if kept else spent + LOOK)
+    assert session.ledger.spent_exactly == (spent if kept else spent + LOOK)
     choice.finish(TWO)
-    assert session.ledger.spent == WHOLE + (0 if kept else spent)
+    assert session.ledger.spent_exactly == WHOLE + (0 if kept else spent)
     assert session.status.lost == ((1,) if spent and not kept else ())
 
 
@@ -209,7 +209,7 @@ def test_power_lost_between_look_and_finish_loses_at_most_the_finish(
     assert nursery.use(folder, "look")[0] == 0
     assert nursery.use(folder, "finish", point)[0] == -signal.SIGKILL
     session = reopened(folder)
-    assert session.ledger.spent == LOOK + more
+    assert session.ledger.spent_exactly == LOOK + more
     choice = session.choice
     if point == "after the end is noted":
         assert choice is None
@@ -219,7 +219,7 @@ def test_power_lost_between_look_and_finish_loses_at_most_the_finish(
         release = choice.finish("plan 2")
     # What was lost counts with what it costs alone.
     lost = 0 if kept or not more else Fraction(session.ledger.entries[1].detail["alone"])
-    assert session.ledger.spent == WHOLE + lost
+    assert session.ledger.spent_exactly == WHOLE + lost
     assert release.plan.variance(("a", "b")) == pytest.approx(TWO.variance(("a", "b")), rel=1e-9)
 
 
@@ -237,7 +237,7 @@ def test_kills_at_random_moments(nursery: Nursery, tmp_path: Path) -> None:
         if (folder / "a.ledger").exists():
             session = reopened(folder)
             parts = [part.planned for part in session._folder.parts().values()]
-            assert session.ledger.spent >= sum(priced(plan)[1] for plan in parts)
+            assert session.ledger.spent_exactly >= sum(priced(plan)[1] for plan in parts)
     assert killed > 15
     assert nursery.use(folder, "release")[0] == 0  # nothing that was left behind is in the way
     assert reopened(folder).price(TWO) == 0

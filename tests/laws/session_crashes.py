@@ -70,7 +70,7 @@ def died(k: int, folder: str) -> bool:
 def recover(folder: str) -> None:
     """Goes on from what is there: nothing is forgotten, nothing is paid twice but what was lost."""
     session = opened(folder)
-    before, status = session.ledger.spent, session.status
+    before, status = session.ledger.spent_exactly, session.status
     parts = [part.planned for part in session._folder.parts().values()]
     assert not parts or composed_cost(parts) <= before
     assert len(status.parts) + len(status.lost) == len(session.ledger.entries)
@@ -83,11 +83,12 @@ def recover(folder: str) -> None:
     else:
         release = session.release(TWO)
     young = 3 in status.parts or 3 in status.lost
-    assert session.ledger.spent <= (before if young else priced(TWO)[1] + lost)
+    assert session.ledger.spent_exactly <= (before if young else priced(TWO)[1] + lost)
     assert (release.plan.variances(TWO.workload) <= TWO.variances(TWO.workload) * (1 + 1e-6)).all()
-    if session.ledger.spent > before:  # what is new pays for what was lost as well, which somebody may have seen
+    # What is new pays for what was lost as well, which somebody may have seen.
+    if session.ledger.spent_exactly > before:
         now = [part.planned for part in session._folder.parts().values()]
-        assert composed_cost(now) + lost <= session.ledger.spent
+        assert composed_cost(now) + lost <= session.ledger.spent_exactly
     left = [path.name for path in Path(session.path).rglob(".*")]
     assert left == [], f"left behind: {left}"
 

@@ -367,3 +367,11 @@ def test_a_missing_or_binary_domain_file(tmp_path):
 def test_adding_something_else_to_a_workload_is_a_type_error():
     with pytest.raises(TypeError):
         ASKED + 3
+
+
+def test_an_error_is_one_short_line_whatever_was_given():
+    with pytest.raises(rs.ResiduaError) as long:
+        rs.Domain({"a": "x" * 100_000})
+    assert len(str(long.value)) < 2_000
+    assert str(long.value).endswith("or a list of labels.")
+    assert str(rs.ResiduaError("a\nb\x1b[31m\x7f é")) == r"a\nb\x1b[31m\x7f é"

@@ -136,7 +136,7 @@ def test_a_plan_altered_after_planning_is_refused_at_the_door(plan, tmp_path):
     data = pa.table({"a0": [0, 1], "a1": [0, 3]})
     with pytest.raises(VerificationError, match="costs"):
         rs.measure(dearer, data, ledger=ledger)
-    assert ledger.spent == 0
+    assert ledger.spent_exactly == 0
 
 
 def test_nothing_to_measure_and_noise_out_of_range(plan):

@@ -209,7 +209,7 @@ def test_the_verifier_refuses_what_was_altered(tmp_path):
     ledger = rs.Ledger(tmp_path / "l", rs.ZCDP(10.0))
     with pytest.raises(VerificationError):
         rs.measure(plan.replaced(scale=plan.scale * 0.999), pa.table({"x": [0]}), ledger=ledger)
-    assert ledger.spent == 0
+    assert ledger.spent_exactly == 0
 
 
 @pytest.mark.parametrize(

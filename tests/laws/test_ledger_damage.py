@@ -171,7 +171,7 @@ def test_a_disk_that_fills_up_at_any_byte_spends_nothing_and_leaves_the_file_as_
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         assert ledger.path.read_bytes() == before
     debit(ledger, "tables 4")
-    assert ledger.spent == 5 * COST
+    assert ledger.spent_exactly == 5 * COST
 
 
 def test_a_disk_without_space_creates_no_ledger(tmp_path: Path) -> None:

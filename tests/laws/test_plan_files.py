@@ -230,3 +230,21 @@ def test_the_file_holds_no_executable_content(saved):
     document = json.loads(saved.read_text())
     assert set(document) == {"format", "version", "sha256", "body"}
     assert np.allclose(document["body"]["precisions"], rs.Plan.load(saved).precisions, rtol=0, atol=0)
+
+
+def test_a_set_without_its_subsets_is_refused_before_they_are_listed(tmp_path):
+    """Forty attributes in one set have a million million subsets."""
+    import json
+
+    from tests.resealed import body_of, reseal_document
+
+    domain = rs.Domain.of_sizes([2] * 40)
+    path = tmp_path / "plan.json"
+    rs.plan(rs.marginals(domain, ways=1), rs.ZCDP(0.5)).save(path)
+    body = json.loads(body_of(path.read_bytes()))
+    empty = [{"size": k, "members": []} for k in range(2, 40)]
+    body["sets"] += [*empty, {"size": 40, "members": list(range(40))}]
+    body["precisions"].append(0.0)
+    reseal_document(path, json.dumps(body).encode())
+    with pytest.raises(FileError, match="downward-closed"):
+        rs.Plan.load(path)

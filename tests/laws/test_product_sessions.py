@@ -319,9 +319,9 @@ def opened(folder, rho=0.5):
 def test_releasing_products_twice_costs_nothing_the_second_time(tmp_path, name):
     plan, session = CANDIDATES[name], opened(tmp_path)
     first = session.release(plan)
-    assert session.ledger.spent == priced(plan)[1]
+    assert session.ledger.spent_exactly == priced(plan)[1]
     again = session.release(plan)
-    assert session.ledger.spent == priced(plan)[1]
+    assert session.ledger.spent_exactly == priced(plan)[1]
     assert len(session.ledger.entries) == 1
     assert np.array_equal(
         first.answers(plan.workload).columns["estimate"], again.answers(plan.workload).columns["estimate"]
@@ -336,9 +336,9 @@ def test_a_top_up_of_products_pays_the_difference_only(tmp_path):
     whole, session = CANDIDATES["ranges"], opened(tmp_path)
     half = whole.replaced(precisions=whole.precisions / 2, guarantee=rs.ZCDP(0.25))
     session.release(half)
-    assert session.ledger.spent == priced(half)[1]
+    assert session.ledger.spent_exactly == priced(half)[1]
     release = session.release(whole)
-    assert session.ledger.spent == priced(whole)[1]
+    assert session.ledger.spent_exactly == priced(whole)[1]
     assert isinstance(release, Release)
     assert release.plan.variances(whole.workload) == pytest.approx(whole.variances(whole.workload), rel=1e-9)
     near_the_truth(release, whole.workload)
@@ -359,14 +359,14 @@ def test_a_top_up_of_products_pays_the_difference_only(tmp_path):
 def test_a_finished_choice_costs_exactly_the_chosen_plan_and_is_as_accurate(tmp_path, names, chosen):
     session, plan = opened(tmp_path), CANDIDATES[chosen]
     choice = session.choose({name: CANDIDATES[name] for name in names})
-    look = session.ledger.spent
+    look = session.ledger.spent_exactly
     assert 0 < look < priced(plan)[1]
     if len(choice.estimates()):
         for name in names:
             signal = choice.signal(name, choice.release.planned.workload or plan.workload)
             assert (signal.lower < signal.upper).all()
     release = choice.finish(chosen)
-    assert session.ledger.spent == priced(plan)[1]
+    assert session.ledger.spent_exactly == priced(plan)[1]
     found = release.answers(plan.workload).columns
     assert found["stddev"] ** 2 == pytest.approx(variances_of(plan, plan.workload), rel=1e-5)
     near_the_truth(release, plan.workload)
@@ -380,7 +380,7 @@ def test_a_product_after_tables_and_queries_is_pooled_with_them(tmp_path):
         release = session.release(CANDIDATES[name])
         alone[name] = priced(CANDIDATES[name])[1]
     held = [part.planned for part in session._standing().parts.values()]
-    assert session.ledger.spent == composed_cost(held) < sum(alone.values())
+    assert session.ledger.spent_exactly == composed_cost(held) < sum(alone.values())
     for name in alone:
         asked = CANDIDATES[name].workload
         assert (release.plan.variances(asked) <= variances_of(CANDIDATES[name], asked) * (1 + 1e-5)).all()
@@ -417,7 +417,7 @@ def test_many_cells_by_other_strategies_are_refused_before_anything_is_spent(tmp
     data = pa.table({"a": np.arange(80), "b": np.arange(80)})
     session = rs.Session(data, rs.ZCDP(2.0), ledger=tmp_path / "b.ledger")
     session.release(rs.plan(rs.marginals(domain, ways=2), rs.ZCDP(0.5)))
-    spent = session.ledger.spent
+    spent = session.ledger.spent_exactly
     with pytest.raises(PlanError, match="another strategy"):
         session.release(rs.plan(rs.prefixes(domain, ["a", "b"]), rs.ZCDP(0.5)))
-    assert session.ledger.spent == spent
+    assert session.ledger.spent_exactly == spent

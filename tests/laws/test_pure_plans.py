@@ -71,7 +71,7 @@ def test_the_verifier_rejects_an_altered_plan(kind, tmp_path):
     for other in altered:
         with pytest.raises(VerificationError, match=r"costs epsilon.*altered, plan again. Nothing was spent"):
             rs.measure(other, DATA, ledger=ledger)
-    assert ledger.spent == 0
+    assert ledger.spent_exactly == 0
 
 
 def test_an_altered_plan_file_is_refused(tmp_path):
@@ -208,18 +208,18 @@ def test_ledgers_convert_what_they_can_and_refuse_what_they_cannot(tmp_path):
     ledger = rs.Ledger(tmp_path / "pure.ledger", rs.PureDP(0.8))
     with pytest.raises(LedgerError, match=r"Gaussian noise cannot keep.*plan with PureDP, or keep a ledger"):
         rs.measure(normal, DATA, ledger=ledger)
-    assert ledger.spent == 0
+    assert ledger.spent_exactly == 0
     release = rs.measure(pure, DATA, ledger=ledger)
-    assert ledger.spent == priced(pure)[1]
+    assert ledger.spent_exactly == priced(pure)[1]
     assert "epsilons add up" in ledger.meaning
-    assert release.receipt["epsilon"] >= float(ledger.spent)
+    assert release.receipt["epsilon"] >= float(ledger.spent_exactly)
     with pytest.raises(LedgerError, match=r"exhausted: epsilon 0\.3 left, the plan needs epsilon 0\.5"):
         rs.measure(pure, DATA, ledger=ledger)
     for budget, worth in ((rs.ZCDP(1.0), Fraction(0.5) ** 2), (rs.GDP(2.0), pure_to_gdp_pcost(Fraction(0.5)))):
         mixed = rs.Ledger(tmp_path / f"{type(budget).__name__}.ledger", budget)
         assert "mu-GDP" in mixed.meaning
         rs.measure(pure, DATA, ledger=mixed)
-        assert float(mixed.spent) == pytest.approx(float(worth), rel=1e-9)
+        assert float(mixed.spent_exactly) == pytest.approx(float(worth), rel=1e-9)
         assert mixed.entries[0].epsilon == priced(pure)[1]
         rs.measure(normal, DATA, ledger=mixed)
         assert mixed.entries[1].epsilon is None
@@ -232,7 +232,7 @@ def test_a_ledger_of_pure_dp_says_so_in_its_file(tmp_path):
     header = json.loads(ledger.path.read_text())
     assert header["epsilon_allowed"] == "3/4"
     assert "pcost_allowed" not in header
-    assert rs.Ledger(ledger.path).remaining == Fraction(3, 4)
+    assert rs.Ledger(ledger.path).remaining_exactly == Fraction(3, 4)
     assert rs.Ledger(ledger.path).currency == "epsilon"
 
 

@@ -21,10 +21,10 @@ CHAIN = {"total": (), "sex": ("sex",), "age": ("age",)}
 def test_a_finished_choice_costs_exactly_the_chosen_plan_and_is_as_accurate(opened: Open, chosen: str) -> None:
     session, plans = opened(), {"one": ONE, "two": TWO, "three": THREE}
     choice = session.choose(plans)
-    assert session.ledger.spent == priced(rs.common(list(plans.values())))[1]  # the look, and nothing more
-    assert 0 < session.ledger.spent < priced(plans[chosen])[1]
+    assert session.ledger.spent_exactly == priced(rs.common(list(plans.values())))[1]  # the look, and nothing more
+    assert 0 < session.ledger.spent_exactly < priced(plans[chosen])[1]
     release = choice.finish(chosen)
-    assert session.ledger.spent == priced(plans[chosen])[1]
+    assert session.ledger.spent_exactly == priced(plans[chosen])[1]
     workload = plans[chosen].workload
     assert release.plan.variances(workload) == pytest.approx(plans[chosen].variances(workload), rel=1e-9)
     within(release, plans[chosen].workload.sets[0])
@@ -33,9 +33,9 @@ def test_a_finished_choice_costs_exactly_the_chosen_plan_and_is_as_accurate(open
 def test_stopping_after_the_look_costs_only_the_look(opened: Open) -> None:
     session = opened()
     choice = session.choose([ONE, TWO])
-    look = session.ledger.spent
+    look = session.ledger.spent_exactly
     choice.stop()
-    assert session.ledger.spent == look == priced(rs.common([ONE, TWO]))[1]
+    assert session.ledger.spent_exactly == look == priced(rs.common([ONE, TWO]))[1]
     with pytest.raises(SessionError, match="stopped after the look"):
         choice.finish(ONE)
     within(choice.release, ("sex",))
@@ -87,14 +87,14 @@ def test_a_chain_of_candidates_is_walked_step_by_step(opened: Open) -> None:
     assert choice.recommend(share=0.5, snr=1.0).action == "step"
     rest = choice.step()
     assert list(rest.candidates) == ["two", "three"]
-    assert session.ledger.spent == priced(rs.common([TWO, THREE]))[1]  # the second look holds the first
+    assert session.ledger.spent_exactly == priced(rs.common([TWO, THREE]))[1]  # the second look holds the first
     assert rest.recommend(share=0.5, snr=1.0).candidate == "three"
     with pytest.raises(PlanError, match="only two candidates"):
         rest.step()
     with pytest.raises(SessionError, match="went on as choice 2"):
         choice.finish("one")
     rest.finish("two")
-    assert session.ledger.spent == priced(TWO)[1]
+    assert session.ledger.spent_exactly == priced(TWO)[1]
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -127,14 +127,14 @@ def test_a_step_that_would_waste_budget_is_refused(tmp_path: Path) -> None:
     plans = [rs.independent(rs.explicit(domain, W), BUDGET) for W in rows]
     session = rs.Session(pa.table({"a": [0] * 50 + [1] * 70}), BUDGET, ledger=tmp_path / "a.ledger")
     choice = session.choose(plans)
-    spent = session.ledger.spent
+    spent = session.ledger.spent_exactly
     assert not choice.nested
     with pytest.raises(PlanError, match="not nested"):
         choice.step()
     assert choice.recommend(share=0.5, snr=1.0).candidate == "plan 3"  # judged at once, since no step is possible
-    assert session.ledger.spent == spent
+    assert session.ledger.spent_exactly == spent
     choice.finish("plan 2")
-    assert session.ledger.spent == priced(plans[1])[1]
+    assert session.ledger.spent_exactly == priced(plans[1])[1]
 
 
 def test_compatible_datasets_spread_as_far_as_the_look_allows(opened: Open) -> None:
@@ -159,10 +159,10 @@ def test_a_blind_look_is_taken_only_on_demand_and_still_bounds_what_may_vary(ope
     assert session.ledger.entries == ()
     assert session.status.choices == {}
     choice = session.choose([sex, age], blind=True)
-    assert session.ledger.spent == priced(rs.common([sex, age]))[1]
+    assert session.ledger.spent_exactly == priced(rs.common([sex, age]))[1]
     assert choice.compatible("plan 1", samples=4).answers.sum(axis=1) == pytest.approx(CELLS.sum(), abs=60)
     choice.finish("plan 2")
-    assert session.ledger.spent == priced(age)[1]
+    assert session.ledger.spent_exactly == priced(age)[1]
     session.release(sex)
     assert list(session.choose([sex, age]).signal("plan 1").labels) == ["sex=F", "sex=M"]  # known, so that it tells
 
@@ -187,12 +187,12 @@ def test_a_step_that_would_tell_nothing_is_refused_before_it_is_paid(opened: Ope
     plans = {name: rs.independent(rs.marginals(DOMAIN, [names]), BUDGET) for name, names in CHAIN.items()}
     session = opened()
     choice = session.choose(plans)
-    spent = session.ledger.spent
+    spent = session.ledger.spent_exactly
     assert choice.nested
     with pytest.raises(PlanError, match="no query of 'sex'"):
         choice.step()
-    assert session.ledger.spent == spent
+    assert session.ledger.spent_exactly == spent
     assert session.status.choices[1][1] == "open"
     rest = choice.step(blind=True)
     rest.finish("age")
-    assert session.ledger.spent == priced(plans["age"])[1]
+    assert session.ledger.spent_exactly == priced(plans["age"])[1]

@@ -20,10 +20,10 @@ def test_a_session_goes_on_after_a_restart(opened: Open) -> None:
     session = opened(budget=None)
     choice = session.choice
     assert choice is not None
-    look = session.ledger.spent
+    look = session.ledger.spent_exactly
     assert session.status.choices == {1: (("one", "two"), "open")}
     choice.finish(TWO)  # given as the plan: recognised by what it measures
-    assert session.ledger.spent == priced(TWO)[1] > look
+    assert session.ledger.spent_exactly == priced(TWO)[1] > look
     assert opened().choice is None
     assert opened().price(TWO) == 0
     within(opened().release(TWO), ("sex", "smokes"))
@@ -37,10 +37,10 @@ def test_a_debit_whose_part_was_lost_stays_spent(opened: Open) -> None:
     session = opened(budget=None)
     assert session.status.lost == (2,)
     # What was lost may have been seen: it now counts with what it costs alone.
-    before = session.ledger.spent
+    before = session.ledger.spent_exactly
     session.release(OLD)
-    assert session.ledger.spent - before == Fraction(session.ledger.entries[1].detail["alone"])
-    assert float(session.ledger.spent) == pytest.approx(float(before + priced(OLD)[1]), rel=1e-6)
+    assert session.ledger.spent_exactly - before == Fraction(session.ledger.entries[1].detail["alone"])
+    assert float(session.ledger.spent_exactly) == pytest.approx(float(before + priced(OLD)[1]), rel=1e-6)
     assert set(session.status.parts) == {1, 3}
 
 
@@ -87,7 +87,7 @@ def test_a_release_names_the_latest_debit(opened: Open, tmp_path: Path) -> None:
     again = rs.Release.load(tmp_path / "out")
     assert session.ledger.contains(again.receipt["digest"])
     assert again.estimates(("sex", "age")) == pytest.approx(release.estimates(("sex", "age")))
-    assert again.receipt["pcost"] == pytest.approx(float(session.ledger.spent), rel=1e-9)
+    assert again.receipt["pcost"] == pytest.approx(float(session.ledger.spent_exactly), rel=1e-9)
 
 
 def test_a_session_that_died_while_it_was_made_is_made_again(opened: Open, tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_a_session_of_another_dataset_is_refused(opened: Open, tmp_path: Path) -
     with pytest.raises(LedgerError, match="another dataset"):
         opened(data=other)
     fresh = rs.Ledger(tmp_path / "b.ledger", rs.ZCDP(0.5))
-    with pytest.raises(SessionError, match="belongs to another dataset"):
+    with pytest.raises(SessionError, match="belongs to another ledger"):
         rs.Session(other, ledger=fresh, state=tmp_path / "a.ledger.session")
     with pytest.raises(SessionError, match="belongs to another ledger"):
         rs.Session(DATA, ledger=fresh, state=tmp_path / "a.ledger.session")
@@ -150,7 +150,7 @@ def test_an_older_copy_of_the_folder_counts_the_later_parts_as_lost(opened: Open
     copy = opened(None, state=tmp_path / "copy")
     assert copy.status.lost == (2,)
     copy.release(OLD)
-    assert float(session.ledger.spent) == pytest.approx(float(priced(YOUNG)[1] + priced(OLD)[1]), rel=1e-6)
+    assert float(session.ledger.spent_exactly) == pytest.approx(float(priced(YOUNG)[1] + priced(OLD)[1]), rel=1e-6)
 
 
 def test_a_session_in_use_refuses_a_second_user(opened: Open) -> None:
@@ -228,14 +228,14 @@ def test_no_true_count_is_kept_anywhere(opened: Open) -> None:
 def test_a_candidate_exchanged_on_disk_is_refused_before_anything_is_spent(tmp_path: Path) -> None:
     session = rs.Session(DATA, rs.ZCDP(50.0), ledger=tmp_path / "ledger")
     choice = session.choose([ONE, TWO])
-    spent = session.ledger.spent
+    spent = session.ledger.spent_exactly
     for part in (session.path / "parts").iterdir():
         shutil.rmtree(part)
     rs.plan(rs.marginals(DOMAIN, ways=1), rs.PureDP(9.0)).save(session.path / "choices" / "0001" / "00.json")
     session = rs.Session(DATA, ledger=session.ledger)
     with pytest.raises(PlanError, match="cannot be pooled"):
         session.finish_choice(1, next(iter(choice.candidates)))
-    assert session.ledger.spent == spent
+    assert session.ledger.spent_exactly == spent
 
 
 def test_a_folder_that_lacks_a_file_says_which_and_is_not_made_anew(opened: Open) -> None:
@@ -305,18 +305,18 @@ def test_what_is_missing_is_worked_out_once_and_checked_before_it_is_paid(
     monkeypatch.setattr(memory, "missing", lambda plan, held: asked.append(plan) or missing(plan, held))
     session = opened(rs.ZCDP(2.0))
     choice = session.choose([ONE, TWO])
-    assert session.price(TWO) + session.ledger.spent == priced(TWO)[1]
-    assert session.price(ONE) + session.ledger.spent == priced(ONE)[1]
+    assert session.price(TWO) + session.ledger.spent_exactly == priced(TWO)[1]
+    assert session.price(ONE) + session.ledger.spent_exactly == priced(ONE)[1]
     choice.finish(TWO)
     assert asked == []
     assert session.price(THREE) == session.price(THREE)
     assert asked == [THREE]
     # What was found beside other parts would cost too little here.
-    spent, stale = session.ledger.spent, missing(THREE, [])
+    spent, stale = session.ledger.spent_exactly, missing(THREE, [])
     session._memory.note(tuple(session.status.parts), {THREE: stale})
     with pytest.raises(SessionError, match="costs more than was worked out"):
         session.release(THREE)
-    assert session.ledger.spent == spent
+    assert session.ledger.spent_exactly == spent
     session._memory.note((1,), {THREE: stale})
     session.release(THREE)
-    assert session.ledger.spent > spent
+    assert session.ledger.spent_exactly > spent

@@ -100,7 +100,7 @@ def test_a_plan_that_cannot_be_pooled_is_refused_before_anything_is_spent(tmp_pa
     for attempt in (session.price, session.release, lambda plan: session.choose([plan, plan])):
         with pytest.raises(PlanError, match="cannot be pooled"):
             attempt(plan)
-    assert session.ledger.spent == 0
+    assert session.ledger.spent_exactly == 0
     assert not list((session.path / "parts").iterdir())
 
 

@@ -62,12 +62,12 @@ def test_the_chain_is_walked_through_the_real_door_at_the_price_of_the_choice(tm
     choice, chain = session.choose(PLANS), looks(PLANS)
     for k in range(steps):
         # The look so far has cost the common mechanism, to the rounding of its integers; it never costs more.
-        assert float(session.ledger.spent) == pytest.approx(chain[k].pcost, rel=1e-6)
+        assert float(session.ledger.spent_exactly) == pytest.approx(chain[k].pcost, rel=1e-6)
         choice = choice.step()
     chosen = next(iter(choice.candidates))
     release = choice.finish(chosen)
-    assert session.ledger.spent == priced(PLANS[chosen])[1]
-    answers = release.can_answer(PLANS[chosen].workload).columns
+    assert session.ledger.spent_exactly == priced(PLANS[chosen])[1]
+    answers = release.answers(PLANS[chosen].workload).columns
     assert answers["stddev"] ** 2 == pytest.approx(PLANS[chosen].variances(PLANS[chosen].workload), rel=1e-6)
     truth = PLANS[chosen].workload.matrix @ people
     assert (abs(answers["estimate"] - truth) < 6 * answers["stddev"]).all()

@@ -133,5 +133,5 @@ def test_releases_through_the_whole_door_have_the_same_spread(tmp_path):
     # Chi-square with 100 degrees of freedom, Wilson–Hilferty.
     cube = ((z**2).mean(axis=0)) ** (1 / 3)
     assert (abs(cube - (1 - 2 / (9 * 100))) / math.sqrt(2 / (9 * 100))).max() < errors_allowed(12)
-    assert ledger.spent <= 200 * 2
+    assert ledger.spent_exactly <= 200 * 2
     assert layout_of(plan.lattice, domain.sizes).cells == len(release.measurements)

@@ -8,12 +8,30 @@ from typing import Any
 
 from rich.table import Table as RichTable
 
-from residua.cli.show import out, print_json
+from residua.cli.show import err, out, print_json
+from residua.cli.sources import open_source
+from residua.cli.spec import read_spec
+from residua.errors import SpecError
 from residua.measurement import Ledger
 from residua.plans.bodies import guarantee_to_body, unit_to_body
 from residua.privacy import GDP, ZCDP, ApproxDP, describe, zcdp_to_approx_for_any_mechanism
 from residua.privacy.currencies import DELTAS, printed
 from residua.privacy.exact import round_up
+
+
+def accept_data(path: Path, spec: Path | None, why: str | None) -> None:
+    """Declares that the data of a specification holds the people of a ledger.
+
+    Raises:
+        SpecError: only one of the two is given, or the specification names no data.
+    """
+    if spec is None or why is None:
+        raise SpecError(
+            'declare both: --accept SPEC.toml, whose data holds the same people, and --why "corrected codes".'
+        )
+    ledger = Ledger(path)
+    ledger.accept(open_source(read_spec(spec)), why=why)
+    err.print(f"The data of {spec} is now on record as holding the people of {ledger.population!r}; nothing was spent.")
 
 
 def print_ledger(path: Path, *, as_json: bool) -> None:
@@ -22,8 +40,9 @@ def print_ledger(path: Path, *, as_json: bool) -> None:
     if as_json:
         print_json(_facts(ledger))
         return
-    entries, spent, remaining = ledger.entries, ledger.spent, ledger.remaining
+    entries, spent, remaining = ledger.entries, ledger.spent_exactly, ledger.remaining_exactly
     name, half = ("epsilon", 1) if ledger.currency == "epsilon" else ("rho", 2)
+    out.print(f"Of     {ledger.population}")
     out.print(f"Budget {ledger.budget!r}, for {ledger.unit}")
     table = RichTable(box=None, pad_edge=False, header_style="bold")
     for title in ("#", "time (UTC)", "purpose"):
@@ -40,13 +59,15 @@ def print_ledger(path: Path, *, as_json: bool) -> None:
         out.print(table)
     else:
         out.print("nothing spent yet")
+    for known in ledger.accepted:
+        out.print(f"Same people by declaration of {known.time}: {known.why}")
     out.print(f"Spent  {_told(ledger, spent)}")
     out.print(f"Left   {name} {float(remaining / half):.6g} of {float(whole / half):.6g}")
     out.print(f"Means  {ledger.meaning}")
 
 
 def _facts(ledger: Ledger) -> dict[str, Any]:
-    spent, remaining = ledger.spent, ledger.remaining
+    spent, remaining = ledger.spent_exactly, ledger.remaining_exactly
     left: dict[str, float] = {"pcost": float(remaining), "rho": float(remaining / 2)}
     if ledger.currency == "epsilon":
         left = {"epsilon": float(remaining)}
@@ -67,6 +88,8 @@ def _facts(ledger: Ledger) -> dict[str, Any]:
             }
         )
     return {
+        "population": ledger.population,
+        "accepted": [{"time": known.time, "why": known.why, "digest": known.digest} for known in ledger.accepted],
         "budget": guarantee_to_body(ledger.budget),
         "unit": unit_to_body(ledger.unit),
         "spent": _spent_facts(ledger, spent),

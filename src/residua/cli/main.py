@@ -179,10 +179,17 @@ def compare(spec: SpecPath, json: AsJson = False) -> None:
 def ledger(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A ledger file.")],
     json: AsJson = False,
+    accept: Annotated[
+        Path | None,
+        typer.Option(metavar="SPEC.toml", help="Declare that the data of this specification holds the same people."),
+    ] = None,
+    why: Annotated[str | None, typer.Option(help="Why it is another dataset, such as: corrected codes.")] = None,
 ) -> None:
-    """Show what was spent of a dataset's budget, and what is left."""
-    from residua.cli.accounts import print_ledger
+    """Show what was spent of a population's budget, and what is left; or accept corrected data of the same people."""
+    from residua.cli.accounts import accept_data, print_ledger
 
+    if accept is not None or why is not None:
+        accept_data(file, accept, why)
     print_ledger(file, as_json=json)
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from residua.cli.spec import Spec, known_keys, read_content, spec_of
 from residua.errors import SpecError
+from residua.files import require_path
 from residua.privacy import Guarantee
 
 _PLAN = {"workload", "privacy", "objective", "independent"}
@@ -70,11 +71,13 @@ def read_session_spec(path: Path) -> SessionSpec:
         raise SpecError(f"{path.name} has no named plans; write [[plan.NAME.workload]] for each candidate.")
     plans = {name: _plan(content, name, settings, path) for name, settings in named.items()}
     first = next(iter(plans.values())).spec
+    known_keys("[session]", content.get("session", {}), {"state"})
     stated = content.get("session", {}).get("state")
     if stated is not None and not isinstance(stated, str):
         raise SpecError(f"[session] state = {stated!r} is not a path; name the session's folder.")
     default = first.ledger_path.with_name(f"{first.ledger_path.name}.session")
     state = default if stated is None else first.folder / stated
+    require_path(state)
     return SessionSpec(plans, first.ledger_budget, state)
 
 
@@ -87,6 +90,8 @@ def _plan(content: Mapping[str, Any], name: str, settings: Any, path: Path) -> N
     privacy = settings.get("privacy")
     if privacy is not None:
         known_keys(f"[plan.{name}.privacy]", privacy, _SPENDING)
+    if not isinstance(content.get("privacy", {}), Mapping):
+        raise SpecError("privacy is not a table; write [privacy] and its keys below.")
     shared = dict(content.get("privacy", {}))
     if privacy is not None:  # the unit stays the file's own: a session protects one
         shared = {**{key: value for key, value in shared.items() if key not in _SPENDING}, **privacy}

@@ -19,7 +19,6 @@
 
 from __future__ import annotations
 
-import math
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -32,7 +31,8 @@ from typing import Any
 import numpy as np
 
 from residua.domain import Domain, domain_of_settings
-from residua.errors import PrivacyError, ResiduaError, SpecError
+from residua.errors import FileError, PrivacyError, ResiduaError, SpecError
+from residua.files import read_regular, require_path
 from residua.plans import MaxVariance, PNormVariance, TotalVariance
 from residua.plans.objectives import Objective
 from residua.privacy import GDP, ZCDP, AddRemove, ApproxDP, Guarantee, PureDP, ReplaceOne, Unit
@@ -109,13 +109,13 @@ def read_spec(path: Path) -> Spec:
 def read_content(path: Path) -> dict[str, Any]:
     """The tables of a specification file, unchecked."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as problem:
+        return tomllib.loads(read_regular(path, follow=True).decode())
+    except FileError as problem:
+        why = str(problem).removeprefix(f"cannot read {str(path)!r}: ").rstrip(".")
         raise SpecError(
-            f"cannot read the specification {str(path)!r}: {problem.strerror}; check the path, or draft one with "
-            "residua init."
+            f"cannot read the specification {str(path)!r}: {why}; check the path, or draft one with residua init."
         ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+    except (ValueError, RecursionError) as problem:
         raise SpecError(f"{str(path)!r} is not TOML: {problem}; correct it there.") from None
 
 
@@ -152,6 +152,7 @@ def _spec(content: Mapping[str, Any], folder: Path) -> Spec:
     ledger = content.get("ledger", {})
     if not isinstance(ledger.get("path", ""), str) or "\0" in ledger.get("path", ""):
         raise SpecError(f"[ledger] path = {ledger['path']!r} is not a path; name the ledger's file.")
+    require_path(folder / ledger.get("path", ""))
     if guarantee is None and targets is None:
         raise SpecError("say what to spend, [privacy] rho = 0.5, or how accurate to be, [[workload]] stddev = 10.")
     return Spec(
@@ -256,7 +257,7 @@ def _target(term: Mapping[str, Any]) -> float | None:
         raise SpecError("[[workload]] has both variance and stddev; give one.")
     for key in ("variance", "stddev"):
         value = term.get(key, 1.0)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 1e-100 < value < 1e100:
             raise SpecError(f"[[workload]] {key} = {value!r} is not a positive number; correct it.")
     if "stddev" in term:
         return float(term["stddev"]) ** 2

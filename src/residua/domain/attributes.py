@@ -8,6 +8,7 @@ outside them (`unknown`) and to an absent one (`missing`): `"error"` stops befor
 from __future__ import annotations
 
 import math
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -366,9 +367,14 @@ def _numbers(argument: str, values: Sequence[float | str]) -> tuple[float, ...]:
         raise DomainError(f"{argument}={values!r} is not a list of numbers.")
     numbers = [float(value) if value in ("inf", "-inf") else value for value in values]
     for value in numbers:
-        if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+        if isinstance(value, bool) or not isinstance(value, int | float) or value != value or _beyond(value):
             raise DomainError(f"{argument} holds {value!r}, which is not a number; give numbers in increasing order.")
     return tuple(float(value) for value in numbers)
+
+
+def _beyond(value: float) -> bool:
+    """Whether this is a whole number that no float holds."""
+    return isinstance(value, int) and abs(value) > sys.float_info.max
 
 
 def _interval_labels(edges: tuple[float, ...]) -> tuple[str, ...]:

@@ -149,6 +149,12 @@ class Domain:
             raise DomainError(f"attribute set {names!r} names an attribute twice; name each once.")
         return positions
 
+    def listed(self, names: Iterable[str]) -> tuple[str, ...]:
+        """These attributes' names, once it is known that they are names: a text alone is not taken for its letters."""
+        if not isinstance(names, str) and isinstance(names, Iterable):
+            names = tuple(names)
+        return tuple(self.names[i] for i in self.positions(names))
+
     def cells(self, names: Iterable[str]) -> int:
         """How many cells the marginal on these attributes has."""
         return math.prod(int(self.sizes[i]) for i in self.positions(names))

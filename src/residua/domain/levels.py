@@ -180,12 +180,21 @@ def _by_edges(
 def _numbers(name: str, given: Any) -> list[float]:
     """Edges as numbers, whole ones kept whole."""
     try:
-        edges = [edge if isinstance(edge, int) and not isinstance(edge, bool) else float(edge) for edge in given]
-    except (TypeError, ValueError):
+        # Whole numbers beyond all floats are no edges either.
+        edges = [
+            edge if isinstance(edge, int) and not isinstance(edge, bool) and float(edge) else float(edge)
+            for edge in given
+        ]
+    except (TypeError, ValueError, OverflowError):
         raise DomainError(f"level {name!r}: edges={given!r} are not numbers; list them in increasing order.") from None
     if len(edges) < 2 or not all(a < b for a, b in pairwise(edges)):
         raise DomainError(f"level {name!r}: edges={list(given)} are not two or more numbers in increasing order.")
     return edges
+
+
+def _edge(given: Any) -> float:
+    number = float(given)  # refuses whole numbers beyond all floats, too
+    return given if isinstance(given, int) and not isinstance(given, bool) else number
 
 
 def _edge_labels(edges: Sequence[float], codes: NDArray[np.intp], cells: Cells) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from residua.domain.dates import Dates
 from residua.domain.domain import Domain
 from residua.domain.value_files import values_of_settings
 from residua.errors import DomainError, FileError
-from residua.files import write_atomically
+from residua.files import MOST_PLAN, read_regular, write_atomically
 
 _READERS: dict[frozenset[str], Callable[..., Attribute]] = {
     frozenset({"values"}): lambda values, **policy: Categories(values, **policy),
@@ -68,17 +68,25 @@ def settings_of_domain(domain: Domain) -> dict[str, Any]:
 def read_domain(path: str | Path) -> Domain:
     """Reads a domain from a TOML file."""
     try:
-        content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as problem:
-        raise FileError(f"cannot read the domain file {str(path)!r}: {problem.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        content = tomllib.loads(read_regular(Path(path), most=MOST_PLAN, follow=True).decode())
+    except FileError as problem:
+        raise FileError(str(problem).replace("cannot read ", "cannot read the domain file ", 1)) from None
+    except (ValueError, RecursionError) as problem:  # nested too deep is no domain either
         raise FileError(f"the domain file {str(path)!r} is not TOML: {problem}.") from None
     return domain_of_settings(content.get("domain", content), Path(path).parent)
 
 
 def write_domain(domain: Domain, path: str | Path) -> None:
-    """Writes a domain to a TOML file."""
-    write_atomically(Path(path), tomli_w.dumps({"domain": settings_of_domain(domain)}).encode())
+    """Writes a domain to a TOML file, over one that holds a domain and nothing else, but over no other file."""
+    content = tomli_w.dumps({"domain": settings_of_domain(domain)}).encode()
+    write_atomically(Path(path), content, ours=lambda head: _only_domain(Path(path)))
+
+
+def _only_domain(path: Path) -> bool:
+    try:
+        return set(tomllib.loads(path.read_text(encoding="utf-8"))) == {"domain"}
+    except (OSError, ValueError, RecursionError):
+        return False
 
 
 def _attribute_of_settings(name: str, declared: object, folder: Path) -> Attribute | list[str]:

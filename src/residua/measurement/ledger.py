@@ -1,8 +1,9 @@
-"""The privacy ledger: what may be spent on a dataset, and every debit, on disk before the data is read."""
+"""The privacy ledger: what may be spent on a population, and every debit, on disk before the data is read."""
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import os
 import secrets
 from collections.abc import Mapping
@@ -11,17 +12,42 @@ from pathlib import Path
 from typing import Any
 
 from residua.errors import LedgerError, LedgerMovedError
-from residua.measurement.ledger_amounts import allowance, converted, currency_of, exact_cost, meaning, shortage
+from residua.files import require_path
+from residua.measurement.ledger_amounts import (
+    affordable,
+    allowance,
+    converted,
+    currency_of,
+    exact_cost,
+    meaning,
+    shortage,
+    stated,
+)
 from residua.measurement.ledger_file import append, create_file, locked, read_file
-from residua.measurement.ledger_lines import Contents, Entry, entry_line, entry_of, header_line, read_contents, text_of
+from residua.measurement.ledger_lines import (
+    Acceptance,
+    Contents,
+    Entry,
+    acceptance_line,
+    entry_line,
+    entry_of,
+    header_line,
+    read_contents,
+    text_of,
+)
 from residua.plans.noise import Currency
 from residua.privacy import AddRemove, Guarantee, ReplaceOne, Unit
+from residua.source import source_of
 
-__all__ = ["Entry", "Ledger"]
+__all__ = ["Acceptance", "Entry", "Ledger"]
 
 
 class Ledger:
-    """The budget of one dataset and what was spent of it, in a file that only grows; created, or opened.
+    """The budget of one population and what was spent of it, in a file that only grows; created, or opened.
+
+    A ledger belongs to people, not to bytes: whatever is released about them, from whichever version of their data, is
+    debited here. The first debit binds it to its dataset; other datasets of the same people (corrected, converted,
+    other columns) are declared with `accept`. A second ledger would be a second budget for the same people.
 
     Costs are pcosts for the ledger's unit, and add up: a debit is refused when `Σ cost > pcost_allowed`, in
     exact rational arithmetic. Each cost is fixed before its mechanism runs but may depend on all that was
@@ -43,16 +69,17 @@ class Ledger:
     fingerprint. The lock is flock's: keep the ledger on a local disk, where it and fsync do what they say.
 
     Args:
-        path: the file; one per dataset.
+        path: the file; one per population.
         budget: ZCDP, GDP, ApproxDP or PureDP, fixed at creation; may be left out for a ledger that exists.
         unit: whom the budget protects, fixed at creation; one record added or removed if left out. When
             budget and unit are both left out, the file says.
         dataset: fingerprint of the dataset the ledger belongs to, kept at creation; checked when the ledger
             has one already. If left out, the first debit binds the ledger to its own.
+        population: who the people are, in words that may be public, fixed at creation; the file's name if left out.
 
     Raises:
         FileError: when the path cannot be used, or holds no ledger, or one of another version.
-        LedgerError: when the file has another budget, unit or dataset, or was changed.
+        LedgerError: when the file has another budget, unit, population or dataset, or was changed.
 
     Reference: Smith and Thakurta (2022), arXiv:2210.17520 (filter for GDP); Whitehouse, Ramdas, Rogers and Wu
         (2023), arXiv:2203.05481 (for zCDP and approximate DP); Feldman and Zrnic (2021) (Rényi filter).
@@ -64,7 +91,9 @@ class Ledger:
         >>> ledger = Ledger(f"{folder.name}/adult.ledger", ZCDP(rho=0.5))
         >>> receipt = ledger.debit(Fraction(3, 4), purpose="2-way tables", dataset="sha256:1f3c")
         >>> receipt.sequence, ledger.spent, ledger.remaining
-        (1, Fraction(3, 4), Fraction(1, 4))
+        (1, ZCDP(rho=0.375), ZCDP(rho=0.125))
+        >>> ledger.spent.epsilon(delta=1e-6), ledger.remaining_exactly
+        (4.44..., Fraction(1, 4))
         >>> ledger.debit(Fraction(1, 2), purpose="3-way tables", dataset="sha256:1f3c")
         Traceback (most recent call last):
         residua.errors.LedgerError: the budget of '...adult.ledger' is exhausted: rho 0.125 left, the plan needs
@@ -81,15 +110,19 @@ class Ledger:
         *,
         unit: Unit | None = None,
         dataset: str | None = None,
+        population: str | None = None,
     ) -> None:
         self._path = Path(path).absolute()
+        require_path(self._path)
         self._seen: str | None = None
         if budget is not None:
             unit = AddRemove() if unit is None else _known(unit)
             allowed, salt = allowance(budget), secrets.token_hex(16)
             bound = None if dataset is None else _salted(salt, dataset)
-            create_file(self._path, header_line(budget, unit, allowed, salt, bound))
+            name = _population(self._path.stem if population is None else population)
+            create_file(self._path, header_line(budget, unit, allowed, salt, bound, name))
         contents = self._read()
+        self._population = contents.header.population or self._path.stem
         self._budget, self._unit = contents.header.budget, contents.header.unit
         if budget is not None and budget != self._budget:
             raise LedgerError(
@@ -100,6 +133,11 @@ class Ledger:
             raise LedgerError(
                 f"the ledger {self._name} protects against {self._unit}, fixed at creation, not {unit}; "
                 f"give unit={self._unit!r}."
+            )
+        if population is not None and population != self._population:
+            raise LedgerError(
+                f"the ledger {self._name} is of the population {self._population!r}, fixed at creation, not "
+                f"{population!r}; use the ledger of these people."
             )
         if dataset is not None:
             self._bound(contents, dataset)
@@ -125,14 +163,40 @@ class Ledger:
         return self._unit
 
     @property
-    def spent(self) -> Fraction:
+    def population(self) -> str:
+        """Who the people are."""
+        return self._population
+
+    @property
+    def spent(self) -> Guarantee:
+        """All debits together, as a guarantee of the budget's type, rounded up; `Nothing()` before the first.
+
+        It has `.rho` and `.epsilon_at(delta)`, as every guarantee where a theorem allows.
+        """
+        return stated(self._budget, self._read().spent)
+
+    @property
+    def remaining(self) -> Guarantee:
+        """What is still allowed, as a guarantee of the budget's type, rounded down; `Nothing()` when nothing is.
+
+        A plan may be made for it: `rs.plan(workload, ledger.remaining)`.
+        """
+        return affordable(self._budget, self._read().remaining)
+
+    @property
+    def spent_exactly(self) -> Fraction:
         """All debits, exactly: a pcost, or an epsilon where the budget is PureDP."""
         return self._read().spent
 
     @property
-    def remaining(self) -> Fraction:
+    def remaining_exactly(self) -> Fraction:
         """What is still allowed, exactly, in the same currency."""
         return self._read().remaining
+
+    @property
+    def accepted(self) -> tuple[Acceptance, ...]:
+        """The datasets that were declared to hold the same people, oldest first."""
+        return self._read().accepted
 
     @property
     def meaning(self) -> str:
@@ -153,9 +217,48 @@ class Ledger:
         """Whether the ledger once had this head; if not, it was rolled back or is another ledger."""
         return self._read().contains(head)
 
+    def keyed(self, text: str) -> str:
+        """A digest of a text that nobody can compute without the ledger (HMAC-SHA256 with its salt)."""
+        salt = self._read().header.salt
+        return hmac.new(salt.encode(), text.encode("utf-8", "surrogatepass"), "sha256").hexdigest()
+
     def can_spend(self, cost: Fraction | int, *, currency: Currency = "pcost") -> bool:
         """Whether a debit of this cost would be allowed now; another may come first."""
         return converted(self._budget, exact_cost(cost), currency) <= self._read().remaining
+
+    def accept(self, data: Any = None, *, why: str, fingerprint: str | None = None) -> Acceptance:
+        """Declares that another dataset holds the same people, so that what is released from it is debited here.
+
+        For data that was corrected, converted to another kind of file, or has other columns or rows of the same people.
+        Costs nothing, for it gives nobody a second budget. The declaration is the curator's: it cannot be checked.
+
+        Args:
+            data: the dataset, as for `rs.measure`; its records are read for their fingerprint.
+            why: what is different about it, in words that may be public.
+            fingerprint: the dataset's fingerprint, instead of the data.
+
+        Returns:
+            The line that the ledger now holds, or already held.
+
+        Raises:
+            LedgerError: no reason, neither data nor fingerprint or both, or the ledger was changed.
+        """
+        if not isinstance(why, str) or not why.strip():
+            raise LedgerError(f"why must be a text, not {why!r}; say why this is another dataset of the same people.")
+        if (data is None) == (fingerprint is None):
+            raise LedgerError("accept takes the data or its fingerprint; give one of them.")
+        given = source_of(data).fingerprint() if fingerprint is None else fingerprint
+        seen = self._seen
+        with locked(self._path, write=True) as handle:
+            contents = self._verified(read_file(handle, self._path), seen)
+            salted = _salted(contents.header.salt, given)
+            for known in contents.accepted:
+                if known.dataset == salted:
+                    return known
+            line = acceptance_line(contents, salted, why)
+            append(handle, self._path, line, kept=contents.kept, ended=contents.ended)
+        accepted = self._read().accepted
+        return next(known for known in accepted if known.dataset == salted)
 
     def debit(
         self,
@@ -243,12 +346,21 @@ class Ledger:
     def _bound(self, contents: Contents, dataset: str) -> str:
         """The dataset's salted digest, which must be the one the ledger belongs to, if it has one."""
         salted = _salted(contents.header.salt, dataset)
-        if contents.dataset is not None and contents.dataset != salted:
+        if contents.datasets and salted not in contents.datasets:
             raise LedgerError(
-                f"the ledger {self._name} belongs to another dataset; nothing was spent: use this dataset's own "
-                "ledger, or create one for it."
+                f"this is another dataset than those of the population {self._population!r}, to whom the ledger "
+                f"{self._name} belongs; nothing was spent: if it holds the same people (corrected, converted, other "
+                "columns), declare that with ledger.accept(data, why=…), or residua ledger FILE --accept SPEC.toml "
+                "--why …; make a new ledger for other people only: for the same people it is a second budget, and what "
+                "they are promised would no longer hold."
             )
         return salted
+
+
+def _population(name: str) -> str:
+    if not isinstance(name, str) or not name.strip():
+        raise LedgerError(f"population must be a text, not {name!r}; say who the people are.")
+    return name
 
 
 def _known(unit: Unit) -> Unit:

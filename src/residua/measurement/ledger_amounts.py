@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from numbers import Rational
@@ -9,8 +10,9 @@ from typing import get_args
 
 from residua.errors import LedgerError
 from residua.plans.noise import Currency
-from residua.privacy import GDP, ZCDP, ApproxDP, Guarantee, PureDP
+from residua.privacy import GDP, ZCDP, ApproxDP, Guarantee, Nothing, PureDP, epsilon_of
 from residua.privacy.conversions import pure_to_gdp_pcost
+from residua.privacy.exact import root_up, round_down, round_up
 
 _BITS = 4096  # of a cost's numerator and denominator; Python refuses to print much longer integers
 
@@ -76,6 +78,45 @@ def exact_cost(cost: object, *, zero: bool = False) -> Fraction:
     if max(exact.numerator.bit_length(), exact.denominator.bit_length()) > _BITS:
         raise LedgerError(f"cost must have at most {_BITS} bits above and below the line; round it up first.")
     return exact
+
+
+def stated(budget: Guarantee, amount: Fraction) -> Guarantee:
+    """What was spent as a guarantee in the budget's own type, never less than the truth."""
+    if not amount:
+        return Nothing()
+    if isinstance(budget, PureDP):
+        return PureDP(round_up(amount))
+    if isinstance(budget, ApproxDP):
+        return ApproxDP.of_pcost(amount, delta=budget.delta)
+    return GDP.of_pcost(amount) if isinstance(budget, GDP) else ZCDP.of_pcost(amount)
+
+
+def affordable(budget: Guarantee, amount: Fraction) -> Guarantee:
+    """What is left as a guarantee in the budget's own type, rounded down: what it allows can be debited."""
+    if amount == allowance(budget):
+        return budget
+    if isinstance(budget, ApproxDP):
+        return _affordable_epsilon(budget, amount)
+    if isinstance(budget, GDP):
+        mu = root_up(amount)
+        mu = mu if Fraction(mu) ** 2 <= amount else math.nextafter(mu, 0.0)
+        return GDP(mu) if mu else Nothing()
+    left = round_down(amount if isinstance(budget, PureDP) else amount / 2)
+    if not left:
+        return Nothing()
+    return PureDP(left) if isinstance(budget, PureDP) else ZCDP(left)
+
+
+def _affordable_epsilon(budget: ApproxDP, amount: Fraction) -> Guarantee:
+    """The epsilon of the curve at the budget's delta, lowered until what it allows is no more than the amount."""
+    epsilon = epsilon_of(root_up(amount), budget.delta) if amount else 0.0
+    for digits in range(50, 10, -2):
+        if not epsilon:  # at so little, delta alone suffices: no epsilon stands for it
+            break
+        if ApproxDP(epsilon, budget.delta).pcost_allowed() <= amount:
+            return ApproxDP(epsilon, budget.delta)
+        epsilon *= 1.0 - 2.0**-digits
+    return Nothing()
 
 
 def meaning(budget: Guarantee, *, laplace: bool) -> str:

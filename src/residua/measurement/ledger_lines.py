@@ -1,10 +1,14 @@
 """The lines of a ledger: JSON, numbered, each holding the digest of the one before it.
 
-The first line is the header, sequence 0; every other line is a debit:
+The first line is the header, sequence 0; every other line is a debit, or a dataset that was declared to be of the same
+people:
 
-    {"format":"residua ledger","version":1,"sequence":0,"time":…,"budget":…,"unit":…,"pcost_allowed":"1/1",
-     "salt":…,"dataset":null,"previous":"","sha256":…}
+    {"format":"residua ledger","version":2,"sequence":0,"time":…,"budget":…,"unit":…,"pcost_allowed":"1/1",
+     "salt":…,"dataset":null,"population":"adults","previous":"","sha256":…}
     {"sequence":1,"time":…,"cost":"1/4","purpose":…,"dataset":…,"detail":{},"previous":…,"sha256":…}
+    {"sequence":2,"time":…,"accepted":…,"why":"corrected codes","previous":…,"sha256":…}
+
+Version 1 has no population and no accepted datasets; what it has is read as it was.
 
 A ledger whose budget is PureDP counts in epsilon: it has `epsilon_allowed`, and its costs are epsilons. In the others a
 debit of Laplace noise keeps its epsilon as `detail.pure_epsilon`, beside the pcost it counts as.
@@ -24,12 +28,12 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
 
-from residua.errors import FileError, LedgerError, ResiduaError
+from residua.errors import FileError, LedgerError
 from residua.files import digest_of
 from residua.plans.bodies import guarantee_of_body, guarantee_to_body, unit_of_body, unit_to_body
 from residua.privacy import Guarantee, PureDP, Unit
 
-FORMAT, VERSION = "residua ledger", 1
+FORMAT, VERSIONS = "residua ledger", (1, 2)
 OPENING = b'{"format":"residua ledger",'  # how every ledger begins, whatever its version
 _SEAL = ',"sha256":"{}"}}'
 _SEAL_LENGTH = len(_SEAL.format("0" * 64))
@@ -45,6 +49,21 @@ class Header:
     allowed: Fraction
     salt: str
     dataset: str | None
+    population: str | None
+    digest: str
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """A dataset that the curator declared to hold the same people: when, and why it is another.
+
+    `dataset` is its salted digest, `time` is UTC, `digest` identifies this line and all before.
+    """
+
+    sequence: int
+    time: str
+    dataset: str
+    why: str
     digest: str
 
 
@@ -74,8 +93,10 @@ class Contents:
 
     header: Header
     entries: tuple[Entry, ...]
+    accepted: tuple[Acceptance, ...]
+    digests: tuple[str, ...]
     spent: Fraction
-    dataset: str | None
+    datasets: tuple[str, ...]
     kept: int
     ended: bool
 
@@ -87,19 +108,21 @@ class Contents:
     @property
     def head(self) -> str:
         """The digest of the last line."""
-        return self.entries[-1].digest if self.entries else self.header.digest
+        return self.digests[-1]
 
     def contains(self, digest: str) -> bool:
         """Whether some line has this digest."""
-        return digest == self.header.digest or any(entry.digest == digest for entry in self.entries)
+        return digest in self.digests
 
 
-def header_line(budget: Guarantee, unit: Unit, allowed: Fraction, salt: str, dataset: str | None) -> bytes:
+def header_line(
+    budget: Guarantee, unit: Unit, allowed: Fraction, salt: str, dataset: str | None, population: str
+) -> bytes:
     """The first line of a new ledger."""
     return _sealed(
         {
             "format": FORMAT,
-            "version": VERSION,
+            "version": VERSIONS[-1],
             "sequence": 0,
             "time": _now(),
             "budget": guarantee_to_body(budget),
@@ -107,6 +130,7 @@ def header_line(budget: Guarantee, unit: Unit, allowed: Fraction, salt: str, dat
             _allowance_key(budget): text_of(allowed),
             "salt": salt,
             "dataset": dataset,
+            "population": population,
         },
         previous="",
     )
@@ -115,13 +139,19 @@ def header_line(budget: Guarantee, unit: Unit, allowed: Fraction, salt: str, dat
 def entry_line(after: Contents, cost: Fraction, purpose: str, dataset: str, detail: Mapping[str, Any]) -> bytes:
     """The line of one more debit."""
     body = {
-        "sequence": len(after.entries) + 1,
+        "sequence": len(after.digests),
         "time": _now(),
         "cost": text_of(cost),
         "purpose": purpose,
         "dataset": dataset,
         "detail": dict(detail),
     }
+    return _sealed(body, previous=after.head)
+
+
+def acceptance_line(after: Contents, dataset: str, why: str) -> bytes:
+    """The line of one more dataset that holds the same people."""
+    body = {"sequence": len(after.digests), "time": _now(), "accepted": dataset, "why": why}
     return _sealed(body, previous=after.head)
 
 
@@ -164,7 +194,7 @@ def read_contents(content: bytes, name: str) -> Contents:
         return _chained([json.loads(line) for line in lines], [_digest(line) for line in lines], kept, ended)
     except _BrokenError as broken:
         raise LedgerError(f"{name} was changed after it was written ({broken}); {_RESTORE}.") from None
-    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, ResiduaError) as problem:
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as problem:
         raise LedgerError(
             f"{name} holds a line that no ledger has ({type(problem).__name__}: {problem}); {_RESTORE}."
         ) from None
@@ -179,21 +209,27 @@ def _chained(bodies: list[dict[str, Any]], digests: list[str], kept: int, ended:
     budget = guarantee_of_body(first["budget"])
     if budget is None:
         raise ValueError("no budget")
-    allowed, dataset = _fraction_of(first[_allowance_key(budget)]), first["dataset"]
-    header = Header(budget, unit_of_body(first["unit"]), allowed, first["salt"], dataset, digests[0])
-    spent = Fraction(0)
+    allowed, bound = _fraction_of(first[_allowance_key(budget)]), first["dataset"]
+    unit, salt, population = unit_of_body(first["unit"]), str(first["salt"]), first.get("population")
+    header = Header(budget, unit, allowed, salt, bound, None if population is None else str(population), digests[0])
+    spent, datasets = Fraction(0), [] if bound is None else [str(bound)]
+    entries, accepted = [], []
     for number, body in enumerate(bodies):
         if body["sequence"] != number or body["previous"] != (digests[number - 1] if number else ""):
             raise _BrokenError(f"line {number + 1} does not follow the one before it")
-        if number:
-            dataset = body["dataset"] if dataset is None else dataset
-            spent += _fraction_of(body["cost"])
-            if body["dataset"] != dataset:
+        if number and "accepted" in body:
+            datasets.append(str(body["accepted"]))
+            accepted.append(Acceptance(number, body["time"], datasets[-1], str(body["why"]), digests[number]))
+        elif number:
+            entries.append(_entry(body, digests[number]))
+            spent += entries[-1].cost
+            datasets = datasets or [str(body["dataset"])]
+            if body["dataset"] not in datasets:
                 raise _BrokenError(f"line {number + 1} is about another dataset")
             if spent > allowed:
                 raise _BrokenError(f"line {number + 1} spends more than the budget")
-    entries = tuple(_entry(body, digest) for body, digest in zip(bodies[1:], digests[1:], strict=True))
-    return Contents(header, entries, spent, dataset, kept, ended)
+    held = (tuple(entries), tuple(accepted), tuple(digests))
+    return Contents(header, *held, spent, tuple(datasets), kept, ended)
 
 
 def _allowance_key(budget: Guarantee) -> str:
@@ -209,11 +245,12 @@ def _entry(body: dict[str, Any], digest: str) -> Entry:
 def _check_version(line: bytes, name: str) -> None:
     """Looks at the version before anything else: another one may seal its lines in another way."""
     given: object = None
-    with contextlib.suppress(ValueError, KeyError, TypeError):  # not JSON: its digest will not match either
+    # What is not JSON has no matching digest either.
+    with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
         given = json.loads(line)["version"]
-    if isinstance(given, int) and given != VERSION:
+    if isinstance(given, int) and given not in VERSIONS:
         raise FileError(
-            f"{name} has version {given}; this residua reads version {VERSION}: use the residua that wrote it."
+            f"{name} has version {given}; this residua reads version {VERSIONS[-1]}: use the residua that wrote it."
         )
 
 

@@ -6,10 +6,11 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from residua.domain import Domain, settings_of_domain
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.lattice import Lattice, closure
+from residua.linalg.lattice import Lattice, distinct_rows
 from residua.plans.contract import Plan
 from residua.plans.noise import LAPLACE
 from residua.privacy import GDP, ZCDP, AddRemove, ApproxDP, Guarantee, PureDP, ReplaceOne, Unit
@@ -107,10 +108,15 @@ def lattice_of_body(sets: list[dict[str, Any]], attributes: int) -> Lattice:
         raise ValueError("a set names an attribute the domain lacks")
     if any((np.diff(level, axis=1) <= 0).any() for level in levels):
         raise ValueError("a set is not sorted")
-    lattice = closure(levels, attributes)
-    if not lattice.same_sets(Lattice(attributes, tuple(levels))):
-        raise ValueError("its sets are not a sorted, downward-closed family")
-    return lattice
+    # Level by level from the largest sets down, so that a set without its subsets is refused before they are listed.
+    more: list[NDArray[np.int32]] = []
+    for k in range(len(levels) - 1, -1, -1):
+        wanted = distinct_rows(np.concatenate([levels[k], *more]), attributes)
+        if not len(levels[k]) or not np.array_equal(wanted, levels[k]):
+            raise ValueError("its sets are not a sorted, downward-closed family")
+        more = [np.delete(levels[k], j, axis=1) for j in range(k)]
+        levels[k].setflags(write=False)
+    return Lattice(attributes, tuple(levels))
 
 
 def marginals_to_body(workload: Marginals | None, lattice: Lattice) -> dict[str, Any] | None:

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from residua.domain import Domain
-from residua.errors import FileError, PlanError, ResiduaError
-from residua.files import read_document, write_document
+from residua.errors import FileError, PlanError
+from residua.files import MOST_PLAN, read_document, write_document
+from residua.folders import DAMAGE
 from residua.linalg.arrays import Floats
 from residua.plans.blocks import Blocks
 from residua.plans.candidates import Candidate
@@ -324,20 +325,24 @@ class Plan(OldNames, ABC):
         """The plan that plain values describe; every invariant is checked again."""
 
     def save(self, path: str | Path) -> None:
-        """Writes the plan to a JSON file that `Plan.load` reads."""
-        write_document(Path(path), KIND, VERSION, self.to_body())
+        """Writes the plan to a JSON file that `Plan.load` reads, over an older plan but over nothing else."""
+        write_document(Path(path), KIND, VERSION, self.to_body(), most=MOST_PLAN)
 
     @staticmethod
-    def load(path: str | Path) -> Plan:
+    def load(path: str | Path, *, follow: bool = True) -> Plan:
         """Reads a saved plan, refusing a file that was changed.
+
+        Args:
+            path: the file.
+            follow: whether it may be a symbolic link, as where the user named it.
 
         Raises:
             FileError: missing, damaged, changed, or of another version.
         """
-        body = read_document(Path(path), KIND, VERSION)
+        body = read_document(Path(path), KIND, VERSION, most=MOST_PLAN, follow=follow)
         try:
             return Plan._forms[body["kind"]].of_body(body)
-        except (KeyError, TypeError, IndexError, ValueError, OverflowError, ResiduaError) as problem:
+        except DAMAGE as problem:
             raise FileError(f"{str(path)!r} does not hold a valid plan ({problem}); plan again.") from None
 
     def replaced(self, **changes: Any) -> Self:

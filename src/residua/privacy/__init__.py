@@ -10,7 +10,7 @@ from residua.privacy.conversions import (
 )
 from residua.privacy.currencies import Currencies, describe
 from residua.privacy.gaussian_curve import delta_of, epsilon_of, mu_of
-from residua.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
+from residua.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, Nothing, PureDP
 from residua.privacy.unit import AddRemove, ReplaceOne, Unit
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "ApproxDP",
     "Currencies",
     "Guarantee",
+    "Nothing",
     "PureDP",
     "ReplaceOne",
     "Unit",

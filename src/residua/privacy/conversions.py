@@ -15,14 +15,12 @@ from fractions import Fraction
 
 from flint import arb, ctx, fmpq
 
-from residua.privacy.exact import probability, root_up, round_up
+from residua.privacy.exact import root_up, round_up
 from residua.privacy.gaussian_curve import epsilon_of
 from residua.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
+from residua.privacy.renyi_curve import epsilon_of_rho
 
-_DELTA = "give a small probability such as 1e-9"
-_STEPS = 200
 _LARGE_EPSILON = 1000  # beyond, a bound that needs no long arithmetic
-_SHRINK = (math.sqrt(5) - 1) / 2
 
 
 def pure_to_zcdp(guarantee: PureDP) -> ZCDP:
@@ -145,32 +143,4 @@ def zcdp_to_approx_for_any_mechanism(guarantee: ZCDP, delta: float) -> ApproxDP:
         >>> zcdp_to_approx_for_any_mechanism(ZCDP(rho=0.5), delta=1e-6)
         ApproxDP(epsilon=5.2215..., delta=1e-06)
     """
-    delta = probability("delta", delta, _DELTA)
-    excess = _best_order_minus_one(guarantee.rho, delta)
-    with ctx.workprec(256):
-        x, rho = arb(excess), arb(guarantee.rho)
-        order = 1 + x
-        epsilon = order * rho - (arb(delta).log() + x.log1p()) / x - (1 / x).log1p()
-        mantissa, exponent = epsilon.upper().man_exp()
-    upper = int(mantissa) * Fraction(2) ** int(exponent)
-    # Below 0 the bound holds at epsilon 0 as well, because delta falls as epsilon rises.
-    return ApproxDP(max(round_up(upper), math.ulp(0.0)), delta)
-
-
-def _best_order_minus_one(rho: float, delta: float) -> float:
-    """α − 1 that about minimises the epsilon above, by golden section on its logarithm."""
-
-    def epsilon(log_excess: float) -> float:
-        x = math.exp(log_excess)
-        return (1 + x) * rho - (math.log(delta) + math.log1p(x)) / x - math.log1p(1 / x)
-
-    # The familiar bound's order, 1 + √(ln(1/delta)/rho), lies near the best: search a factor e^20 around it.
-    centre = 0.5 * (math.log(-math.log(delta)) - math.log(rho))
-    low, high = max(centre - 20, -600.0), min(centre + 20, 600.0)
-    for _ in range(_STEPS):
-        left, right = high - _SHRINK * (high - low), low + _SHRINK * (high - low)
-        if epsilon(left) < epsilon(right):
-            high = right
-        else:
-            low = left
-    return math.exp((low + high) / 2)
+    return ApproxDP(max(epsilon_of_rho(guarantee.rho, delta), math.ulp(0.0)), delta)

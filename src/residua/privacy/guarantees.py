@@ -3,16 +3,22 @@
 The common measure is `pcost`, the largest diagonal entry of the privacy cost matrix of a linear Gaussian
 mechanism. `pcost_allowed` goes from a budget to it and rounds down; `of_pcost` goes from it to
 a claim and rounds up. So no claim is better than the truth, and what is spent never exceeds what was allowed.
+
+Each tells the facts that people quote, where a theorem allows: `rho`, and `epsilon_at(delta)`, both true of every
+mechanism with the guarantee and rounded up. (`epsilon` is a parameter of two types and, with a delta, a method of the
+others.)
 """
 
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 
 from residua.errors import PrivacyError
 from residua.privacy.exact import Pcost, nonnegative, positive, probability, root_up, round_down, round_up
 from residua.privacy.gaussian_curve import delta_of, epsilon_of, mu_of
+from residua.privacy.once_a_number import OnceANumber
+from residua.privacy.renyi_curve import epsilon_of_rho
 
 
 @runtime_checkable
@@ -23,9 +29,20 @@ class Guarantee(Protocol):
         """The largest pcost whose Gaussian mechanism satisfies this guarantee, rounded down."""
         ...
 
+    if TYPE_CHECKING:  # isinstance would ask for it, and ApproxDP has none to tell
 
-@dataclass(frozen=True)
-class ZCDP:
+        @property
+        def rho(self) -> float:
+            """The rho of zero-concentrated DP, rounded up."""
+            ...
+
+    def epsilon_at(self, delta: float) -> float:
+        """The epsilon of approximate DP at this delta, rounded up."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class ZCDP(OnceANumber):
     """Zero-concentrated differential privacy, `rho`-zCDP.
 
     Rényi divergence of order α between neighbouring outputs is at most `rho · α`, for every α > 1.
@@ -57,14 +74,30 @@ class ZCDP:
         """The largest pcost that is `rho`-zCDP: exactly `2 rho`."""
         return 2 * Fraction(self.rho)
 
+    def epsilon(self, delta: float) -> float:
+        """The epsilon that every `rho`-zCDP mechanism has at this delta; a Gaussian one has less (`describe`).
+
+        Example:
+            >>> ZCDP(rho=0.5).epsilon(1e-6)
+            5.2215...
+        """
+        return epsilon_of_rho(self.rho, delta)
+
+    def epsilon_at(self, delta: float) -> float:
+        """The same as `epsilon(delta)`."""
+        return self.epsilon(delta)
+
+    def _number(self) -> Fraction:
+        return self.pcost_allowed()
+
     @classmethod
     def of_pcost(cls, pcost: Pcost) -> Self:
         """The guarantee of a Gaussian mechanism with this pcost, rounded up."""
         return cls(round_up(_spent(pcost) / 2))
 
 
-@dataclass(frozen=True)
-class GDP:
+@dataclass(frozen=True, eq=False)
+class GDP(OnceANumber):
     """Gaussian differential privacy, `mu`-GDP.
 
     Telling neighbours apart is at least as hard as telling N(0, 1) from N(mu, 1).
@@ -96,14 +129,35 @@ class GDP:
         """The largest pcost that is `mu`-GDP: exactly `mu²`."""
         return Fraction(self.mu) ** 2
 
+    @property
+    def rho(self) -> float:
+        """`mu²/2`: every `mu`-GDP mechanism is so concentrated, rounded up."""
+        return round_up(Fraction(self.mu) ** 2 / 2)
+
+    def epsilon(self, delta: float) -> float:
+        """The epsilon at this delta, from the exact Gaussian curve.
+
+        Example:
+            >>> GDP(mu=1.0).epsilon(1e-6)
+            4.886554...
+        """
+        return epsilon_of(self.mu, delta)
+
+    def epsilon_at(self, delta: float) -> float:
+        """The same as `epsilon(delta)`."""
+        return self.epsilon(delta)
+
+    def _number(self) -> Fraction:
+        return self.pcost_allowed()
+
     @classmethod
     def of_pcost(cls, pcost: Pcost) -> Self:
         """The guarantee of a Gaussian mechanism with this pcost, rounded up."""
         return cls(root_up(_spent(pcost)))
 
 
-@dataclass(frozen=True)
-class ApproxDP:
+@dataclass(frozen=True, eq=False)
+class ApproxDP(OnceANumber):
     """Approximate differential privacy, `(epsilon, delta)`-DP.
 
     `P(output in S) <= e^epsilon P'(output in S) + delta` for neighbours and every set S. The exact curve of a
@@ -145,6 +199,20 @@ class ApproxDP:
             raise PrivacyError(f"{self!r} allows a pcost too small for a float; give a larger epsilon or delta.")
         return Fraction(pcost)
 
+    @property
+    def rho(self) -> float:
+        """Raises PrivacyError: one point of the curve bounds no rho."""
+        raise PrivacyError(f"{self!r} bounds no rho: no theorem goes there; budget with ZCDP or GDP to quote one.")
+
+    def epsilon_at(self, delta: float) -> float:
+        """The epsilon at this delta, which must not be smaller than the guarantee's own."""
+        if probability("delta", delta, "give a small probability such as 1e-9") < self.delta:
+            raise PrivacyError(f"{self!r} says nothing at delta={delta!r}; ask at delta {self.delta!r} or above.")
+        return self.epsilon
+
+    def _number(self) -> Fraction:
+        return self.pcost_allowed()
+
     @classmethod
     def of_pcost(cls, pcost: Pcost, *, delta: float | None = None, epsilon: float | None = None) -> Self:
         """The guarantee of a Gaussian mechanism with this pcost at a given delta or epsilon, rounded up.
@@ -165,8 +233,8 @@ class ApproxDP:
         )
 
 
-@dataclass(frozen=True)
-class PureDP:
+@dataclass(frozen=True, eq=False)
+class PureDP(OnceANumber):
     """Pure differential privacy, `epsilon`-DP.
 
     `P(output in S) <= e^epsilon P'(output in S)` for neighbours and every set S.
@@ -199,6 +267,54 @@ class PureDP:
             f"{self!r} cannot be met by Gaussian noise at any scale; "
             "add a delta, ApproxDP(epsilon=…, delta=1e-9), or ask for ZCDP or GDP."
         )
+
+    @property
+    def rho(self) -> float:
+        """`epsilon²/2`: every `epsilon`-DP mechanism is so concentrated (Bun and Steinke 2016), rounded up."""
+        return round_up(Fraction(self.epsilon) ** 2 / 2)
+
+    def epsilon_at(self, delta: float) -> float:
+        """Epsilon, at every delta."""
+        probability("delta", delta, "give a small probability such as 1e-9")
+        return self.epsilon
+
+    def _number(self) -> Fraction:
+        return Fraction(self.epsilon)
+
+
+@dataclass(frozen=True, eq=False)
+class Nothing(OnceANumber):
+    """No cost at all: what an unused ledger has spent, and what an exhausted one has left. It is no budget.
+
+    Example:
+        >>> Nothing().rho, Nothing().epsilon_at(1e-9)
+        (0.0, 0.0)
+    """
+
+    def pcost_allowed(self) -> Fraction:
+        """Raises PrivacyError: nothing can be measured for nothing."""
+        raise PrivacyError("nothing is left to spend, and nothing can be measured for that; give a budget above 0.")
+
+    @property
+    def rho(self) -> float:
+        """0."""
+        return 0.0
+
+    @property
+    def mu(self) -> float:
+        """0."""
+        return 0.0
+
+    def epsilon(self, delta: float | None = None) -> float:
+        """0, at every delta."""
+        return 0.0
+
+    def epsilon_at(self, delta: float) -> float:
+        """0, at every delta."""
+        return 0.0
+
+    def _number(self) -> Fraction:
+        return Fraction(0)
 
 
 def _spent(pcost: Pcost) -> Fraction:

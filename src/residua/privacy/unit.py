@@ -13,6 +13,8 @@ from typing import Protocol, SupportsIndex, runtime_checkable
 from residua.errors import PrivacyError
 from residua.privacy.exact import Pcost, nonnegative
 
+_MOST_RECORDS = 2**40  # the cost is their square; beyond, no budget allows anything
+
 
 @runtime_checkable
 class Unit(Protocol):
@@ -33,7 +35,7 @@ class AddRemove:
     Guarantee: `k² pcost`, exactly: it is reached by k records in the dearest cell.
 
     Args:
-        records: the most records one person has; an integer of at least 1.
+        records: the most records one person has; an integer from 1 to 2^40.
 
     Raises:
         PrivacyError: when records is anything else.
@@ -110,4 +112,6 @@ def _count(records: SupportsIndex) -> int:
         raise PrivacyError(
             f"records must be an integer of at least 1, not {records!r}; give the most records a person has."
         )
+    if count > _MOST_RECORDS:
+        raise PrivacyError(f"records must be at most {_MOST_RECORDS:,}; give the most records a person has.")
     return count

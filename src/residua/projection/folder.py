@@ -15,25 +15,35 @@ import math
 import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import tomli_w
-from numpy.typing import NDArray
 
+from residua.arrays import Form, archive_size, mapped_array, read_archive
 from residua.domain import settings_of_domain
-from residua.errors import FileError, ResiduaError
-from residua.files import read_document, write_document
-from residua.folders import check_digests, digests_of, whole_folder, write_synced
+from residua.errors import FileError
+from residua.files import MOST_DOCUMENT, MOST_PLAN, read_document, require_path, write_document
+from residua.folders import (
+    DAMAGE,
+    check_digests,
+    digests_of,
+    receipt_of,
+    require_files,
+    require_folder,
+    whole_folder,
+    write_synced,
+)
 from residua.plans.contract import Plan
-from residua.projection.accuracy import Bound, SimulatedError
+from residua.projection.accuracy import CONFIDENCE, Bound, SimulatedError
 from residua.projection.facts import Fact
-from residua.projection.problem import Terms
+from residua.projection.problem import Metric, Terms
 from residua.projection.problems import problem_of
 from residua.projection.projected import Projected
 
 KIND, VERSION = "residua projection", 2
 NAME = "projection.json"
+_MOST_HEADER = 4096
 _FILES = ("plan.json", "estimates.npy", "facts.npz", "codebook.toml", "PROJECTION.md")
 
 
@@ -75,31 +85,60 @@ def save_projection(projected: Projected, path: Path) -> None:
 
 
 def load_projection(path: Path) -> Projected:
-    """Reads a saved projection, refusing one that was changed."""
-    if not path.is_dir():
-        raise FileError(f"there is no projection folder {str(path)!r}; check the path.")
-    if not is_projection(path):
-        hint = "it is a release: project it first" if (path / "release.json").is_file() else "check the path"
-        raise FileError(f"{str(path)!r} is not a projection folder ({NAME!r} is not in it); {hint}.")
+    """Reads a saved projection, refusing one that was changed.
+
+    Nothing in the folder is trusted: only regular files are opened, and each only once its size is known to fit.
+    """
+    require_path(path)
+    hint = "it is a release: project it first" if (path / "release.json").is_file() else "check the path"
+    require_folder(path, "projection", NAME, hint)
+    require_files(path, _FILES, "projection")
     body = read_document(path / NAME, KIND, VERSION)
     try:
-        check_digests(path, body["files"], _FILES, "projection")
-        plan = Plan.load(path / "plan.json")
-        estimates: NDArray[np.float64] = np.load(path / "estimates.npy", mmap_mode="r", allow_pickle=False)
-        with np.load(path / "facts.npz", allow_pickle=False) as arrays:
-            facts = tuple(Fact(tuple(members), arrays[f"fact_{i}"]) for i, members in enumerate(body["facts"]))
-        terms = Terms(body["nonnegative"], facts, body["metric"], body["tolerance"], body["total_stddev"])
+        stated, receipt = body["files"], receipt_of(body["receipt"])
+        check_digests(path, stated, {"plan.json": MOST_PLAN}, "projection")
+        plan = Plan.load(path / "plan.json", follow=False)
+        members = [_members(plan, listed) for listed in body["facts"]]
+        forms = {f"fact_{i}": _form(plan, fact) for i, fact in enumerate(members)}
+        most = {"facts.npz": archive_size(forms), "codebook.toml": MOST_PLAN, "PROJECTION.md": MOST_DOCUMENT}
+        check_digests(path, stated, most, "projection")
+        arrays = read_archive(path / "facts.npz", forms)
+        facts = tuple(Fact(fact, arrays[f"fact_{i}"]) for i, fact in enumerate(members))
+        if body["metric"] not in get_args(Metric):
+            raise ValueError("its metric is none")
+        tolerance, total_stddev = float(body["tolerance"]), float(body["total_stddev"])
+        terms = Terms(bool(body["nonnegative"]), facts, body["metric"], tolerance, total_stddev)
         gap = math.inf if body["gap"] is None else float(body["gap"])
+        estimates = mapped_array(path / "estimates.npy", Form(np.dtype(np.float64), None))
         fit = problem_of(plan, terms).fit_of(estimates, gap, float(body["infeasibility"]))
-        bound = None if body["bound"] is None else Bound(**_finite_or_not(body["bound"]))
-        simulated = None if body["simulated"] is None else SimulatedError(**body["simulated"])
-        return Projected(plan, terms, fit, float(body["distance"]), bound, body["receipt"], simulated)
+        check_digests(path, stated, {"estimates.npy": _MOST_HEADER + estimates.nbytes}, "projection")
+        bound = None if body["bound"] is None else _bound(**body["bound"])
+        simulated = None if body["simulated"] is None else _simulated(**body["simulated"])
+        return Projected(plan, terms, fit, float(body["distance"]), bound, receipt, simulated)
     except FileError:
         raise
-    except (ValueError, KeyError, TypeError, OSError, ResiduaError) as problem:
-        raise FileError(f"the projection {str(path)!r} is damaged ({problem}).") from None
+    except DAMAGE as problem:
+        why = str(problem).rstrip(".")
+        raise FileError(f"the projection {str(path)!r} is damaged ({why}); copy the whole folder again.") from None
 
 
-def _finite_or_not(bound: dict[str, Any]) -> dict[str, Any]:
-    """A bound as it was saved, where JSON has no number for what is infinite."""
-    return {**bound, "projected": math.inf if bound["projected"] is None else bound["projected"]}
+def _bound(
+    released: float, projected: float | None, unit: str, confidence: float = CONFIDENCE, doubtful: bool = False
+) -> Bound:
+    reached = math.inf if projected is None else float(projected)  # JSON has no number for what is infinite
+    return Bound(float(released), reached, str(unit), float(confidence), bool(doubtful))
+
+
+def _simulated(released: float, projected: float, simulations: int) -> SimulatedError:
+    return SimulatedError(float(released), float(projected), int(simulations))
+
+
+def _members(plan: Plan, listed: list[int]) -> tuple[int, ...]:
+    members = tuple(listed)
+    if not all(type(i) is int and 0 <= i < len(plan.domain) for i in members) or list(members) != sorted(set(members)):
+        raise ValueError("a fact is about attributes that the domain lacks")
+    return members
+
+
+def _form(plan: Plan, members: tuple[int, ...]) -> Form:
+    return Form(np.dtype(np.float64), tuple(int(plan.domain.sizes[i]) for i in members))

@@ -21,7 +21,7 @@ from residua.projection.rounding import controlled_rounding
 from residua.projection.statement import BIASED, projection_statement
 from residua.projection.tables import CountTable, ProjectedAnswers, ProjectedTable
 from residua.release.base import label_mask
-from residua.release.queried import term_of, whole_part
+from residua.release.queried import conditions, term_of, whole_part
 from residua.workload import Asked, Explicit, Marginals, Products, applied
 
 
@@ -115,14 +115,15 @@ class Projected:
         Raises:
             PlanError: the projection does not answer the marginal on these attributes.
         """
-        found = self.estimates(attributes)
+        names = self.domain.listed(attributes)
+        found = self.estimates(names)
         if not queries:
-            return ProjectedTable(self.domain, tuple(attributes), found)
-        asked = dict(next(term_of(self.domain, tuple(attributes), queries).terms()))
-        term = tuple((i, asked[i]) for i in self.domain.positions(attributes))
+            return ProjectedTable(self.domain, names, found)
+        asked = dict(next(term_of(self.domain, names, queries).terms()))
+        term = tuple((i, asked[i]) for i in self.domain.positions(names))
         whole = whole_part(self.domain, term)
         found = np.array(applied(term, found), order="C")
-        return ProjectedTable(self.domain, tuple(attributes), found, whole.labels, whole.title)
+        return ProjectedTable(self.domain, names, found, whole.labels, whole.title)
 
     def rounded(self, attributes: Sequence[str]) -> CountTable:
         """The marginal on these attributes in whole numbers, by controlled rounding; zeros stay zero.
@@ -162,7 +163,7 @@ class Projected:
 
     def count(self, where: Mapping[str, Label | Iterable[Label]] | None = None) -> float:
         """How many records have these values: attribute → a label, or several; nothing for the total."""
-        where = where or {}
+        where = conditions(where)
         found = self.estimates(tuple(where))
         for name, wanted in reversed(list(where.items())):
             found = found @ label_mask(self.domain, name, wanted)

@@ -18,7 +18,7 @@ from residua.linalg.layout import Group
 from residua.plans.blocks import Blocks
 from residua.plans.contract import Plan
 from residua.plans.reading import Reading
-from residua.release.queried import parts_of, single, term_of, whole_part
+from residua.release.queried import conditions, parts_of, single, term_of, whole_part
 from residua.release.table import Answers, Table
 from residua.workload import Asked, Explicit, Marginals, Products, as_products
 
@@ -99,7 +99,7 @@ class Release:
         Raises:
             PlanError: the release cannot answer this marginal.
         """
-        names = tuple(attributes)
+        names = self.domain.listed(attributes)
         self.plan.variance(names)  # says so, if it cannot
         positions = self.domain.positions(names)
         found = self.reading.marginal(tuple(sorted(positions)))
@@ -136,12 +136,13 @@ class Release:
         Raises:
             PlanError: the release cannot answer this table.
         """
+        names = self.domain.listed(attributes)
         if queries:
-            return self._queried(tuple(attributes), queries, confidence, simultaneous)
-        estimates = self.estimates(attributes)
+            return self._queried(names, queries, confidence, simultaneous)
+        estimates = self.estimates(names)
         together = self._together(simultaneous, estimates.size)
-        reach = self.reading.widths(tuple(attributes), confidence, together)
-        return Table(self.domain, tuple(attributes), estimates, np.sqrt(self.plan.variance(tuple(attributes))), reach)
+        reach = self.reading.widths(names, confidence, together)
+        return Table(self.domain, names, estimates, np.sqrt(self.plan.variance(names)), reach)
 
     def tables(self, *, confidence: float = 0.95, simultaneous: Simultaneous | None = None) -> Iterator[Table]:
         """Every table that was asked for: one a term, and of a hierarchy one a level, each with its title.
@@ -204,6 +205,8 @@ class Release:
 
     def combination(self, combination: Mapping[Sequence[str], ArrayLike], *, confidence: float = 0.95) -> Estimate:
         """A linear combination of cells with its exact standard deviation: attribute set → coefficients."""
+        if not isinstance(combination, Mapping):
+            raise PlanError(f"combination={combination!r} is not a mapping; write {{('sex',): [1, -1], …}}.")
         value, variance = self.reading.combination(combination)
         stddev = float(np.sqrt(variance))
         reach = float(np.max(self.reading.widths(combination, confidence, 1.0))) * stddev
@@ -216,7 +219,7 @@ class Release:
 
         Example: `release.count({"sex": "Female", "age": range(18, 65)})`.
         """
-        where = where or {}
+        where = conditions(where)
         coefficients = np.ones(())
         for name, wanted in where.items():
             coefficients = np.multiply.outer(coefficients, label_mask(self.domain, name, wanted))

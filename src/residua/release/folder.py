@@ -13,18 +13,29 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tomli_w
 from numpy.typing import NDArray
 
+from residua.arrays import Form, archive_size, form_of, mapped_array, read_archive
 from residua.domain import settings_of_domain
 from residua.errors import FileError
-from residua.files import read_document, sync_folder, write_document
-from residua.folders import check_digests, digests_of, partial_folder, reason, write_synced
+from residua.files import MOST_DOCUMENT, MOST_PLAN, read_document, sync_folder, write_document
+from residua.folders import (
+    DAMAGE,
+    check_digests,
+    digests_of,
+    partial_folder,
+    reason,
+    receipt_of,
+    require_folder,
+    write_synced,
+)
 from residua.plans.blocks import Blocks
 from residua.plans.contract import Plan
 from residua.release.base import Release
@@ -33,6 +44,7 @@ from residua.release.statement import privacy_statement
 KIND, VERSION = "residua release", 1
 _FILES = ("plan.json", "measurements.npy", "blocks.npz", "codebook.toml", "PRIVACY.md")
 _SPARE = "spare"
+_SAME_NOISE = 2.0**-40  # relative; compiling rounds scales up by 2^-46 at most, pooling does not
 
 
 @dataclass(frozen=True)
@@ -91,20 +103,46 @@ def reserve(path: Path, plan: Plan, blocks: Blocks) -> Iterator[Reserved]:
 
 
 def load_release(path: Path) -> Release:
-    """Reads a saved release, refusing one that was changed."""
-    if not path.is_dir():
-        raise FileError(f"there is no release folder {str(path)!r}; check the path.")
-    if not (path / "release.json").is_file():
-        raise FileError(f"{str(path)!r} is not a release folder, or lacks 'release.json'; check the path.")
+    """Reads a saved release, refusing one that was changed, or that does not measure what its plan says.
+
+    Nothing in the folder is trusted: only regular files are opened, and each only once its size is known to fit.
+    """
+    require_folder(path, "release", "release.json")
     body = read_document(path / "release.json", KIND, VERSION)
-    check_digests(path, body["files"], _FILES, "release")
-    plan = Plan.load(path / "plan.json")
     try:
-        measurements: NDArray[np.int64] = np.load(path / "measurements.npy", mmap_mode="r", allow_pickle=False)
-        with np.load(path / "blocks.npz", allow_pickle=False) as arrays:
-            return Release(plan, plan.saved_blocks(dict(arrays)), measurements, body["receipt"])
-    except (ValueError, KeyError, OSError) as problem:
-        raise FileError(f"the release {str(path)!r} is damaged ({problem}).") from None
+        stated, receipt = body["files"], receipt_of(body["receipt"])
+        check_digests(path, stated, {"plan.json": MOST_PLAN}, "release")
+        plan = Plan.load(path / "plan.json", follow=False)
+        compiled = plan.blocks
+        forms = {name: form_of(array) for name, array in compiled.arrays().items()}
+        measured = Form(np.dtype(np.int64), (compiled.cells,))
+        most = {"measurements.npy": measured.most, "blocks.npz": archive_size(forms)}
+        check_digests(path, stated, {**most, "codebook.toml": MOST_PLAN, "PRIVACY.md": MOST_DOCUMENT}, "release")
+        arrays = read_archive(path / "blocks.npz", forms)
+        _check_blocks(compiled, arrays)
+        return Release(plan, plan.saved_blocks(arrays), mapped_array(path / "measurements.npy", measured), receipt)
+    except FileError:
+        raise
+    except DAMAGE as problem:
+        why = str(problem).rstrip(".")
+        raise FileError(f"the release {str(path)!r} is damaged ({why}); copy the whole folder again.") from None
+
+
+def _check_blocks(compiled: Blocks, saved: Mapping[str, NDArray[Any]]) -> None:
+    """Refuses blocks that are not what compiling the plan gives.
+
+    A release that pools others is not rounded as a plan's own measurements are: its noise scales may differ in the last
+    bits, and where a scale lies at a power of two its grid may be twice as fine or as coarse, with the noise.
+
+    Raises:
+        ValueError: other sets, or more or less noise.
+    """
+    own = compiled.arrays()
+    grids, given = own.get("grids", np.ones(1)), saved.get("grids", np.ones(1))
+    finer = given / grids
+    same = np.array_equal(own.get("measured", 0), saved.get("measured", 0)) and np.isin(finer, (0.5, 1.0, 2.0)).all()
+    if not (same and np.all(np.abs(saved["scales"] / (own["scales"] * finer) - 1.0) <= _SAME_NOISE)):
+        raise ValueError("'blocks.npz' holds other sets or other noise than the plan")
 
 
 def _prepare(folder: Path, plan: Plan, blocks: Blocks) -> None:

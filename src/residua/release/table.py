@@ -56,8 +56,16 @@ class Columns(ABC):
         frame: polars.DataFrame = _extra("polars").DataFrame(self.columns)
         return frame
 
-    def to_csv(self, path: str | Path | None = None) -> str:
-        """The table as CSV text, also written to a file if one is named."""
+    def to_csv(self, path: str | Path | None = None, *, overwrite: bool = False) -> str:
+        """The table as CSV text, also written to a file if one is named.
+
+        Args:
+            path: the file; an older one with the same columns is replaced.
+            overwrite: replace the file whatever it holds.
+
+        Raises:
+            FileError: something else is there, or it cannot be written.
+        """
         import io
 
         import pyarrow.csv
@@ -65,18 +73,31 @@ class Columns(ABC):
         buffer = io.BytesIO()
         pyarrow.csv.write_csv(self.to_arrow(), buffer)
         if path is not None:
-            write_atomically(Path(path), buffer.getvalue())
+            header = buffer.getvalue().partition(b"\n")[0] + b"\n"
+            write_atomically(Path(path), buffer.getvalue(), ours=lambda head: overwrite or head.startswith(header))
         return buffer.getvalue().decode()
 
-    def to_parquet(self, path: str | Path) -> None:
-        """Writes the table as a Parquet file."""
+    def to_parquet(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Writes the table as a Parquet file.
+
+        Args:
+            path: the file; an older one with the same columns is replaced.
+            overwrite: replace the file whatever it holds.
+
+        Raises:
+            FileError: something else is there, or it cannot be written.
+        """
         import io
 
         import pyarrow.parquet
 
         buffer = io.BytesIO()
         pyarrow.parquet.write_table(self.to_arrow(), buffer)
-        write_atomically(Path(path), buffer.getvalue())
+
+        def ours(head: bytes) -> bool:
+            return overwrite or _parquet_columns(Path(path)) == list(self.columns)
+
+        write_atomically(Path(path), buffer.getvalue(), ours=ours)
 
     def __repr__(self) -> str:
         names = list(self.columns)
@@ -87,6 +108,17 @@ class Columns(ABC):
         widths = [max(len(row[j]) for row in rows) for j in range(len(names))]
         lines = ["  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in rows]
         return "\n".join([*lines, *([f"… {len(self) - _SHOWN:,} more rows"] if len(self) > _SHOWN else [])])
+
+
+def _parquet_columns(path: Path) -> list[str] | None:
+    """The columns of a Parquet file; None if it is none."""
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        return list(pyarrow.parquet.read_schema(path).names)
+    except (pyarrow.ArrowException, OSError):
+        return None
 
 
 class Rows(Columns):

@@ -18,6 +18,7 @@ from fractions import Fraction
 import numpy as np
 
 from residua.errors import LedgerError, LedgerMovedError, SessionError
+from residua.folders import DAMAGE
 from residua.measurement.ledger import Entry, Ledger
 from residua.measurement.ledger_amounts import shortage
 from residua.plans.contract import Plan
@@ -73,7 +74,14 @@ def standing(folder: Folder, ledger: Ledger) -> Standing:
     """
     head = ledger.head  # before the entries: a debit that comes in between is noticed by `after`
     own = [entry for entry in ledger.entries if entry.detail.get("session") == folder.identity.key]
-    debits = {int(entry.detail["part"]): entry for entry in own}
+    try:
+        debits = {int(entry.detail["part"]): entry for entry in own}
+        for entry in own:
+            Fraction(entry.detail["alone"]), str(entry.detail["measures"])
+    except DAMAGE:
+        raise SessionError(
+            f"the ledger {str(ledger.path)!r} has a debit of the session that says not what for; {_RESTORE}."
+        ) from None
     if len(debits) < len(own):
         raise SessionError(f"the ledger {str(ledger.path)!r} has two debits for one part of the session; {_RESTORE}.")
     parts = folder.parts()
@@ -122,7 +130,7 @@ class Bill:
 def require_budget(ledger: Ledger, allowed: Fraction | None, at: Standing, bill: Bill, what: str) -> None:
     """Refuses, before anything is spent, what the ledger or the session's own budget does not allow."""
     cost = bill.increment(at)
-    left = ledger.remaining if allowed is None else min(ledger.remaining, allowed - at.spent)
+    left = ledger.remaining_exactly if allowed is None else min(ledger.remaining_exactly, allowed - at.spent)
     if cost > left:
         raise LedgerError(
             f"{what} is dearer than the budget: {shortage(ledger.budget, max(left, Fraction(0)), cost)}; nothing was "

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 from pathlib import Path
 from typing import Any
 
 from residua.errors import FileError, SessionError
-from residua.files import read_document, write_document
+from residua.files import read_document, require_path, write_document
 from residua.measurement import Ledger
 from residua.plans.bodies import guarantee_of_body, guarantee_to_body
 from residua.privacy import Guarantee, PureDP
-from residua.session.state import KIND, VERSION, Folder, Identity, lock, salted
+from residua.session.state import KIND, VERSIONS, Folder, Identity, lock, salted
+
+PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
 
 
 def beside(ledger: Path) -> Path:
@@ -33,6 +36,7 @@ def budget_of(ledger: Ledger | str | Path) -> Guarantee | None:
     """What a ledger promises, None if it is yet to be made."""
     if isinstance(ledger, Ledger):
         return ledger.budget
+    require_path(Path(ledger))
     return Ledger(ledger).budget if Path(ledger).exists() else None
 
 
@@ -52,6 +56,7 @@ def check_place(path: Path) -> None:
         SessionError: a session that lacks its first file.
         FileError: another kind of folder, or none around it.
     """
+    require_path(path)
     if (path / "session.json").exists():
         return
     if not path.absolute().parent.is_dir():
@@ -62,25 +67,30 @@ def check_place(path: Path) -> None:
         raise SessionError(f"the session {str(path)!r} lacks its 'session.json'; restore that file from a copy.")
 
 
-def open_folder(path: Path, fingerprint: str, ledger: str, budget: Guarantee | None) -> Folder:
-    """Makes the folder of a session, or opens the one that is there.
+def open_folder(path: Path, fingerprint: str, ledger: Ledger, budget: Guarantee | None) -> Folder:
+    """Makes the folder of a session, or opens the one that is there; only its owner may look into it.
 
     Args:
         path: the folder.
         fingerprint: of the dataset, which must be the session's own.
-        ledger: the head of the ledger, kept by a new session.
+        ledger: the dataset's; a new session keeps its head, and a digest of the data that only the ledger can read.
         budget: what the session may spend; a session keeps the one it was made with.
 
     Raises:
-        SessionError: the session belongs to another dataset, has another budget, lacks a file, or is in use.
+        SessionError: the session belongs to another dataset or ledger, has another budget, lacks a file, or is in use.
         FileError: the folder cannot be made, or holds something else.
     """
     check_place(path)
     document = path / "session.json"
     try:
-        path.mkdir(exist_ok=True)
-        (path / "parts").mkdir(exist_ok=True)
-        (path / "choices").mkdir(exist_ok=True)
+        for folder in (path, path / "parts", path / "choices"):
+            if folder != path and folder.is_symlink():
+                raise FileError(f"{str(folder)!r} is a symbolic link, which no session has; give the session's folder.")
+            folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
+            with contextlib.suppress(PermissionError):  # another's folder, which is another's business
+                folder.chmod(PRIVATE_FOLDER)  # version 0.1.0 left it open to all
+    except FileError:
+        raise
     except OSError as problem:
         raise _no_room(path, problem.strerror) from None
     if not document.exists():
@@ -89,11 +99,17 @@ def open_folder(path: Path, fingerprint: str, ledger: str, budget: Guarantee | N
                 for unfinished in path.glob(".session.json.*"):
                     unfinished.unlink()
                 _write_identity(document, fingerprint, ledger, budget)
-    identity = _read_identity(document)
+    identity = _read_identity(document, ledger)
+    if not ledger.contains(identity.ledger):
+        raise SessionError(
+            f"the session {str(path)!r} belongs to another ledger than {str(ledger.path)!r}, or that was rolled "
+            "back; nothing was spent: give its own."
+        )
     if not identity.belongs_to(fingerprint):
         raise SessionError(
-            f"the session {str(path)!r} belongs to another dataset; nothing was spent: give its own data, or another "
-            "folder as state."
+            f"the session {str(path)!r} belongs to another dataset; nothing was spent: give its own data, or begin "
+            "another session on the same ledger with another folder as state (what was measured is not pooled across "
+            "versions of the data)."
         )
     if budget is not None and budget != identity.budget:
         raise SessionError(
@@ -109,26 +125,34 @@ def _no_room(path: Path, why: str | None) -> FileError:
     )
 
 
-def _write_identity(document: Path, fingerprint: str, ledger: str, budget: Guarantee | None) -> None:
-    salt = secrets.token_hex(16)
+def _write_identity(document: Path, fingerprint: str, ledger: Ledger, budget: Guarantee | None) -> None:
+    key = secrets.token_hex(16)
     body = {
-        "key": secrets.token_hex(16),
-        "salt": salt,
-        "dataset": salted(salt, fingerprint),
-        "ledger": ledger,
+        "key": key,
+        "dataset": salted(_salt(ledger, key), fingerprint),
+        "ledger": ledger.head,
         "budget": guarantee_to_body(budget),
     }
-    write_document(document, KIND, VERSION, body)
+    write_document(document, KIND, VERSIONS[-1], body, confidential=True)
 
 
-def _read_identity(document: Path) -> Identity:
+def _read_identity(document: Path, ledger: Ledger) -> Identity:
     try:
-        body: dict[str, Any] = read_document(document, KIND, VERSION)
-        budget = guarantee_of_body(body["budget"])
-        return Identity(body["key"], body["salt"], body["dataset"], body["ledger"], budget)
-    except (FileError, KeyError, TypeError, ValueError) as problem:
+        body: dict[str, Any] = read_document(document, KIND, VERSIONS)
+        with contextlib.suppress(OSError):
+            document.chmod(PRIVATE_FILE)  # version 0.1.0 left it open to all
+        key = str(body["key"])
+        # In version 1 the salt is beside the digest it hides: whoever reads both can test a guess of the data.
+        salt = str(body["salt"]) if "salt" in body else _salt(ledger, key)
+        return Identity(key, salt, str(body["dataset"]), str(body["ledger"]), guarantee_of_body(body["budget"]))
+    except (FileError, LookupError, TypeError, ValueError, AttributeError) as problem:
         why = str(problem).rstrip(".")
         raise FileError(f"{str(document)!r} does not describe a session ({why}); restore it from a copy.") from None
+
+
+def _salt(ledger: Ledger, key: str) -> str:
+    """What hides the digest of a session's data: a secret of the ledger, which the session's folder does not hold."""
+    return ledger.keyed(f"session:{key}")
 
 
 def _ours(entry: Path) -> bool:

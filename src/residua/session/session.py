@@ -97,12 +97,7 @@ class Session:
         elif unit is not None and unit != ledger.unit:
             raise SessionError(f"the ledger protects against {ledger.unit}, not {unit}; leave unit out.")
         self._ledger, self._progress, self._notice = ledger, progress, notice
-        self._folder = open_folder(path.absolute(), fingerprint, ledger.head, budget)
-        if not ledger.contains(self._folder.identity.ledger):
-            raise SessionError(
-                f"the session {str(path)!r} belongs to another ledger than {str(ledger.path)!r}, or that was rolled "
-                "back; nothing was spent: give its own."
-            )
+        self._folder = open_folder(path.absolute(), fingerprint, ledger, budget)
         limit = self._folder.identity.budget
         self._allowed = None if limit is None else limit.pcost_allowed()
         self._memory = Memory()
@@ -241,7 +236,7 @@ class Session:
         return standing(self._folder, self._ledger)
 
     def _left(self, at: Standing) -> Fraction:
-        left = self._ledger.remaining
+        left = self._ledger.remaining_exactly
         return left if self._allowed is None else max(min(left, self._allowed - at.spent), Fraction(0))
 
     def _open(self, number: int) -> Stored:

@@ -1,9 +1,12 @@
 """A session on disk: a folder that says whose it is, holds every part that was measured, and the candidates of choices.
 
-session.json          kind, version, who it belongs to: a dataset, a ledger, a budget
+session.json          kind, version, who it belongs to: a dataset, a ledger, a budget; for the curator only (0600)
 parts/0001            what was measured, a release folder each, whole or absent
 choices/0001          the candidates of a choice: names.json and one plan a candidate; end.json once it is closed
 lock                  held by whoever is measuring
+
+The folder is its owner's alone (0700). Its digest of the data is keyed by a secret of the ledger, so that nobody can
+test a guess of the data with `session.json` alone.
 
 What was spent is in the ledger, not here: each debit of a session names the session, the part it pays for, and a digest
 of what that part measures. A debit whose part is absent was lost in a crash; it stays spent.
@@ -27,12 +30,14 @@ import numpy as np
 
 from residua.errors import FileError, ResiduaError, SessionError
 from residua.files import read_document, sync_folder, write_document
+from residua.folders import DAMAGE
 from residua.plans.blocks import Blocks
 from residua.plans.contract import Plan
 from residua.privacy import Guarantee
 from residua.release.base import Release
 
-KIND, VERSION = "residua session", 1
+KIND, VERSIONS = "residua session", (1, 2)
+VERSION = 1  # of the documents of choices
 _NAMES, _END = "residua session choice", "residua session end"
 
 
@@ -131,7 +136,7 @@ class Folder:
     def _choice(self, number: int) -> Stored:
         try:
             return self._read_choice(number)
-        except (FileError, KeyError) as problem:
+        except DAMAGE as problem:
             raise SessionError(
                 f"choice {number} of the session cannot be read ({str(problem).rstrip('.')}); restore its folder "
                 f"{str(self.path / 'choices' / f'{number:04d}')!r} from a copy, or delete it: what was measured stays."
@@ -139,7 +144,8 @@ class Folder:
 
     def _read_choice(self, number: int) -> Stored:
         body = read_document(self._choice_file(number, "names.json"), _NAMES, VERSION)
-        plans = {name: Plan.load(self._choice_file(number, f"{i:02d}.json")) for i, name in enumerate(body["names"])}
+        files = [self._choice_file(number, f"{i:02d}.json") for i in range(len(body["names"]))]
+        plans = {name: Plan.load(file, follow=False) for name, file in zip(body["names"], files, strict=True)}
         ended = self._choice_file(number, "end.json")
         end = read_document(ended, _END, VERSION)["end"] if ended.exists() else None
         return Stored(number, plans, body.get("origins", {}), body.get("look"), end)
@@ -190,7 +196,12 @@ def digest_of_measured(plan: Plan, blocks: Blocks) -> str:
 @contextlib.contextmanager
 def lock(path: Path) -> Iterator[None]:
     """Holds the folder of a session, or says that another process or thread does."""
-    handle = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        handle = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as problem:
+        raise SessionError(
+            f"the session {str(path)!r} cannot be locked ({problem.strerror}); give a folder that you may write to."
+        ) from None
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -208,7 +219,7 @@ def lock(path: Path) -> Iterator[None]:
 
 
 def _numbers(folder: Path) -> list[int]:
-    return sorted(int(entry.name) for entry in folder.iterdir() if entry.name.isdigit())
+    return sorted(int(entry.name) for entry in folder.iterdir() if entry.name.isascii() and entry.name.isdecimal())
 
 
 def salted(salt: str, fingerprint: str) -> str:

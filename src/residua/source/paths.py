@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from residua.errors import SourceError
+from residua.errors import FileError, SourceError
+from residua.files import require_path
 from residua.source.source import Paths
 
 
@@ -40,8 +41,7 @@ def expand(paths: Paths, folder_suffixes: tuple[str, ...] = ()) -> tuple[Path, .
 
 
 def _expand_one(path: str, folder_suffixes: tuple[str, ...]) -> list[Path]:
-    if "\0" in path:
-        raise SourceError(f"the path {path!r} holds a NUL character, which no file has; correct it.")
+    require_source_path(path)
     if Path(path).is_file():
         return [Path(path)]
     if Path(path).is_dir():
@@ -62,6 +62,18 @@ def _expand_one(path: str, folder_suffixes: tuple[str, ...]) -> list[Path]:
 def _is_member(file: Path, folder: Path, suffixes: tuple[str, ...]) -> bool:
     hidden = any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
     return not hidden and file.name.lower().endswith(suffixes) and file.is_file()
+
+
+def require_source_path(path: str | Path) -> None:
+    """Refuses what no file system takes as a path.
+
+    Raises:
+        SourceError: it is none.
+    """
+    try:
+        require_path(Path(path))
+    except FileError as problem:
+        raise SourceError(str(problem)) from None
 
 
 def digest_of_files(files: Sequence[Path]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,12 @@ def queries(domain: Domain, expressions: Sequence[str] | Mapping[str, str], *, w
         raise WorkloadError(f"domain={domain!r} is not a Domain; declare one with rs.Domain.")
     if isinstance(expressions, str):
         raise WorkloadError('expressions is one text; list them: ["age >= 18", …].')
+    if not isinstance(expressions, Iterable):
+        raise WorkloadError(f'expressions={expressions!r} is not a list of texts; list them: ["age >= 18", …].')
+    expressions = expressions if isinstance(expressions, Mapping) else list(expressions)
+    for text in [*expressions, *(expressions.values() if isinstance(expressions, Mapping) else ())]:
+        if not isinstance(text, str):
+            raise WorkloadError(f'expressions holds {text!r}, which is no text; write predicates such as "age >= 18".')
     named = dict(expressions) if isinstance(expressions, Mapping) else {text: text for text in expressions}
     if not named:
         raise WorkloadError("expressions is empty; ask for at least one query.")

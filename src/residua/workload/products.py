@@ -335,6 +335,9 @@ def _each(domain: Any, attribute: str | Sequence[str], by: Sequence[str], kind: 
         raise WorkloadError(f"domain={domain!r} is not a Domain; declare one with rs.Domain.")
     if isinstance(by, str):
         raise WorkloadError(f"by={by!r} is one name; list attributes, such as [{by!r}].")
+    for argument, given in (("attribute", attribute), ("by", by)):
+        if not isinstance(given, Iterable):
+            raise WorkloadError(f"{argument}={given!r} is not a name or a list of names; name attributes.")
     named = [attribute] if isinstance(attribute, str) else list(attribute)
     try:
         domain.positions([*named, *by])

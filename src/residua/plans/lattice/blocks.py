@@ -255,7 +255,8 @@ def compile_blocks(
     measured = np.flatnonzero(precisions > 0)
     if not len(measured):
         raise VerificationError("the plan has nothing to measure; what it answers is already known.")
-    grids, scales = gridded(units[measured] * np.sqrt(1.0 / precisions[measured]))
+    with np.errstate(divide="ignore", over="ignore"):  # infinite noise is refused below
+        grids, scales = gridded(units[measured] * np.sqrt(1.0 / precisions[measured]))
     if grids.max() > 2.0**40:
         raise VerificationError("the plan's noise is far below one count; a budget this large gives no privacy.")
     scales = scales * (1.0 + up)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 from typing import Literal, TypedDict, Unpack, overload
 
@@ -308,7 +309,7 @@ def _accuracy(guarantee: Guarantee | None, targets: Targets | None, at_most: flo
         )
     if at_most is None:
         return 1.0
-    if isinstance(at_most, bool) or not isinstance(at_most, int | float) or not 0 < at_most < math.inf:
+    if isinstance(at_most, bool) or not isinstance(at_most, int | float) or not 0 < at_most <= sys.float_info.max:
         raise PlanError(f"at_most={at_most!r} is not a positive finite loss; correct it.")
     return float(at_most)
 
@@ -318,10 +319,10 @@ def _allowed(guarantee: Guarantee) -> float:
         raise PlanError(
             f"guarantee={guarantee!r} is not a guarantee; use ZCDP(rho=…), GDP(mu=…) or ApproxDP(epsilon=…, delta=…)."
         )
-    allowed = float(guarantee.pcost_allowed())
+    allowed = guarantee.pcost_allowed()  # a fraction, which may be beyond all floats
     if not _LEAST_COST <= allowed <= 1 / _LEAST_COST:
         raise PlanError(f"guarantee={guarantee!r} is beyond what can be computed with; state a sensible budget.")
-    return allowed
+    return float(allowed)
 
 
 def _plan_laplace(

@@ -43,6 +43,8 @@ class MeasuredTables:
             raise PlanError(f"shares has shape {shares.shape}; give one for each of {len(self.lattice)} sets.")
         if not (np.isfinite(shares).all() and (shares >= 0).all() and shares.any()):
             raise PlanError("shares must be finite and not negative, and not all 0.")
+        if shares.max() > _LARGEST_SHARE or shares[shares > 0].min() < 1 / _LARGEST_SHARE:
+            raise PlanError("a share is so large or so small that its noise cannot be sampled; plan again.")
         shares.setflags(write=False)
         object.__setattr__(self, "shares", shares)
 
@@ -83,6 +85,7 @@ class MeasuredTables:
 
 
 _FEWEST_RECORDS = 2**20
+_LARGEST_SHARE = 2.0**60
 _MOST_CELLS = 2**31
 
 

@@ -1,0 +1,77 @@
+"""Which files only their owner may read, and that the umask decides for all others."""
+
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import residua as rs
+from tests.laws.sessions import BUDGET, DATA, DOMAIN, ONE, TWO
+
+OLD = Path(__file__).parents[1] / "version_0_1_0"
+
+
+@contextmanager
+def umask(mask: int) -> Iterator[None]:
+    before = os.umask(mask)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o077, 0o027])
+def test_confidential_files_are_the_owners_and_the_umask_decides_for_all_others(tmp_path: Path, mask: int) -> None:
+    with umask(mask):
+        session = rs.Session(DATA, BUDGET, ledger=tmp_path / "one.ledger")
+        session.choose({"one": ONE, "two": TWO}).finish("two").save(tmp_path / "release")
+        ONE.save(tmp_path / "plan.json")
+        DOMAIN.save(tmp_path / "domain.toml")
+        released = rs.Release.load(tmp_path / "release")
+        released.table(["sex"]).to_csv(tmp_path / "sex.csv")
+        rs.project(released).save(tmp_path / "projection")
+    state = tmp_path / "one.ledger.session"
+    confidential = [tmp_path / "one.ledger", state / "session.json", state / "lock"]
+    assert {mode(path) for path in confidential} == {0o600}
+    assert {mode(path) for path in (state, state / "parts", state / "choices")} == {0o700}
+    rest = [path for path in tmp_path.rglob("*") if path.is_file() and path not in confidential]
+    assert len(rest) > 20
+    assert {mode(path) for path in rest} == {0o666 & ~mask}
+
+
+def test_a_session_of_version_0_1_0_goes_on_and_is_closed_to_others(tmp_path: Path) -> None:
+    shutil.copytree(OLD / "session", tmp_path / "session")
+    shutil.copy(OLD / "session.ledger", tmp_path / "session.ledger")
+    (tmp_path / "session" / "session.json").chmod(0o644)
+    session = rs.Session(OLD / "data.csv", ledger=tmp_path / "session.ledger", state=tmp_path / "session")
+    assert len(session.status.parts) == 2
+    assert mode(tmp_path / "session") == 0o700
+    assert mode(tmp_path / "session" / "session.json") == 0o600
+
+
+def test_session_json_alone_does_not_tell_whether_a_guess_of_the_data_is_right(tmp_path: Path) -> None:
+    """Every digest that its own numbers allow is tried with the true fingerprint; none is in the file."""
+    import hashlib
+    import hmac
+    import json
+
+    from residua.source import source_of
+
+    session = rs.Session(DATA, BUDGET, ledger=tmp_path / "one.ledger")
+    body = json.loads((session.path / "session.json").read_bytes())["body"]
+    fingerprint = source_of(DATA).fingerprint()
+    held = [str(value) for value in body.values()]
+    for salt in ["", *held]:
+        for guess in (f"{salt}:{fingerprint}", f"{salt}{fingerprint}"):
+            assert hashlib.sha256(guess.encode()).hexdigest() not in held
+        assert hmac.new(salt.encode(), fingerprint.encode(), "sha256").hexdigest() not in held
+    assert "salt" not in body
+    rs.Session(DATA, ledger=tmp_path / "one.ledger")  # and the ledger beside it does tell

@@ -1,0 +1,73 @@
+"""A name alone where attributes are listed is refused in one sentence; it is never read letter by letter."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import residua as rs
+from residua.errors import ResiduaError
+
+OLD = Path(__file__).parents[1] / "version_0_1_0"
+# The letters of the third name are names, too: read letter by letter it would be another table.
+DOMAIN = rs.Domain({"a": ["x", "y"], "b": ["u", "v"], "ab": ["p", "q"]})
+MARGINALS, QUERIES = rs.marginals(DOMAIN, ways=[0, 1, 2]), rs.queries(DOMAIN, ["a = 'x'", "b = 'u'", "ab = 'p'"])
+PLANS = {
+    "residual": rs.plan(MARGINALS, rs.ZCDP(0.5)),
+    "product": rs.plan(rs.prefixes(DOMAIN, "a", by=["b"]) + rs.prefixes(DOMAIN, "ab"), rs.ZCDP(0.5)),
+    "dense": rs.plan(QUERIES, rs.ZCDP(0.5)),
+    "pure": rs.plan(QUERIES, rs.PureDP(1.0)),
+    "pure marginals": rs.plan(MARGINALS, rs.PureDP(1.0)),
+}
+OF_PLANS: list[Callable[[Any], object]] = [lambda plan: plan.variance("ab"), lambda plan: plan.supports("ab")]
+OF_RELEASES: list[Callable[[Any], object]] = [
+    lambda release: release.table("ab"),
+    lambda release: release.table("ab", queries={"ab": "prefixes"}),
+    lambda release: release.estimates("ab"),
+    lambda release: release.combination({"ab": [1.0, 0.0]}),
+]
+OF_PROJECTIONS = [*OF_RELEASES[:3], lambda projected: projected.rounded("ab")]
+OF_WORKLOADS: list[Callable[[], object]] = [
+    lambda: rs.marginals(DOMAIN, "ab"),
+    lambda: rs.marginals(DOMAIN, ["ab"]),
+    lambda: rs.explicit(DOMAIN, np.eye(2), attributes="ab"),
+    lambda: rs.prefixes(DOMAIN, "a", by="ab"),
+    lambda: rs.product(DOMAIN, {"a": "prefixes"}, sets="ab"),
+    lambda: DOMAIN.cells("ab"),
+]
+
+
+def release_of(plan: rs.Plan) -> rs.Release:
+    blocks = plan.compile()
+    return rs.Release(plan, blocks, np.zeros(blocks.cells, dtype=np.int64), {"pcost": 1.0, "epsilon": 1.0})
+
+
+@pytest.mark.parametrize("kind", PLANS)
+def test_a_name_alone_is_refused_with_the_remedy(kind: str) -> None:
+    plan = PLANS[kind]
+    release = release_of(plan)
+    projected = rs.project(release)
+    asked = [
+        *[(question, plan) for question in OF_PLANS],
+        *[(question, release) for question in OF_RELEASES],
+        *[(question, projected) for question in OF_PROJECTIONS],
+    ]
+    for question, of in asked:
+        with pytest.raises(ResiduaError, match=r"'ab' is a name, not a set of attributes; write \('ab',\)"):
+            question(of)
+    for question in OF_WORKLOADS:
+        with pytest.raises(ResiduaError, match=r"is a name|is one name"):
+            question()
+
+
+def test_a_predicate_where_values_are_wanted_is_refused_with_the_remedy() -> None:
+    for answers in (rs.Release.load(OLD / "residual_release"), rs.Projected.load(OLD / "residual_projection")):
+        for where in ("origin = 'JFK'", "", ["origin"], 3):
+            with pytest.raises(ResiduaError, match=r"is not a mapping; write .*rs\.queries"):
+                answers.count(where)  # type: ignore[arg-type]
+        answers.count()
+        answers.count({})
+    with pytest.raises(ResiduaError, match=r"combination=.* is not a mapping"):
+        rs.Release.load(OLD / "residual_release").combination("total")  # type: ignore[arg-type]
