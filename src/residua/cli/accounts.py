@@ -6,9 +6,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table as RichTable
-
-from residua.cli.show import out, print_json
+from residua.cli.show import out, plain_table, print_json
 from residua.measurement import Ledger
 from residua.plans.bodies import guarantee_to_body, unit_to_body
 from residua.privacy import GDP, ZCDP, ApproxDP, describe, zcdp_to_approx_for_any_mechanism
@@ -25,11 +23,10 @@ def print_ledger(path: Path, *, as_json: bool) -> None:
     entries, spent, remaining = ledger.entries, ledger.spent, ledger.remaining
     name, half = ("epsilon", 1) if ledger.currency == "epsilon" else ("rho", 2)
     out.print(f"Budget {ledger.budget!r}, for {ledger.unit}")
-    table = RichTable(box=None, pad_edge=False, header_style="bold")
-    for title in ("#", "time (UTC)", "purpose"):
-        table.add_column(title)
-    for title in ("noise", name, "share"):
-        table.add_column(title, justify="right")
+    table = plain_table(
+        *((title, "left") for title in ("#", "time (UTC)", "purpose")),
+        *((title, "right") for title in ("noise", name, "share")),
+    )
     whole = spent + remaining
     for entry in entries:
         share = f"{float(entry.cost / whole):.1%}"

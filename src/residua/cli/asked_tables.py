@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from residua.cli.show import out, plain_table
+from residua.cli.show import Form, out, plain_table
 from residua.domain import Domain
 from residua.errors import FileError
 from residua.release import Release
@@ -25,7 +25,7 @@ def split_queries(domain: Domain, arguments: Sequence[str]) -> tuple[list[str], 
     return names, queries
 
 
-def write_tables(release: Release, folder: Path | None, confidence: float) -> None:
+def write_tables(release: Release, folder: Path | None, confidence: float, form: Form) -> None:
     """Lists all tables that were asked for, and writes each as a CSV file if a folder is named.
 
     Raises:
@@ -42,7 +42,7 @@ def write_tables(release: Release, folder: Path | None, confidence: float) -> No
         row = [table.title, f"{len(table):,}"]
         if folder is not None:
             path = folder / f"{number:04d}-{_plain(table.title)}.csv"
-            table.to_csv(path)
+            table.to_csv(path, spreadsheet=form.spreadsheet, full=form.full)
             row.append(str(path))
         shown.add_row(*row)
     out.print(shown)

@@ -27,6 +27,10 @@ Confidence = Annotated[float | None, typer.Option(help="How often an interval ho
 Simultaneous = Annotated[str | None, typer.Option(help="'table' or 'release': intervals that all hold together.")]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+Spreadsheet = Annotated[
+    bool, typer.Option("--spreadsheet", help="CSV whose text cannot start a formula: ' before =, +, - and @.")
+]
+Full = Annotated[bool, typer.Option("--full", help="CSV with every digit, not only those that the error justifies.")]
 Everything = Annotated[bool, typer.Option("--all", help="Show every row.")]
 
 
@@ -95,11 +99,15 @@ def table(
     csv: AsCsv = False,
     rounded: Annotated[bool, typer.Option("--rounded", help="Whole numbers, of a projection.")] = False,
     everything: Everything = False,
+    spreadsheet: Spreadsheet = False,
+    full: Full = False,
 ) -> None:
     """Show one table of a release with error bars, or of a projection without."""
+    from residua.cli.show import Form
     from residua.cli.tables import print_marginal
 
-    print_marginal(folder, attributes or [], confidence, simultaneous, csv=csv, rounded=rounded, everything=everything)
+    form = Form(csv or spreadsheet or full, everything, spreadsheet, full)
+    print_marginal(folder, attributes or [], confidence, simultaneous, form, rounded=rounded)
 
 
 @app.command()
@@ -109,12 +117,15 @@ def tables(
         Path | None, typer.Option(help="Also write each as CSV into this folder; it must not exist.")
     ] = None,
     confidence: Annotated[float, typer.Option(help="How often an interval holds the truth.")] = 0.95,
+    spreadsheet: Spreadsheet = False,
+    full: Full = False,
 ) -> None:
     """List every table that was asked of a release (of a hierarchy one a level), or write them all as CSV."""
     from residua.cli.asked_tables import write_tables
+    from residua.cli.show import Form
     from residua.release import Release
 
-    write_tables(Release.load(folder), out, confidence)
+    write_tables(Release.load(folder), out, confidence, Form(spreadsheet=spreadsheet, full=full))
 
 
 @app.command()
@@ -124,11 +135,14 @@ def answers(
     simultaneous: Simultaneous = None,
     csv: AsCsv = False,
     everything: Everything = False,
+    spreadsheet: Spreadsheet = False,
+    full: Full = False,
 ) -> None:
     """Show the answers to all queries that were asked, with error bars (of a projection: without)."""
+    from residua.cli.show import Form
     from residua.cli.tables import print_answers
 
-    print_answers(folder, confidence, simultaneous, csv=csv, everything=everything)
+    print_answers(folder, confidence, simultaneous, Form(csv or spreadsheet or full, everything, spreadsheet, full))
 
 
 @app.command()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from residua.printable import printable
 from residua.projection.fact_cells import shown
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def projection_statement(projected: Projected) -> str:
         "and nothing more was spent.",
         "",
     ]
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))  # a name cannot add a line
 
 
 def _left_out(projected: Projected) -> list[str]:

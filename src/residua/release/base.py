@@ -116,7 +116,10 @@ class Release(ABC):
         estimates = self.estimates(attributes)
         together = self._together(simultaneous, estimates.size)
         reach = self._widths(tuple(attributes), confidence, together)
-        return Table(self.domain, tuple(attributes), estimates, self._stddev(attributes), reach)
+        stddev = self._stddev(attributes)
+        return Table(
+            self.domain, tuple(attributes), estimates, stddev, reach, confidence=confidence, simultaneous=simultaneous
+        )
 
     def tables(self, *, confidence: float = 0.95, simultaneous: Simultaneous | None = None) -> Iterator[Table]:
         """Every table that was asked for: one a term, and of a hierarchy one a level, each with its title.
@@ -140,7 +143,8 @@ class Release(ABC):
                 reach = self._widths(workload, confidence, self._together(simultaneous, found.size))
                 if np.ndim(reach):
                     reach = np.reshape(reach, shape)[part.rows].ravel()
-                yield Table(self.domain, attributes, np.array(found, order="C"), stddev, reach, part.labels, part.title)
+                cells, words = np.array(found, order="C"), (part.labels, part.title)
+                yield Table(self.domain, attributes, cells, stddev, reach, *words, confidence, simultaneous)
 
     def _queried(
         self,
@@ -158,8 +162,8 @@ class Release(ABC):
         reach = self._widths(workload, confidence, self._together(simultaneous, estimates.size))
         if np.ndim(reach):
             reach = np.reshape(reach, shape).transpose(order).ravel()
-        stddev = np.sqrt(variances)
-        return Table(self.domain, attributes, np.array(estimates, order="C"), stddev, reach, whole.labels, whole.title)
+        cells, stddev, words = np.array(estimates, order="C"), np.sqrt(variances), (whole.labels, whole.title)
+        return Table(self.domain, attributes, cells, stddev, reach, *words, confidence, simultaneous)
 
     def answers(
         self,
@@ -175,7 +179,8 @@ class Release(ABC):
         """
         estimates, variances = self._answered(workload)
         reach = self._widths(workload, confidence, self._together(simultaneous, len(estimates)))
-        return Answers(tuple(workload.query_labels()), estimates, np.sqrt(variances), reach)
+        labels = tuple(workload.query_labels())
+        return Answers(labels, estimates, np.sqrt(variances), reach, confidence, simultaneous)
 
     def combination(self, combination: Mapping[Sequence[str], ArrayLike], *, confidence: float = 0.95) -> Estimate:
         """A linear combination of cells with its exact standard deviation: attribute set → coefficients."""
