@@ -35,7 +35,7 @@ def test_open_look_finish_and_status(folder: Path) -> None:
     assert list(status["parts"]) == ["1", "2"]
     shown = inside("table", "out", "sex", "age", cwd=folder)
     assert shown.code == 0
-    assert len(shown.out.splitlines()) == 9
+    assert len(shown.out.splitlines()) == 10
     release = rs.Release.load(folder / "out")
     truth = {("F", 0): 400, ("M", 1): 400, ("F", 2): 400, ("M", 3): 800}
     for (sex, age), records in truth.items():

@@ -63,10 +63,13 @@ def plan(
     save: Annotated[Path | None, typer.Option(help="Also save the plan to this file.")] = None,
 ) -> None:
     """Show the best plan: every table's expected error, the privacy, and how close to optimal. Reads no data."""
+    from residua.cli.places import require_plan_or_free
     from residua.cli.plans import plan_facts, print_plan
     from residua.cli.show import print_json
     from residua.cli.steps import make_plan, read
 
+    if save is not None:
+        require_plan_or_free(save)
     made = make_plan(read(spec))
     if save is not None:
         made.save(save)
@@ -116,16 +119,15 @@ def tables(
     out: Annotated[
         Path | None, typer.Option(help="Also write each as CSV into this folder; it must not exist.")
     ] = None,
-    confidence: Annotated[float, typer.Option(help="How often an interval holds the truth.")] = 0.95,
+    confidence: Confidence = None,
     spreadsheet: Spreadsheet = False,
     full: Full = False,
 ) -> None:
-    """List every table that was asked of a release (of a hierarchy one a level), or write them all as CSV."""
+    """List every table that was asked for (of a hierarchy one per level), or write them all as CSV."""
     from residua.cli.asked_tables import write_tables
     from residua.cli.show import Form
-    from residua.release import Release
 
-    write_tables(Release.load(folder), out, confidence, Form(spreadsheet=spreadsheet, full=full))
+    write_tables(folder, out, confidence, Form(spreadsheet=spreadsheet, full=full))
 
 
 @app.command()

@@ -42,9 +42,11 @@ def look(
     from residua.cli.looking import asked_rule, print_choice, take_look
     from residua.cli.session_spec import read_session_spec
     from residua.cli.sessions import opened, plans_of
+    from residua.cli.steps import checked_source
 
     rule = asked_rule(share, snr, by)
     read = read_session_spec(spec)
+    checked_source(read.any)
     plans = plans_of(read, names or [], least=2)
     with opened(read) as session:
         choice = take_look(session, plans, read.digests)
@@ -86,7 +88,8 @@ def finish(
     """Pay what is left of a candidate of the open choice and write the release."""
     from residua.cli.looking import open_choice, require_unchanged
     from residua.cli.session_spec import read_session_spec
-    from residua.cli.sessions import opened, require_free, write_release
+    from residua.cli.places import require_free
+    from residua.cli.sessions import opened, write_release
 
     require_free(out)
     read = read_session_spec(spec)
@@ -112,11 +115,14 @@ def stop(spec: SpecPath, number: Number = None) -> None:
 @app.command()
 def release(spec: SpecPath, name: Annotated[str, typer.Argument(help="The plan.")], out: Out) -> None:
     """Measure what is missing of a plan, and write the release. What is answered already costs nothing."""
+    from residua.cli.places import require_free
     from residua.cli.session_spec import read_session_spec
-    from residua.cli.sessions import opened, plans_of, require_free, write_release
+    from residua.cli.sessions import opened, plans_of, write_release
+    from residua.cli.steps import checked_source
 
     require_free(out)
     read = read_session_spec(spec)
+    checked_source(read.any)
     [plan] = plans_of(read, [name]).values()
     with opened(read) as session:
         released = session.release(plan, purpose=f"release {name}")

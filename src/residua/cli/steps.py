@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from residua.cli.places import require_free
 from residua.cli.plans import print_privacy
 from residua.cli.show import err, out, progress_bar
 from residua.cli.spec import Spec, read_spec
@@ -46,10 +47,12 @@ def make_plan(spec: Spec, like: Plan | None = None) -> Plan:
 
 
 def run_release(spec: Spec, folder: Path) -> Release:
-    """Plans, makes sure that the release can be written, measures, and writes it."""
+    """Looks at all that is named, plans, makes sure that the release can be written, measures, and writes it."""
+    require_free(folder)
+    data = checked_source(spec)
+    check_ledger(spec)
     plan = make_plan(spec)
     blocks, cost = priced(plan)
-    data = open_source(spec)
     try:
         with reserve(folder, plan, blocks) as place:
             ledger = open_ledger(spec, plan, cost, blocks.currency)
@@ -88,6 +91,26 @@ def open_source(spec: Spec) -> Source:
     raise SpecError('[source] needs path, or database and query; write path = "data.csv", for example.')
 
 
+def checked_source(spec: Spec) -> Source:
+    """The data a specification names, once it is known to be there and to have every column. Only names are read.
+
+    Raises:
+        SourceError: no such data, or a column is missing; said before the planning.
+    """
+    data = open_source(spec)
+    data.check([*spec.domain.names, *([data.weight] if data.weight is not None else [])])
+    return data
+
+
+def check_ledger(spec: Spec) -> None:
+    """Refuses, before the planning, a ledger that cannot be opened or made."""
+    path = spec.ledger_path
+    if path.exists():
+        Ledger(path, spec.ledger_budget, unit=spec.unit)
+    elif not path.parent.is_dir():
+        raise SpecError(f"the folder of [ledger] path, {str(path.parent)!r}, does not exist; make it first.")
+
+
 def open_ledger(spec: Spec, plan: Plan, cost: Fraction, currency: Currency = "pcost") -> Ledger | Callable[[], Ledger]:
     """The dataset's ledger; if there is none yet, a function that makes it with the stated budget or the plan's own.
 
@@ -96,8 +119,6 @@ def open_ledger(spec: Spec, plan: Plan, cost: Fraction, currency: Currency = "pc
     path, budget = spec.ledger_path, spec.ledger_budget
     if path.exists():
         return Ledger(path, budget, unit=spec.unit)
-    if not path.parent.is_dir():
-        raise SpecError(f"the folder of [ledger] path, {str(path.parent)!r}, does not exist; make it first.")
     budget = budget or plan.guarantee
     if budget is not None and converted(budget, cost, currency) > allowance(budget):
         raise SpecError(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from residua.cli.asked_tables import split_queries
+from residua.cli.asked_tables import no_intervals, split_queries
 from residua.cli.show import ROWS_SHOWN, Form, err, print_csv, print_table
 from residua.errors import PlanError
 from residua.projection import Projected
@@ -27,7 +27,7 @@ def print_marginal(
 ) -> None:
     """One table, with error bars if it is a release's."""
     if is_projection(folder):
-        _no_intervals(confidence, simultaneous)
+        no_intervals(confidence, simultaneous)
         projected = Projected.load(folder)
         names, queries = split_queries(projected.domain, attributes)
         if queries and rounded:
@@ -45,7 +45,7 @@ def print_marginal(
 def print_answers(folder: Path, confidence: float | None, simultaneous: Any, form: Form) -> None:
     """The answers to everything that was asked."""
     if is_projection(folder):
-        _no_intervals(confidence, simultaneous)
+        no_intervals(confidence, simultaneous)
         _print(Projected.load(folder).answers(), form, biased=True)
         return
     release = Release.load(folder)
@@ -67,8 +67,3 @@ def _print(table: Columns, form: Form, *, biased: bool = False) -> None:
 
 def _or_usual(confidence: float | None) -> float:
     return 0.95 if confidence is None else confidence
-
-
-def _no_intervals(confidence: float | None, simultaneous: Any) -> None:
-    if confidence is not None or simultaneous is not None:
-        raise PlanError("a projection is biased and has no intervals; ask the release for --confidence.")

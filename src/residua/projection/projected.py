@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,8 @@ from residua.projection.rounding import controlled_rounding
 from residua.projection.statement import BIASED, projection_statement
 from residua.projection.tables import CountTable, ProjectedAnswers, ProjectedTable
 from residua.release.base import label_mask
-from residua.release.queried import applied, term_of, whole_part
-from residua.workload import Asked, Explicit, Marginals, Products
+from residua.release.queried import applied, parts_of, term_of, whole_part
+from residua.workload import Asked, Explicit, Marginals, Products, as_products
 
 Floats = NDArray[np.float64]
 
@@ -125,6 +125,22 @@ class Projected:
         whole = whole_part(self.domain, term)
         found = np.array(applied(term, found), order="C")
         return ProjectedTable(self.domain, tuple(attributes), found, whole.labels, whole.title)
+
+    def tables(self) -> Iterator[ProjectedTable]:
+        """Every table that was asked for: one per term, and of a hierarchy one per level, each with its title.
+
+        Raises:
+            PlanError: nothing was asked, or queries that make no tables (see `answers`).
+        """
+        workload = self.plan.workload
+        if not isinstance(workload, Marginals | Products):
+            raise PlanError("the release was not asked for tables; use answers() for single queries.")
+        for term in as_products(workload).terms():
+            names = tuple(self.domain.names[i] for i, _ in term)
+            found = applied(term, self.estimates(names))
+            for part in parts_of(self.domain, term):
+                cells = np.array(found[part.rows], order="C")
+                yield ProjectedTable(self.domain, names, cells, part.labels, part.title)
 
     def rounded(self, attributes: Sequence[str]) -> CountTable:
         """The marginal on these attributes in whole numbers, by controlled rounding; zeros stay zero.
