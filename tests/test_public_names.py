@@ -29,6 +29,7 @@ PUBLIC = {
     "TotalVariance",
     "ZCDP",
     "baselines",
+    "between",
     "common",
     "compare",
     "explicit",

@@ -29,7 +29,7 @@ from residua.projection import Projected, project
 from residua.release import Release, Table
 from residua.session import Session
 from residua.source import Source
-from residua.workload import explicit, hierarchy, marginals, prefixes, product, queries, ranges
+from residua.workload import between, explicit, hierarchy, marginals, prefixes, product, queries, ranges
 
 __version__ = "0.1.0"
 
@@ -60,6 +60,7 @@ __all__ = [
     "Table",
     "TotalVariance",
     "baselines",
+    "between",
     "common",
     "compare",
     "explicit",

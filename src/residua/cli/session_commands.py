@@ -87,8 +87,8 @@ def finish(
 ) -> None:
     """Pay what is left of a candidate of the open choice and write the release."""
     from residua.cli.looking import open_choice, require_unchanged
-    from residua.cli.session_spec import read_session_spec
     from residua.cli.places import require_free
+    from residua.cli.session_spec import read_session_spec
     from residua.cli.sessions import opened, write_release
 
     require_free(out)

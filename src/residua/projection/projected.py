@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.domain import Domain, Label, impossible_cells
+from residua.domain import Domain, impossible_cells
 from residua.errors import PlanError
 from residua.plans.base import Plan
 from residua.projection.accuracy import Bound, SimulatedError, simulated_error
@@ -20,9 +20,8 @@ from residua.projection.problem import Fit, Metric, Progress, Terms
 from residua.projection.rounding import controlled_rounding
 from residua.projection.statement import BIASED, projection_statement
 from residua.projection.tables import CountTable, ProjectedAnswers, ProjectedTable
-from residua.release.base import label_mask
 from residua.release.queried import applied, parts_of, term_of, whole_part
-from residua.workload import Asked, Explicit, Marginals, Products, as_products
+from residua.workload import Asked, Explicit, Marginals, Products, Where, as_products, queries, selected
 
 Floats = NDArray[np.float64]
 
@@ -178,12 +177,14 @@ class Projected:
             found = np.asarray(workload.matrix @ self.estimates(workload.names).ravel())
         return ProjectedAnswers(tuple(workload.query_labels()), found)
 
-    def count(self, where: Mapping[str, Label | Iterable[Label]] | None = None) -> float:
-        """How many records have these values: attribute → a label, or several; nothing for the total."""
-        where = where or {}
-        found = self.estimates(tuple(where))
-        for name, wanted in reversed(list(where.items())):
-            found = found @ label_mask(self.domain, name, wanted)
+    def count(self, where: Where | str | None = None) -> float:
+        """How many records have these values: a dictionary, or a condition in SQL, as `Release.count` takes it."""
+        if isinstance(where, str):
+            return float(self.answers(queries(self.domain, [where])).estimates[0])
+        chosen = selected(self.domain, {} if where is None else where)
+        found = self.estimates(tuple(chosen))
+        for coefficients in reversed(list(chosen.values())):
+            found = found @ coefficients
         return float(found)
 
     @property

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from residua.domain import Domain, Label
+from residua.domain import Domain
 from residua.errors import PlanError
 from residua.plans.base import Blocks, Plan
 from residua.release.intervals import width
 from residua.release.queried import parts_of, single, term_of, whole_part
 from residua.release.table import Answers, Table
-from residua.workload import Asked, Explicit, Marginals, Products, as_products
+from residua.workload import Asked, Explicit, Marginals, Products, Where, as_products, queries, selected
 
 Floats = NDArray[np.float64]
 Simultaneous = Literal["table", "release"]
@@ -189,18 +190,26 @@ class Release(ABC):
         reach = float(np.max(self._widths(combination, confidence, 1.0))) * stddev
         return Estimate(value, stddev, value - reach, value + reach)
 
-    def count(
-        self, where: Mapping[str, Label | Iterable[Label]] | None = None, *, confidence: float = 0.95
-    ) -> Estimate:
-        """How many records have these values: attribute → a label, or several; nothing for the total.
+    def count(self, where: Where | str | None = None, *, confidence: float = 0.95) -> Estimate:
+        """How many records have these values: a dictionary, or a condition in SQL; nothing for the total.
 
-        Example: `release.count({"sex": "Female", "age": range(18, 65)})`.
+        Args:
+            where: attribute → a label, a list of labels, or `rs.between(first, last)`; or text, as for `rs.queries`.
+            confidence: how often the interval holds the truth.
+
+        Example: `release.count({"sex": "Female", "age": rs.between(18, 64)})`, and the same by
+        `release.count("sex = 'Female' and age between 18 and 64")`.
+
+        Raises:
+            PlanError: the release cannot answer it, or the dictionary means nothing, or two things.
+            WorkloadError: the text is not a condition over the attributes.
         """
-        where = where or {}
-        coefficients = np.ones(())
-        for name, wanted in where.items():
-            coefficients = np.multiply.outer(coefficients, label_mask(self.domain, name, wanted))
-        return self.combination({tuple(where): coefficients}, confidence=confidence)
+        if isinstance(where, str):
+            row = self.answers(queries(self.domain, [where]), confidence=confidence).columns
+            return Estimate(*(float(row[name][0]) for name in ("estimate", "stddev", "lower", "upper")))
+        chosen = selected(self.domain, {} if where is None else where)
+        coefficients = reduce(np.multiply.outer, chosen.values(), np.ones(()))
+        return self.combination({tuple(chosen): coefficients}, confidence=confidence)
 
     def save(self, path: str | Path) -> None:
         """Writes the release as a folder, whole or not at all; the folder must not exist."""
@@ -235,16 +244,3 @@ class Release(ABC):
         if simultaneous is None:
             return 1.0
         return float(cells) if simultaneous == "table" else max(self.asked_cells, float(cells))
-
-
-def label_mask(domain: Domain, name: str, wanted: Label | Iterable[Label]) -> Floats:
-    """1 for each label of an attribute that is wanted, else 0, (n,)."""
-    labels = domain[name].labels
-    chosen = [wanted] if isinstance(wanted, str | int) else list(wanted)
-    unknown = [label for label in chosen if label not in labels]
-    if unknown or not chosen or len(set(chosen)) < len(chosen):
-        what = f"{unknown[0]!r} is not a value of {name!r}" if unknown else f"{name!r} needs distinct labels"
-        raise PlanError(f"where: {what}; see domain[{name!r}].labels.")
-    mask = np.zeros(len(labels))
-    mask[[labels.index(label) for label in chosen]] = 1.0
-    return mask

@@ -17,19 +17,24 @@ from residua.workload.products import (
     product,
     ranges,
 )
+from residua.workload.selecting import Between, Where, between, coefficients, selected
 
 __all__ = [
     "Asked",
     "AttributeQueries",
+    "Between",
     "Explicit",
     "Family",
     "Identity",
     "Marginals",
     "MatrixRows",
     "Products",
+    "Where",
     "as_explicit",
     "as_products",
     "attribute_queries",
+    "between",
+    "coefficients",
     "explicit",
     "explicit_of_marginals",
     "explicit_of_products",
@@ -41,4 +46,5 @@ __all__ = [
     "range_ends",
     "ranges",
     "renumber",
+    "selected",
 ]
