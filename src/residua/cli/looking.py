@@ -52,6 +52,21 @@ def take_look(session: Session, candidates: Mapping[str, Plan], digests: Mapping
     return session.choose(candidates, origins={name: digests[name] for name in candidates})
 
 
+def print_look_price(session: Session, candidates: Mapping[str, Plan], *, as_json: bool) -> None:
+    """What a look would cost, and each candidate in all; nothing is spent."""
+    price, whole = session.price_look(candidates)
+    left = session.status.remaining
+    if as_json:
+        rhos = {name: float(cost / 2) for name, cost in whole.items()}
+        print_json({"look_rho": float(price / 2), "rho_in_all": rhos, "remaining_rho": float(left / 2)})
+        return
+    out.print(f"The look would cost rho {float(price / 2):.6g}; nothing was spent.")
+    for name, cost in whole.items():
+        short = "" if cost <= left else ", more than is left"
+        out.print(f"{name}: rho {float(cost / 2):.6g} in all, the look included{short}")
+    out.print(f"Left: rho {float(left / 2):.6g}")
+
+
 def open_choice(session: Session, number: int | None = None) -> Choice:
     """The choice with this number; the latest if left out, and no older one, so that nothing is finished twice."""
     if number is not None:

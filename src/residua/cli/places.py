@@ -49,9 +49,8 @@ def _taken(argument: str, path: Path) -> bool:
     try:
         return path.is_symlink() or path.exists()
     except OSError as problem:  # a name that is too long, a folder that may not be looked into
-        raise FileError(
-            f"{argument}: cannot write {path.name!r} in {str(path.parent)!r}: {problem.strerror}; choose another folder."
-        ) from None
+        where = f"{path.name!r} in {str(path.parent)!r}"
+        raise FileError(f"{argument}: cannot write {where}: {problem.strerror}; choose another folder.") from None
 
 
 def _require_room(argument: str, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The commands `residua session …`: one function a command."""
+"""The commands `residua session …`: one function per command."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="Look before you choose, and top up what was released.", no_args_is_help=True)
+app = typer.Typer(
+    help="Look before you choose, and top up what was released.", no_args_is_help=True, rich_markup_mode=None
+)
 
 SpecPath = Annotated[Path, typer.Argument(metavar="SPEC.toml", help="A specification with named plans.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
@@ -37,9 +39,10 @@ def look(
     snr: Snr = None,
     by: By = "estimate",
     json: AsJson = False,
+    price: Annotated[bool, typer.Option("--price", help="Only say what the look would cost. Spends nothing.")] = False,
 ) -> None:
     """Measure what the candidates have in common, and show what each would make of it."""
-    from residua.cli.looking import asked_rule, print_choice, take_look
+    from residua.cli.looking import asked_rule, print_choice, print_look_price, take_look
     from residua.cli.session_spec import read_session_spec
     from residua.cli.sessions import opened, plans_of
     from residua.cli.steps import checked_source
@@ -49,7 +52,10 @@ def look(
     checked_source(read.any)
     plans = plans_of(read, names or [], least=2)
     with opened(read) as session:
-        choice = take_look(session, plans, read.digests)
+        choice = None if price else take_look(session, plans, read.digests)
+    if choice is None:
+        print_look_price(session, plans, as_json=json)
+        return
     print_choice(session, choice, rule, as_json=json)
 
 

@@ -46,12 +46,18 @@ def make_plan(spec: Spec, like: Plan | None = None) -> Plan:
         )
 
 
-def run_release(spec: Spec, folder: Path) -> Release:
-    """Looks at all that is named, plans, makes sure that the release can be written, measures, and writes it."""
+def run_release(spec: Spec, folder: Path, saved: Path | None = None) -> Release:
+    """Looks at all that is named, plans, makes sure that the release can be written, measures, and writes it.
+
+    Args:
+        spec: the data, the ledger, and what to measure.
+        folder: the release to write.
+        saved: a saved plan to measure, in place of what the specification asks and spends.
+    """
     require_free(folder)
     data = checked_source(spec)
     check_ledger(spec)
-    plan = make_plan(spec)
+    plan = make_plan(spec) if saved is None else fitting_plan(saved, spec)
     blocks, cost = priced(plan)
     try:
         with reserve(folder, plan, blocks) as place:
@@ -69,6 +75,23 @@ def run_release(spec: Spec, folder: Path) -> Release:
     made = "made and debited" if callable(ledger) else "debited"
     out.print(f"Ledger      {spec.ledger_path} {made}; see: residua ledger {spec.ledger_path}")
     return release
+
+
+def fitting_plan(path: Path, spec: Spec) -> Plan:
+    """A saved plan for the specification's data.
+
+    Raises:
+        FileError: it cannot be read.
+        SpecError: it was made for another domain or unit of protection.
+    """
+    plan = Plan.load(path)
+    if plan.domain != spec.domain:
+        raise SpecError(
+            f"the plan {str(path)!r} was made for another domain than the specification's; plan again: residua plan."
+        )
+    if plan.unit != spec.unit:
+        raise SpecError(f"the plan {str(path)!r} protects {plan.unit}, [privacy] says {spec.unit}; plan again.")
+    return plan
 
 
 def _commit(place: Reserved, release: Release) -> None:
