@@ -140,7 +140,7 @@ class Ranges(Ordered):
         """`=17..30`, …; of bins `=[700, 800)`, …"""
         label = range_labels(attribute)
         for a, b in zip(*np.triu_indices(self.ordered), strict=True):
-            yield label(a, b)
+            yield label(int(a), int(b))
         if self.other:
             yield f"={attribute.labels[-1]}"
 
