@@ -21,6 +21,7 @@ def test_open_look_finish_and_status(folder: Path) -> None:
     looked = run(folder, "look", "coarse", "fine", "--share", "0.5", "--snr", "20")
     assert "sex=F" in looked
     assert "SNR under fine" in looked
+    assert "hold with 99.73%" in looked
     assert "Recommended: finish fine" in looked
     first = rho(folder)
     assert 0 < first < 0.5

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 from residua.cli.sessions import print_spent
@@ -15,7 +16,7 @@ from residua.plans.base import Plan
 from residua.session import Choice, Recommendation, Session
 from residua.session.candidates import name_of, same_plan
 from residua.session.recommend import By, check_rule, judged_by
-from residua.session.signal import answerable
+from residua.session.signal import REACH, answerable
 
 _MOST_LISTED = 2**22
 
@@ -136,6 +137,10 @@ def print_choice(session: Session, choice: Choice, rule: Rule | None, *, as_json
     out.print(table)
     if len(first) > ROWS_SHOWN:
         out.print(f"… {len(first) - ROWS_SHOWN:,} more queries (--json shows them)")
+    held = 2 * NormalDist().cdf(REACH) - 1
+    out.print(
+        f"(SNR: bounds at {REACH:g} standard deviations of what is known, which hold with {held:.2%} each by itself)"
+    )
     primary = choice.candidates[first.candidate].workload
     if primary is not None and len(first) < primary.queries:
         out.print(
