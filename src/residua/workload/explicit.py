@@ -103,7 +103,8 @@ class Explicit:
     __rmul__ = __mul__
 
     def __repr__(self) -> str:
-        return f"Explicit({self.queries:,} queries over {math.prod(self.shape):,} cells of {printable(', '.join(self.names))})"
+        names = printable(", ".join(self.names))
+        return f"Explicit({self.queries:,} queries over {math.prod(self.shape):,} cells of {names})"
 
 
 def explicit(
