@@ -5,7 +5,7 @@ Declare a domain, ask a workload, plan the best noise for a budget or for accura
     import residua as rs
 """
 
-from residua.domain import Anonymous, Bins, Categories, Domain, Integers
+from residua.domain import Anonymous, Bins, Categories, Domain, Integers, between
 from residua.errors import GapWarning, ResiduaError
 from residua.measurement import Ledger, measure
 from residua.plans import (
@@ -29,7 +29,7 @@ from residua.projection import Projected, project
 from residua.release import Release, Table
 from residua.session import Session
 from residua.source import Source
-from residua.workload import between, explicit, hierarchy, marginals, prefixes, product, queries, ranges
+from residua.workload import explicit, hierarchy, marginals, prefixes, product, queries, ranges
 
 __version__ = "0.1.0"
 

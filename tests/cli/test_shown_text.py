@@ -88,6 +88,15 @@ def test_the_spreadsheet_form_starts_no_formula_and_keeps_numbers() -> None:
     assert [row[0] for row in csv.reader(io.StringIO(table.to_csv()))] == ["=name", *risky]
 
 
+def test_the_command_offers_the_spreadsheet_form(tmp_path: Path) -> None:
+    released(tmp_path, spec=SPEC.replace('["F", "M"]', '["F", "M", "=1+1"]'))
+    for words, text in ((["table", "out", "sex"], None), (["tables", "out", "--out", "csv"], "csv")):
+        done = inside(*words, "--spreadsheet", cwd=tmp_path)
+        assert done.code == 0, done.err
+        found = done.out if text is None else next((tmp_path / text).glob("*-sex.csv")).read_text()
+        assert [row[0] for row in csv.reader(io.StringIO(found))] == ["sex", "F", "M", "'=1+1"]
+
+
 def test_csv_has_as_many_digits_as_the_error_justifies() -> None:
     domain = rs.Domain({"sex": ["F", "M"]})
     table = Table(domain, ("sex",), np.array([1234.56789, -0.123456]), np.array([12.3456, 345.678]), 1.96)

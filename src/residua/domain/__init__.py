@@ -1,6 +1,7 @@
 """What the table may hold: attributes, and the domain they make."""
 
 from residua.domain.attributes import Anonymous, Attribute, Bins, Categories, Integers, Label, Policy
+from residua.domain.between import Between, between
 from residua.domain.domain import Domain
 from residua.domain.impossible import Rule, impossible_cells
 from residua.domain.levels import OTHER, Level
@@ -10,6 +11,7 @@ __all__ = [
     "OTHER",
     "Anonymous",
     "Attribute",
+    "Between",
     "Bins",
     "Categories",
     "Domain",
@@ -18,6 +20,7 @@ __all__ = [
     "Level",
     "Policy",
     "Rule",
+    "between",
     "domain_of_settings",
     "impossible_cells",
     "settings_of_domain",

@@ -17,12 +17,11 @@ from residua.workload.products import (
     product,
     ranges,
 )
-from residua.workload.selecting import Between, Where, between, coefficients, selected
+from residua.workload.selecting import Where, coefficients, selected
 
 __all__ = [
     "Asked",
     "AttributeQueries",
-    "Between",
     "Explicit",
     "Family",
     "Identity",
@@ -33,7 +32,6 @@ __all__ = [
     "as_explicit",
     "as_products",
     "attribute_queries",
-    "between",
     "coefficients",
     "explicit",
     "explicit_of_marginals",

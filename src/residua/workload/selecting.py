@@ -13,44 +13,20 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from operator import index
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.domain import Attribute, Domain, Label
-from residua.errors import PlanError
+from residua.domain import Attribute, Between, Domain, Label
+from residua.errors import DomainError, PlanError
 
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Between:
-    """All values from the first to the last, both included; made by `between`."""
-
-    first: Label | None
-    last: Label | None
-
-
 Chosen = Label | Iterable[Label] | Between | NDArray[Any]
 Where = Mapping[str, Chosen]
-
-
-def between(first: Label | None, last: Label | None) -> Between:
-    """All values from `first` to `last`, both included, in the order of the domain.
-
-    Args:
-        first: the label of the first value; None for the domain's own first.
-        last: the label of the last value; None for the domain's own last (the cell of other values is never in).
-
-    Example:
-        >>> from residua.domain import Integers
-        >>> coefficients(Domain({"hour": Integers(0, 4)}), "hour", between(1, 3)).tolist()
-        [0.0, 1.0, 1.0, 1.0, 0.0]
-    """
-    return Between(first, last)
 
 
 def selected(domain: Domain, where: Where, *, argument: str = "where", pairs: bool = False) -> dict[str, Floats]:
@@ -90,8 +66,10 @@ def coefficients(domain: Domain, name: str, chosen: Chosen, *, argument: str = "
         return _given(argument, name, attribute, chosen)
     found = np.zeros(attribute.size)
     if isinstance(chosen, Between):
-        first, last = _ends(argument, name, attribute, chosen)
-        found[first : last + 1] = 1.0
+        try:
+            found[chosen.codes(name, attribute)] = 1.0
+        except DomainError as problem:
+            raise PlanError(f"{argument}: {problem}") from None
     else:
         found[_places(argument, name, attribute, chosen)] = 1.0
     return found
@@ -118,16 +96,6 @@ def _places(argument: str, name: str, attribute: Attribute, chosen: Any) -> list
     if not places or len(set(places)) < len(places):
         raise PlanError(f"{argument}: {name!r} needs distinct labels; see domain[{name!r}].labels.")
     return places
-
-
-def _ends(argument: str, name: str, attribute: Attribute, chosen: Between) -> tuple[int, int]:
-    first = 0 if chosen.first is None else _place(argument, name, attribute, _label(chosen.first))
-    last = attribute.declared - 1 if chosen.last is None else _place(argument, name, attribute, _label(chosen.last))
-    if max(first, last) >= attribute.declared:
-        raise PlanError(f"{argument}: the other values of {name!r} have no place in its order; leave them out.")
-    if first > last:
-        raise PlanError(f"{argument}: {name} begins at {chosen.first!r}, after {chosen.last!r}; exchange them.")
-    return first, last
 
 
 def _label(label: Any) -> Any:
