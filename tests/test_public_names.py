@@ -30,6 +30,7 @@ PUBLIC = {
     "TotalVariance",
     "ZCDP",
     "baselines",
+    "between",
     "common",
     "compare",
     "explicit",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from residua.domain import Dates as Dates
     from residua.domain import Domain as Domain
     from residua.domain import Integers as Integers
+    from residua.domain import between as between
     from residua.errors import GapWarning as GapWarning
     from residua.errors import ResiduaError as ResiduaError
     from residua.measurement import Ledger as Ledger
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _NAMES_OF = {
-    "domain": "Anonymous Bins Categories Dates Domain Integers",
+    "domain": "Anonymous Bins Categories Dates Domain Integers between",
     "errors": "GapWarning ResiduaError",
     "measurement": "Ledger measure",
     "plans": "ConvexLoss Lattice Matrix MaxVariance"
@@ -107,6 +108,7 @@ __all__ = [
     "Table",
     "TotalVariance",
     "analysis",
+    "between",
     "common",
     "explicit",
     "for_mbi",

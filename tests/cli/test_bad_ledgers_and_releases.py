@@ -86,7 +86,7 @@ def test_other_files_that_are_missing_or_in_the_way(folder: Path) -> None:
         ("plan", "nowhere.toml"): ("'nowhere.toml'", "No such file", "residua init"),
         ("plan", "."): ("'.'", "Is a directory", "check the path"),
         ("plan", "people.csv"): ("'people.csv' is not TOML", "correct it"),
-        ("plan", "spec.toml", "--save", "no/plan.json"): ("no/plan.json", "No such file"),
+        ("plan", "spec.toml", "--save", "no/plan.json"): ("no", "does not exist", "make it"),
         ("release", "nowhere.toml", "--out", "out"): ("'nowhere.toml'", "No such file", "residua init"),
         ("init", "nowhere.csv", "--out", "new.toml"): ("there is no file 'nowhere.csv'", "check the path"),
         ("init", "people.csv", "--out", "spec.toml"): ("out='spec.toml' exists already", "--out"),

@@ -156,3 +156,33 @@ def test_room_that_was_reserved_stays_reserved(folder: Path) -> None:
             fill(folder / "disk")
         place.commit(release)
         assert rs.Release.load(folder / "disk" / "again").receipt == release.receipt
+
+
+@pytest.mark.parametrize("name", ["people.ledger", "people.csv", "spec.toml", "link", "out", "no/such.plan"])
+def test_a_plan_is_saved_over_a_plan_only(folder: Path, name: str) -> None:
+    spent(folder)
+    (folder / "link").symlink_to("people.csv")
+    (folder / "out").mkdir(exist_ok=True)
+    refused(folder, "save", "; ", args=("plan", "spec.toml", "--save", name))
+
+
+def test_a_plan_may_be_saved_again(folder: Path) -> None:
+    for rho in (0.5, 0.25):
+        (folder / "spec.toml").write_text(SPEC.replace("rho = 0.5", f"rho = {rho}"))
+        assert inside("plan", "spec.toml", "--save", "a.plan", cwd=folder).code == 0
+        assert rs.Plan.load(folder / "a.plan").guarantee == rs.ZCDP(rho)
+
+
+def test_output_data_and_ledger_are_looked_at_before_the_planning(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(steps, "best_plan", lambda *args, **options: pytest.fail("planned"))
+    refused(folder, "exists already", args=("release", "spec.toml", "--out", "people.csv"))
+    (folder / "other.csv").write_text("sex,years\nF,1\n")
+    for wrong, said in (("nowhere.csv", "no file"), ("other.csv", "no column 'age'")):
+        (folder / "spec.toml").write_text(SPEC.replace("people.csv", wrong))
+        refused(folder, said)
+    (folder / "spec.toml").write_text(SPEC.replace("people.ledger", "nowhere/people.ledger"))
+    refused(folder, "folder of [ledger] path", "make it first")
+    (folder / "spec.toml").write_text(SPEC.replace("people.ledger", "people.csv"))
+    refused(folder, "people.csv", "ledger")

@@ -69,13 +69,13 @@ def test_plan_lists_every_term_and_says_what_the_gap_compares_with(folder: Path)
 
 
 def test_tables_of_prefixes_and_levels(folder: Path) -> None:
-    prefixes = rows_of(inside("table", "out", "age=prefixes", "sex", "--csv", cwd=folder).out)
+    prefixes = rows_of(inside("table", "out", "age=prefixes", "sex", "--full", cwd=folder).out)
     assert [row["age"] for row in prefixes[::2]] == ["<=0", "<=1", "<=2", "<=3"]
     for row in prefixes:
         truth = sum(age <= int(row["age"][2:]) and sex == row["sex"] for sex, age, _ in ROWS)
         assert abs(float(row["estimate"]) - truth) < 8 * float(row["stddev"])
-    state = rows_of(inside("table", "out", "county=state", "--csv", cwd=folder).out)
-    county = rows_of(inside("table", "out", "county", "--csv", cwd=folder).out)
+    state = rows_of(inside("table", "out", "county=state", "--full", cwd=folder).out)
+    county = rows_of(inside("table", "out", "county", "--full", cwd=folder).out)
     assert [row["county"] for row in state] == ["CA", "NY"]
     assert np.isclose(float(state[0]["estimate"]), sum(float(row["estimate"]) for row in county[:2]), atol=1e-9)
 
@@ -89,7 +89,7 @@ def test_all_tables_are_written(folder: Path) -> None:
     again = inside("tables", "out", "--out", "csv", cwd=folder)
     assert again.code == 2
     assert "choose another folder" in again.err
-    answers = rows_of(inside("answers", "out", "--csv", cwd=folder).out)
+    answers = rows_of(inside("answers", "out", "--full", cwd=folder).out)
     assert {row["query"] for row in answers} >= {"sex=F, age<=2", "county.state=CA", "county=Kern"}
 
 
@@ -195,17 +195,17 @@ def test_a_release_of_products_is_projected_and_its_prefixes_and_levels_shown(fo
     assert done.code == 0, done.err
     for part in ("small tables weighing more", "root mean square", "1 release simulated"):
         assert part in done.out
-    cells = rows_of(inside("table", "projected", "sex", "age", "--csv", cwd=folder).out)
+    cells = rows_of(inside("table", "projected", "sex", "age", "--full", cwd=folder).out)
     sums = np.array([float(row["estimate"]) for row in cells]).reshape(2, 4)
     assert sums.min() >= 0
     assert sums.sum() == pytest.approx(1200)
-    prefixes = rows_of(inside("table", "projected", "age=prefixes", "sex", "--csv", cwd=folder).out)
+    prefixes = rows_of(inside("table", "projected", "age=prefixes", "sex", "--full", cwd=folder).out)
     assert [row["age"] for row in prefixes[::2]] == ["<=0", "<=1", "<=2", "<=3"]
     found = np.array([float(row["estimate"]) for row in prefixes]).reshape(4, 2)
     np.testing.assert_allclose(found, sums.cumsum(axis=1).T, atol=1e-6)
-    states = rows_of(inside("table", "projected", "county=state", "--csv", cwd=folder).out)
+    states = rows_of(inside("table", "projected", "county=state", "--full", cwd=folder).out)
     assert sum(float(row["estimate"]) for row in states) == pytest.approx(1200)
-    answers = rows_of(inside("answers", "projected", "--csv", cwd=folder).out)
+    answers = rows_of(inside("answers", "projected", "--full", cwd=folder).out)
     assert len(answers) == rs.Projected.load(folder / "projected").plan.workload.queries
     for arguments, told in ((("age=prefixes", "--rounded"), "--rounded is for"), (("age=prefix",), "prefix")):
         done = inside("table", "projected", *arguments, cwd=folder)

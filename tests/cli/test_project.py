@@ -24,7 +24,7 @@ def test_a_release_is_projected_shown_and_rounded(tmp_path):
     assert shown.code == 0, shown.err
     assert "biased" in shown.err
     assert "stddev" not in shown.out
-    rows = list(csv.DictReader(io.StringIO(inside("table", "projected", "sex", "age", "--csv", cwd=tmp_path).out)))
+    rows = list(csv.DictReader(io.StringIO(inside("table", "projected", "sex", "age", "--full", cwd=tmp_path).out)))
     cells = {(row["sex"], row["age"]): float(row["estimate"]) for row in rows}
     assert min(cells.values()) >= 0
     assert cells["F", "1"] == 0

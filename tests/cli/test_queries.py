@@ -53,7 +53,7 @@ def test_release_and_answers(folder: Path) -> None:
     shown = inside("answers", "out", cwd=folder)
     assert "adults" in shown.out
     assert "estimate" in shown.out
-    rows = list(csv.DictReader(io.StringIO(inside("answers", "out", "--csv", cwd=folder).out)))
+    rows = list(csv.DictReader(io.StringIO(inside("answers", "out", "--full", cwd=folder).out)))
     assert [row["query"] for row in rows] == ["adults", "women", "total"]
     for row, truth in zip(rows, (600, 300, 900), strict=True):
         assert abs(float(row["estimate"]) - truth) < 8 * float(row["stddev"])

@@ -134,7 +134,7 @@ def test_a_ledger_without_a_stated_budget_gets_the_releases_own(folder: Path) ->
 )  # fmt: skip
 def test_table_as_csv_is_the_librarys_table(tmp_path: Path, asked: list[str], options: list[str], kwargs: dict) -> None:  # type: ignore[type-arg]
     release = released(tmp_path)
-    done = inside("table", "out", *asked, *options, "--csv", cwd=tmp_path)
+    done = inside("table", "out", *asked, *options, "--full", cwd=tmp_path)
     assert (done.code, done.err) == (0, "")
     expected = release.table(asked, **kwargs).to_pandas()
     frame = pd.read_csv(io.StringIO(done.out))
@@ -145,7 +145,8 @@ def test_table_as_csv_is_the_librarys_table(tmp_path: Path, asked: list[str], op
 def test_table_for_people_holds_the_same_numbers(tmp_path: Path) -> None:
     release = released(tmp_path)
     done = process("table", "out", "age", "sex", cwd=tmp_path)
-    header, *rows = done.out.splitlines()
+    header, *rows, note = done.out.splitlines()
+    assert note == "(lower to upper: 95 % intervals, each by itself)"
     assert header.split() == ["age", "sex", "estimate", "stddev", "lower", "upper"]
     expected = release.table(["age", "sex"]).to_pandas()
     assert len(rows) == len(expected) == 8
@@ -159,7 +160,7 @@ def test_table_for_people_holds_the_same_numbers(tmp_path: Path) -> None:
 def test_the_total_needs_no_attributes(tmp_path: Path) -> None:
     release = released(tmp_path)
     lines = inside("table", "out", cwd=tmp_path).out.splitlines()
-    assert len(lines) == 2
+    assert len(lines) == 3
     assert float(lines[1].split()[0].replace(",", "")) == pytest.approx(release.count().estimate, abs=0.051)
 
 
@@ -172,7 +173,7 @@ def test_labels_are_shown_as_they_are_and_no_number_is_cut_short(tmp_path: Path)
     release = released(tmp_path, spec=spec.replace("domain.age", f'domain."{name}"'), out="[red]out")
     shown = inside("table", "[red]out", "sex", name, "--all", cwd=tmp_path).out.splitlines()
     assert name in shown[0]
-    for row, cell in zip(shown[1:], release.table(["sex", name]).to_pandas()["upper"], strict=True):
+    for row, cell in zip(shown[1:-1], release.table(["sex", name]).to_pandas()["upper"], strict=True):
         assert row.split()[-1] == f"{cell:,.1f}"
     for label in labels:
         assert sum(row.startswith(label.rstrip()) for row in shown) == 4
@@ -184,8 +185,8 @@ def test_long_tables_are_cut_short_unless_all_is_asked_for(tmp_path: Path) -> No
     released(tmp_path, spec=SPEC.replace("high = 3", "high = 99"))
     short = inside("table", "out", "age", cwd=tmp_path).out
     assert "… 60 more rows" in short
-    assert len(short.splitlines()) == 42
-    assert len(inside("table", "out", "age", "--all", cwd=tmp_path).out.splitlines()) == 101
+    assert len(short.splitlines()) == 43
+    assert len(inside("table", "out", "age", "--all", cwd=tmp_path).out.splitlines()) == 102
     assert len(inside("table", "out", "age", "--csv", cwd=tmp_path).out.splitlines()) == 101
 
 

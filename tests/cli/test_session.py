@@ -21,6 +21,7 @@ def test_open_look_finish_and_status(folder: Path) -> None:
     looked = run(folder, "look", "coarse", "fine", "--share", "0.5", "--snr", "20")
     assert "sex=F" in looked
     assert "SNR under fine" in looked
+    assert "hold with 99.73%" in looked
     assert "Recommended: finish fine" in looked
     first = rho(folder)
     assert 0 < first < 0.5
@@ -35,7 +36,7 @@ def test_open_look_finish_and_status(folder: Path) -> None:
     assert list(status["parts"]) == ["1", "2"]
     shown = inside("table", "out", "sex", "age", cwd=folder)
     assert shown.code == 0
-    assert len(shown.out.splitlines()) == 9
+    assert len(shown.out.splitlines()) == 10
     release = rs.Release.load(folder / "out")
     truth = {("F", 0): 400, ("M", 1): 400, ("F", 2): 400, ("M", 3): 800}
     for (sex, age), records in truth.items():

@@ -26,7 +26,8 @@ def test_a_rule_marks_the_cells_that_have_one_of_its_values_in_each_attribute():
 def test_values_come_in_many_forms_and_mean_the_same():
     forms = [
         [{"age": [0, 1], "work": ["yes", "both"]}],
-        [{"work": ("both", "yes"), "age": range(2)}],
+        [{"work": {"both", "yes"}, "age": range(2)}],
+        [{"work": rs.between("yes", None), "age": rs.between(0, 1)}],
         [{"age": {"low": 0, "high": 1}, "work": ["yes", "both"], "sex": ["F", "M"]}],
         [{"age": [1, 0, 0], "work": ["yes", "both"]}, {"age": [0, 1], "work": ["yes", "both"]}],
     ]
@@ -89,3 +90,11 @@ def test_rules_change_no_plan_and_travel_with_it(tmp_path):
 def test_rules_that_mean_nothing_are_refused(rules, told):
     with pytest.raises(rs.ResiduaError, match=told):
         domain_of_three(impossible=rules)
+
+
+def test_a_pair_could_be_a_range_and_is_warned_of():
+    with pytest.warns(DeprecationWarning, match=r"rs\.between"):
+        domain = domain_of_three(impossible=[{"work": ("both", "yes"), "age": [0, 1]}])
+    assert domain == domain_of_three(impossible=IMPOSSIBLE)
+    with pytest.raises(rs.ResiduaError, match="exchange"):
+        domain_of_three(impossible=[{"age": rs.between(3, 1)}])

@@ -6,6 +6,7 @@ import pytest
 import residua as rs
 from residua.errors import PlanError, WorkloadError
 from residua.workload import Products
+from residua.workload.ordered import Prefixes, Ranges
 
 
 def test_workloads_add_and_weigh():
@@ -88,3 +89,18 @@ BAD = [
 def test_bad_input(make, error, words):
     with pytest.raises(error, match=words):
         make(rs.Domain.of_sizes({"a": 4, "b": 2}))
+
+
+def test_prefixes_and_ranges_of_bins_are_named_by_their_edges() -> None:
+    inf = float("inf")
+    bins, named, other = (
+        rs.Bins([0, 700, 750.5, inf]),
+        rs.Bins([0, 1, 2], ("low", "high")),
+        rs.Bins([0, 5, 9], unknown="other"),
+    )
+    assert list(Prefixes(3).labels(bins)) == ["<700", "<750.5", "<=inf"]
+    assert list(Prefixes(2).labels(named)) == ["<=low", "<=high"]
+    assert list(Prefixes(3, other=True).labels(other)) == ["<5", "<=9", "=(other)"]
+    ranges = ["=[0, 700)", "=[0, 750.5)", "=[0, inf]", "=[700, 750.5)", "=[700, inf]", "=[750.5, inf]"]
+    assert list(Ranges(3).labels(bins)) == ranges
+    assert list(Ranges(2).labels(named)) == ["=low", "=low..high", "=high"]

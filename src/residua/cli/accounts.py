@@ -6,9 +6,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table as RichTable
-
-from residua.cli.show import err, out, print_json
+from residua.cli.show import err, out, plain_table, print_json
 from residua.cli.sources import open_source
 from residua.cli.spec import read_spec
 from residua.errors import SpecError
@@ -44,11 +42,10 @@ def print_ledger(path: Path, *, as_json: bool) -> None:
     name, half = ("epsilon", 1) if ledger.currency == "epsilon" else ("rho", 2)
     out.print(f"Of     {ledger.population}")
     out.print(f"Budget {ledger.budget!r}, for {ledger.unit}")
-    table = RichTable(box=None, pad_edge=False, header_style="bold")
-    for title in ("#", "time (UTC)", "purpose"):
-        table.add_column(title)
-    for title in ("noise", name, "share"):
-        table.add_column(title, justify="right")
+    table = plain_table(
+        *((title, "left") for title in ("#", "time (UTC)", "purpose")),
+        *((title, "right") for title in ("noise", name, "share")),
+    )
     whole = spent + remaining
     for entry in entries:
         share = f"{float(entry.cost / whole):.1%}"

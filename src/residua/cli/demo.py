@@ -27,7 +27,8 @@ def run_demo(folder: Path | None) -> None:
         raise FileError(
             f"cannot write the demo folder {str(target)!r}: {problem.strerror}; choose another with --out."
         ) from None
-    out.print("Adult data (UCI, CC BY 4.0): 32,561 people, 13 attributes. All tables of up to 2 attributes.\n")
+    out.print("Adult data (UCI, CC BY 4.0): 32,561 people, 13 attributes. All tables of up to 2 attributes.")
+    out.print()
     release = run_release(read_spec(target / "adult.toml"), target / "release")
     for attributes in _SHOWN:
         out.print()

@@ -30,14 +30,15 @@ rho = 0.5                # or mu = 1.0, or epsilon = 4.9 with delta = 1e-6
 path = {ledger}          # one ledger a dataset; it is debited before the data is read
 # rho = 1.0              # the whole budget of the dataset, fixed when the ledger is made
 
-[objective]
-minimise = "total"       # total variance; or "max", or "p-norm" with p = 2
+# [objective]
+# minimise = "max"       # the largest variance; "total" (usual without targets), or "p-norm" with p = 2
 
 [[workload]]
 ways = [1, 2]            # every column's own table, and all pairs
 # [[workload]]
 # sets = [[{first}]]     # single tables; weight = 2.0 makes them matter twice as much
-# stddev = 10            # a target for each cell, instead of [privacy]: residua finds the least privacy needed
+# stddev = 10            # a target for each cell of an entry (or margin = 20: within 20, 95 times in 100); give each
+#                        # [[workload]] one and leave [privacy] rho out, and residua finds the least privacy needed
 
 # Each column you want in one of these ways; delete the others:
 #   values = ["no", "yes"]                  the categories (text, all whole numbers, or true and false)

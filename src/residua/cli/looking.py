@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 from residua.cli.sessions import print_spent
@@ -15,7 +16,7 @@ from residua.plans.contract import Plan
 from residua.session import Choice, Recommendation, Session
 from residua.session.candidates import name_of, same_plan
 from residua.session.recommend import By, check_rule, judged_by
-from residua.session.signal import answerable
+from residua.session.signal import REACH, answerable
 
 _MOST_LISTED = 2**22
 
@@ -50,6 +51,21 @@ def take_look(session: Session, candidates: Mapping[str, Plan], digests: Mapping
             return choice
         err.print("The specification was changed since the last look; this is a new one.")
     return session.choose(candidates, origins={name: digests[name] for name in candidates})
+
+
+def print_look_price(session: Session, candidates: Mapping[str, Plan], *, as_json: bool) -> None:
+    """What a look would cost, and each candidate in all; nothing is spent."""
+    price, whole = session.price_look(candidates)
+    left = session.status.remaining
+    if as_json:
+        rhos = {name: float(cost / 2) for name, cost in whole.items()}
+        print_json({"look_rho": float(price / 2), "rho_in_all": rhos, "remaining_rho": float(left / 2)})
+        return
+    out.print(f"The look would cost rho {float(price / 2):.6g}; nothing was spent.")
+    for name, cost in whole.items():
+        short = "" if cost <= left else ", more than is left"
+        out.print(f"{name}: rho {float(cost / 2):.6g} in all, the look included{short}")
+    out.print(f"Left: rho {float(left / 2):.6g}")
 
 
 def open_choice(session: Session, number: int | None = None) -> Choice:
@@ -121,6 +137,10 @@ def print_choice(session: Session, choice: Choice, rule: Rule | None, *, as_json
     out.print(table)
     if len(first) > ROWS_SHOWN:
         out.print(f"… {len(first) - ROWS_SHOWN:,} more queries (--json shows them)")
+    held = 2 * NormalDist().cdf(REACH) - 1
+    out.print(
+        f"(SNR: bounds at {REACH:g} standard deviations of what is known, which hold with {held:.2%} each by itself)"
+    )
     primary = choice.candidates[first.candidate].workload
     if primary is not None and len(first) < primary.queries:
         out.print(

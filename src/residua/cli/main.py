@@ -1,4 +1,4 @@
-"""The command `residua`: one function a command, errors as one sentence and exit code 2."""
+"""The command `residua`: one function per command, errors as one sentence and exit code 2."""
 
 from __future__ import annotations
 
@@ -15,12 +15,29 @@ from residua.errors import GapWarning, ResiduaError
 
 app = typer.Typer(
     name="residua",
-    help="Publish tables of counts under differential privacy.",
     no_args_is_help=True,
-    add_completion=False,
+    rich_markup_mode=None,  # plain help: flags as flags, brackets as brackets
     pretty_exceptions_enable=False,
 )
 app.add_typer(session, name="session")
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from residua import __version__
+
+        typer.echo(f"residua {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Publish tables of counts under differential privacy."""
+
 
 SpecPath = Annotated[Path, typer.Argument(metavar="SPEC.toml", help="The specification file.")]
 ReleasePath = Annotated[Path, typer.Argument(metavar="DIR", help="A release folder (or a projection's).")]
@@ -28,6 +45,10 @@ Confidence = Annotated[float | None, typer.Option(help="How often an interval ho
 Simultaneous = Annotated[str | None, typer.Option(help="'table' or 'release': intervals that all hold together.")]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+Spreadsheet = Annotated[
+    bool, typer.Option("--spreadsheet", help="CSV whose text cannot start a formula: ' before =, +, - and @.")
+]
+Full = Annotated[bool, typer.Option("--full", help="CSV with every digit, not only those that the error justifies.")]
 Everything = Annotated[bool, typer.Option("--all", help="Show every row.")]
 
 
@@ -35,7 +56,7 @@ Everything = Annotated[bool, typer.Option("--all", help="Show every row.")]
 def demo(
     out: Annotated[Path | None, typer.Option(help="Folder to write; residua-demo by default.")] = None,
 ) -> None:
-    """Plan and release all 1- and 2-way tables of the bundled Adult data, and show a few."""
+    """Do the whole job on bundled data, and show a few tables."""
     from residua.cli.demo import run_demo
 
     run_demo(out)
@@ -46,7 +67,7 @@ def init(
     data: Annotated[Path, typer.Argument(metavar="DATA.csv", help="A CSV file; only its header is read.")],
     out: Annotated[Path, typer.Option(help="The specification to write.")] = Path("spec.toml"),
 ) -> None:
-    """Draft a specification from the header of a CSV file, for you to complete."""
+    """Draft a specification from the names of the columns. You declare what each may hold."""
     from residua.cli.draft import write_draft
 
     write_draft(data, out)
@@ -58,13 +79,36 @@ def plan(
     json: AsJson = False,
     everything: Everything = False,
     save: Annotated[Path | None, typer.Option(help="Also save the plan to this file.")] = None,
+    rho: Annotated[float | None, typer.Option(help="What if: this budget, in place of [privacy]'s.")] = None,
+    mu: Annotated[float | None, typer.Option(help="What if: this budget.")] = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(help="What if: this budget, with --delta (or the file's); without one, Laplace noise."),
+    ] = None,
+    delta: Annotated[float | None, typer.Option(help="What if: beside --epsilon (or the file's).")] = None,
+    records: Annotated[int | None, typer.Option(help="What if: a person has at most so many records.")] = None,
+    minimise: Annotated[str | None, typer.Option(help="What if: 'total', 'max' or 'p-norm'.")] = None,
+    stddev: Annotated[
+        float | None, typer.Option(help="What if: the least privacy at which every number has this stddev.")
+    ] = None,
+    margin: Annotated[
+        float | None, typer.Option(help="What if: the least privacy at which every number has this margin of error.")
+    ] = None,
+    confidence: Annotated[float | None, typer.Option(help="Of --margin. [default: 0.95]")] = None,
 ) -> None:
-    """Show the best plan: every table's expected error, the privacy, and how close to optimal. Reads no data."""
+    """Show the best plan, its errors and its privacy. Reads no data.
+
+    With a what-if the specification stays as it is; --save keeps the plan, and residua release --plan measures it.
+    """
+    from residua.cli.places import require_plan_or_free
     from residua.cli.plans import plan_facts, print_plan
     from residua.cli.show import print_json
     from residua.cli.steps import make_plan, read
+    from residua.cli.what_if import WhatIf
 
-    made = make_plan(read(spec))
+    if save is not None:
+        require_plan_or_free(save)
+    made = make_plan(read(spec, WhatIf(rho, mu, epsilon, delta, records, minimise, stddev, margin, confidence)))
     if save is not None:
         made.save(save)
     if json:
@@ -77,12 +121,16 @@ def plan(
 def release(
     spec: SpecPath,
     out: Annotated[Path, typer.Option(help="The release folder to write; it must not exist.")],
+    plan: Annotated[
+        Path | None,
+        typer.Option(help="Measure this saved plan, in place of what the specification asks and spends."),
+    ] = None,
     show_values: ShowValues = False,
 ) -> None:
-    """Measure the data once, with exact noise, and write the release. Debits the ledger first."""
+    """Measure the data once and write the release. Debits the ledger first."""
     from residua.cli.steps import read, run_release
 
-    run_release(read(spec), out, show_values=show_values)
+    run_release(read(spec), out, plan, show_values=show_values)
 
 
 @app.command()
@@ -97,11 +145,15 @@ def table(
     csv: AsCsv = False,
     rounded: Annotated[bool, typer.Option("--rounded", help="Whole numbers, of a projection.")] = False,
     everything: Everything = False,
+    spreadsheet: Spreadsheet = False,
+    full: Full = False,
 ) -> None:
-    """Show one table of a release with error bars, or of a projection without."""
+    """Show one table, with error bars (of a projection: without)."""
+    from residua.cli.show import Form
     from residua.cli.tables import print_marginal
 
-    print_marginal(folder, attributes or [], confidence, simultaneous, csv=csv, rounded=rounded, everything=everything)
+    form = Form(csv or spreadsheet or full, everything, spreadsheet, full)
+    print_marginal(folder, attributes or [], confidence, simultaneous, form, rounded=rounded)
 
 
 @app.command()
@@ -110,13 +162,31 @@ def tables(
     out: Annotated[
         Path | None, typer.Option(help="Also write each as CSV into this folder; it must not exist.")
     ] = None,
-    confidence: Annotated[float, typer.Option(help="How often an interval holds the truth.")] = 0.95,
+    confidence: Confidence = None,
+    spreadsheet: Spreadsheet = False,
+    full: Full = False,
 ) -> None:
-    """List every table that was asked of a release (of a hierarchy one a level), or write them all as CSV."""
+    """List or write all tables that were asked for. Of a hierarchy there is one per level."""
     from residua.cli.asked_tables import write_tables
-    from residua.release import Release
+    from residua.cli.show import Form
 
-    write_tables(Release.load(folder), out, confidence)
+    write_tables(folder, out, confidence, Form(spreadsheet=spreadsheet, full=full))
+
+
+@app.command()
+def count(
+    folder: ReleasePath,
+    condition: Annotated[
+        str | None,
+        typer.Argument(help="SQL over the attributes, such as \"hour <= 8 and origin = 'EWR'\"; the total without."),
+    ] = None,
+    confidence: Confidence = None,
+    json: AsJson = False,
+) -> None:
+    """Count records by a condition, with an interval. Of a projection without."""
+    from residua.cli.counts import print_count
+
+    print_count(folder, condition, confidence, as_json=json)
 
 
 @app.command()
@@ -126,11 +196,14 @@ def answers(
     simultaneous: Simultaneous = None,
     csv: AsCsv = False,
     everything: Everything = False,
+    spreadsheet: Spreadsheet = False,
+    full: Full = False,
 ) -> None:
-    """Show the answers to all queries that were asked, with error bars (of a projection: without)."""
+    """Show the answers to all that was asked. Of a projection they have no error bars."""
+    from residua.cli.show import Form
     from residua.cli.tables import print_answers
 
-    print_answers(folder, confidence, simultaneous, csv=csv, everything=everything)
+    print_answers(folder, confidence, simultaneous, Form(csv or spreadsheet or full, everything, spreadsheet, full))
 
 
 @app.command()
@@ -160,19 +233,31 @@ def project(
         ),
     ] = None,
 ) -> None:
-    """Make a release's tables non-negative and consistent with what is known. Touches no data and costs nothing."""
+    """Make tables non-negative and consistent with public facts. Touches no data and costs nothing."""
     from residua.cli.projecting import run_projection
 
     run_projection(folder, out, total=total, known=known or [], metric=metric, simulations=simulate)
 
 
 @app.command()
-def compare(spec: SpecPath, json: AsJson = False) -> None:
-    """Show the best plans beside what people use today, at one budget. Reads no data."""
+def compare(
+    first: Annotated[Path, typer.Argument(metavar="A", help="A specification; or a saved plan, beside another.")],
+    second: Annotated[
+        Path | None, typer.Argument(metavar="B", help="A specification or a saved plan, to see the two side by side.")
+    ] = None,
+    json: AsJson = False,
+    everything: Everything = False,
+) -> None:
+    """Show two plans side by side. Of one specification, the best plans beside what people use today."""
+    if second is not None:
+        from residua.cli.side_by_side import print_side_by_side
+
+        print_side_by_side(first, second, as_json=json, everything=everything)
+        return
     from residua.cli.comparing import print_comparison
     from residua.cli.steps import read
 
-    print_comparison(read(spec), as_json=json)
+    print_comparison(read(first), as_json=json)
 
 
 @app.command()

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from residua.cli.places import require_free
 from residua.cli.show import err, out, progress_bar
 from residua.errors import FileError, PlanError
 from residua.projection import Projected, project
@@ -27,10 +28,7 @@ def run_projection(
     simulations: int | None,
 ) -> Projected:
     """Projects a saved release, writes the projection, and says what it is."""
-    if target.exists() or target.is_symlink():  # before the work, not after it
-        raise FileError(
-            f"out={str(target)!r} exists already; choose another folder, a projection is never overwritten."
-        )
+    require_free(target, "projection")
     if is_projection(folder):
         raise PlanError(f"{str(folder)!r} is a projection already; project the release that it was made from.")
     release = Release.load(folder)

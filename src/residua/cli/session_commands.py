@@ -1,4 +1,4 @@
-"""The commands `residua session …`: one function a command."""
+"""The commands `residua session …`: one function per command."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="Look before you choose, and top up what was released.", no_args_is_help=True)
+app = typer.Typer(
+    help="Look before you choose, and top up what was released.", no_args_is_help=True, rich_markup_mode=None
+)
 
 SpecPath = Annotated[Path, typer.Argument(metavar="SPEC.toml", help="A specification with named plans.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
@@ -44,18 +46,24 @@ def look(
     snr: Snr = None,
     by: By = "estimate",
     json: AsJson = False,
+    price: Annotated[bool, typer.Option("--price", help="Only say what the look would cost. Spends nothing.")] = False,
     show_values: ShowValues = False,
 ) -> None:
     """Measure what the candidates have in common, and show what each would make of it."""
-    from residua.cli.looking import asked_rule, print_choice, take_look
+    from residua.cli.looking import asked_rule, print_choice, print_look_price, take_look
     from residua.cli.session_spec import read_session_spec
     from residua.cli.sessions import opened, plans_of
+    from residua.cli.steps import checked_source
 
     rule = asked_rule(share, snr, by)
     read = read_session_spec(spec)
+    checked_source(read.any)
     plans = plans_of(read, names or [], least=2)
     with opened(read, show_values=show_values) as session:
-        choice = take_look(session, plans, read.digests)
+        choice = None if price else take_look(session, plans, read.digests)
+    if choice is None:
+        print_look_price(session, plans, as_json=json)
+        return
     print_choice(session, choice, rule, as_json=json)
 
 
@@ -95,8 +103,9 @@ def finish(
 ) -> None:
     """Pay what is left of a candidate of the open choice and write the release."""
     from residua.cli.looking import open_choice, require_unchanged
+    from residua.cli.places import require_free
     from residua.cli.session_spec import read_session_spec
-    from residua.cli.sessions import opened, require_free, write_release
+    from residua.cli.sessions import opened, write_release
 
     require_free(out)
     read = read_session_spec(spec)
@@ -127,11 +136,14 @@ def release(
     show_values: ShowValues = False,
 ) -> None:
     """Measure what is missing of a plan, and write the release. What is answered already costs nothing."""
+    from residua.cli.places import require_free
     from residua.cli.session_spec import read_session_spec
-    from residua.cli.sessions import opened, plans_of, require_free, write_release
+    from residua.cli.sessions import opened, plans_of, write_release
+    from residua.cli.steps import checked_source
 
     require_free(out)
     read = read_session_spec(spec)
+    checked_source(read.any)
     [plan] = plans_of(read, [name]).values()
     with opened(read, show_values=show_values) as session:
         released = session.release(plan, purpose=f"release {name}")

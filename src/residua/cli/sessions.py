@@ -121,14 +121,6 @@ def print_status(session: Session, *, as_json: bool = False) -> None:
     out.print(f"Left   rho {float(status.remaining / 2):.6g}")
 
 
-def require_free(folder: Path) -> None:
-    """Refuses, before anything is spent, a folder that exists."""
-    if folder.exists():
-        raise FileError(f"out={str(folder)!r} exists already; choose another folder, a release is never overwritten.")
-    if not folder.absolute().parent.is_dir():
-        raise FileError(f"out: the folder {str(folder.absolute().parent)!r} does not exist; make it first.")
-
-
 def write_release(session: Session, release: Release, folder: Path) -> None:
     """Writes a pooled release; if that fails, asking for it again costs nothing."""
     try:

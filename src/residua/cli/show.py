@@ -5,38 +5,90 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import typer
 from rich.console import Console
 from rich.table import Table as RichTable
 
+from residua.printable import printable
 from residua.release.table import Columns
 
 Side = Literal["left", "right"]
 ROWS_SHOWN = 40
 _ANY_WIDTH = 10_000
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a table is wanted.
+
+    Args:
+        csv: as CSV; with `spreadsheet` and `full` as for `Columns.to_csv`.
+        everything: every row.
+    """
+
+    csv: bool = False
+    everything: bool = False
+    spreadsheet: bool = False
+    full: bool = False
+
+
+class PlainTable:
+    """A table without lines; a column is a title and "left" or "right". Every cell is one line."""
+
+    def __init__(self, *columns: tuple[str, Side]) -> None:
+        self.grid = RichTable(box=None, pad_edge=False, header_style="bold")
+        for title, justify in columns:
+            self.grid.add_column(printable(title), justify=justify)
+
+    def add_row(self, *cells: str) -> None:
+        """Adds a row, one cell per column."""
+        self.grid.add_row(*map(printable, cells))
+
+
+class Screen:
+    """A console on which a line is a line: names and labels that others wrote can neither break nor colour it.
+
+    A line may begin with line ends, which leave lines empty; those inside it are shown as escapes.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether a person is looking."""
+        return self.console.is_terminal
+
+    def print(self, what: str | PlainTable = "") -> None:
+        """Prints a line or a table."""
+        if isinstance(what, PlainTable):
+            self.console.print(what.grid)
+            return
+        line = what.lstrip("\n")
+        self.console.print("\n" * (len(what) - len(line)) + printable(line))
+
+
 # Names and labels are shown as they are: "[red]" is no markup, ":smile:" no picture. Tables are as wide as they need:
 # a narrow terminal breaks their lines, where rich would cut numbers short.
-out = Console(markup=False, emoji=False, highlight=False, soft_wrap=True, width=_ANY_WIDTH)
-err = Console(markup=False, emoji=False, stderr=True, highlight=False, soft_wrap=True)
+out = Screen(Console(markup=False, emoji=False, highlight=False, soft_wrap=True, width=_ANY_WIDTH))
+err = Screen(Console(markup=False, emoji=False, stderr=True, highlight=False, soft_wrap=True))
 
 
 def print_json(facts: Any) -> None:
-    """Prints plain values as JSON, for machines."""
+    """Prints plain values as JSON, for machines. It is all ASCII: what is not is an escape."""
     typer.echo(json.dumps(facts, indent=1))
 
 
-def plain_table(*columns: tuple[str, Side]) -> RichTable:
-    """An empty table without lines; a column is a title and "left" or "right"."""
-    shown = RichTable(box=None, pad_edge=False, header_style="bold")
-    for title, justify in columns:
-        shown.add_column(title, justify=justify)
-    return shown
+def plain_table(*columns: tuple[str, Side]) -> PlainTable:
+    """An empty table; a column is a title and "left" or "right"."""
+    return PlainTable(*columns)
 
 
 def print_table(table: Columns, *, rows: int | None = ROWS_SHOWN) -> None:
-    """Published numbers, with error bars where there are any."""
+    """Published numbers, with error bars where there are any, and what the bars mean."""
     names = list(table.columns)
     shown = plain_table(*((name, "left" if name in table.keys else "right") for name in names))
     count = len(table) if rows is None else min(len(table), rows)
@@ -46,6 +98,16 @@ def print_table(table: Columns, *, rows: int | None = ROWS_SHOWN) -> None:
     out.print(shown)
     if count < len(table):
         out.print(f"… {len(table) - count:,} more rows (--all shows them, --csv writes them)")
+    if table.note:
+        out.print(f"({table.note})")
+
+
+def print_csv(table: Columns, form: Form) -> None:
+    """A table as CSV: as it is for another program; on a terminal with its control characters as escapes."""
+    text = table.to_csv(spreadsheet=form.spreadsheet, full=form.full)
+    if out.is_terminal:
+        text = "".join(printable(line) + "\n" for line in text.split("\n")[:-1])
+    typer.echo(text, nl=False)
 
 
 @contextmanager
@@ -57,7 +119,7 @@ def progress_bar() -> Iterator[Any]:
     from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
     with Progress(
-        TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=err, transient=True
+        TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=err.console, transient=True
     ) as bars:
         tasks: dict[str, TaskID] = {}
 

@@ -9,7 +9,7 @@
 [[workload]]      ways = [1, 2] | sets = [["age", "sex"]] | max_cells = 5000 | queries = ["age >= 18"], or a table of
                   label = SQL | prefixes = "age", ranges = "age" (listed = [[18, 64]]) or hierarchy = "county", with
                   by = ["sex"] | product = { age = "prefixes", sex = "identity" }, with ways or sets if you like;
-                  weight; variance or stddev as target
+                  weight; variance, stddev, or margin with confidence as target
 [privacy]         rho | mu | epsilon and delta | epsilon: Laplace noise; epsilon = "least" with targets;
                   records = 1 per person, or replace = true
 [objective]       minimise = "total" | "max" | "p-norm" with p; tolerance; dense = true: queries listed one by one
@@ -30,6 +30,9 @@ from typing import Any
 
 import numpy as np
 
+from residua.cli.targets import KEYS as TARGETS
+from residua.cli.targets import target_of
+from residua.cli.what_if import WhatIf
 from residua.domain import Domain, domain_of_settings
 from residua.errors import FileError, PrivacyError, ResiduaError, SpecError
 from residua.files import read_regular, require_path
@@ -65,7 +68,7 @@ _ALONG: dict[str, Callable[..., Products | Marginals]] = {
     "ranges": ranges,
     "hierarchy": hierarchy,
 }
-_WORKLOAD = {*_MARGINALS, *_ALONG, "queries", "product", "by", "listed", "weight", "variance", "stddev"}
+_WORKLOAD = {*_MARGINALS, *_ALONG, "queries", "product", "by", "listed", "weight", *TARGETS}
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,8 +95,8 @@ class Spec:
         return self.folder / str(self.ledger.get("path", "residua.ledger"))
 
 
-def read_spec(path: Path) -> Spec:
-    """Reads and checks a specification file.
+def read_spec(path: Path, what_if: WhatIf | None = None) -> Spec:
+    """Reads and checks a specification file, with some changes if there are any.
 
     Raises:
         SpecError: the file is missing, is not TOML, or says something that means nothing.
@@ -103,7 +106,7 @@ def read_spec(path: Path) -> Spec:
         raise SpecError(
             f"{path.name} has named plans and no [[workload]] of its own; use residua session, or write a [[workload]]."
         )
-    return spec_of(content, path)
+    return spec_of(what_if.changed(content) if what_if else content, path)
 
 
 def read_content(path: Path) -> dict[str, Any]:
@@ -149,6 +152,11 @@ def _spec(content: Mapping[str, Any], folder: Path) -> Spec:
         raise SpecError(f"[objective] dense = {objective['dense']!r} is not true or false; write one of them.")
     least = _least_epsilon(privacy, targets is not None)
     guarantee = None if least else _guarantee("privacy", privacy)
+    if (least or isinstance(guarantee, PureDP)) and any("margin" in term for term in content["workload"]):
+        raise SpecError(
+            "[[workload]] margin is worked out for normal noise, and epsilon without delta is Laplace noise, whose "
+            "tails are heavier; give stddev instead, or a delta."
+        )
     ledger = content.get("ledger", {})
     if not isinstance(ledger.get("path", ""), str) or "\0" in ledger.get("path", ""):
         raise SpecError(f"[ledger] path = {ledger['path']!r} is not a path; name the ledger's file.")
@@ -200,14 +208,16 @@ def _workload(
     for term in terms:
         known_keys("[[workload]]", term, _WORKLOAD)
         parts.append(_term(domain, term))
-        targets.append(_target(term))
+        targets.append(target_of(term))
     if any(isinstance(part, Explicit) for part in parts):  # then all are listed, in the order in which they are written
         parts = [as_explicit(part) if isinstance(part, Products) else part for part in parts]
     workload = reduce(add, parts)
     if all(target is None for target in targets):
         return workload, None
     if any(target is None for target in targets):
-        raise SpecError("some [[workload]] entries have a target and some have none; give each a variance or stddev.")
+        raise SpecError(
+            "some [[workload]] entries have a target and some have none; give each a variance, stddev or margin."
+        )
     if workload.queries < sum(part.queries for part in parts):
         raise SpecError("a marginal is asked for in two [[workload]] entries with targets; ask for it in one.")
     return workload, _targets(workload, parts, [target for target in targets if target is not None])
@@ -250,18 +260,6 @@ def _term(domain: Domain, term: Mapping[str, Any]) -> Marginals | Explicit | Pro
     if what:
         return _ALONG[what[0]](domain, term[what[0]], weight=weight, **asked)
     return marginals(domain, weight=weight, **asked)
-
-
-def _target(term: Mapping[str, Any]) -> float | None:
-    if "variance" in term and "stddev" in term:
-        raise SpecError("[[workload]] has both variance and stddev; give one.")
-    for key in ("variance", "stddev"):
-        value = term.get(key, 1.0)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 1e-100 < value < 1e100:
-            raise SpecError(f"[[workload]] {key} = {value!r} is not a positive number; correct it.")
-    if "stddev" in term:
-        return float(term["stddev"]) ** 2
-    return float(term["variance"]) if "variance" in term else None
 
 
 def _least_epsilon(settings: Mapping[str, Any], has_targets: bool) -> bool:

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from residua.cli.places import require_free
 from residua.cli.plans import print_privacy
 from residua.cli.show import err, out, progress_bar
 from residua.cli.sources import notice, open_source
@@ -21,6 +22,7 @@ from residua.plans.forms import Lattice
 from residua.plans.noise import Currency
 from residua.release import Release, reserve
 from residua.release.folder import Reserved
+from residua.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,10 +46,19 @@ def make_plan(spec: Spec, like: Plan | None = None) -> Plan:
         )
 
 
-def run_release(spec: Spec, folder: Path, *, show_values: bool = False) -> Release:
-    """Plans, makes sure that the release can be written, measures, and writes it."""
-    data = open_source(spec, show_values=show_values)
-    plan = make_plan(spec)
+def run_release(spec: Spec, folder: Path, saved: Path | None = None, *, show_values: bool = False) -> Release:
+    """Looks at all that is named, plans, makes sure that the release can be written, measures, and writes it.
+
+    Args:
+        spec: the data, the ledger, and what to measure.
+        folder: the release to write.
+        saved: a saved plan to measure, in place of what the specification asks and spends.
+        show_values: whether messages may hold values of the data.
+    """
+    require_free(folder)
+    data = checked_source(spec, show_values=show_values)
+    check_ledger(spec)
+    plan = make_plan(spec) if saved is None else fitting_plan(saved, spec)
     blocks, cost = priced(plan)
     try:
         with reserve(folder, plan, blocks) as place:
@@ -72,11 +83,48 @@ def run_release(spec: Spec, folder: Path, *, show_values: bool = False) -> Relea
     return release
 
 
+def fitting_plan(path: Path, spec: Spec) -> Plan:
+    """A saved plan for the specification's data.
+
+    Raises:
+        FileError: it cannot be read.
+        SpecError: it was made for another domain or unit of protection.
+    """
+    plan = Plan.load(path)
+    if plan.domain != spec.domain:
+        raise SpecError(
+            f"the plan {str(path)!r} was made for another domain than the specification's; plan again: residua plan."
+        )
+    if plan.unit != spec.unit:
+        raise SpecError(f"the plan {str(path)!r} protects {plan.unit}, [privacy] says {spec.unit}; plan again.")
+    return plan
+
+
 def _commit(place: Reserved, release: Release) -> None:
     try:
         place.commit(release)
     except FileError as problem:
         raise FileError(f"{problem} The budget is spent: debit {release.receipt['sequence']} stands.") from None
+
+
+def checked_source(spec: Spec, *, show_values: bool = False) -> Source:
+    """The data a specification names, once it is known to be there and to have every column. Only names are read.
+
+    Raises:
+        SourceError: no such data, or a column is missing; said before the planning.
+    """
+    data = open_source(spec, show_values=show_values)
+    data.check([*spec.domain.names, *([data.weight] if data.weight is not None else [])])
+    return data
+
+
+def check_ledger(spec: Spec) -> None:
+    """Refuses, before the planning, a ledger that cannot be opened or made."""
+    path = spec.ledger_path
+    if path.exists():
+        Ledger(path, spec.ledger_budget, unit=spec.unit)
+    elif not path.parent.is_dir():
+        raise SpecError(f"the folder of [ledger] path, {str(path.parent)!r}, does not exist; make it first.")
 
 
 def open_ledger(spec: Spec, plan: Plan, cost: Fraction, currency: Currency = "pcost") -> Ledger | Callable[[], Ledger]:
@@ -87,8 +135,6 @@ def open_ledger(spec: Spec, plan: Plan, cost: Fraction, currency: Currency = "pc
     path, budget = spec.ledger_path, spec.ledger_budget
     if path.exists():
         return Ledger(path, budget, unit=spec.unit)
-    if not path.parent.is_dir():
-        raise SpecError(f"the folder of [ledger] path, {str(path.parent)!r}, does not exist; make it first.")
     budget = budget or plan.guarantee
     if budget is not None and converted(budget, cost, currency) > allowance(budget):
         raise SpecError(

@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import typer
-
-from residua.cli.asked_tables import split_queries
-from residua.cli.show import ROWS_SHOWN, err, print_table
+from residua.cli.asked_tables import no_intervals, split_queries
+from residua.cli.show import ROWS_SHOWN, Form, err, print_csv, print_table
 from residua.errors import PlanError
 from residua.projection import Projected
 from residua.projection.folder import is_projection
@@ -23,14 +21,13 @@ def print_marginal(
     attributes: Sequence[str],
     confidence: float | None,
     simultaneous: Any,
+    form: Form,
     *,
-    csv: bool,
     rounded: bool,
-    everything: bool,
 ) -> None:
     """One table, with error bars if it is a release's."""
     if is_projection(folder):
-        _no_intervals(confidence, simultaneous)
+        no_intervals(confidence, simultaneous)
         projected = Projected.load(folder)
         names, queries = split_queries(projected.domain, attributes)
         if queries and rounded:
@@ -42,38 +39,31 @@ def print_marginal(
         made = Release.load(folder)
         names, queries = split_queries(made.domain, attributes)
         table = made.table(names, queries=queries, confidence=_or_usual(confidence), simultaneous=simultaneous)
-    _print(table, csv=csv, everything=everything, biased=is_projection(folder))
+    _print(table, form, biased=is_projection(folder))
 
 
-def print_answers(
-    folder: Path, confidence: float | None, simultaneous: Any, *, csv: bool = False, everything: bool = False
-) -> None:
+def print_answers(folder: Path, confidence: float | None, simultaneous: Any, form: Form) -> None:
     """The answers to everything that was asked."""
     if is_projection(folder):
-        _no_intervals(confidence, simultaneous)
-        _print(Projected.load(folder).answers(), csv=csv, everything=everything, biased=True)
+        no_intervals(confidence, simultaneous)
+        _print(Projected.load(folder).answers(), form, biased=True)
         return
     release = Release.load(folder)
     workload = release.planned.workload
     if workload is None:
         raise PlanError("this release was measured without a workload; ask it for single tables.")
     found = release.answers(workload, confidence=_or_usual(confidence), simultaneous=simultaneous)
-    _print(found, csv=csv, everything=everything)
+    _print(found, form)
 
 
-def _print(table: Columns, *, csv: bool, everything: bool, biased: bool = False) -> None:
-    if csv:
-        typer.echo(table.to_csv(), nl=False)
+def _print(table: Columns, form: Form, *, biased: bool = False) -> None:
+    if form.csv:
+        print_csv(table, form)
         return
-    print_table(table, rows=None if everything else ROWS_SHOWN)
+    print_table(table, rows=None if form.everything else ROWS_SHOWN)
     if biased:
         err.print(f"({BIASED})")
 
 
 def _or_usual(confidence: float | None) -> float:
     return 0.95 if confidence is None else confidence
-
-
-def _no_intervals(confidence: float | None, simultaneous: Any) -> None:
-    if confidence is not None or simultaneous is not None:
-        raise PlanError("a projection is biased and has no intervals; ask the release for --confidence.")

@@ -1,6 +1,7 @@
 """What the table may hold: attributes, and the domain they make."""
 
 from residua.domain.attributes import Anonymous, Attribute, Bins, Categories, Integers, Label, Policy
+from residua.domain.between import Between, between
 from residua.domain.dates import Dates
 from residua.domain.domain import Domain
 from residua.domain.impossible import Rule, impossible_cells
@@ -11,6 +12,7 @@ __all__ = [
     "OTHER",
     "Anonymous",
     "Attribute",
+    "Between",
     "Bins",
     "Categories",
     "Dates",
@@ -20,6 +22,7 @@ __all__ = [
     "Level",
     "Policy",
     "Rule",
+    "between",
     "domain_of_settings",
     "impossible_cells",
     "settings_of_domain",

@@ -7,6 +7,7 @@ is counted like any other: refusing it would tell that it is there); projection 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.domain.attributes import Attribute, Label
+from residua.domain.between import Between
 from residua.errors import DomainError
 
 if TYPE_CHECKING:
@@ -48,7 +50,8 @@ class Rule:
 
 
 def rules_of(domain: Domain, declared: Any) -> tuple[Rule, ...]:
-    """The rules that plain values declare, each attribute → a value, a list of values, or {low, high}.
+    """The rules that plain values declare, each attribute → a value, a list of values, a range
+    (`rs.between`), or {low, high}.
 
     Raises:
         DomainError: not a list of rules, an unknown attribute or value, or a rule that makes everything impossible.
@@ -108,6 +111,14 @@ def _labels(name: str, attribute: Attribute, values: Any) -> tuple[Label, ...]:
                 f"impossible: {name!r} has {dict(values)!r}; write {{low = 0, high = 14}}, or list values."
             )
         values = range(values["low"], values["high"] + 1)
+    if isinstance(values, Between):
+        return tuple(attribute.labels[values.codes(name, attribute)])
+    if isinstance(values, tuple):
+        warnings.warn(
+            f"impossible: {name}={values!r} is read as a list of values; write a list, or rs.between(first, last).",
+            DeprecationWarning,
+            stacklevel=2,
+        )
     wanted = [values] if isinstance(values, str | int) else list(values) if isinstance(values, Iterable) else [values]
     codes = {label: code for code, label in enumerate(attribute.labels)}
     for label in wanted:

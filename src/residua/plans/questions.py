@@ -19,7 +19,6 @@ from residua.workload import (
     MatrixRows,
     Products,
     marginals,
-    range_ends,
 )
 
 Workload = Marginals | Products | Explicit
@@ -67,32 +66,9 @@ def _of_query(domain: Domain, query: Query) -> Products:
     domain.positions(query)  # refuses unknown names in the same words as everywhere
     sets = marginals(domain, [tuple(query)])
     queries: list[Any] = [Identity(int(n)) for n in domain.sizes]
-    for name, part in query.items():
-        row = coefficients_of(domain, name, part)
+    for name, row in selected(domain, query, argument="query", pairs=True).items():
         queries[domain.position(name)] = MatrixRows(len(row), row[None, :])
     return Products(domain, sets.lattice, (Family(sets, tuple(queries)),))
-
-
-def coefficients_of(domain: Domain, name: str, part: Any) -> Floats:
-    """The coefficients of an attribute's values, from a label, a range (first, last), or coefficients, (n,).
-
-    Raises:
-        PlanError: neither, or labels that the attribute lacks.
-    """
-    attribute = domain[name]
-    row = np.zeros(attribute.size)
-    if isinstance(part, tuple):
-        first, last = range_ends(name, attribute, part)
-        row[first : last + 1] = 1.0
-    elif isinstance(part, list | np.ndarray):
-        row = _numbers(part)
-        if row.shape != (attribute.size,) or not np.isfinite(row).all():
-            raise PlanError(f"the coefficients of {name!r} must be {attribute.size} finite numbers, one per value.")
-    elif part in attribute.labels:
-        row[attribute.labels.index(part)] = 1.0
-    else:
-        raise PlanError(f"{name}={part!r} is not a value of the attribute {name!r}; see domain[{name!r}].labels.")
-    return row
 
 
 def combined(domain: Domain, combination: Mapping[Any, ArrayLike]) -> dict[tuple[int, ...], Floats]:

@@ -54,7 +54,10 @@ def export_long(
     with whole_folder(folder, "folder of tables") as partial:
         for names, file in zip(named, files, strict=True):
             table = projected.rounded(names) if rounded else _counts(projected, names)
-            (table.to_csv if form == "csv" else table.to_parquet)(partial / file)
+            if form == "csv":
+                table.to_csv(partial / file, full=True)
+            else:
+                table.to_parquet(partial / file)
             quoted = " ".join(names).replace('"', '""')
             lines.append(f'{file},"{quoted}",{len(table)}')
         write_atomically(partial / "index.csv", ("\n".join(lines) + "\n").encode())

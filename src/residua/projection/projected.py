@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from residua.domain import Domain, Label, impossible_cells
+from residua.domain import Domain, impossible_cells
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.plans.contract import Plan
@@ -20,9 +20,8 @@ from residua.projection.problems import problem_of
 from residua.projection.rounding import controlled_rounding
 from residua.projection.statement import BIASED, projection_statement
 from residua.projection.tables import CountTable, ProjectedAnswers, ProjectedTable
-from residua.release.base import label_mask
-from residua.release.queried import conditions, term_of, whole_part
-from residua.workload import Asked, Explicit, Marginals, Products, applied
+from residua.release.queried import parts_of, term_of, whole_part
+from residua.workload import Asked, Explicit, Marginals, Products, Where, applied, as_products, queries, selected
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -125,6 +124,22 @@ class Projected:
         found = np.array(applied(term, found), order="C")
         return ProjectedTable(self.domain, names, found, whole.labels, whole.title)
 
+    def tables(self) -> Iterator[ProjectedTable]:
+        """Every table that was asked for: one per term, and of a hierarchy one per level, each with its title.
+
+        Raises:
+            PlanError: nothing was asked, or queries that make no tables (see `answers`).
+        """
+        workload = self.plan.workload
+        if not isinstance(workload, Marginals | Products):
+            raise PlanError("the release was not asked for tables; use answers() for single queries.")
+        for term in as_products(workload).terms():
+            names = tuple(self.domain.names[i] for i, _ in term)
+            found = applied(term, self.estimates(names))
+            for part in parts_of(self.domain, term):
+                cells = np.array(found[part.rows], order="C")
+                yield ProjectedTable(self.domain, names, cells, part.labels, part.title)
+
     def rounded(self, attributes: Sequence[str]) -> CountTable:
         """The marginal on these attributes in whole numbers, by controlled rounding; zeros stay zero.
 
@@ -161,12 +176,14 @@ class Projected:
             found = np.asarray(workload.matrix @ self.estimates(workload.names).ravel())
         return ProjectedAnswers(tuple(workload.query_labels()), found)
 
-    def count(self, where: Mapping[str, Label | Iterable[Label]] | None = None) -> float:
-        """How many records have these values: attribute → a label, or several; nothing for the total."""
-        where = conditions(where)
-        found = self.estimates(tuple(where))
-        for name, wanted in reversed(list(where.items())):
-            found = found @ label_mask(self.domain, name, wanted)
+    def count(self, where: Where | str | None = None) -> float:
+        """How many records have these values: a dictionary, or a condition in SQL, as `Release.count` takes it."""
+        if isinstance(where, str):
+            return float(self.answers(queries(self.domain, [where])).estimates[0])
+        chosen = selected(self.domain, {} if where is None else where)
+        found = self.estimates(tuple(chosen))
+        for coefficients in reversed(list(chosen.values())):
+            found = found @ coefficients
         return float(found)
 
     @property

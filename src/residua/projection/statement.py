@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from residua.printable import printable
 from residua.projection.facts import shown
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def projection_statement(projected: Projected) -> str:
         "and nothing more was spent.",
         "",
     ]
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))  # a name cannot add a line
 
 
 def _left_out(projected: Projected) -> list[str]:

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from residua.domain import Domain, Label
+from residua.domain import Domain
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.layout import Group
 from residua.plans.blocks import Blocks
 from residua.plans.contract import Plan
 from residua.plans.reading import Reading
-from residua.release.queried import conditions, parts_of, single, term_of, whole_part
+from residua.release.queried import parts_of, single, term_of, whole_part
 from residua.release.table import Answers, Table
-from residua.workload import Asked, Explicit, Marginals, Products, as_products
+from residua.workload import Asked, Explicit, Marginals, Products, Where, as_products, queries, selected
 
 Simultaneous = Literal["table", "release"]
 
@@ -142,7 +142,8 @@ class Release:
         estimates = self.estimates(names)
         together = self._together(simultaneous, estimates.size)
         reach = self.reading.widths(names, confidence, together)
-        return Table(self.domain, names, estimates, np.sqrt(self.plan.variance(names)), reach)
+        stddev = np.sqrt(self.plan.variance(names))
+        return Table(self.domain, names, estimates, stddev, reach, confidence=confidence, simultaneous=simultaneous)
 
     def tables(self, *, confidence: float = 0.95, simultaneous: Simultaneous | None = None) -> Iterator[Table]:
         """Every table that was asked for: one a term, and of a hierarchy one a level, each with its title.
@@ -166,7 +167,8 @@ class Release:
                 reach = self.reading.widths(workload, confidence, self._together(simultaneous, found.size))
                 if np.ndim(reach):
                     reach = np.reshape(reach, shape)[part.rows].ravel()
-                yield Table(self.domain, attributes, np.array(found, order="C"), stddev, reach, part.labels, part.title)
+                cells, words = np.array(found, order="C"), (part.labels, part.title)
+                yield Table(self.domain, attributes, cells, stddev, reach, *words, confidence, simultaneous)
 
     def _queried(
         self,
@@ -184,8 +186,8 @@ class Release:
         reach = self.reading.widths(workload, confidence, self._together(simultaneous, estimates.size))
         if np.ndim(reach):
             reach = np.reshape(reach, shape).transpose(order).ravel()
-        stddev = np.sqrt(variances)
-        return Table(self.domain, attributes, np.array(estimates, order="C"), stddev, reach, whole.labels, whole.title)
+        cells, stddev, words = np.array(estimates, order="C"), np.sqrt(variances), (whole.labels, whole.title)
+        return Table(self.domain, attributes, cells, stddev, reach, *words, confidence, simultaneous)
 
     def answers(
         self,
@@ -201,7 +203,8 @@ class Release:
         """
         estimates, variances = self.reading.answers(workload)
         reach = self.reading.widths(workload, confidence, self._together(simultaneous, len(estimates)))
-        return Answers(tuple(workload.query_labels()), estimates, np.sqrt(variances), reach)
+        labels = tuple(workload.query_labels())
+        return Answers(labels, estimates, np.sqrt(variances), reach, confidence, simultaneous)
 
     def combination(self, combination: Mapping[Sequence[str], ArrayLike], *, confidence: float = 0.95) -> Estimate:
         """A linear combination of cells with its exact standard deviation: attribute set → coefficients."""
@@ -212,18 +215,26 @@ class Release:
         reach = float(np.max(self.reading.widths(combination, confidence, 1.0))) * stddev
         return Estimate(value, stddev, value - reach, value + reach)
 
-    def count(
-        self, where: Mapping[str, Label | Iterable[Label]] | None = None, *, confidence: float = 0.95
-    ) -> Estimate:
-        """How many records have these values: attribute → a label, or several; nothing for the total.
+    def count(self, where: Where | str | None = None, *, confidence: float = 0.95) -> Estimate:
+        """How many records have these values: a dictionary, or a condition in SQL; nothing for the total.
 
-        Example: `release.count({"sex": "Female", "age": range(18, 65)})`.
+        Args:
+            where: attribute → a label, a list of labels, or `rs.between(first, last)`; or text, as for `rs.queries`.
+            confidence: how often the interval holds the truth.
+
+        Example: `release.count({"sex": "Female", "age": rs.between(18, 64)})`, and the same by
+        `release.count("sex = 'Female' and age between 18 and 64")`.
+
+        Raises:
+            PlanError: the release cannot answer it, or the dictionary means nothing, or two things.
+            WorkloadError: the text is not a condition over the attributes.
         """
-        where = conditions(where)
-        coefficients = np.ones(())
-        for name, wanted in where.items():
-            coefficients = np.multiply.outer(coefficients, label_mask(self.domain, name, wanted))
-        return self.combination({tuple(where): coefficients}, confidence=confidence)
+        if isinstance(where, str):
+            row = self.answers(queries(self.domain, [where]), confidence=confidence).columns
+            return Estimate(*(float(row[name][0]) for name in ("estimate", "stddev", "lower", "upper")))
+        chosen = selected(self.domain, {} if where is None else where)
+        coefficients = reduce(np.multiply.outer, chosen.values(), np.ones(()))
+        return self.combination({tuple(chosen): coefficients}, confidence=confidence)
 
     def save(self, path: str | Path) -> None:
         """Writes the release as a folder, whole or not at all; the folder must not exist."""
@@ -250,16 +261,3 @@ class Release:
         if simultaneous is None:
             return 1.0
         return float(cells) if simultaneous == "table" else max(self.asked_cells, float(cells))
-
-
-def label_mask(domain: Domain, name: str, wanted: Label | Iterable[Label]) -> Floats:
-    """1 for each label of an attribute that is wanted, else 0, (n,)."""
-    labels = domain[name].labels
-    chosen = [wanted] if isinstance(wanted, str | int) else list(wanted)
-    unknown = [label for label in chosen if label not in labels]
-    if unknown or not chosen or len(set(chosen)) < len(chosen):
-        what = f"{unknown[0]!r} is not a value of {name!r}" if unknown else f"{name!r} needs distinct labels"
-        raise PlanError(f"where: {what}; see domain[{name!r}].labels.")
-    mask = np.zeros(len(labels))
-    mask[[labels.index(label) for label in chosen]] = 1.0
-    return mask

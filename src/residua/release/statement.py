@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from residua.printable import printable
 from residua.privacy import PureDP, describe, pure_to_gdp, pure_to_zcdp
 from residua.privacy.currencies import printed
 
@@ -69,4 +70,4 @@ def privacy_statement(release: Release) -> str:
         "Values outside the declared domain and missing values followed the policies in `codebook.toml`.",
         "",
     ]
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))  # a name cannot add a line

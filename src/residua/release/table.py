@@ -15,6 +15,8 @@ from residua.domain import Domain, Label
 from residua.errors import ResiduaError
 from residua.files import write_atomically
 from residua.linalg.arrays import Floats, Objects
+from residua.printable import inert, printable
+from residua.release.digits import shortened
 
 if TYPE_CHECKING:
     import pandas
@@ -40,6 +42,11 @@ class Columns(ABC):
     @abstractmethod
     def __len__(self) -> int: ...
 
+    @property
+    def note(self) -> str:
+        """What a reader of the numbers must know, in a sentence; nothing if they speak for themselves."""
+        return ""
+
     def to_arrow(self) -> pyarrow.Table:
         """The table as a pyarrow Table."""
         import pyarrow
@@ -56,11 +63,22 @@ class Columns(ABC):
         frame: polars.DataFrame = _extra("polars").DataFrame(self.columns)
         return frame
 
-    def to_csv(self, path: str | Path | None = None, *, overwrite: bool = False) -> str:
+    def to_csv(
+        self,
+        path: str | Path | None = None,
+        *,
+        spreadsheet: bool = False,
+        full: bool = False,
+        overwrite: bool = False,
+    ) -> str:
         """The table as CSV text, also written to a file if one is named.
 
         Args:
             path: the file; an older one with the same columns is replaced.
+            spreadsheet: put an apostrophe before text that a spreadsheet would take for a formula (labels and names
+                that begin with `=`, `+`, `-` or `@`); numbers stay numbers. For people: other programs read the
+                apostrophe as a part of the label.
+            full: every digit, instead of as many as the standard deviations justify (`digits.py`).
             overwrite: replace the file whatever it holds.
 
         Raises:
@@ -68,10 +86,14 @@ class Columns(ABC):
         """
         import io
 
+        import pyarrow
         import pyarrow.csv
 
+        columns = self.columns if full else shortened(self.columns)
+        if spreadsheet:
+            columns = {inert(name): _inert_cells(values) for name, values in columns.items()}
         buffer = io.BytesIO()
-        pyarrow.csv.write_csv(self.to_arrow(), buffer)
+        pyarrow.csv.write_csv(pyarrow.table(columns), buffer)
         if path is not None:
             header = buffer.getvalue().partition(b"\n")[0] + b"\n"
             write_atomically(Path(path), buffer.getvalue(), ours=lambda head: overwrite or head.startswith(header))
@@ -101,13 +123,14 @@ class Columns(ABC):
 
     def __repr__(self) -> str:
         names = list(self.columns)
-        rows = [names]
+        rows = [[printable(name) for name in names]]
         for i in range(min(len(self), _SHOWN)):
             cells = [self.columns[name][i] for name in names]
-            rows.append([f"{cell:.1f}" if isinstance(cell, float) else str(cell) for cell in cells])
+            rows.append([f"{cell:.1f}" if isinstance(cell, float) else printable(str(cell)) for cell in cells])
         widths = [max(len(row[j]) for row in rows) for j in range(len(names))]
         lines = ["  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in rows]
-        return "\n".join([*lines, *([f"… {len(self) - _SHOWN:,} more rows"] if len(self) > _SHOWN else [])])
+        rest = [f"… {len(self) - _SHOWN:,} more rows"] if len(self) > _SHOWN else []
+        return "\n".join([*lines, *rest, *([f"({self.note})"] if self.note else [])])
 
 
 def _parquet_columns(path: Path) -> list[str] | None:
@@ -125,6 +148,16 @@ class Rows(Columns):
     """Estimates with error bars, one a row: what they are, the estimate, its standard deviation, and an interval."""
 
     width: float | Floats
+    confidence: float | None
+    simultaneous: str | None
+
+    @property
+    def note(self) -> str:
+        """What the intervals mean."""
+        if self.confidence is None or np.isnan(self.width).any():
+            return ""
+        held = {None: "each by itself", "table": "all of this table together", "release": "all of the release together"}
+        return f"lower to upper: {100 * self.confidence:.10g} % intervals, {held[self.simultaneous]}"
 
     @abstractmethod
     def _key_columns(self) -> dict[str, list[Any]]: ...
@@ -173,6 +206,8 @@ class Table(Rows):
         width: how many standard deviations the intervals reach either side: one figure, or one for each cell, flat.
         labels: what each row of each axis is, where that is not the attributes' values (prefixes, ranges, levels).
         title: which table this is, in words.
+        confidence: how often an interval holds the truth; None where nobody said.
+        simultaneous: `"table"` or `"release"` where all intervals hold together with that confidence.
     """
 
     domain: Domain
@@ -182,6 +217,8 @@ class Table(Rows):
     width: float | Floats
     labels: tuple[Sequence[Label], ...] | None = None
     title: str = ""
+    confidence: float | None = None
+    simultaneous: str | None = None
 
     def __post_init__(self) -> None:
         self.estimates.setflags(write=False)
@@ -206,6 +243,8 @@ class Answers(Rows):
     estimates: Floats
     stddevs: Floats
     width: float | Floats
+    confidence: float | None = None
+    simultaneous: str | None = None
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -223,6 +262,12 @@ def _of_one_type(labels: Sequence[Label]) -> Objects:
     """Labels for a column, which has one type: numbers beside text, such as `(other)`, become text."""
     mixed = len({type(label) for label in labels}) > 1
     return np.array([str(label) for label in labels] if mixed else labels, dtype=object)
+
+
+def _inert_cells(values: Any) -> Any:
+    return (
+        [inert(value) if isinstance(value, str) else value for value in values] if isinstance(values, list) else values
+    )
 
 
 def _extra(name: str) -> Any:

@@ -156,6 +156,20 @@ class Session:
         found = self._missing(self._checked(plan), at)
         return Fraction(0) if found is None else _bill(found, at).increment(at)
 
+    def price_look(self, candidates: Sequence[Plan] | Mapping[str, Plan]) -> tuple[Fraction, dict[str, Fraction]]:
+        """What `choose(candidates)` would debit now, and each candidate in all (that look included); exact pcosts.
+
+        Reads no data and spends nothing.
+
+        Raises:
+            PlanError: candidates between which `choose` would refuse to choose.
+        """
+        named, at = by_name(candidates, self._ledger.unit), self._standing()
+        require_domain(next(iter(named.values())), at.plans)
+        look, left = look_at(named, at.plans, self._tell)
+        price = Fraction(0) if look is None else _bill(look, at).increment(at)
+        return price, {name: _bill(left[name], at).increment(at) if name in left else price for name in named}
+
     def release(self, plan: Plan, *, purpose: str = "release") -> Release:
         """Measures what is missing of a plan and answers it from everything the session has measured.
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from residua.linalg.arrays import Booleans, Floats
 from residua.plans.contract import Plan
+from residua.printable import printable
 from residua.release.base import Release
 from residua.workload import Explicit, Family, Marginals, Products, as_explicit
 
@@ -92,13 +93,13 @@ class Signal:
     def __repr__(self) -> str:
         names = list(self.columns)
         rows = [names] + [
-            [f"{c[i]:.1f}" if isinstance(c, np.ndarray) else str(c[i]) for c in self.columns.values()]
+            [f"{c[i]:.1f}" if isinstance(c, np.ndarray) else printable(str(c[i])) for c in self.columns.values()]
             for i in range(min(len(self), _SHOWN))
         ]
         widths = [max(len(row[j]) for row in rows) for j in range(len(names))]
         lines = ["  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in rows]
         rest = [f"… {len(self) - _SHOWN:,} more rows"] if len(self) > _SHOWN else []
-        return "\n".join([f"under {self.candidate}:", *lines, *rest])
+        return "\n".join([f"under {printable(self.candidate)}:", *lines, *rest])
 
 
 def signal_of(name: str, candidate: Plan, known: Release, workload: Workload, reach: float) -> Signal:

@@ -18,6 +18,7 @@ from residua.workload.products import (
     product,
     ranges,
 )
+from residua.workload.selecting import Where, coefficients, selected
 
 __all__ = [
     "Asked",
@@ -28,10 +29,12 @@ __all__ = [
     "Marginals",
     "MatrixRows",
     "Products",
+    "Where",
     "applied",
     "as_explicit",
     "as_products",
     "attribute_queries",
+    "coefficients",
     "explicit",
     "explicit_of_marginals",
     "explicit_of_products",
@@ -43,4 +46,5 @@ __all__ = [
     "range_ends",
     "ranges",
     "renumber",
+    "selected",
 ]

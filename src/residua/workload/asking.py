@@ -12,7 +12,7 @@ from residua.domain import Attribute, Label
 from residua.errors import WorkloadError
 from residua.workload.attribute_queries import AttributeQueries, Identity, MatrixRows
 from residua.workload.nested import Hierarchy, LevelRows
-from residua.workload.ordered import Prefixes, Ranges
+from residua.workload.ordered import Prefixes, Ranges, range_labels
 
 KINDS = ("identity", "prefixes", "ranges", "hierarchy")
 
@@ -53,11 +53,11 @@ def listed_ranges(name: str, attribute: Attribute, listed: Sequence[tuple[Label,
     """
     labels = attribute.labels
     ordered = len(labels) - attribute.has_other
-    rows, names = [], []
+    rows, names, label = [], [], range_labels(attribute)
     for ends in listed:
         a, b = range_ends(name, attribute, ends)
         rows.append((np.arange(len(labels)) >= a) & (np.arange(len(labels)) <= b))
-        names.append(f"={labels[a]}..{labels[b]}")
+        names.append(label(a, b))
     if not rows:
         raise WorkloadError(
             f"no ranges of {name!r} are listed; list at least one, such as ({labels[0]}, {labels[ordered - 1]})."

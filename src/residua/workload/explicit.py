@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from residua.domain import Domain
 from residua.errors import DomainError, WorkloadError
+from residua.printable import printable
 from residua.workload.marginals import Marginals, checked_weight
 
 if TYPE_CHECKING:  # SciPy's sparse matrices take a third of a second to import: only when they are used
@@ -102,7 +103,8 @@ class Explicit:
     __rmul__ = __mul__
 
     def __repr__(self) -> str:
-        return f"Explicit({self.queries:,} queries over {math.prod(self.shape):,} cells of {', '.join(self.names)})"
+        names = printable(", ".join(self.names))
+        return f"Explicit({self.queries:,} queries over {math.prod(self.shape):,} cells of {names})"
 
 
 def explicit(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from residua.domain import Attribute
+from residua.domain import Attribute, Bins
 from residua.linalg.arrays import Floats
 from residua.workload.attribute_queries import AttributeQueries, require_matrix
 
@@ -74,9 +74,10 @@ class Prefixes(Ordered):
         return self._with_other(np.diagonal(square.cumsum(axis=0).cumsum(axis=1)).copy(), float(matrix[-1, -1]))
 
     def labels(self, attribute: Attribute) -> Iterator[str]:
-        """`<=30`, …"""
-        for label in attribute.labels[: self.ordered]:
-            yield f"<={label}"
+        """`<=30`, …; of bins `<800`, …"""
+        edges = _edges(attribute)
+        for code, label in enumerate(attribute.labels[: self.ordered]):
+            yield f"<={label}" if edges is None else _below(edges, code + 1)
         if self.other:
             yield f"={attribute.labels[-1]}"
 
@@ -137,8 +138,33 @@ class Ranges(Ordered):
         return self._with_other(np.maximum(found, 0.0), float(matrix[-1, -1]))
 
     def labels(self, attribute: Attribute) -> Iterator[str]:
-        """`=17..30`, …"""
+        """`=17..30`, …; of bins `=[700, 800)`, …"""
+        label = range_labels(attribute)
         for a, b in zip(*np.triu_indices(self.ordered), strict=True):
-            yield f"={attribute.labels[a]}..{attribute.labels[b]}" if a < b else f"={attribute.labels[a]}"
+            yield label(int(a), int(b))
         if self.other:
             yield f"={attribute.labels[-1]}"
+
+
+def range_labels(attribute: Attribute) -> Callable[[int, int], str]:
+    """Names ranges of values by the codes of their first and last: `=17..30`, of bins `=[700, 800)`."""
+    edges, labels = _edges(attribute), attribute.labels
+
+    def label(first: int, last: int) -> str:
+        if edges is not None:
+            return f"=[{edges[first]:.15g}, {edges[last + 1]:.15g}{']' if last + 2 == len(edges) else ')'}"
+        return f"={labels[first]}..{labels[last]}" if first < last else f"={labels[first]}"
+
+    return label
+
+
+def _edges(attribute: Attribute) -> Sequence[float] | None:
+    """The edges of bins that are labelled by them; bins with names of their own are known by these."""
+    if not isinstance(attribute, Bins) or attribute.bin_labels != Bins(attribute.edges).bin_labels:
+        return None
+    return attribute.edges
+
+
+def _below(edges: Sequence[float], end: int) -> str:
+    """All bins up to an edge: they are open at it, except the last."""
+    return f"<={edges[end]:.15g}" if end == len(edges) - 1 else f"<{edges[end]:.15g}"

@@ -1,0 +1,54 @@
+"""A range of an attribute's values: all from the first to the last, both included, in the order of the domain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from operator import index
+from typing import Any
+
+from residua.domain.attributes import Attribute, Label
+from residua.errors import DomainError
+
+
+@dataclass(frozen=True)
+class Between:
+    """All values from the first to the last, both included; made by `between`."""
+
+    first: Label | None
+    last: Label | None
+
+    def codes(self, name: str, attribute: Attribute) -> slice:
+        """The codes of these values of an attribute.
+
+        Raises:
+            DomainError: an end that is not a value or has no place in the order, or ends the wrong way round.
+        """
+        first = 0 if self.first is None else _code(name, attribute, self.first)
+        last = attribute.declared - 1 if self.last is None else _code(name, attribute, self.last)
+        if max(first, last) >= attribute.declared:
+            raise DomainError(f"the other values of {name!r} have no place in its order; leave them out.")
+        if first > last:
+            raise DomainError(f"{name} begins at {self.first!r}, after {self.last!r}; exchange them.")
+        return slice(first, last + 1)
+
+
+def between(first: Label | None, last: Label | None) -> Between:
+    """All values from `first` to `last`, both included, in the order of the domain.
+
+    Args:
+        first: the label of the first value; None for the domain's own first.
+        last: the label of the last value; None for the domain's own last (the cell of other values is never in).
+
+    Example:
+        >>> from residua.domain import Integers
+        >>> between(1, 3).codes("hour", Integers(0, 4))
+        slice(1, 4, None)
+    """
+    return Between(first, last)
+
+
+def _code(name: str, attribute: Attribute, label: Any) -> int:
+    wanted = label if isinstance(label, str | int) or not hasattr(label, "__index__") else index(label)
+    if not isinstance(wanted, str | int) or isinstance(wanted, bool) or wanted not in attribute.labels:
+        raise DomainError(f"{label!r} is not a value of {name!r}; see domain[{name!r}].labels.")
+    return attribute.labels.index(wanted)

@@ -1,0 +1,111 @@
+"""What a dictionary of attributes and values means, wherever one is given: one rule for counts and for plans.
+
+    {"sex": "Female"}                      a label: that value
+    {"age": [18, 19, 20]}                  a list, set or `range`: any of these values
+    {"age": rs.between(18, 64)}            from the first to the last, both included, in the domain's order
+    {"age": np.array([0.0, 1.0, …])}       an array of fractions or truth values: a coefficient per value
+
+A tuple is refused: (18, 64) could mean two values or a range. So is an array of whole numbers, which could be labels or
+coefficients.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping
+from operator import index
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from residua.domain import Attribute, Between, Domain, Label
+from residua.errors import DomainError, PlanError
+
+Floats = NDArray[np.float64]
+
+
+Chosen = Label | Iterable[Label] | Between | NDArray[Any]
+Where = Mapping[str, Chosen]
+
+
+def selected(domain: Domain, where: Where, *, argument: str = "where", pairs: bool = False) -> dict[str, Floats]:
+    """Attribute → a coefficient per value, (n,), by the rule above.
+
+    Args:
+        domain: what the table may hold.
+        where: the dictionary.
+        argument: what errors call it.
+        pairs: take a tuple of two for a range, with a warning: what plans did before there was one rule.
+
+    Raises:
+        PlanError: not a dictionary, or a choice that means nothing or two things.
+        DomainError: an unknown attribute.
+    """
+    if not isinstance(where, Mapping):
+        raise PlanError(f"{argument}={where!r} is not a dictionary; give {{attribute: label, labels or rs.between}}.")
+    return {name: coefficients(domain, name, chosen, argument=argument, pairs=pairs) for name, chosen in where.items()}
+
+
+def coefficients(domain: Domain, name: str, chosen: Chosen, *, argument: str = "where", pairs: bool = False) -> Floats:
+    """A coefficient per value of one attribute, (n,); see `selected`."""
+    attribute = domain[name]
+    if isinstance(chosen, tuple) and pairs and len(chosen) == 2:
+        warnings.warn(
+            f"{argument}: {name}={chosen!r} is read as a range; write rs.between{chosen!r}, tuples will be refused.",
+            DeprecationWarning,
+            stacklevel=3,
+        )
+        chosen = Between(*chosen)
+    if isinstance(chosen, tuple | slice):
+        raise PlanError(
+            f"{argument}: {name}={chosen!r} could mean these values or all between them; write a list of values, "
+            "[first, last], or rs.between(first, last)."
+        )
+    if isinstance(chosen, np.ndarray) and chosen.ndim:
+        return _given(argument, name, attribute, chosen)
+    found = np.zeros(attribute.size)
+    if isinstance(chosen, Between):
+        try:
+            found[chosen.codes(name, attribute)] = 1.0
+        except DomainError as problem:
+            raise PlanError(f"{argument}: {problem}") from None
+    else:
+        found[_places(argument, name, attribute, chosen)] = 1.0
+    return found
+
+
+def _given(argument: str, name: str, attribute: Attribute, chosen: NDArray[Any]) -> Floats:
+    if chosen.dtype.kind not in "fb":
+        raise PlanError(
+            f"{argument}: {name} is an array of {chosen.dtype}, which could be labels or coefficients; give labels as "
+            "a list (.tolist()), coefficients as fractions (.astype(float))."
+        )
+    found = np.array(chosen, dtype=np.float64)
+    if found.shape != (attribute.size,) or not np.isfinite(found).all():
+        raise PlanError(
+            f"{argument}: the coefficients of {name!r} must be {attribute.size} finite numbers, one per value."
+        )
+    return found
+
+
+def _places(argument: str, name: str, attribute: Attribute, chosen: Any) -> list[int]:
+    several = isinstance(chosen, Iterable) and not isinstance(chosen, str | bytes | Mapping | np.ndarray)
+    listed = [_label(label) for label in chosen] if several else [_label(chosen)]
+    places = [_place(argument, name, attribute, label) for label in listed]
+    if not places or len(set(places)) < len(places):
+        raise PlanError(f"{argument}: {name!r} needs distinct labels; see domain[{name!r}].labels.")
+    return places
+
+
+def _label(label: Any) -> Any:
+    """A label of NumPy's as Python's."""
+    return index(label) if isinstance(label, np.integer) else str(label) if isinstance(label, np.str_) else label
+
+
+def _place(argument: str, name: str, attribute: Attribute, label: Any) -> int:
+    # True is no 1 here, nor 1.0: only what a label is written as.
+    if not isinstance(label, str | int) or isinstance(label, bool) or label not in attribute.labels:
+        hint = "; coefficients are given as an array" if isinstance(label, float) else ""
+        raise PlanError(f"{argument}: {label!r} is not a value of {name!r}{hint}; see domain[{name!r}].labels.")
+    return attribute.labels.index(label)
