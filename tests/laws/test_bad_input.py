@@ -163,7 +163,9 @@ CASES = {
         PlanError,
         "PNormVariance is not for pure DP.*TotalVariance or MaxVariance",
     ),
-    "pure, refined": (lambda: rs.plan(ASKED, rs.PureDP(1.0), form=rs.Matrix(refined=True)), PlanError, "refined.*Gaussian"),
+    "pure, refined": (
+        lambda: rs.plan(ASKED, rs.PureDP(1.0), form=rs.Matrix(refined=True)), PlanError, "refined.*Gaussian",
+    ),
     "pure, bias": (lambda: rs.plan(ASKED, rs.PureDP(1.0), form=rs.Matrix(bias=0.1)), PlanError, "bias.*Gaussian"),
     "pure, no target": (lambda: rs.plan(ASKED, noise="laplace"), PlanError, "say what to spend or how accurate"),
     "pure, tiny": (lambda: rs.plan(ASKED, rs.PureDP(1e-12)), PlanError, "beyond what can be computed"),
@@ -181,6 +183,12 @@ CASES = {
     "tolerance text": (lambda: planned(guarantee=BUDGET, tolerance="x"), PlanError, "tolerance='x'"),
     "limit zero": (lambda: planned(guarantee=BUDGET, form=rs.Lattice(limit=0)), PlanError, "limit=0 is not a positive"),
     "limit fraction": (lambda: planned(guarantee=BUDGET, form=rs.Lattice(limit=1.5)), PlanError, "limit=1.5"),
+    "form text": (lambda: planned(guarantee=BUDGET, form="matrix"), PlanError, "form='matrix'.*use one such"),
+    "form class": (lambda: planned(guarantee=BUDGET, form=rs.Matrix), PlanError, "form=<class.*rs.Matrix\\(\\)"),
+    "noise unknown": (lambda: planned(guarantee=BUDGET, noise="gumbel"), PlanError, "noise='gumbel'.*'laplace'"),
+    "noise of another budget": (
+        lambda: planned(guarantee=BUDGET, noise="laplace"), PlanError, "noise='laplace' cannot be priced.*PureDP",
+    ),
     "objective text": (lambda: planned(guarantee=BUDGET, minimise="max"), PlanError, "minimise='max'.*use one such"),
     "objective class": (
         lambda: planned(guarantee=BUDGET, minimise=rs.MaxVariance), PlanError, "minimise=<class.*rs.MaxVariance\\(\\)",
@@ -279,9 +287,13 @@ CASES = {
     "supports by name": (lambda: PLAN.supports("age"), PlanError, "write \\('age',\\)"),
     "variances of a number": (lambda: PLAN.variances(3), PlanError, "workload=3"),
     "variances elsewhere": (lambda: PLAN.variances(ELSEWHERE), PlanError, "different domains; declare one"),
+    "variances per cell": (lambda: PLAN.variances(ASKED, per="cell"), PlanError, "per='cell' is not 'query' or"),
+    "variance of a number": (lambda: PLAN.variance(3), PlanError, "3 is not a set of attributes; list"),
+    "supports an unknown": (lambda: PLAN.supports({"agee": 1}), PlanError, "did you mean 'age'"),
     "marginal variances elsewhere": (lambda: PLAN.variances(ELSEWHERE, per="term"), PlanError, "different domains"),
     "variances of a billion cells": (
-        lambda: BIG.variances(rs.marginals(BIG_DOMAIN, ways=3)), PlanError, "000 queries.*variances\\(workload, per='term'\\)",
+        lambda: BIG.variances(rs.marginals(BIG_DOMAIN, ways=3)),
+        PlanError, "000 queries.*variances\\(workload, per='term'\\)",
     ),
     "covariance of a billion cells": (
         lambda: BIG.covariance(("a", "b", "c")), PlanError, "1,000,000,000 by 1,000,000,000.*ask for the queries",
@@ -297,7 +309,8 @@ CASES = {
     "combination shape": (lambda: PLAN.combination_variance({("sex",): [1]}), PlanError, "of shape \\(2,\\)"),
     "combination NaN": (lambda: PLAN.combination_variance({("sex",): [1, NAN]}), PlanError, "finite and of shape"),
     "combination text": (lambda: PLAN.combination_variance({("sex",): "ab"}), PlanError, "finite and of shape"),
-    "combination not planned": (lambda: PLAN.combination_variance({("race",): [1, 0, 0, 0, 0]}), PlanError, "not answer"),
+    "combination a number": (lambda: PLAN.combination_variance(3), PlanError, "combination=3 is not a mapping; give"),
+    "combination not planned": (lambda: PLAN.combination_variance({("race",): [1] + [0] * 4}), PlanError, "not answer"),
     # ---- algebra
     "common of nothing": (lambda: rs.common([]), PlanError, "plans is empty; give"),
     "common of one bare": (lambda: rs.common(PLAN), PlanError, "give a list of plans"),

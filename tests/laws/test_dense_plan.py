@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import residua as rs
 from residua.errors import FileError, PlanError, VerificationError
+from residua.plans import MatrixPlan
 from residua.plans.matrix.blocks import MatrixBlocks
 from residua.release import Release
 from tests.laws.instances import verified_cost
@@ -257,6 +258,23 @@ def test_biased_plans_state_bias_and_variance_apart():
         rs.plan(workload, targets=1.0, form=rs.Matrix(bias=0.1))
     with pytest.raises(PlanError, match="nothing needs to be measured"):
         rs.plan(workload, rs.GDP(mu=1.0), form=rs.Matrix(bias=1e6))
+
+
+@pytest.mark.parametrize("kind", ["marginals", "products"])
+def test_the_matrix_form_lists_marginals_and_products_query_by_query(kind):
+    from residua.workload import as_explicit
+
+    domain = rs.Domain.of_sizes({"a": 5, "b": 2})
+    workload = rs.marginals(domain, ways=[1, 2]) if kind == "marginals" else rs.prefixes(domain, "a", by=["b"])
+    for options in (
+        {"guarantee": rs.GDP(mu=1.0), "form": rs.Matrix()},
+        {"guarantee": rs.GDP(mu=1.0), "form": rs.Matrix(bias=0.1)},
+        {"targets": 2.0, "form": rs.Matrix(refined=True)},
+    ):
+        plan, listed = rs.plan(workload, **options), rs.plan(as_explicit(workload), **options)
+        assert isinstance(plan, MatrixPlan)
+        assert np.array_equal(plan.strategy, listed.strategy)
+        assert (plan.scale, plan.bias, plan.workload.labels) == (listed.scale, listed.bias, listed.workload.labels)
 
 
 def test_comparison_has_the_best_plans_best():
