@@ -19,6 +19,7 @@ from residua.workload import (
     MatrixRows,
     Products,
     marginals,
+    selected,
 )
 
 Workload = Marginals | Products | Explicit
