@@ -143,6 +143,10 @@ def _parser(process: int) -> Any:  # one per process: a connection does not surv
 
 
 def _asked_parser(question: str, text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise SqlError("it holds half a character, which no text has") from None
     with _parser(os.getpid()).cursor() as engine:
         return str(engine.execute(question, [text]).fetchall()[0][0])
 

@@ -99,6 +99,7 @@ def test_sums_and_weights(domain):
         (lambda d: rs.queries(d, ["sum(age)"]), "sums over rows"),
         (lambda d: rs.queries(d, ["count(*)"]), "sums over rows"),
         (lambda d: rs.queries(d, ["age > avg(age) over ()"]), "window function"),
+        (lambda d: rs.queries(d, ["sex = '\ud800'"]), "half a character"),
         (lambda d: rs.queries(d, ["random() < 0.5"]), "not the same every time"),
         (lambda d: rs.queries(d, ["+".join(["age"] * 2000)]), "depth"),
         (lambda d: rs.queries(d, ["+".join(["age"] * 900)]), "too deeply"),

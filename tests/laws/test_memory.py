@@ -12,6 +12,7 @@ import residua as rs
 from residua.errors import PlanError
 from residua.measurement import memory
 from residua.measurement.noisy import noisy
+from residua.noise import rounded_laplace, rounded_normal
 from residua.plans.composition import priced
 
 SEVEN, TWO = rs.Domain.of_sizes([20] * 7), rs.Domain.of_sizes([30, 30])
@@ -27,6 +28,7 @@ PLANS: dict[str, tuple[Any, Any]] = {
 @pytest.mark.parametrize("name", PLANS)
 def test_the_estimate_covers_what_measuring_takes(name: str) -> None:
     blocks, _ = priced(rs.plan(*PLANS[name]))
+    rounded_normal(1.0, 1), rounded_laplace(1.0, 1)  # their tables are made once per process
     tracemalloc.start()
     noisy(blocks, lambda layout: np.zeros(layout.cells, dtype=np.int64), None)
     peak = tracemalloc.get_traced_memory()[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -48,8 +49,9 @@ def cells_needed(blocks: Blocks) -> int:
     counted, below, largest = each[wanted.lattice.is_maximal].sum(), each.sum(), each.max()
     picked = 0 if wanted.cells == below else wanted.cells
     measured = 0 if blocks.in_place else blocks.cells
-    batches = 4 * max(largest, min(_BATCH_CELLS, blocks.cells)) + min(_MOST_COVERING, 4 * counted)
-    return int(counted + below + picked + measured + batches)
+    batches = max(2 * largest, 3 * min(_BATCH_CELLS * (os.cpu_count() or 1), blocks.cells))  # and copies, in threads
+    covering = min(_MOST_COVERING, 4 * counted)
+    return int(counted + below + picked + measured + batches + covering)
 
 
 def free_bytes() -> int | None:

@@ -24,7 +24,9 @@ class FeatherSource(FilesSource):
     def _read_one(self, path: Path, columns: Sequence[str]) -> Iterator[Any]:
         with _opened(path) as file:
             for i in range(file.num_record_batches):
-                yield file.get_batch(i).select(list(columns))
+                batch = file.get_batch(i).select(list(columns))
+                batch.validate(full=True)  # damaged offsets would be followed out of memory
+                yield batch
 
 
 @contextmanager
@@ -32,7 +34,9 @@ def _opened(path: Path) -> Iterator[Any]:
     try:
         with readable(path), pa.OSFile(str(path)) as raw, pa.ipc.open_file(raw) as file:
             yield file
-    except (pa.ArrowException, OSError, EOFError):
+    except SourceError:
+        raise
+    except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError, ValueError):
         raise SourceError(
             f"{str(path)!r} is not a sound Feather file; it is damaged, truncated or of version 1: write it again."
         ) from None

@@ -10,6 +10,8 @@ from residua.errors import SourceError
 from residua.source.files import distinct
 from residua.source.source import BATCH_ROWS, Source
 
+_UNREADABLE = (TypeError, ValueError, OverflowError, NotImplementedError)  # Arrow's own errors are such as well
+
 
 class FrameSource(Source):
     """A frame in memory, cut into batches when read. Fingerprint: SHA-256 of its records, however they are cut.
@@ -124,25 +126,27 @@ def _cut_pandas(frame: Any, positions: list[int]) -> Iterator[Any]:
         try:
             # Through a table: a column of text may come in several chunks, which a batch has no room for.
             table = pa.Table.from_pandas(part, preserve_index=False)
-        except (pa.ArrowInvalid, pa.ArrowTypeError):
-            mixed = [str(frame.columns[i]) for i in positions if not _converts(part[str(i)])]
+        except _UNREADABLE:
+            mixed = [str(frame.columns[i]) for i in positions if not _converts(part[[str(i)]])]
             raise _mixed_types(mixed) from None
         yield from table.combine_chunks().to_batches()
 
 
-def _converts(column: Any) -> bool:
+def _converts(part: Any) -> bool:
     import pyarrow as pa
 
     try:
-        pa.Array.from_pandas(column)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        pa.Table.from_pandas(part, preserve_index=False)
+    except _UNREADABLE:
         return False
     return True
 
 
 def _mixed_types(names: Sequence[str]) -> SourceError:
     listed = ", ".join(repr(name) for name in names)
-    return SourceError(f"the pandas DataFrame mixes types in {listed}; convert to text or to numbers.")
+    return SourceError(
+        f"the pandas DataFrame mixes types in {listed} (or has unknown ones); convert to text or to numbers."
+    )
 
 
 def _cut_polars(frame: Any, positions: list[int]) -> Iterator[Any]:
