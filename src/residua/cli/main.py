@@ -62,8 +62,12 @@ def plan(
     from residua.cli.plans import plan_facts, print_plan
     from residua.cli.show import print_json
     from residua.cli.steps import make_plan, read
+    from residua.plans.storage import check_plan_place
 
-    made = make_plan(read(spec))
+    asked = read(spec)
+    if save is not None:
+        check_plan_place(save)
+    made = make_plan(asked)
     if save is not None:
         made.save(save)
     if json:

@@ -5,12 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 
 from residua.errors import FileError
-from residua.files import MOST_PLAN, read_document, write_document
+from residua.files import MOST_PLAN, check_document_place, read_document, write_document
 from residua.folders import DAMAGE
 from residua.plans.base import Plan
 from residua.plans.kinds import kind_named, kind_of
 
 KIND, VERSION = "residua plan", 1
+
+
+def check_plan_place(path: Path) -> None:
+    """Refuses, before planning, a path where a plan must not be saved.
+
+    Raises:
+        FileError: something that is not a plan is there, or the path cannot be one.
+    """
+    check_document_place(path, KIND)
 
 
 def save_plan(plan: Plan, path: Path) -> None:
