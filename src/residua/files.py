@@ -174,8 +174,20 @@ def write_document(
         raise FileError(f"the {kind} is longer than {most:,} bytes, too long to be read again; ask for less.")
     header = {"format": kind, "version": version, "sha256": digest_of(encoded)}
     content = msgspec.json.encode({**header, "body": msgspec.Raw(encoded)})
-    begins = msgspec.json.encode({"format": kind})[:-1]
-    write_atomically(path, content, confidential=confidential, ours=lambda head: head.startswith(begins))
+    write_atomically(path, content, confidential=confidential, ours=lambda head: _begins(head, kind))
+
+
+def check_document_place(path: Path, kind: str) -> None:
+    """Refuses, before the work, a path where a document of this kind must not be written.
+
+    Raises:
+        FileError: something else is there, or the path cannot be one.
+    """
+    check_replaceable(path, lambda head: _begins(head, kind))
+
+
+def _begins(head: bytes, kind: str) -> bool:
+    return head.startswith(msgspec.json.encode({"format": kind})[:-1])
 
 
 class _Document(msgspec.Struct):

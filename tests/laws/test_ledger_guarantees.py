@@ -9,6 +9,8 @@ import residua as rs
 from residua.errors import PrivacyError
 from residua.measurement import Ledger
 from residua.privacy import Guarantee, Nothing, describe, gdp_to_approx, pure_to_zcdp, zcdp_to_approx_for_any_mechanism
+from tests.laws.sessions import DATA as TABLE
+from tests.laws.sessions import ONE
 
 BUDGETS = [rs.ZCDP(0.7), rs.GDP(1.3), rs.ApproxDP(1.1, 1e-7), rs.PureDP(0.9)]
 DATA = "sha256:1f3c"
@@ -52,6 +54,14 @@ def test_a_plan_can_be_made_for_what_remains_and_none_for_nothing(tmp_path: Path
         assert plan.guarantee == ledger.remaining
     with pytest.raises(PrivacyError, match="nothing is left to spend"):
         rs.plan(rs.marginals(domain, ways=1), Nothing())
+
+
+def test_a_sessions_status_tells_guarantees_too(tmp_path: Path) -> None:
+    session = rs.Session(TABLE, rs.ZCDP(1.0), ledger=tmp_path / "a.ledger")
+    assert (session.status.spent, session.status.remaining) == (Nothing(), rs.ZCDP(1.0))
+    session.release(ONE)
+    assert session.status.spent == session.ledger.spent
+    assert session.status.remaining == session.ledger.remaining
 
 
 def test_every_guarantee_tells_what_theorems_allow() -> None:

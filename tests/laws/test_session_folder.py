@@ -172,7 +172,7 @@ def test_a_debit_that_comes_in_between_is_waited_out(opened: Open, monkeypatch: 
     monkeypatch.setattr(rs.Ledger, "debit", raced)
     session.release(ONE)
     assert [entry.purpose for entry in session.ledger.entries] == ["another", "release"]
-    assert session.status.spent == priced(ONE)[1]
+    assert session.status.spent_exactly == priced(ONE)[1]
 
 
 def test_a_folder_that_is_something_else_is_refused(opened: Open, tmp_path: Path) -> None:

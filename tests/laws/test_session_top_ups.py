@@ -59,7 +59,7 @@ def test_other_debits_of_the_ledger_add_as_scalars(opened: Open, tmp_path: Path)
     session.release(OLD)
     costs = [entry.cost for entry in session.ledger.entries]
     assert costs[2] == 0
-    assert session.status.spent == costs[0]
+    assert session.status.spent_exactly == costs[0]
     assert session.ledger.spent_exactly == costs[0] + costs[1]
 
 

@@ -102,8 +102,8 @@ def print_status(session: Session, *, as_json: bool = False) -> None:
                 "ledger": str(ledger.path),
                 "parts": {str(n): summary for n, summary in status.parts.items()},
                 "lost": list(status.lost),
-                "spent": {"pcost": float(status.spent), "rho": float(status.spent / 2)},
-                "remaining": {"pcost": float(status.remaining), "rho": float(status.remaining / 2)},
+                "spent": {"pcost": float(status.spent_exactly), "rho": float(status.spent_exactly / 2)},
+                "remaining": {"pcost": float(status.remaining_exactly), "rho": float(status.remaining_exactly / 2)},
                 "choices": [
                     {"number": n, "candidates": list(names), "end": end} for n, (names, end) in status.choices.items()
                 ],
@@ -117,8 +117,8 @@ def print_status(session: Session, *, as_json: bool = False) -> None:
         out.print(f"Part {number}   was paid for and lost; the debit stands")
     for number, (names, end) in status.choices.items():
         out.print(f"Choice {number} between {', '.join(names)}: {end}")
-    out.print(f"Spent  rho {float(status.spent / 2):.6g}")
-    out.print(f"Left   rho {float(status.remaining / 2):.6g}")
+    out.print(f"Spent  rho {float(status.spent_exactly / 2):.6g}")
+    out.print(f"Left   rho {float(status.remaining_exactly / 2):.6g}")
 
 
 def write_release(session: Session, release: Release, folder: Path) -> None:
@@ -138,4 +138,5 @@ def write_release(session: Session, release: Release, folder: Path) -> None:
 def print_spent(session: Session) -> None:
     """What the session has spent, and what is left."""
     status = session.status
-    out.print(f"Spent by the session: rho {float(status.spent / 2):.6g}; left: rho {float(status.remaining / 2):.6g}")
+    spent, left = float(status.spent_exactly / 2), float(status.remaining_exactly / 2)
+    out.print(f"Spent by the session: rho {spent:.6g}; left: rho {left:.6g}")

@@ -9,6 +9,7 @@ from typing import Any
 
 from residua.errors import SessionError
 from residua.measurement import Ledger
+from residua.measurement.ledger_amounts import affordable, stated
 from residua.measurement.measure import Progress, carry_out
 from residua.plans.composition import composed_cost
 from residua.plans.contract import Plan
@@ -122,7 +123,8 @@ class Session:
         ends = {n: (tuple(c.candidates), c.end or ("open" if self._seen(c, at) else _LOST)) for n, c in choices}
         parts = {number: f"{at.debits[number].purpose}: {part.summary}" for number, part in at.parts.items()}
         lost = tuple(number for number in at.debits if number not in at.parts)
-        return Status(parts, lost, at.spent, self._left(at), ends)
+        budget, left = self._ledger.budget, self._left(at)
+        return Status(parts, lost, stated(budget, at.spent), affordable(budget, left), ends, at.spent, left)
 
     @property
     def known(self) -> Release | None:

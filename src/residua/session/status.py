@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
+from residua.privacy import Guarantee
+
 
 @dataclass(frozen=True)
 class Status:
@@ -14,13 +16,17 @@ class Status:
     Args:
         parts: what was measured and for what, a sentence each, by number.
         lost: the numbers of parts that were paid for and lost in a crash.
-        spent: what the session has debited, a pcost.
-        remaining: what may still be spent, a pcost.
+        spent: what the session has debited, as a guarantee of the ledger's type, rounded up.
+        remaining: what may still be spent, as such a guarantee, rounded down.
         choices: the candidates of each choice, and what became of it: "open", how it ended, or that its look is lost.
+        spent_exactly: what the session has debited, a pcost.
+        remaining_exactly: what may still be spent, a pcost.
     """
 
     parts: Mapping[int, str]
     lost: tuple[int, ...]
-    spent: Fraction
-    remaining: Fraction
+    spent: Guarantee
+    remaining: Guarantee
     choices: Mapping[int, tuple[tuple[str, ...], str]]
+    spent_exactly: Fraction
+    remaining_exactly: Fraction
