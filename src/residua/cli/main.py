@@ -188,9 +188,11 @@ def main() -> None:
     """Runs the command; a mistake is one sentence on standard error and exit code 2."""
     from residua.cli.show import err
 
-    warnings.simplefilter("ignore", GapWarning)  # the plan prints its gap
     try:
-        app()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", GapWarning)  # the plan prints its gap
+            warnings.showwarning = lambda message, *where: err.print(f"residua: {message}")
+            app()
     except ResiduaError as problem:
         err.print(f"residua: {problem}")
     except OSError as problem:

@@ -54,11 +54,10 @@ def progress_bar() -> Iterator[Any]:
     if not err.is_terminal:  # rich would write empty lines
         yield lambda step, done, total: None
         return
-    from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-    with Progress(
-        TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=err, transient=True
-    ) as bars:
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=err, transient=True) as bars:
         tasks: dict[str, TaskID] = {}
 
         def update(step: str, done: int, total: int | None) -> None:

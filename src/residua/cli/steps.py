@@ -15,6 +15,7 @@ from residua.errors import FileError, SpecError
 from residua.measurement import Ledger, measure
 from residua.measurement.ledger_amounts import allowance, converted
 from residua.plans import plan as best_plan
+from residua.plans.attended import watched
 from residua.plans.base import Currency, Plan
 from residua.plans.kinds import priced
 from residua.privacy import PureDP
@@ -32,17 +33,27 @@ read = read_spec
 
 def make_plan(spec: Spec, like: Plan | None = None) -> Plan:
     """The best plan for a specification; with the strategies of another if one is given."""
-    with progress_bar() as show:
-        return best_plan(
-            spec.workload,
-            PureDP if spec.least_epsilon else spec.guarantee,
-            minimise=spec.minimise,
-            targets=spec.targets,
-            unit=spec.unit,
-            tolerance=spec.tolerance,
-            like=like,
-            progress=lambda rounds, gap: show("planning", rounds, None),
-        )
+    shares: list[float] = []  # of the time foretold, where that is long; then rounds tell nothing more
+
+    def share_over(share: float) -> None:
+        shares.append(share)
+        show("planning", round(1000 * share), 1000)
+
+    try:
+        with progress_bar() as show, watched(share_over):
+            return best_plan(
+                spec.workload,
+                PureDP if spec.least_epsilon else spec.guarantee,
+                minimise=spec.minimise,
+                targets=spec.targets,
+                unit=spec.unit,
+                tolerance=spec.tolerance,
+                like=like,
+                progress=lambda rounds, gap: None if shares else show("planning", rounds, None),
+            )
+    except KeyboardInterrupt:
+        err.print("residua: interrupted while planning; nothing was written or spent.")
+        raise
 
 
 def run_release(spec: Spec, folder: Path) -> Release:

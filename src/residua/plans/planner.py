@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TypedDict, Unpack, cast, overload
 
 from residua.errors import PlanError
+from residua.plans.attended import attended, attends
 from residua.plans.base import Plan
 from residua.plans.dense.plan import DensePlan
+from residua.plans.forecast import forecast
 from residua.plans.objectives import Effort, MaxVariance, Objective, Targets, TotalVariance
 from residua.plans.product.plan import ProductPlan
 from residua.plans.product.strategy import Strategy
@@ -137,6 +140,13 @@ def plan(
     budget = None if guarantee is PureDP else cast("Guarantee | None", guarantee)
     loss = _accuracy(budget, targets, at_most)
     _check_unit(unit)
+    ahead = forecast(workload, pure=guarantee is PureDP or isinstance(budget, PureDP), maximum=_largest(objective))
+    ahead.check()
+    if attends(ahead):
+        again = partial(plan, workload, guarantee, minimise=minimise, targets=targets, at_most=at_most, unit=unit)
+        more = partial(again, tolerance=tolerance, limit=limit, refined=refined, bias=bias, like=like)
+        shared = (workload, workload.domain)
+        return attended(lambda told: cast("Plan", more(progress=told)), ahead, progress, shared)
     usual = PRODUCT_TOLERANCE if isinstance(workload, Products) else MARGINAL_TOLERANCE
     effort = Effort(_tolerance(usual if tolerance is None else tolerance), _limit(limit), progress)
     if guarantee is PureDP or isinstance(budget, PureDP):
@@ -188,6 +198,8 @@ def independent(workload: Marginals | Products | Explicit, guarantee: Guarantee,
         1.0...
     """
     _check_unit(unit)
+    if isinstance(workload, Explicit):
+        forecast(workload).check()
     if isinstance(guarantee, PureDP):
         return _independent_pure(workload, guarantee, unit)
     allowed = _allowed(guarantee)
@@ -210,6 +222,10 @@ def _objective(minimise: Objective | None, targets: Targets | None) -> Objective
     if minimise is not None and minimise.targets is not None:
         raise PlanError("targets is given twice, also in MaxVariance; give it once.")
     return MaxVariance(targets)
+
+
+def _largest(objective: Objective) -> bool:
+    return isinstance(objective, MaxVariance)
 
 
 def _given(like: Plan, workload: Marginals | Products) -> tuple[Strategy | None, ...] | None:
