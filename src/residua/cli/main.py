@@ -60,16 +60,17 @@ def plan(
 ) -> None:
     """Show the best plan: every table's expected error, the privacy, and how close to optimal. Reads no data."""
     from residua.cli.plans import plan_facts, print_plan
-    from residua.cli.show import print_json
+    from residua.cli.show import killable, print_json
     from residua.cli.steps import make_plan, read
 
     made = make_plan(read(spec))
     if save is not None:
         made.save(save)
-    if json:
-        print_json(plan_facts(made))
-    else:
-        print_plan(made, everything=everything)
+    with killable():
+        if json:
+            print_json(plan_facts(made))
+        else:
+            print_plan(made, everything=everything)
 
 
 @app.command()
@@ -168,9 +169,11 @@ def project(
 def compare(spec: SpecPath, json: AsJson = False) -> None:
     """Show the best plans beside what people use today, at one budget. Reads no data."""
     from residua.cli.comparing import print_comparison
+    from residua.cli.show import killable
     from residua.cli.steps import read
 
-    print_comparison(read(spec), as_json=json)
+    with killable():
+        print_comparison(read(spec), as_json=json)
 
 
 @app.command()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -66,3 +67,13 @@ def progress_bar() -> Iterator[Any]:
             bars.update(tasks[step], completed=done, total=total)
 
         yield update
+
+
+@contextmanager
+def killable() -> Iterator[None]:
+    """Where nothing is written or spent: Ctrl-C ends the command at once, even in the middle of linear algebra."""
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

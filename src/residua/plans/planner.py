@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 from typing import TypedDict, Unpack, cast, overload
 
@@ -23,6 +24,7 @@ from residua.workload import Explicit, Marginals, Products, as_explicit, as_prod
 _RECORD = AddRemove()
 _LEAST_COST = 1e-30
 _LEAST_EPSILON = 1e-8
+_ROUNDS_SAVED = 5  # by a baseline, which is written down and not searched for
 PRODUCT_TOLERANCE = 1e-3  # of the noise for given strategies; the plan's own gap counts the strategies as well
 
 
@@ -199,7 +201,12 @@ def independent(workload: Marginals | Products | Explicit, guarantee: Guarantee,
     """
     _check_unit(unit)
     if isinstance(workload, Explicit):
-        forecast(workload).check()
+        ahead = forecast(workload)
+        ahead.check()
+        once = replace(ahead, seconds=ahead.seconds / _ROUNDS_SAVED)
+        if attends(once):
+            shared = (workload, workload.domain)
+            return attended(lambda told: independent(workload, guarantee, unit=unit), once, None, shared)
     if isinstance(guarantee, PureDP):
         return _independent_pure(workload, guarantee, unit)
     allowed = _allowed(guarantee)
