@@ -76,3 +76,7 @@ class SpecError(ResiduaError, ValueError):
 
 class GapWarning(UserWarning):
     """A planner stopped before its tolerance; the plan is valid and states the gap it reached."""
+
+
+class LongWarning(UserWarning):
+    """Planning will take long, or much memory; the message says how long, and how much."""

@@ -77,6 +77,21 @@ def test_interrupted_says_where_to_look_and_leaves_nothing_half_written(tmp_path
         assert len(rs.Ledger(made / "adult.ledger").entries) <= 1
 
 
+def test_long_planning_says_what_it_takes_and_stops_when_asked(tmp_path: Path) -> None:
+    spec = SPEC.replace("high = 3", "high = 2999").replace("ways = [0, 1, 2]", 'prefixes = "age"')
+    (tmp_path / "spec.toml").write_text(spec, encoding="utf-8")
+    with subprocess.Popen(
+        [str(COMMAND), "plan", "spec.toml"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stderr is not None
+        assert "takes about" in child.stderr.readline()
+        child.send_signal(signal.SIGINT)
+        asked = time.monotonic()
+        assert child.stderr.readline() == "residua: interrupted while planning; nothing was written or spent.\n"
+        assert child.wait(timeout=60) == 130
+        assert time.monotonic() - asked < 1.0
+
+
 def test_output_that_nobody_reads_is_no_traceback(tmp_path: Path) -> None:
     released(tmp_path, spec=SPEC.replace("high = 3", "high = 9999"))
     done = subprocess.run(

@@ -102,7 +102,7 @@ def plan(
     """
     from residua.cli.places import require_plan_or_free
     from residua.cli.plans import plan_facts, print_plan
-    from residua.cli.show import print_json
+    from residua.cli.show import killable, print_json
     from residua.cli.steps import make_plan, read
     from residua.cli.what_if import WhatIf
 
@@ -111,10 +111,11 @@ def plan(
     made = make_plan(read(spec, WhatIf(rho, mu, epsilon, delta, records, minimise, stddev, margin, confidence)))
     if save is not None:
         made.save(save)
-    if json:
-        print_json(plan_facts(made))
-    else:
-        print_plan(made, everything=everything)
+    with killable():
+        if json:
+            print_json(plan_facts(made))
+        else:
+            print_plan(made, everything=everything)
 
 
 @app.command()
@@ -255,9 +256,11 @@ def compare(
         print_side_by_side(first, second, as_json=json, everything=everything)
         return
     from residua.cli.comparing import print_comparison
+    from residua.cli.show import killable
     from residua.cli.steps import read
 
-    print_comparison(read(first), as_json=json)
+    with killable():
+        print_comparison(read(first), as_json=json)
 
 
 @app.command()
@@ -282,9 +285,11 @@ def main() -> None:
     """Runs the command; a mistake is one sentence on standard error and exit code 2."""
     from residua.cli.show import err
 
-    warnings.simplefilter("ignore", GapWarning)  # the plan prints its gap
     try:
-        app()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", GapWarning)  # the plan prints its gap
+            warnings.showwarning = lambda message, *where: err.print(f"residua: {message}")
+            app()
     except ResiduaError as problem:
         err.print(f"residua: {problem}")
     except OSError as problem:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -116,11 +117,10 @@ def progress_bar() -> Iterator[Any]:
     if not err.is_terminal:  # rich would write empty lines
         yield lambda step, done, total: None
         return
-    from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-    with Progress(
-        TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=err.console, transient=True
-    ) as bars:
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=err.console, transient=True) as bars:
         tasks: dict[str, TaskID] = {}
 
         def update(step: str, done: int, total: int | None) -> None:
@@ -129,3 +129,13 @@ def progress_bar() -> Iterator[Any]:
             bars.update(tasks[step], completed=done, total=total)
 
         yield update
+
+
+@contextmanager
+def killable() -> Iterator[None]:
+    """Where nothing is written or spent: Ctrl-C ends the command at once, even in the middle of linear algebra."""
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

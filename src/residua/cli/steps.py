@@ -20,6 +20,7 @@ from residua.plans.composition import priced
 from residua.plans.contract import Plan
 from residua.plans.forms import Lattice
 from residua.plans.noise import Currency
+from residua.plans.planners.attended import watched
 from residua.release import Release, reserve
 from residua.release.folder import Reserved
 from residua.source import Source
@@ -32,18 +33,28 @@ read = read_spec
 
 def make_plan(spec: Spec, like: Plan | None = None) -> Plan:
     """The best plan for a specification; with the strategies of another if one is given."""
-    with progress_bar() as show:
-        return best_plan(
-            spec.workload,
-            spec.guarantee,
-            minimise=spec.minimise,
-            targets=spec.targets,
-            unit=spec.unit,
-            tolerance=spec.tolerance,
-            noise="laplace" if spec.least_epsilon else None,
-            form=None if like is None else Lattice(like=like),
-            progress=lambda rounds, gap: show("planning", rounds, None),
-        )
+    shares: list[float] = []  # of the time foretold, where that is long; then rounds tell nothing more
+
+    def share_over(share: float) -> None:
+        shares.append(share)
+        show("planning", round(1000 * share), 1000)
+
+    try:
+        with progress_bar() as show, watched(share_over):
+            return best_plan(
+                spec.workload,
+                spec.guarantee,
+                minimise=spec.minimise,
+                targets=spec.targets,
+                unit=spec.unit,
+                tolerance=spec.tolerance,
+                noise="laplace" if spec.least_epsilon else None,
+                form=None if like is None else Lattice(like=like),
+                progress=lambda rounds, gap: None if shares else show("planning", rounds, None),
+            )
+    except KeyboardInterrupt:
+        err.print("residua: interrupted while planning; nothing was written or spent.")
+        raise
 
 
 def run_release(spec: Spec, folder: Path, saved: Path | None = None, *, show_values: bool = False) -> Release:

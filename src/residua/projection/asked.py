@@ -73,7 +73,7 @@ class Along:
     def noise(self, strategy: Strategy) -> tuple[float, Floats]:
         """What a strategy's spread counts, and the eigenvalues of the noise of its rests."""
         F = strategy.recovery * strategy.unit
-        values = np.asarray(np.linalg.eigvalsh(F.T @ self.gram @ F), dtype=np.float64)
+        values = np.append(np.linalg.eigvalsh(F.T @ self.gram @ F), 0.0)  # there may be no rests
         return float(strategy.spread @ self.gram @ strategy.spread), values
 
 

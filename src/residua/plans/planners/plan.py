@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import sys
 import warnings
-from typing import Literal, TypedDict, Unpack, overload
+from dataclasses import replace
+from functools import partial
+from typing import Any, Literal, TypedDict, Unpack, overload
 
 from residua.errors import PlanError
 from residua.plans.contract import Plan
@@ -14,7 +16,9 @@ from residua.plans.lattice.plan import LatticePlan
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.noise import NOISES
 from residua.plans.objectives import Effort, MaxVariance, Objective, Targets, TotalVariance
+from residua.plans.planners.attended import attended, attends
 from residua.plans.planners.explicit import independent_explicit, plan_biased, plan_explicit
+from residua.plans.planners.forecast import forecast
 from residua.plans.planners.laplace import independent_pure, plan_pure
 from residua.plans.planners.like import like_strategies
 from residua.plans.planners.marginals import independent_marginals, plan_marginals
@@ -31,6 +35,7 @@ NoiseName = Literal["normal", "laplace"]
 _RECORD = AddRemove()
 _LEAST_COST = 1e-30
 _LEAST_EPSILON = 1e-8
+_ROUNDS_SAVED = 5  # by a baseline, which is written down and not searched for
 
 
 class _Options(TypedDict, total=False):
@@ -186,6 +191,12 @@ def plan(
         return made
     if isinstance(form, Matrix):
         workload = as_explicit(workload)
+    ahead = forecast(workload, pure=laplace, maximum=isinstance(objective, MaxVariance))
+    ahead.check()
+    if attends(ahead):
+        asked = {"minimise": minimise, "targets": targets, "at_most": at_most, "unit": unit, "tolerance": tolerance}
+        again: Any = partial(plan, workload, guarantee, noise=noise, form=form, **asked)
+        return attended(lambda told: again(progress=told), ahead, progress, (workload, workload.domain))
     if laplace:
         if form not in (None, Matrix(), Lattice(limit=limit)):
             raise PlanError("refined, bias and like are for Gaussian noise; leave them out, or give another guarantee.")
@@ -272,6 +283,13 @@ def independent(workload: Marginals | Products | Explicit, guarantee: Guarantee,
         1.0...
     """
     _check_unit(unit)
+    if isinstance(workload, Explicit):
+        ahead = forecast(workload)
+        ahead.check()
+        once = replace(ahead, seconds=ahead.seconds / _ROUNDS_SAVED)
+        if attends(once):
+            shared = (workload, workload.domain)
+            return attended(lambda told: independent(workload, guarantee, unit=unit), once, None, shared)
     if isinstance(guarantee, PureDP):
         return _independent_pure(workload, guarantee, unit)
     allowed = _allowed(guarantee)

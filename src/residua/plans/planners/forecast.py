@@ -1,0 +1,141 @@
+"""What planning will take, said before it starts: seconds and memory, from sizes alone; what cannot fit is refused.
+
+The work of a planner is that of so many eigenvalue problems. How long one takes on this machine is measured once, on a
+small one; constants are from measured plans, and single workloads take several times as long, or a fraction.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from residua.errors import PlanError
+from residua.workload import Explicit, Identity, Marginals, Products
+
+_USUAL = 1e-9  # seconds per n³ of an n × n eigenvalue problem: enough to tell what is short for certain
+_SHORT = 1.0
+_TALL = 8  # times as many queries as cells: then only their Gram matrix counts
+_NEWTON = 6000  # queries and cells up to which a Newton system is written out
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What planning will take.
+
+    Args:
+        seconds: about how long.
+        bytes: about how much memory.
+        what: of what, in words.
+    """
+
+    seconds: float
+    bytes: float
+    what: str
+
+    def __str__(self) -> str:
+        return f"planning {self.what} takes about {_duration(self.seconds)} and {_size(self.bytes)} of memory"
+
+    def check(self) -> None:
+        """Refuses what does not fit into memory.
+
+        Raises:
+            PlanError: it does not.
+        """
+        free = free_memory()
+        if self.bytes > free:
+            raise PlanError(
+                f"planning {self.what} needs about {_size(self.bytes)} of memory, and {_size(free)} are free; ask for "
+                "fewer queries, group values (rs.Bins, levels), or ask for marginals."
+            )
+
+
+def forecast(workload: Marginals | Products | Explicit, *, pure: bool = False, maximum: bool = False) -> Forecast:
+    """What planning for a workload will take.
+
+    Args:
+        workload: what is asked.
+        pure: whether for Laplace noise.
+        maximum: whether the largest variance counts, not their sum.
+    """
+    if isinstance(workload, Marginals):
+        return Forecast(0.0, 0.0, "marginals")
+    if isinstance(workload, Products) and not pure:
+        sizes = _searched(workload)
+        work = float(sum(n**3 for n in sizes)) * (400.0 if maximum else 100.0)
+        longest = max(sizes, default=0.0)
+        return Forecast(_seconds(work), 30 * 8.0 * longest**2, f"products over up to {longest:,.0f} values")
+    cells, queries = _shape(workload)
+    if pure:
+        work = 8e5 * cells**2 + 800.0 * cells**3
+    else:
+        work = (30.0 if maximum else 15.0) * min(queries, _TALL * cells) * cells * min(queries, cells)
+    written = queries + cells if queries + cells <= _NEWTON else 0.0
+    needed = 8.0 * (16 * queries * cells + 3 * written**2)
+    return Forecast(_seconds(work), needed, f"{queries:,.0f} queries over {cells:,.0f} cells")
+
+
+def free_memory() -> float:
+    """How many bytes of memory are free, as far as the machine tells; infinite if it does not."""
+    found = [float("inf")]
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        found += [1024.0 * float(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
+        limit, used = (Path(f"/sys/fs/cgroup/memory.{name}").read_text().strip() for name in ("max", "current"))
+        found += [] if limit == "max" else [float(limit) - float(used)]
+    except (OSError, ValueError, IndexError):  # not Linux, or no limit of its own
+        pass
+    if len(found) == 1 and "SC_PHYS_PAGES" in getattr(os, "sysconf_names", {}):
+        found.append(float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE"))
+    return min(found)
+
+
+def _searched(workload: Products) -> list[float]:
+    """The sizes of attributes whose strategy is searched for; those asked alike share one search."""
+    found = {}
+    for i, n in enumerate(workload.domain.sizes.tolist()):
+        asked = frozenset(family.queries[i] for family in workload.families if i in family.used)
+        if not all(isinstance(one, Identity) for one in asked):
+            found[asked] = float(n)
+    return list(found.values())
+
+
+def _shape(workload: Products | Explicit) -> tuple[float, float]:
+    """How many distinct cells and how many queries."""
+    if isinstance(workload, Products):
+        used = {i for family in workload.families for i in family.used}
+        return float(np.prod([float(workload.domain.sizes[i]) for i in used])), float(workload.queries)
+    probe = np.random.default_rng(0).standard_normal(workload.queries)
+    return float(len(np.unique(workload.matrix.T @ probe))), float(workload.queries)  # equal columns, equal sums
+
+
+def _seconds(work: float) -> float:
+    return work * (_unit() if work * _USUAL > _SHORT else _USUAL)
+
+
+@cache
+def _unit() -> float:
+    """Seconds per n³ of an eigenvalue problem on this machine."""
+    n = 300
+    A = np.random.default_rng(0).standard_normal((n, n))
+    A, times = A + A.T, []
+    for _ in range(3):
+        start = time.perf_counter()
+        np.linalg.eigh(A)
+        times.append(time.perf_counter() - start)
+    return min(times) / n**3
+
+
+def _duration(seconds: float) -> str:
+    for unit, length in (("hours", 3600.0), ("minutes", 60.0)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:,.0f} {unit}"
+    return f"{max(seconds, 1.0):,.0f} seconds"
+
+
+def _size(count: float) -> str:
+    return f"{count / 2**30:,.1f} GB" if count >= 2**30 else f"{max(count / 2**20, 1.0):,.0f} MB"
