@@ -10,7 +10,7 @@ import pytest
 
 import residua as rs
 from residua.errors import GapWarning, LongWarning, PlanError
-from residua.plans import attended as beside
+from residua.plans.planners import attended as beside
 from residua.plans.planners.attended import attended, attends, watched
 from residua.plans.planners.forecast import Forecast, forecast
 

@@ -56,7 +56,7 @@ def take_look(session: Session, candidates: Mapping[str, Plan], digests: Mapping
 def print_look_price(session: Session, candidates: Mapping[str, Plan], *, as_json: bool) -> None:
     """What a look would cost, and each candidate in all; nothing is spent."""
     price, whole = session.price_look(candidates)
-    left = session.status.remaining
+    left = session.status.remaining_exactly
     if as_json:
         rhos = {name: float(cost / 2) for name, cost in whole.items()}
         print_json({"look_rho": float(price / 2), "rho_in_all": rhos, "remaining_rho": float(left / 2)})

@@ -7,7 +7,7 @@ import sys
 import warnings
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, TypedDict, Unpack, overload
+from typing import Any, Literal, TypedDict, Unpack, cast, overload
 
 from residua.errors import PlanError
 from residua.plans.contract import Plan
@@ -196,7 +196,7 @@ def plan(
     if attends(ahead):
         asked = {"minimise": minimise, "targets": targets, "at_most": at_most, "unit": unit, "tolerance": tolerance}
         again: Any = partial(plan, workload, guarantee, noise=noise, form=form, **asked)
-        return attended(lambda told: again(progress=told), ahead, progress, (workload, workload.domain))
+        return attended(lambda told: cast("Plan", again(progress=told)), ahead, progress, (workload, workload.domain))
     if laplace:
         if form not in (None, Matrix(), Lattice(limit=limit)):
             raise PlanError("refined, bias and like are for Gaussian noise; leave them out, or give another guarantee.")
