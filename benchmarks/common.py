@@ -8,11 +8,11 @@ from __future__ import annotations
 import argparse
 
 import numpy as np
+from residua.plans.matrix.common_many import least_above
 
 import residua as rs
 from benchmarks.dense import seconds
 from benchmarks.show import print_rows
-from residua.plans.matrix.common_many import least_above
 from residua.session.missing import missing
 
 ADMM = {(20, 3): 0.06, (20, 5): 0.05, (50, 3): 0.13, (50, 5): 0.33, (100, 3): 0.42, (100, 5): 0.82}

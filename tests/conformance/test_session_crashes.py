@@ -20,7 +20,7 @@ import pyarrow.parquet
 import pytest
 
 import residua as rs
-from residua.plans.contract import priced
+from residua.plans.composition import priced
 
 NURSERY = """
 import json, os, signal, sys, time

@@ -22,7 +22,7 @@ from benchmarks.choosing import (
     workload,
 )
 from benchmarks.tracts import BUCKETS, in_buckets, tracts
-from residua.plans.contract import priced
+from residua.plans.composition import priced
 
 RHO = 1 / 8
 PLANS = candidates(RHO)

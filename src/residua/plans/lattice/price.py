@@ -70,9 +70,9 @@ def price_together(several: Sequence[_Priced], unit: Unit) -> Fraction:
     pcost = Fraction(sum(sum(part.costs) for part in parts), POINT)
     if not isinstance(unit, ReplaceOne):
         return unit.scaled(pcost)
-    replaced = sum((_replacement(*group) for group in _alike(parts)), Fraction(0))
-    # A record changed to a value that is left out is a record removed.
-    return unit.scaled(pcost, max(replaced, pcost) if any(blocks.drops for blocks in several) else replaced)
+    together = _replaced(parts)
+    apart = sum((_replaced([part]) for part in parts), Fraction(0))
+    return unit.scaled(pcost, min(together, apart))  # together there may be too many attributes to try all patterns
 
 
 def most_records(blocks: _Priced) -> int:
@@ -191,6 +191,15 @@ def _listed(blocks: _Priced) -> list[tuple[tuple[int, ...], int, float]]:
         tuple(row) for k, level in enumerate(blocks.lattice.levels) for row in level[_chosen(blocks, k)].tolist()
     ]
     return list(zip(members, blocks.grids.tolist(), blocks.scales.tolist(), strict=True))
+
+
+def _replaced(parts: Sequence[_Checked]) -> Fraction:
+    """What changing one record costs all these blocks, never less."""
+    replaced = sum((_replacement(*group) for group in _alike(parts)), Fraction(0))
+    if not any(part.blocks.drops for part in parts):
+        return replaced
+    # A record changed to a value that is left out is a record removed.
+    return max(replaced, Fraction(sum(sum(part.costs) for part in parts), POINT))
 
 
 def _alike(parts: Sequence[_Checked]) -> list[tuple[dict[int, Strategy], list[Share]]]:
