@@ -7,7 +7,6 @@ import cvxpy as cp
 import numpy as np
 import pyarrow as pa
 import pytest
-from residua.projection.kinds import problem_of
 
 import residua as rs
 from residua.projection.accuracy import bound_of

@@ -5,8 +5,6 @@ from itertools import combinations
 import cvxpy as cp
 import numpy as np
 import pytest
-from residua.plans.kinds import KINDS
-from residua.projection.kinds import problem_of
 
 import residua as rs
 from residua.domain import impossible_cells
