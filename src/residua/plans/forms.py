@@ -33,6 +33,11 @@ class Task:
     tolerance: float | None
     effort: Effort
 
+    @property
+    def allowed(self) -> float | None:
+        """The privacy cost that the budget allows the unit, if there is one."""
+        return None if self.guarantee is None else float(self.guarantee.pcost_allowed())
+
 
 class Form(ABC):
     """How a plan is to look. A form of one's own is a subclass that makes its plans itself."""

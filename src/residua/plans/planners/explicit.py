@@ -11,6 +11,7 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
+from residua.plans.forms import Task
 from residua.plans.matrix.integers import direct_integers, integer_strategy
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.matrix.price import replacement_square
@@ -55,19 +56,11 @@ _TALL = 8  # times as many queries as cells
 _SLACK = 1.0 - 2.0**-40
 
 
-def plan_explicit(
-    workload: Explicit,
-    guarantee: Guarantee | None,
-    objective: Objective,
-    loss: float,
-    unit: Unit,
-    tolerance: float | None,
-    *,
-    refined: bool = False,
-) -> MatrixPlan:
-    """The best dense plan for a budget, or (without one) for a largest acceptable loss."""
+def plan_explicit(workload: Explicit, task: Task, *, refined: bool = False) -> MatrixPlan:
+    """The best matrix plan for a budget, or (without one) for a largest acceptable loss."""
     check_size(workload)
-    tolerance = DENSE_TOLERANCE if tolerance is None else tolerance
+    objective, unit, loss, guarantee = task.objective, task.unit, task.loss, task.guarantee
+    tolerance = DENSE_TOLERANCE if task.tolerance is None else task.tolerance
     if isinstance(unit, ReplaceOne) and not refined:
         replacing = _plan_replacing(workload, guarantee, objective, loss, unit, tolerance)
         if replacing is not None:
@@ -89,8 +82,7 @@ def plan_explicit(
             f"{type(objective).__name__} is for marginals; explicit queries take TotalVariance or MaxVariance."
         )
     per_record = _unit_ratio(unit, solution, workload.domain.drops)
-    allowed = None if guarantee is None else float(guarantee.pcost_allowed()) * _SLACK
-    pcost = at_cost_one / loss if allowed is None else allowed / per_record
+    pcost = at_cost_one / loss if task.allowed is None else task.allowed * _SLACK / per_record
     return _priced(_dense(workload, solution, pcost, unit, objective, guarantee), objective, loss)
 
 
@@ -261,8 +253,8 @@ def _loss(plan: MatrixPlan, objective: Objective) -> float:
     return float(workload.weights @ variances)
 
 
-def plan_biased(workload: Explicit, guarantee: Guarantee, bias: float, unit: Unit, tolerance: float) -> MatrixPlan:
-    """The plan of least total variance among those whose answers are off by at most `bias` a record.
+def plan_biased(workload: Explicit, task: Task, bias: float) -> MatrixPlan:
+    """The plan of least total variance among those whose answers are off by at most `bias` per record.
 
     Definition 2.5 allows `RM = F + E` with `‖E‖_{1→2} ≤ α √k`. The plan answers the nearby queries `F + E` without
     bias; they are its `workload`, under the labels of those asked. On a table of n records the root mean square, over
@@ -272,13 +264,16 @@ def plan_biased(workload: Explicit, guarantee: Guarantee, bias: float, unit: Uni
     """
     from scipy.sparse import csr_array
 
+    unit, guarantee = task.unit, task.guarantee
+    if guarantee is None or not isinstance(task.objective, TotalVariance):
+        raise PlanError("bias needs a guarantee and the least total variance; remove targets and minimise.")
     if isinstance(bias, bool) or not isinstance(bias, int | float) or not 0 < bias < math.inf:
         raise PlanError(f"bias={bias!r} is not a positive number; leave it out for unbiased answers.")
     if isinstance(unit, ReplaceOne):
         raise PlanError("bias is planned for records added or removed; use rs.AddRemove.")
     if (workload.weights != workload.weights[0]).any():
         raise PlanError("bias is a root mean square over all queries alike; give all queries the same weight.")
-    found = approximate(workload.matrix, float(bias), tolerance)
+    found = approximate(workload.matrix, float(bias), DENSE_TOLERANCE if task.tolerance is None else task.tolerance)
     if not found.strategy.any():
         raise PlanError(f"bias={bias!r} is so large that nothing needs to be measured; lower it.")
     columns = prepare(workload.matrix, np.ones(workload.queries)).columns

@@ -14,13 +14,14 @@ from scipy import linalg
 from residua.errors import GapWarning, PlanError
 from residua.linalg.arrays import Floats, Integers
 from residua.plans.candidates import Candidate
+from residua.plans.forms import Task
 from residua.plans.matrix.integers import LARGEST_SCALE, integer_strategy
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.matrix.price import laplace_norm
 from residua.plans.noise import LAPLACE
 from residua.plans.objectives import MaxVariance, Objective, TotalVariance, described
 from residua.plans.planners.explicit import check_size, explicit_targets, merged_workload, solved
-from residua.plans.saddle import Progress, Steps
+from residua.plans.saddle import Steps
 from residua.plans.search.asked import Asked
 from residua.plans.search.search import Found, search
 from residua.plans.search.strategies import singular_value_bound
@@ -57,15 +58,7 @@ class _Task:
         return max(self.optimum.bound, singular_value_bound(self.asked))
 
 
-def plan_pure(
-    workload: Explicit,
-    guarantee: PureDP | None,
-    objective: Objective,
-    loss: float,
-    unit: Unit,
-    tolerance: float | None,
-    progress: Progress | None = None,
-) -> MatrixPlan:
+def plan_pure(workload: Explicit, asked: Task) -> MatrixPlan:
     """The best Laplace plan found for a budget, or (without one) for a largest acceptable loss.
 
     Guarantee: measuring it is `guarantee.epsilon`-DP for its unit. Its `gap` compares it with a bound on every
@@ -73,16 +66,17 @@ def plan_pure(
     """
     check_size(workload)
     _check_cells(workload)
-    steps = Steps(progress)
+    steps = Steps(asked.effort.progress)
     steps.told(math.inf)  # the L2 optimum comes first, and takes long on many cells
-    task = _task(workload, objective, tolerance)
+    guarantee = asked.guarantee if isinstance(asked.guarantee, PureDP) else None
+    task = _task(workload, asked.objective, asked.tolerance)
     merged = merged_workload(workload, task.columns)
     steps.bound = task.bound
     found = search(task.asked, merged, task.optimum.strategy, steps.told)
     # ε at which the best strategy has the wanted loss: variances go as 1/ε².
-    wanted = guarantee.epsilon if guarantee is not None else math.sqrt(2 * found[0].loss / loss)
-    made = _made(task, found, merged, guarantee, wanted, unit)
-    return made if guarantee is not None else _meeting(made, task, loss)
+    wanted = guarantee.epsilon if guarantee is not None else math.sqrt(2 * found[0].loss / asked.loss)
+    made = _made(task, found, merged, guarantee, wanted, asked.unit)
+    return made if guarantee is not None else _meeting(made, task, asked.loss)
 
 
 def independent_pure(workload: Explicit, guarantee: PureDP, unit: Unit) -> MatrixPlan:

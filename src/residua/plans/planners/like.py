@@ -9,6 +9,7 @@ from functools import reduce
 from residua.errors import PlanError
 from residua.plans.cells import MOST_COLUMNS
 from residua.plans.contract import Plan
+from residua.plans.forms import Task
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.objectives import Effort, TotalVariance
 from residua.plans.planners.products import plan_products
@@ -59,7 +60,8 @@ def common_ground(workloads: Sequence[Marginals | Products | Explicit]) -> Latti
     if math.prod(int(products[0].domain.sizes[i]) for i in used) <= MOST_COLUMNS:
         return None
     total = as_products(reduce(_sum, listed))
-    return plan_products(total, ZCDP(0.5), 1.0, TotalVariance(), 1.0, AddRemove(), Effort(tolerance=1e-3))
+    effort = Effort(tolerance=1e-3)
+    return plan_products(total, Task(total, ZCDP(0.5), TotalVariance(), 1.0, AddRemove(), None, effort))
 
 
 def _sum(first: Marginals | Products, second: Marginals | Products) -> Marginals | Products:

@@ -12,6 +12,7 @@ import numpy as np
 
 from residua.errors import GapWarning, PlanError
 from residua.linalg.arrays import Floats
+from residua.plans.forms import Task
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.lattice.replacement import replacement_cost, replacement_value
 from residua.plans.noise import guarantee_like
@@ -116,16 +117,9 @@ class MarginalGame:
         return full
 
 
-def plan_marginals(
-    workload: Marginals,
-    guarantee: Guarantee | None,
-    allowed: float | None,
-    objective: Objective,
-    loss: float,
-    unit: Unit,
-    effort: Effort,
-) -> LatticePlan:
-    """The best residual plan for a budget, or (without one) for a largest acceptable loss."""
+def plan_marginals(workload: Marginals, task: Task) -> LatticePlan:
+    """The best plan of marginals for a budget, or (without one) for a largest acceptable loss."""
+    objective, unit, effort, loss, allowed = task.objective, task.unit, task.effort, task.loss, task.allowed
     game = MarginalGame(workload, ResidualCoefficients(workload.lattice, workload.domain.sizes))
     if objective.homogeneous:
         solution = objective.solve(workload, game, effort)
@@ -143,13 +137,13 @@ def plan_marginals(
         domain=workload.domain,
         lattice=workload.lattice,
         precisions=record_cost * (_SLACK if allowed is not None else 1.0 / _SLACK) / solution.noise,
-        guarantee=guarantee,
+        guarantee=task.guarantee,
         unit=unit,
         workload=workload,
         objective=described(objective),
         gap=gap,
     )
-    return made if guarantee is not None else replace(made, guarantee=guarantee_like(ZCDP(1.0), made.unit_pcost))
+    return made if task.guarantee is not None else replace(made, guarantee=guarantee_like(ZCDP(1.0), made.unit_pcost))
 
 
 def independent_marginals(workload: Marginals, guarantee: Guarantee, allowed: float, unit: Unit) -> LatticePlan:

@@ -27,7 +27,7 @@ from residua.plans.planners.tables import independent_pure_marginals, plan_pure_
 from residua.plans.saddle import Progress
 from residua.plans.strategy import Strategy
 from residua.plans.tables.plan import TablesPlan
-from residua.plans.tolerances import DENSE_TOLERANCE, MARGINAL_TOLERANCE, PRODUCT_TOLERANCE
+from residua.plans.tolerances import MARGINAL_TOLERANCE, PRODUCT_TOLERANCE
 from residua.privacy import GDP, ZCDP, AddRemove, ApproxDP, Guarantee, PureDP, Unit
 from residua.workload import Explicit, Marginals, Products, as_explicit, as_products
 
@@ -186,7 +186,8 @@ def plan(
     usual = PRODUCT_TOLERANCE if isinstance(workload, Products) else MARGINAL_TOLERANCE
     limit = form.limit if isinstance(form, Lattice) else Lattice().limit
     effort = Effort(_tolerance(usual if tolerance is None else tolerance), _limit(limit), progress)
-    made = form.plan(Task(workload, guarantee, objective, loss, unit, tolerance, effort)) if form is not None else None
+    task = Task(workload, guarantee, objective, loss, unit, tolerance, effort)
+    made = form.plan(task) if form is not None else None
     if made is not None:
         return made
     if isinstance(form, Matrix):
@@ -200,51 +201,45 @@ def plan(
     if laplace:
         if form not in (None, Matrix(), Lattice(limit=limit)):
             raise PlanError("refined, bias and like are for Gaussian noise; leave them out, or give another guarantee.")
-        return _plan_laplace(workload, guarantee, objective, loss, unit, tolerance, effort)
-    allowed = None if guarantee is None else _allowed(guarantee)
-    if isinstance(workload, Marginals | Products):
-        return _plan_lattice(workload, guarantee, allowed, objective, loss, unit, effort, form)
-    if isinstance(form, Lattice) and form.like is not None:
-        raise PlanError("like is for marginals and products; plans of explicit queries have no strategies to share.")
-    chosen = form if isinstance(form, Matrix) else Matrix()
-    if chosen.bias:
-        if guarantee is None or not isinstance(objective, TotalVariance):
-            raise PlanError("bias needs a guarantee and the least total variance; remove targets and minimise.")
-        return plan_biased(workload, guarantee, chosen.bias, unit, DENSE_TOLERANCE if tolerance is None else tolerance)
-    return plan_explicit(workload, guarantee, objective, loss, unit, tolerance, refined=chosen.refined)
-
-
-def _plan_lattice(
-    workload: Marginals | Products,
-    guarantee: Guarantee | None,
-    allowed: float | None,
-    objective: Objective,
-    loss: float,
-    unit: Unit,
-    effort: Effort,
-    form: Form | None,
-) -> LatticePlan:
+        if isinstance(guarantee, PureDP):
+            _check_epsilon(guarantee)
+        return (
+            plan_pure_marginals(workload, task)
+            if isinstance(workload, Marginals)
+            else plan_pure(as_explicit(workload), task)
+        )
+    if guarantee is not None:
+        _allowed(guarantee)
+    if isinstance(workload, Explicit):
+        if isinstance(form, Lattice):
+            raise PlanError(
+                "form=rs.Lattice(…) is for marginals and products; explicit queries are planned as a matrix."
+            )
+        chosen = form if isinstance(form, Matrix) else Matrix()
+        if chosen.bias:
+            return plan_biased(workload, task, chosen.bias)
+        return plan_explicit(workload, task, refined=chosen.refined)
     like = form.like if isinstance(form, Lattice) else None
     given = None if like is None else _given(like, workload)
     if isinstance(workload, Marginals) and given is None:
-        return plan_marginals(workload, guarantee, allowed, objective, loss, unit, effort)
-    return plan_products(as_products(workload), guarantee, allowed, objective, loss, unit, effort, given)
+        return plan_marginals(workload, task)
+    return plan_products(as_products(workload), task, given)
 
 
 def _form_of(form: Form | None, old: _Old) -> Form:
     """The form that options by their old names describe."""
-    if form is not None:
-        raise PlanError(f"{next(iter(old))} is a part of form; give it there.")
     unknown = set(old) - set(_Old.__annotations__)
     if unknown:
         raise TypeError(f"plan() got an unexpected keyword argument {unknown.pop()!r}")
+    if form is not None:
+        raise PlanError(f"{next(iter(old))} is a part of form; give it there.")
     matrix, lattice = {"refined", "bias"} & set(old), {"like", "limit"} & set(old)
+    if matrix and lattice:
+        raise PlanError(f"{', '.join(matrix)} is for a matrix and {', '.join(lattice)} for a lattice; give one form.")
     name = f"plan(…, {', '.join(f'{key}=…' for key in old)})"
     _warn(name, f"plan(…, form=rs.{'Matrix' if matrix else 'Lattice'}({', '.join(f'{key}=…' for key in old)}))")
     if matrix:
-        made = Matrix(old.get("refined", False), old.get("bias", 0.0))
-        if made != Matrix() or not lattice:
-            return made
+        return Matrix(old.get("refined", False), old.get("bias", 0.0))
     return Lattice(old.get("like"), old.get("limit", Lattice().limit))
 
 
@@ -343,24 +338,6 @@ def _allowed(guarantee: Guarantee) -> float:
     if not _LEAST_COST <= allowed <= 1 / _LEAST_COST:
         raise PlanError(f"guarantee={guarantee!r} is beyond what can be computed with; state a sensible budget.")
     return float(allowed)
-
-
-def _plan_laplace(
-    workload: Workload,
-    guarantee: Guarantee | None,
-    objective: Objective,
-    loss: float,
-    unit: Unit,
-    tolerance: float | None,
-    effort: Effort,
-) -> Plan:
-    """Laplace noise: the best strategy found, or the best marginals to measure."""
-    epsilon = guarantee if isinstance(guarantee, PureDP) else None
-    if epsilon is not None:
-        _check_epsilon(epsilon)
-    if isinstance(workload, Marginals):
-        return plan_pure_marginals(workload, epsilon, objective, loss, unit, effort)
-    return plan_pure(as_explicit(workload), epsilon, objective, loss, unit, tolerance, effort.progress)
 
 
 def _independent_pure(workload: Marginals | Products | Explicit, guarantee: PureDP, unit: Unit) -> Plan:

@@ -10,6 +10,7 @@ import numpy as np
 
 from residua.errors import GapWarning, PlanError
 from residua.linalg.arrays import Floats
+from residua.plans.forms import Task
 from residua.plans.lattice.bounds import class_bound
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.noise import guarantee_like
@@ -20,27 +21,21 @@ from residua.plans.solver.closed_form import ProductGame, felt
 from residua.plans.solver.maxima import Pairs, query_game
 from residua.plans.solver.tilting import Design, designed
 from residua.plans.strategy import Strategy
-from residua.privacy import ZCDP, Guarantee, ReplaceOne, Unit
+from residua.privacy import ZCDP, ReplaceOne
 from residua.workload import Products
 
 _SLACK = 1.0 - 2.0**-40  # see the residual planner
 
 
-def plan_products(
-    workload: Products,
-    guarantee: Guarantee | None,
-    allowed: float | None,
-    objective: Objective,
-    loss: float,
-    unit: Unit,
-    effort: Effort,
-    given: Sequence[Strategy | None] | None = None,
-) -> LatticePlan:
-    """A product plan for a budget, or (without one) for a largest acceptable loss.
+def plan_products(workload: Products, task: Task, given: Sequence[Strategy | None] | None = None) -> LatticePlan:
+    """A plan of products for a budget, or (without one) for a largest acceptable loss.
 
-    Args but the last: as for `rs.plan`, checked.
+    Args:
+        workload: what is asked, in place of the task's own.
+        task: what the plan is for.
         given: for each attribute a strategy to measure it by, or None to choose one.
     """
+    objective, unit, effort, loss, allowed = task.objective, task.unit, task.effort, task.loss, task.allowed
     if not isinstance(objective, TotalVariance | MaxVariance):
         raise PlanError(f"{type(objective).__name__} is for marginals; products take TotalVariance or MaxVariance.")
     kept = given or [None] * len(workload.domain)
@@ -64,7 +59,7 @@ def plan_products(
         lattice=workload.lattice,
         precisions=1.0 / solution.noise,
         strategies=strategies,
-        guarantee=guarantee,
+        guarantee=task.guarantee,
         unit=unit,
         workload=workload,
         objective=described(objective),
@@ -74,7 +69,7 @@ def plan_products(
         raise PlanError("replacing a record changes none of these tables; they can be published without noise.")
     cost = solution.achieved / loss / _SLACK if allowed is None else allowed / made.unit_pcost * _SLACK
     made = replace(made, precisions=made.precisions * cost)
-    return made if guarantee is not None else replace(made, guarantee=guarantee_like(ZCDP(1.0), made.unit_pcost))
+    return made if task.guarantee is not None else replace(made, guarantee=guarantee_like(ZCDP(1.0), made.unit_pcost))
 
 
 def _solved(

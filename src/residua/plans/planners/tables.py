@@ -13,6 +13,7 @@ from residua.errors import GapWarning, PlanError
 from residua.linalg.arrays import Floats
 from residua.linalg.lattice import closure
 from residua.plans.candidates import Candidate
+from residua.plans.forms import Task
 from residua.plans.objectives import Effort, MaxVariance, Objective, TotalVariance, described
 from residua.plans.planners.marginals import MarginalGame
 from residua.plans.saddle import Steps
@@ -27,14 +28,13 @@ _EXCHANGED = 2  # of the splits found
 _SLACK = 1.0 - 2.0**-40
 
 
-def plan_pure_marginals(
-    workload: Marginals, guarantee: PureDP | None, objective: Objective, loss: float, unit: Unit, effort: Effort
-) -> TablesPlan:
+def plan_pure_marginals(workload: Marginals, task: Task) -> TablesPlan:
     """The best choice and split found for a budget, or (without one) for a largest acceptable loss.
 
     Guarantee: measuring it is `guarantee.epsilon`-DP for its unit. The split is a local optimum; the `gap` is to a
     bound on every plan.
     """
+    objective, effort = task.objective, task.effort
     steps = Steps(effort.progress)
     steps.told(math.inf)  # the bound comes first
     masses, bound = _task(workload, objective, effort)
@@ -53,7 +53,8 @@ def plan_pure_marginals(
     found = sorted((each for each in found if math.isfinite(each[0])), key=lambda each: each[0])
     if not found:
         raise PlanError("no choice of marginals answers this workload; this is a defect of residua.")
-    return _made(workload, guarantee, objective, loss, unit, split, found, bound)
+    guarantee = task.guarantee if isinstance(task.guarantee, PureDP) else None
+    return _made(workload, guarantee, objective, task.loss, task.unit, split, found, bound)
 
 
 def _exchanged(
