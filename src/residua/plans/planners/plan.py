@@ -164,7 +164,7 @@ def plan(
         >>> import residua as rs
         >>> domain = rs.Domain.of_sizes({"a": 10, "b": 3})
         >>> plan = rs.plan(rs.marginals(domain, ways=[1, 2]), rs.ZCDP(rho=0.5))
-        >>> round(plan.variance({"a": "0"}), 3), plan.variance(["a", "b"]).shape
+        >>> round(plan.variance({"a": 0}), 3), plan.variance(["a", "b"]).shape
         (2.211, (10, 3))
         >>> least = rs.plan(rs.marginals(domain, ways=[1, 2]), targets=25.0)
         >>> least.guarantee
@@ -274,7 +274,7 @@ def independent(workload: Marginals | Products | Explicit, guarantee: Guarantee,
     Example:
         >>> import residua as rs
         >>> domain = rs.Domain.of_sizes({"a": 10, "b": 3})
-        >>> rs.independent(rs.marginals(domain, ways=2), rs.GDP(mu=1.0)).variance({"a": "0", "b": "0"})
+        >>> rs.independent(rs.marginals(domain, ways=2), rs.GDP(mu=1.0)).variance({"a": 0, "b": 0})
         1.0...
     """
     _check_unit(unit)
