@@ -20,7 +20,10 @@ LONG = Forecast(1000.0, 1.0, "something")
 SCRIPT = """
 import sys, warnings
 import numpy as np
+from scipy import linalg
 import residua as rs
+from residua.plans.attended import attended
+from residua.plans.forecast import Forecast
 
 warnings.simplefilter("ignore")
 cells = rs.Domain.of_sizes({"a": 1500})
@@ -30,6 +33,7 @@ asked = {
     "dense": lambda: rs.plan(queries, rs.GDP(1.0), minimise=rs.MaxVariance()),
     "product": lambda: rs.plan(rs.prefixes(cells, "a"), rs.GDP(1.0)),
     "pure": lambda: rs.plan(rs.explicit(few, np.tril(np.ones((400, 400)))), rs.PureDP(1.0)),
+    "one call": lambda: attended(lambda told: linalg.svd(np.eye(2000) + 1.0), Forecast(60.0, 0.0, "one call"), None),
 }
 for kind, plan in asked.items():
     print(kind, flush=True)
@@ -42,9 +46,9 @@ for kind, plan in asked.items():
 
 
 def test_ctrl_c_works_within_a_second_whatever_is_planned():
-    """A real process, and real planning: long enough that the linear algebra is in the middle of a call."""
+    """A real process and real planning; the last is one call of several seconds, in which Python serves no signal."""
     with subprocess.Popen([sys.executable, "-c", SCRIPT], stdout=subprocess.PIPE, text=True) as child:
-        for kind in ("dense", "product", "pure"):
+        for kind in ("dense", "product", "pure", "one call"):
             assert child.stdout.readline() == f"{kind}\n"
             time.sleep(0.5)
             child.send_signal(signal.SIGINT)
