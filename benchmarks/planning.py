@@ -58,10 +58,10 @@ def ours(d: int) -> dict[str, Any]:
 def cvxpy_seconds(d: int) -> tuple[float, float]:
     """The same max-variance problem given to CVXPY: seconds to solve, and the value found."""
     import cvxpy as cp
-    from residua.plans.solver.residuals import ResidualCoefficients
     from scipy.sparse import csr_array
 
     import residua as rs
+    from residua.plans.solver.closed_form import ResidualCoefficients
 
     workload = rs.marginals(rs.Domain.of_sizes([10] * d), ways=range(4))
     coefficients = ResidualCoefficients(workload.lattice, workload.domain.sizes)

@@ -143,7 +143,7 @@ def test_a_saved_release_loads_without_data_and_is_the_same(make, tmp_path):
     loaded = rs.Release.load(tmp_path / "out")
     assert np.array_equal(loaded.measurements, release.measurements)
     assert np.array_equal(loaded.estimates(("sex", "age")), release.estimates(("sex", "age")))
-    assert loaded.plan.variance(("sex", "age")) == release.plan.variance(("sex", "age"))
+    assert np.array_equal(loaded.plan.variance(("sex", "age")), release.plan.variance(("sex", "age")))
     assert dict(loaded.receipt) == dict(release.receipt)
     statement = (tmp_path / "out" / "PRIVACY.md").read_text()
     assert "rho = 0.5" in statement
@@ -380,7 +380,7 @@ def test_two_attributes_of_equal_size_do_not_share_state(tmp_path):
     assert plan.variance(["a"]).max() < plan.variance(["b"]).min() / 5
     data = pa.table({"a": [0] * 900 + [1] * 100, "b": [3] * 1000})
     release = rs.measure(plan, data, ledger=rs.Ledger(tmp_path / "l", rs.ZCDP(0.5)))
-    assert release.table(["a"]).stddev < release.table(["b"]).stddev
+    assert release.table(["a"]).stddev.max() < release.table(["b"]).stddev.min()
     assert release.estimates(["a"])[0] > 800
     assert release.estimates(["b"])[3] > 800
 
