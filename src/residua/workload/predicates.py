@@ -52,7 +52,7 @@ def queries(domain: Domain, expressions: Sequence[str] | Mapping[str, str], *, w
     expressions = expressions if isinstance(expressions, Mapping) else list(expressions)
     for text in [*expressions, *(expressions.values() if isinstance(expressions, Mapping) else ())]:
         if not isinstance(text, str):
-            raise WorkloadError(f'expressions holds {text!r}, which is no text; write predicates such as "age >= 18".')
+            raise WorkloadError(f'expressions holds {text!r}, which is not SQL; write predicates such as "age >= 18".')
     named = dict(expressions) if isinstance(expressions, Mapping) else {text: text for text in expressions}
     if not named:
         raise WorkloadError("expressions is empty; ask for at least one query.")
