@@ -101,6 +101,8 @@ def combined(domain: Domain, combination: Mapping[Any, ArrayLike]) -> dict[tuple
     Raises:
         PlanError: nothing, or coefficients that do not fit.
     """
+    if not isinstance(combination, Mapping):
+        raise PlanError(f"combination={combination!r} is not a mapping; give {{attributes: coefficients}}.")
     if not combination:
         raise PlanError("combination is empty; give coefficients for at least one marginal.")
     found: dict[tuple[int, ...], Floats] = {}

@@ -60,7 +60,7 @@ def price_together(several: Sequence[_Priced], unit: Unit) -> Fraction:
 
     Exact for records added or removed where all of them measure an attribute by one strategy: then one cell is the
     most expensive of every block. Otherwise a bound: each at its own most expensive cell. Replacements are exact for
-    up to 16 attributes with plain strategies, and a bound otherwise.
+    up to 16 attributes among plain strategies, a bound among others, and added up between the two.
 
     Raises:
         VerificationError: not integer, noise outside the exact samplers' range, or numbers that could overflow.
@@ -69,11 +69,8 @@ def price_together(several: Sequence[_Priced], unit: Unit) -> Fraction:
     pcost = Fraction(sum(sum(part.costs) for part in parts), POINT)
     if not isinstance(unit, ReplaceOne):
         return unit.scaled(pcost)
-    replaced = _exact_replacement(parts) if all(part.plain for part in parts) else None
-    if replaced is None:
-        replaced = sum((_replacement_bound(part) for part in parts), Fraction(0))
-    # A record changed to a value that is left out is a record removed.
-    return unit.scaled(pcost, max(replaced, pcost) if any(blocks.drops for blocks in several) else replaced)
+    plain, others = [part for part in parts if part.plain], [part for part in parts if not part.plain]
+    return sum((_replacement(alike, unit) for alike in (plain, others) if alike), Fraction(0))
 
 
 def most_records(blocks: _Priced) -> int:
@@ -201,6 +198,16 @@ def _listed(blocks: _Priced) -> list[tuple[tuple[int, ...], int, float]]:
         tuple(row) for k, level in enumerate(blocks.lattice.levels) for row in level[_chosen(blocks, k)].tolist()
     ]
     return list(zip(members, blocks.grids.tolist(), blocks.scales.tolist(), strict=True))
+
+
+def _replacement(parts: Sequence[_Blocks], unit: ReplaceOne) -> Fraction:
+    """What changing one record costs, of blocks that are all plain or none of them."""
+    pcost = Fraction(sum(sum(part.costs) for part in parts), POINT)
+    replaced = _exact_replacement(parts) if parts[0].plain else None
+    if replaced is None:
+        replaced = sum((_replacement_bound(part) for part in parts), Fraction(0))
+    # A record changed to a value that is left out is a record removed.
+    return unit.scaled(pcost, max(replaced, pcost) if any(part.blocks.drops for part in parts) else replaced)
 
 
 def _replacement_bound(part: _Blocks) -> Fraction:

@@ -166,6 +166,8 @@ def plan(
     """
     if not isinstance(workload, Workload):
         raise PlanError(f"workload={workload!r} is not a workload; make one with rs.marginals or rs.queries.")
+    if form is not None and not isinstance(form, Form):
+        raise PlanError(f"form={form!r} is not a form of plan; use one such as rs.Lattice() or rs.Matrix().")
     if old:
         form = _form_of(form, old)
     if isinstance(guarantee, type) and issubclass(guarantee, PureDP):
