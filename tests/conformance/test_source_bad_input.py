@@ -60,10 +60,10 @@ def written(path: Path, content: bytes) -> Path:
         (b"a,b\n1,x\n2,x,y\n", "has a row of 3 fields where the header has 2; repair"),
         (b'a,b\n1,x\n2,"y\n1,x\n', "quote that is never closed"),
         (b'a,b\n1,x\n2,"y', "quote that is never closed"),
-        (b"a,a\n1,2\n", "has two columns named 'a'; rename one"),
+        (b"a,a\n1,2\n", "has two columns named alike in the first line; rename one"),
         (b"a,b\n1,\xff\n", "is not UTF-8 text; convert it"),
         (b"a,\xff\n1,x\n", "is not UTF-8 text; convert it"),
-        (b"a;b\n1;x\n", "has no column 'a'"),
+        (b"a;b\n1;x\n", "has no column 'a', 'b' in its first line"),
         (b"a,c\n1,x\n", "has no column 'b'; it has 'a', 'c'"),
     ],
     ids=lambda value: repr(value)[:30] if isinstance(value, bytes) else "",
@@ -82,6 +82,15 @@ def test_an_error_deep_in_a_long_csv_is_noticed_and_told_without_a_row_number(tm
         assert not any(number in message for number in ("600000", "600,000", "600001", "600002"))
     message = refusal(written(tmp_path / "long.csv", b'a,b\n1,"x\n' + lines))
     assert "never closed" in message
+
+
+@pytest.mark.parametrize("content", [b"Smith,Smith,7\nJones,May,8\n", b"Smith,7\nJones,8\n"])
+def test_a_file_without_a_header_shows_no_record(content: bytes, tmp_path: Path) -> None:
+    path = written(tmp_path / "h.csv", content)
+    assert "Smith" not in refusal(path)
+    assert "Smith" in refusal(path, show_values=True)
+    for tables, query in (({"t": path}, "SELECT a, b FROM t"), ({"t": path}, "t")):
+        assert "Smith" not in refusal(Source.sql(tables, query))
 
 
 @pytest.mark.parametrize("content", [b"a,b\n", b"a,b", b"\xef\xbb\xbfa,b\r\n", b"\n\na,b\n\n"])
@@ -230,7 +239,8 @@ def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
 def test_files_of_different_tables(tmp_path: Path) -> None:
     first = written(tmp_path / "1.csv", b"a,b\n1,x\n")
     second = written(tmp_path / "2.csv", b"a,c\n1,x\n")
-    assert "do not have the same columns ('b' is in one only)" in refusal([first, second])
+    assert "do not have the same columns in their first lines; pass" in refusal([first, second])
+    assert "('b' is in one only)" in refusal([first, second], show_values=True)
     pq.write_table(pa.table({"a": [1], "b": ["x"]}), tmp_path / "1.parquet")
     pq.write_table(pa.table({"a": [1], "c": ["x"]}), tmp_path / "2.parquet")
     assert "2.parquet' has no column 'b'" in refusal(str(tmp_path / "*.parquet"))
@@ -322,8 +332,9 @@ def test_a_query_on_a_database_file_reaches_no_other_file(read: str, tmp_path: P
 
 def test_options_that_mean_nothing(tmp_path: Path) -> None:
     path = written(tmp_path / "a.csv", b"a,b\n1,x\n")
-    with pytest.raises(SourceError, match="delimiter="):
-        Source.csv(path, delimiter="ab")
+    for delimiter in ("ab", "é", "\0", "\n", ""):
+        with pytest.raises(SourceError, match="delimiter="):
+            Source.csv(path, delimiter=delimiter)
     with pytest.raises(SourceError, match="weight="):
         Source.csv(path, weight="")
     with pytest.raises(SourceError, match="say it where it is made"):
@@ -386,3 +397,14 @@ def test_memory_does_not_grow_with_the_rows(suffix: str, tmp_path: Path) -> None
         shown = subprocess.run([sys.executable, "-c", _MEASURE, str(path)], capture_output=True, text=True, check=True)
         peaks.append(int(shown.stdout))
     assert peaks[1] - peaks[0] < 100, peaks
+
+
+def test_tables_that_a_query_cannot_have(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.csv", b"a,b\n1,x\n")
+    assert "differ in case only" in refusal(Source.sql({"t": pa.table({"a": [1], "A": [2]})}, "t"))
+    for tables in ({}, 3, {"t": path, "T": path}, {"": path}, {1: path}):
+        with pytest.raises(SourceError, match="table"):
+            Source.sql(tables, "SELECT 1")  # type: ignore[arg-type]
+    lines = written(tmp_path / "a.jsonl", b'{"a": 1, "b": "x"}\n' * 70_000 + b'{"a": "one", "b": "x"}\n')
+    assert "has a column of several types" in refusal(Source.sql({"t": lines}, "t"))
+    assert total(Source.sql({"t": path, "u": lines}, "SELECT t.* FROM t WHERE t.b IN (SELECT b FROM t)")) == 1

@@ -23,7 +23,11 @@ _SAMPLE = 1 << 16
 
 
 class DelimitedSource(FilesSource):
-    """Delimited text files with a header each. Fingerprint: SHA-256 of the files' bytes."""
+    """Delimited text files with a header each. Fingerprint: SHA-256 of the files' bytes.
+
+    A file may lack its header, and its first line then is a record: names are taken for values until one that was asked
+    for is among them.
+    """
 
     def __init__(
         self, paths: Paths, *, delimiter: str | None = None, weight: str | None = None, show_values: bool = False
@@ -31,7 +35,7 @@ class DelimitedSource(FilesSource):
         super().__init__(paths, weight=weight, show_values=show_values)
         if delimiter is None:
             delimiter = "\t" if ".tsv" in {suffix.lower() for suffix in self.files[0].suffixes} else ","
-        if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n':
+        if not isinstance(delimiter, str) or len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n\0':
             raise SourceError(f"delimiter={delimiter!r} is not one character; use ',' or '\\t', for example.")
         self.delimiter = delimiter
         self._columns: tuple[str, ...] | None = None
@@ -42,19 +46,25 @@ class DelimitedSource(FilesSource):
             first, *others = [self._names(path) for path in self.files]
             for path, header in zip(self.files[1:], others, strict=True):
                 if set(header) != set(first):
-                    odd = sorted(set(header) ^ set(first))[0]
+                    odd = f" ({sorted(set(header) ^ set(first))[0]!r} is in one only)" if self.show_values else ""
                     raise SourceError(
-                        f"{str(path)!r} and {str(self.files[0])!r} do not have the same columns "
-                        f"({odd!r} is in one only); pass files of one table."
+                        f"{str(path)!r} and {str(self.files[0])!r} do not have the same columns in their first lines"
+                        f"{odd}; pass files of one table."
                     )
             self._columns = first
         return self._columns
 
     def _names(self, path: Path) -> tuple[str, ...]:
-        return distinct(_header(path, self.delimiter), repr(str(path)))
+        return distinct(_header(path, self.delimiter), repr(str(path)), show_names=self.show_values)
 
     def check(self, columns: Sequence[str]) -> None:
         """Refuses columns that are not there; the files have the same ones."""
+        if columns and not self.show_values and not set(columns) & set(self.columns()):
+            asked = ", ".join(repr(name) for name in columns[:12]) + (", …" if len(columns) > 12 else "")
+            raise SourceError(
+                f"{self} has no column {asked} in its first line, which must name the columns, separated by "
+                f"{self.delimiter!r}; add it, or give the delimiter."
+            )
         Source.check(self, columns)
 
     def rows_hint(self) -> int | None:

@@ -55,11 +55,11 @@ class FilesSource(Source):
             yield from self._read_one(path, columns)
 
 
-def distinct(names: Sequence[str], what: str) -> tuple[str, ...]:
+def distinct(names: Sequence[str], what: str, *, show_names: bool = True) -> tuple[str, ...]:
     """The names, of which no two may be the same; columns without a name, which nobody can ask for, are left out."""
     named = [name for name in names if name.strip()]
     twice = [name for i, name in enumerate(named) if name in named[:i]]
     if twice:
-        listed = ", ".join(repr(name) for name in dict.fromkeys(twice))
+        listed = ", ".join(repr(name) for name in dict.fromkeys(twice)) if show_names else "alike in the first line"
         raise SourceError(f"{what} has two columns named {listed}; rename one of them.")
     return tuple(named)

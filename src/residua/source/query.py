@@ -73,9 +73,8 @@ class _Stream:
         for column in self._columns:
             other = folded.setdefault(column.lower(), column)
             if other != column:
-                raise SourceError(
-                    f"table {name!r} has the columns {other!r} and {column!r}, which SQL takes for one; rename one."
-                )
+                named = f" {other!r} and {column!r}" if source.show_values else ""
+                raise SourceError(f"table {name!r} has columns{named} that differ in case only; rename one for SQL.")
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         import pyarrow as pa

@@ -114,6 +114,10 @@ class Source(ABC):
         """
         there = self.columns()
         missing = [name for name in columns if name not in there]
+        if len(missing) == len(columns) and missing and there and not self.show_values:
+            # Where no name is as expected, they may be the values of a first record, read as a header.
+            listed = ", ".join(repr(name) for name in missing[:12]) + (", …" if len(missing) > 12 else "")
+            raise SourceError(f"{self} has no column {listed}; check its header, or rename the attributes.")
         if missing:
             raise SourceError(missing_columns(missing, there, str(self)))
 
