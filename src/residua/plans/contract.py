@@ -154,7 +154,7 @@ class Plan(OldNames, ABC):
 
         Args:
             asked: names of attributes; or a query, attribute → a label, labels, a range or coefficients, such as
-                `{"age": slice(18, 64), "sex": "Female"}`.
+                `{"age": rs.between(18, 64), "sex": "Female"}`.
 
         Returns:
             An array with one axis per attribute, in the order of the names; for a query, one number.
