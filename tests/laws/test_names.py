@@ -62,11 +62,16 @@ def test_a_name_alone_is_refused_with_the_remedy(kind: str) -> None:
             question()
 
 
-def test_a_predicate_where_values_are_wanted_is_refused_with_the_remedy() -> None:
+def test_what_is_no_condition_is_refused_with_the_remedy() -> None:
     for answers in (rs.Release.load(OLD / "residual_release"), rs.Projected.load(OLD / "residual_projection")):
-        for where in ("origin = 'JFK'", "", ["origin"], 3):
-            with pytest.raises(ResiduaError, match=r"is not a mapping; write .*rs\.queries"):
+        for where in (["origin"], 3):
+            with pytest.raises(ResiduaError, match=r"is not a dictionary; give .*rs\.between"):
                 answers.count(where)  # type: ignore[arg-type]
+        with pytest.raises(ResiduaError, match="unknown attribute 'origin'"):
+            answers.count("origin = 'JFK'")
+        with pytest.raises(ResiduaError, match="query"):
+            answers.count("")
+        answers.count("sex = 'F'")
         answers.count()
         answers.count({})
     with pytest.raises(ResiduaError, match=r"combination=.* is not a mapping"):

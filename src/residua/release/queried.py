@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product as crossed
-from typing import Any
 
 from residua.domain import Attribute, Domain, Label
 from residua.errors import PlanError
@@ -34,22 +33,6 @@ class Part:
     title: str
     rows: tuple[slice, ...]
     labels: tuple[tuple[Label, ...], ...]
-
-
-def conditions(where: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """The values a count is asked for, by attribute; none for the total.
-
-    Raises:
-        PlanError: not a mapping, such as the text of a predicate.
-    """
-    if where is None:
-        return {}
-    if not isinstance(where, Mapping):
-        raise PlanError(
-            f"where={where!r} is not a mapping; write {{'sex': 'Female'}}, or ask for a predicate with "
-            "answers(rs.queries(domain, [predicate]))."
-        )
-    return where
 
 
 def term_of(domain: Domain, attributes: Sequence[str], queries: Mapping[str, Asked]) -> Products:
