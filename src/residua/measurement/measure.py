@@ -17,8 +17,8 @@ from residua.measurement.ledger import Entry, Ledger
 from residua.measurement.memory import secure_memory
 from residua.measurement.noisy import noisy
 from residua.plans.blocks import Blocks
-from residua.plans.composition import priced
-from residua.plans.contract import Plan, require_plan
+from residua.plans.composition import priced, require_plan
+from residua.plans.contract import Plan
 from residua.plans.noise import Currency
 from residua.privacy.exact import round_up
 from residua.release import Release

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
-from pathlib import Path
 
 import numpy as np
 
 from residua.errors import PlanError
+from residua.machine import free_bytes
 from residua.plans.blocks import Blocks
 
 _PAGE = 4096 // 8  # cells of eight bytes
@@ -52,28 +51,3 @@ def cells_needed(blocks: Blocks) -> int:
     batches = max(2 * largest, 3 * min(_BATCH_CELLS * (os.cpu_count() or 1), blocks.cells))  # and copies, in threads
     covering = min(_MOST_COVERING, 4 * counted)
     return int(counted + below + picked + measured + batches + covering)
-
-
-def free_bytes() -> int | None:
-    """What the system, or the container this process runs in, has left; nothing where that cannot be told."""
-    found = [_available(), _container()]
-    return min((one for one in found if one is not None), default=None)
-
-
-def _available() -> int | None:
-    try:
-        match = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
-    except OSError:
-        return None
-    return int(match[1]) * 1024 if match else None
-
-
-def _container() -> int | None:
-    group = Path("/sys/fs/cgroup")
-    try:
-        limit = (group / "memory.max").read_text().strip()
-        used = int((group / "memory.current").read_text())
-        cache = re.search(r"^inactive_file (\d+)", (group / "memory.stat").read_text(), flags=re.MULTILINE)
-    except (OSError, ValueError):
-        return None
-    return int(limit) - used + int(cache[1] if cache else 0) if limit.isdigit() else None

@@ -24,8 +24,18 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Integers
 from residua.plans.blocks import Blocks, Profile, even
 from residua.plans.cells import MOST_CELLS, Grouping, refine
-from residua.plans.contract import Plan, require_plan
+from residua.plans.contract import Plan
 from residua.privacy import ReplaceOne
+
+
+def require_plan(plan: object) -> None:
+    """Refuses what is no plan.
+
+    Raises:
+        PlanError: it is not.
+    """
+    if not isinstance(plan, Plan):
+        raise PlanError(f"plan={plan!r} is not a plan; make one with rs.plan.")
 
 
 def priced(plan: Plan) -> tuple[Blocks, Fraction]:

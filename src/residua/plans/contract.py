@@ -310,7 +310,12 @@ class Plan(OldNames, ABC):
 
     @property
     def family(self) -> Any:
-        """The lattice whose precisions the plan's tables have; None for a plan that is about one histogram."""
+        """The lattice whose precisions the plan's tables have; None for a plan that has none."""
+        return None
+
+    @property
+    def space(self) -> Any:
+        """The measured space of a plan that is about one histogram; None for a plan that has none."""
         return None
 
     # ---- files
@@ -361,16 +366,6 @@ class Plan(OldNames, ABC):
 
     def _sorted(self, attributes: Iterable[str]) -> tuple[int, ...]:
         return tuple(sorted(self.domain.positions(self._names(attributes))))
-
-
-def require_plan(plan: object) -> None:
-    """Refuses what is no plan.
-
-    Raises:
-        PlanError: it is not.
-    """
-    if not isinstance(plan, Plan):
-        raise PlanError(f"plan={plan!r} is not a plan; make one with rs.plan.")
 
 
 def algebra_of(plans: Sequence[Plan]) -> Algebra:

@@ -8,7 +8,6 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.plans.contract import Plan
-from residua.plans.matrix.space import MeasuredSpace
 from residua.plans.noise import LAPLACE, NORMAL
 from residua.projection.crossed_tables import CrossedProblem, PlainProblem
 from residua.projection.matrix import MatrixProblem
@@ -28,12 +27,12 @@ def problem_of(plan: Plan, terms: Terms) -> Problem:
     """
     own: Any = plan
     if plan.family is None:
-        if not isinstance(plan, MeasuredSpace):
+        if plan.space is None:
             raise PlanError(
                 f"releases of {type(plan).__name__} cannot be projected: they tell neither tables of a family nor "
                 "one histogram; publish them as they are."
             )
-        return MatrixProblem(own, terms)
+        return MatrixProblem(plan.space, terms)
     if not plan.family.plain:
         return (PlainProblem if terms.metric == "plain" else CrossedProblem)(plan.family, terms)
     return TablesProblem(plan.family, terms, own) if plan.noise == LAPLACE else ResidualProblem(plan.family, terms)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from residua.errors import PlanError
-from residua.plans.contract import Plan, require_plan
+from residua.plans.composition import require_plan
+from residua.plans.contract import Plan
 from residua.plans.noise import NORMAL
 from residua.privacy import Unit
 from residua.session.signal import Workload

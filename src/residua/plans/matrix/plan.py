@@ -226,6 +226,11 @@ class MatrixPlan(MeasuredSpace, Plan):
         measured = ("Measured", f"{rows:,} combinations of {columns:,} groups of cells")
         return (measured, *tried(self.candidates, self.gap))
 
+    @property
+    def space(self) -> MatrixPlan:
+        """The plan itself."""
+        return self
+
     # ---- measuring
 
     def compile(self) -> MatrixBlocks:

@@ -6,15 +6,14 @@ small one; constants are from measured plans, and single workloads take several 
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 
 from residua.errors import PlanError
+from residua.machine import free_bytes
 from residua.workload import Explicit, Identity, Marginals, Products
 
 _USUAL = 1e-9  # seconds per n³ of an n × n eigenvalue problem: enough to tell what is short for certain
@@ -46,8 +45,8 @@ class Forecast:
         Raises:
             PlanError: it does not.
         """
-        free = free_memory()
-        if self.bytes > free:
+        free = free_bytes()
+        if free is not None and self.bytes > free:
             raise PlanError(
                 f"planning {self.what} needs about {_size(self.bytes)} of memory, and {_size(free)} are free; ask for "
                 "fewer queries, group values (rs.Bins, levels), or ask for marginals."
@@ -77,21 +76,6 @@ def forecast(workload: Marginals | Products | Explicit, *, pure: bool = False, m
     written = queries + cells if queries + cells <= _NEWTON else 0.0
     needed = 8.0 * (16 * queries * cells + 3 * written**2)
     return Forecast(_seconds(work), needed, f"{queries:,.0f} queries over {cells:,.0f} cells")
-
-
-def free_memory() -> float:
-    """How many bytes of memory are free, as far as the machine tells; infinite if it does not."""
-    found = [float("inf")]
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        found += [1024.0 * float(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
-        limit, used = (Path(f"/sys/fs/cgroup/memory.{name}").read_text().strip() for name in ("max", "current"))
-        found += [] if limit == "max" else [float(limit) - float(used)]
-    except (OSError, ValueError, IndexError):  # not Linux, or no limit of its own
-        pass
-    if len(found) == 1 and "SC_PHYS_PAGES" in getattr(os, "sysconf_names", {}):
-        found.append(float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE"))
-    return min(found)
 
 
 def _searched(workload: Products) -> list[float]:
