@@ -112,9 +112,8 @@ def members(cls: type) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for owner in reversed(cls.__mro__):
         if owner.__module__.startswith("residua") and owner.__name__ not in HIDDEN:
-            for name, member in vars(owner).items():
-                if not name.startswith("_") and _is_documented(member):
-                    found[name] = member
+            public = {name: member for name, member in vars(owner).items() if not name.startswith("_")}
+            found |= {name: member for name, member in public.items() if _is_documented(member)}
     return found
 
 
@@ -131,7 +130,7 @@ def entry(address: str) -> Iterator[str]:
             yield from _described(f"rs.{name}.{own.__name__}", own)
         return
     if name not in OURS and not (isinstance(thing, type) and issubclass(thing, BaseException)):
-        yield from ("```python", call(shown, thing), "```", "")
+        yield from ("```", call(shown, thing), "```", "")
     yield said.summary
     listed = list(arguments(thing, said))
     if listed:
@@ -164,7 +163,7 @@ def _method(name: str, method: Any) -> Iterator[str]:
 
 def _described(name: str, function: Any) -> Iterator[str]:
     said = docstring_of(function, name)
-    yield from ("", "```python", call(name, function), "```", "", said.summary)
+    yield from ("", "```", call(name, function), "```", "", said.summary)
     listed = list(arguments(function, said))
     if listed:
         yield from ("", *listed)
@@ -185,8 +184,7 @@ def _type(annotation: Any) -> str:
 
 
 def _is_documented(member: Any) -> bool:
-    kinds = staticmethod | classmethod | property | cached_property
-    return isinstance(member, kinds) or inspect.isfunction(member)
+    return isinstance(member, (staticmethod, classmethod, property, cached_property)) or inspect.isfunction(member)
 
 
 def _is_plain(cls: type, name: str, said: Docstring) -> bool:

@@ -44,5 +44,7 @@ def test_every_link_and_path_leads_somewhere():
         near = [page.parent, *page.parents, ROOT / "src" / "residua"]  # a docstring names its neighbours
         wanted = [(path, near) for path in PATH.findall(text)]
         wanted += [(link, [page.parent]) for link in LINK.findall(text) if page.suffix == ".md"]
-        missing += [(page.name, path) for path, places in wanted if not any((place / path).exists() for place in places)]
+        missing += [
+            (page.name, path) for path, places in wanted if not any((place / path).exists() for place in places)
+        ]
     assert missing == []

@@ -1,9 +1,9 @@
 """Projection of product releases, in the release's own metric or in plain squares over the cells of all tables asked.
 
 The noise of block S is not alike in all directions of a residual space, so that the release's own metric is not a
-weight a set of residuals: it is one in the coordinates of `crossing.py`, and `crossed.py` projects there. Plain squares are
-a weight a set, and what the noise adds up to in them is known: the covariance of block S over all asked tables A ⊇ S
-has the eigenvalues `σ²_S Σ_A Π_{i∈A∖S} ‖v_i‖² · Π_{i∈S} eig(K_i)`, and blocks are independent.
+weight per set of residuals: it is one in the coordinates of `crossing.py`, and `crossed.py` projects there. Plain
+squares are a weight per set, and what the noise adds up to in them is known: the covariance of block S over all asked
+tables A ⊇ S has the eigenvalues `σ²_S Σ_A Π_{i∈A∖S} ‖v_i‖² · Π_{i∈S} eig(K_i)`, and blocks are independent.
 """
 
 from __future__ import annotations
