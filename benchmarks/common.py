@@ -12,7 +12,7 @@ import numpy as np
 import residua as rs
 from benchmarks.dense import seconds
 from benchmarks.show import print_rows
-from residua.plans.matrix.common_many import least_above
+from residua.plans.matrix.common import least_above
 from residua.session.missing import missing
 
 ADMM = {(20, 3): 0.06, (20, 5): 0.05, (50, 3): 0.13, (50, 5): 0.33, (100, 3): 0.42, (100, 5): 0.82}
@@ -31,7 +31,7 @@ def closed_forms() -> None:
         "residual": lambda: rs.residual(two, given=look),
         "top-up": lambda: rs.top_up(two, given=wide),
         "both together": lambda: wide + two,
-        "answers": lambda: two.answers(look),
+        "answers": lambda: two.can_answer(look),
         "a finish in a session: what is left, its integers, exact prices": lambda: missing(two, [first]),
     }
     rows = [[name, f"{seconds(work, 1.0):.3f}"] for name, work in works.items()]

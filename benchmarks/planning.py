@@ -61,7 +61,7 @@ def cvxpy_seconds(d: int) -> tuple[float, float]:
     from scipy.sparse import csr_array
 
     import residua as rs
-    from residua.plans.solver.residuals import ResidualCoefficients
+    from residua.plans.solver.closed_form import ResidualCoefficients
 
     workload = rs.marginals(rs.Domain.of_sizes([10] * d), ways=range(4))
     coefficients = ResidualCoefficients(workload.lattice, workload.domain.sizes)

@@ -10,7 +10,6 @@ import pytest
 
 import residua as rs
 from residua.cli import steps
-from residua.plans.lattice.residual_blocks import compile_blocks
 from residua.release import reserve
 from tests.cli.command import SPEC, Ended, inside, process, released
 from tests.cli.mistakes import RELEASE, everything, one_sentence, refused, spent, started
@@ -148,7 +147,7 @@ def test_room_that_was_reserved_stays_reserved(folder: Path) -> None:
     release = released(folder, spec=BIG)
     with (
         small_disk(folder / "disk", "8m") as mounted,
-        reserve(folder / "disk" / "again", release.planned, compile_blocks(release.planned)) as place,
+        reserve(folder / "disk" / "again", release.planned, release.planned.compile()) as place,
     ):
         held = (place.partial / "measurements.npy").stat().st_blocks * 512
         assert held >= release.measurements.nbytes

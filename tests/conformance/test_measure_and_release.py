@@ -9,12 +9,10 @@ from itertools import combinations, permutations
 import numpy as np
 import pyarrow as pa
 import pytest
-from residua.plans.lattice.residual_blocks import compile_blocks
-from residua.release.estimates import Estimator
 
 import residua as rs
 from residua.errors import FileError, LedgerError, PlanError, SourceError
-from residua.measurement.margins import margins, maximal_layout
+from residua.measurement.noisy import margins, maximal_layout
 from residua.release import Release
 
 
@@ -145,7 +143,7 @@ def test_a_saved_release_loads_without_data_and_is_the_same(make, tmp_path):
     loaded = rs.Release.load(tmp_path / "out")
     assert np.array_equal(loaded.measurements, release.measurements)
     assert np.array_equal(loaded.estimates(("sex", "age")), release.estimates(("sex", "age")))
-    assert loaded.plan.variance(("sex", "age")) == release.plan.variance(("sex", "age"))
+    assert np.array_equal(loaded.plan.variance(("sex", "age")), release.plan.variance(("sex", "age")))
     assert dict(loaded.receipt) == dict(release.receipt)
     statement = (tmp_path / "out" / "PRIVACY.md").read_text()
     assert "rho = 0.5" in statement
@@ -215,7 +213,7 @@ def test_nothing_confidential_leaves_the_measuring_step(tmp_path, capsys):
     release.save(tmp_path / "out")
     release.table(["a", "b"]), release.count({"a": "x"})  # whatever is computed later is walked, too
     # Centred true measurements are as secret as the counts.
-    layout = maximal_layout(plan.lattice, domain.sizes, compile_blocks(plan).measured)
+    layout = maximal_layout(plan.lattice, domain.sizes, plan.compile().measured)
     true = margins(layout, np.array(list(cells.values())), release.blocks.layout)
     from residua.linalg.tables import centre
 
@@ -275,9 +273,8 @@ def test_measuring_only_what_is_left_of_a_plan(domain, records, tmp_path):
     ledger = rs.Ledger(tmp_path / "l", rs.ZCDP(1.0))
     release = rs.measure(left, records, ledger=ledger)
     assert ledger.spent < 1
-    assert not release.plan.supports(["sex", "age", "region"]) or release.plan.variance(["sex"]) > 0
-    estimator = Estimator(release.blocks, release.measurements)
-    assert estimator.marginal((0, 1, 2)).shape == (2, 4, 4)
+    assert not release.plan.supports(["sex", "age", "region"]) or (release.plan.variance(["sex"]) > 0).all()
+    assert release.reading.marginal((0, 1, 2)).shape == (2, 4, 4)
 
 
 def test_the_ledger_is_debited_first_and_exactly_once(domain, records, tmp_path):
@@ -380,10 +377,10 @@ def test_two_attributes_of_equal_size_do_not_share_state(tmp_path):
     """Same size, different treatment (issue 3): one is asked alone and precisely, the other only in a pair."""
     domain = rs.Domain.of_sizes({"a": 4, "b": 4})
     plan = rs.plan(rs.marginals(domain, [("a",)], weight=1000.0) + rs.marginals(domain, [("b",)]), rs.ZCDP(0.5))
-    assert plan.variance(["a"]) < plan.variance(["b"]) / 5
+    assert plan.variance(["a"]).max() < plan.variance(["b"]).min() / 5
     data = pa.table({"a": [0] * 900 + [1] * 100, "b": [3] * 1000})
     release = rs.measure(plan, data, ledger=rs.Ledger(tmp_path / "l", rs.ZCDP(0.5)))
-    assert release.table(["a"]).stddev < release.table(["b"]).stddev
+    assert release.table(["a"]).stddev.max() < release.table(["b"]).stddev.min()
     assert release.estimates(["a"])[0] > 800
     assert release.estimates(["b"])[3] > 800
 
@@ -399,7 +396,7 @@ def test_a_release_folder_can_be_moved(make, tmp_path):
 def test_a_biased_release_gives_no_intervals(tmp_path):
     domain = rs.Domain({"x": rs.Integers(0, 7)})
     workload = rs.explicit(domain, np.tril(np.ones((8, 8))))
-    plan = rs.plan(workload, rs.ZCDP(0.005), bias=0.3)
+    plan = rs.plan(workload, rs.ZCDP(0.005), form=rs.Matrix(bias=0.3))
     data = pa.table({"x": np.arange(800) % 8})
     release = rs.measure(plan, data, ledger=rs.Ledger(tmp_path / "l", rs.ZCDP(0.005)))
     answers = release.answers(plan.workload)

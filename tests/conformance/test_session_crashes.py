@@ -20,13 +20,13 @@ import pyarrow.parquet
 import pytest
 
 import residua as rs
-from residua.plans.contract import priced
+from residua.plans.composition import priced
 
 NURSERY = """
-import json, os, signal, sys, time
+import importlib, json, os, signal, sys, time
 from pathlib import Path
 import residua as rs
-door = sys.modules["residua.measurement.measure"]
+door = importlib.import_module("residua.measurement.measure")
 from residua.release.folder import Reserved
 from residua.session import session as sessions
 from residua.session.state import Folder

@@ -1,4 +1,6 @@
-"""Random small domains, workloads and plans for the laws."""
+"""Random small domains, workloads and plans for the laws, and what the verifier says of measurements."""
+
+from fractions import Fraction
 
 import numpy as np
 from hypothesis import strategies as st
@@ -6,6 +8,7 @@ from hypothesis import strategies as st
 import residua as rs
 from residua.linalg.lattice import closure
 from residua.plans import LatticePlan
+from residua.plans.blocks import Blocks
 
 sizes_of_domains = st.lists(st.integers(1, 4), min_size=1, max_size=4).filter(lambda s: np.prod(s) <= 96)
 positive = st.floats(1e-2, 1e2)
@@ -48,3 +51,8 @@ def plans(draw, domain=None, *, zeros=True):
 def plans_of_one_domain(draw, count):
     domain = draw(domains())
     return [draw(plans(domain)) for _ in range(count)]
+
+
+def verified_cost(blocks: Blocks, guarantee, unit) -> Fraction:
+    """What measuring these blocks costs, by the verifier, which also refuses what the guarantee does not cover."""
+    return blocks.noise.promised(blocks.price(unit), guarantee)

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from residua.plans.lattice.residual_blocks import ResidualBlocks, compile_blocks
-from residua.plans.lattice.residual_verify import most_records, verified_cost
 
 import residua as rs
 from residua.errors import VerificationError
-from residua.plans.contract import priced
-from residua.plans.lattice import residual_verify as verify
+from residua.plans.composition import priced
+from residua.plans.lattice import price as verify
+from residua.plans.lattice.blocks import LatticeBlocks
+from residua.plans.strategy import plain_strategies
+from tests.laws.instances import verified_cost
 
 
 @st.composite
@@ -27,7 +28,7 @@ def plans(draw, unit=None):
     return rs.plan(workload, rs.ZCDP(rho), unit=unit or draw(units))
 
 
-def dense_blocks(blocks: ResidualBlocks, domain: rs.Domain) -> list[tuple[np.ndarray, Fraction]]:
+def dense_blocks(blocks: LatticeBlocks, domain: rs.Domain) -> list[tuple[np.ndarray, Fraction]]:
     """Every block as an explicit integer matrix on all cells of the domain, with its noise scale."""
     found = []
     for number, t, s in zip(blocks.measured, blocks.grids, blocks.scales, strict=True):
@@ -40,14 +41,14 @@ def dense_blocks(blocks: ResidualBlocks, domain: rs.Domain) -> list[tuple[np.nda
     return found
 
 
-def exact_gamma(blocks: ResidualBlocks, domain: rs.Domain) -> np.ndarray:
+def exact_gamma(blocks: LatticeBlocks, domain: rs.Domain) -> np.ndarray:
     return sum((matrix.T.dot(matrix) * (1 / (s * s)) for matrix, s in dense_blocks(blocks, domain)))
 
 
 @given(plans())
 @settings(max_examples=60, deadline=None)
 def test_cost_is_that_of_the_explicit_integer_matrices_and_never_less(plan):
-    blocks = compile_blocks(plan)
+    blocks = plan.compile()
     truth = plan.unit.scaled(max(np.diag(exact_gamma(blocks, plan.domain))))
     cost = verified_cost(blocks, plan.guarantee, plan.unit)
     assert truth <= cost <= truth + Fraction(1, 2**150)
@@ -58,7 +59,7 @@ def test_cost_is_that_of_the_explicit_integer_matrices_and_never_less(plan):
 @given(plans(unit=rs.ReplaceOne()))
 @settings(max_examples=40, deadline=None)
 def test_replacement_cost_is_that_of_the_worst_pair_of_cells(plan):
-    blocks = compile_blocks(plan)
+    blocks = plan.compile()
     gamma = exact_gamma(blocks, plan.domain)
     cells = range(len(gamma))
     truth = max(gamma[i, i] + gamma[j, j] - 2 * gamma[i, j] for i, j in product(cells, cells))
@@ -68,7 +69,7 @@ def test_replacement_cost_is_that_of_the_worst_pair_of_cells(plan):
 
 def test_replacement_bound_for_many_attributes_is_never_less(monkeypatch):
     plan = rs.plan(rs.marginals(rs.Domain.of_sizes([2, 3, 4]), ways=[1, 2]), rs.ZCDP(0.5), unit=rs.ReplaceOne())
-    blocks = compile_blocks(plan)
+    blocks = plan.compile()
     exact = verified_cost(blocks, rs.ZCDP(5.0), plan.unit)
     monkeypatch.setattr(verify, "MOST_ENUMERATED", 0)
     assert exact <= verified_cost(blocks, rs.ZCDP(5.0), plan.unit) <= 4 * exact
@@ -77,15 +78,16 @@ def test_replacement_bound_for_many_attributes_is_never_less(monkeypatch):
 @given(plans())
 @settings(max_examples=40, deadline=None)
 def test_blocks_have_the_plans_noise(plan):
-    blocks = compile_blocks(plan)
+    blocks = plan.compile()
     planned = plan.noise_variances[blocks.measured]
     assert np.allclose(blocks.noise_variances, planned, rtol=1e-9)
     assert (blocks.noise_variances >= planned).all()
 
 
-def altered(blocks: ResidualBlocks, **changes) -> ResidualBlocks:
-    fields = {name: getattr(blocks, name) for name in ("lattice", "sizes", "measured", "grids", "scales")}
-    return ResidualBlocks(**{**fields, **changes})
+def altered(blocks: LatticeBlocks, **changes) -> LatticeBlocks:
+    names = ("lattice", "sizes", "measured", "grids", "scales", "strategies")
+    fields = {name: getattr(blocks, name) for name in names}
+    return LatticeBlocks(**{**fields, **changes})
 
 
 def test_blocks_alike_but_for_their_grid_or_scale_are_told_apart():
@@ -93,7 +95,7 @@ def test_blocks_alike_but_for_their_grid_or_scale_are_told_apart():
     domain = rs.Domain.of_sizes({"a": 3, "b": 3, "c": 3, "d": 2})
     lattice = rs.marginals(domain, ways=1).lattice
     scales, grids = np.array([2.0, 2.0, 4.0, 2.0]), np.array([1, 8, 1, 1], dtype=np.int64)
-    blocks = ResidualBlocks(lattice, domain.sizes, np.arange(1, 5), grids, scales)
+    blocks = LatticeBlocks(lattice, domain.sizes, np.arange(1, 5), grids, scales, plain_strategies(domain.sizes))
     # t² n (n − 1) / s² of each block
     assert verified_cost(blocks, rs.ZCDP(500.0), rs.AddRemove()) == Fraction(3, 2) + 96 + Fraction(3, 8) + Fraction(
         1, 2
@@ -123,7 +125,7 @@ def plan():
     ],
 )
 def test_the_verifier_refuses_what_was_altered(plan, change, message):
-    blocks = compile_blocks(plan)
+    blocks = plan.compile()
     with pytest.raises(VerificationError, match=message):
         verified_cost(altered(blocks, **change(blocks)), plan.guarantee, plan.unit)
 
@@ -141,16 +143,16 @@ def test_a_plan_altered_after_planning_is_refused_at_the_door(plan, tmp_path):
 
 def test_nothing_to_measure_and_noise_out_of_range(plan):
     with pytest.raises(VerificationError, match="nothing to measure"):
-        compile_blocks(rs.residual(plan, given=plan))
+        rs.residual(plan, given=plan).compile()
     with pytest.raises(VerificationError, match="too large"):
-        compile_blocks(rs.plan(rs.marginals(plan.domain, ways=2), rs.ZCDP(rho=1e-26)))
+        rs.plan(rs.marginals(plan.domain, ways=2), rs.ZCDP(rho=1e-26)).compile()
     with pytest.raises(VerificationError, match="no privacy"):
-        compile_blocks(rs.plan(rs.marginals(plan.domain, ways=2), rs.ZCDP(rho=1e22)))
+        rs.plan(rs.marginals(plan.domain, ways=2), rs.ZCDP(rho=1e22)).compile()
 
 
 def test_most_records_leaves_room_in_64_bits(plan):
-    blocks = compile_blocks(plan)
-    records = most_records(blocks)
+    blocks = plan.compile()
+    records = blocks.most_records
     for matrix, s in dense_blocks(blocks, plan.domain):
         assert int(abs(matrix).max()) * records + 64 * s < 2**63
 
@@ -161,7 +163,7 @@ def test_replacing_a_record_may_remove_it_where_a_policy_drops(policy):
     domain = rs.Domain({"a": rs.Categories(["x", "y"], **policy), "b": ["u", "v", "w"]})
     workload = rs.marginals(domain, [()], weight=1e6) + rs.marginals(domain, ways=1)
     plan = rs.plan(workload, rs.ZCDP(0.5), unit=rs.ReplaceOne())
-    blocks = compile_blocks(plan)
+    blocks = plan.compile()
     gamma = exact_gamma(blocks, domain)
     gamma = np.block([[gamma, np.zeros((6, 1), dtype=object)], [np.zeros((1, 7), dtype=object)]])
     worst = max(gamma[i, i] + gamma[j, j] - 2 * gamma[i, j] for i, j in product(range(7), range(7)))
@@ -177,8 +179,6 @@ def test_replacing_a_record_may_remove_it_where_a_policy_drops(policy):
 
 @pytest.mark.parametrize("drops", [False, True])
 def test_dense_plans_for_replacements_pass_their_own_verifier(drops):
-    from residua.plans.matrix.dense_blocks import compile_dense, dense_cost
-
     policy = {"unknown": "drop"} if drops else {}
     domain = rs.Domain({"x": rs.Categories(list("abcd"), **policy)})
     random = np.random.default_rng(5)
@@ -186,7 +186,7 @@ def test_dense_plans_for_replacements_pass_their_own_verifier(drops):
         workload = rs.explicit(domain, np.vstack([random.integers(-2, 3, (3, 4)), [[1, 1, 1, 1]]]))
         for kwargs in ({"guarantee": rs.ZCDP(0.5)}, {"targets": [1e4, 1e4, 1e4, 1.0]}):
             plan = rs.plan(workload, **kwargs, unit=rs.ReplaceOne())
-            cost = dense_cost(compile_dense(plan), plan.guarantee, plan.unit)
+            cost = verified_cost(plan.compile(), plan.guarantee, plan.unit)
             wide = plan.strategy[:, np.maximum(plan.columns, 0)] * (plan.columns >= 0)
             columns = [*wide.T, *([np.zeros(len(wide), dtype=int)] if drops else [])]
             square = Fraction(plan.scale) ** 2

@@ -7,11 +7,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from residua.plans.matrix.dense_blocks import DenseBlocks, compile_dense, dense_cost
 
 import residua as rs
 from residua.errors import FileError, PlanError, VerificationError
+from residua.plans import MatrixPlan
+from residua.plans.matrix.blocks import MatrixBlocks
 from residua.release import Release
+from tests.laws.instances import verified_cost
 
 
 def prefix(n):
@@ -68,10 +70,10 @@ def test_facts_equal_plain_linear_algebra(workload, kind):
 @settings(max_examples=30)
 def test_the_price_is_exact_and_rounding_costs_less_than_a_millionth(workload):
     plan = rs.plan(workload, rs.ZCDP(0.5), tolerance=1e-3)
-    blocks = compile_dense(plan)
+    blocks = plan.compile()
     norms = [sum(int(b) ** 2 for b in column) for column in plan.strategy.T]
     truth = Fraction(max(norms)) / Fraction(plan.scale) ** 2
-    cost = dense_cost(blocks, plan.guarantee, plan.unit)
+    cost = verified_cost(blocks, plan.guarantee, plan.unit)
     assert truth <= cost <= truth + Fraction(1, 2**190)
     from residua.plans.solver.solve import least_total
 
@@ -93,7 +95,7 @@ def test_replacement_cost_is_the_worst_pair(workload):
     worst = Fraction(int(max(norms))) / Fraction(plan.scale) ** 2
     assert plan.unit_pcost == pytest.approx(float(worst), rel=1e-8)
     assert worst <= 1
-    assert worst <= dense_cost(compile_dense(plan), plan.guarantee, plan.unit) <= worst * Fraction(10**9 + 1, 10**9)
+    assert worst <= verified_cost(plan.compile(), plan.guarantee, plan.unit) <= worst * Fraction(10**9 + 1, 10**9)
 
 
 def test_fitness_for_use_of_prefixes_and_the_two_cells():
@@ -188,11 +190,11 @@ def test_files(tmp_path):
 
 def test_the_verifier_refuses_what_was_altered(tmp_path):
     plan = rs.plan(prefix(6), rs.ZCDP(0.5))
-    good = compile_dense(plan)
+    good = plan.compile()
 
     def changed(**changes):
         fields = {name: getattr(good, name) for name in ("sizes", "attributes", "columns", "strategy", "scale")}
-        return DenseBlocks(**{**fields, **changes})
+        return MatrixBlocks(**{**fields, **changes})
 
     for blocks, message in (
         (changed(scale=good.scale / 2), "costs"),
@@ -205,7 +207,7 @@ def test_the_verifier_refuses_what_was_altered(tmp_path):
         (changed(strategy=good.strategy * 2**20, scale=2.0**40), "overflow"),
     ):
         with pytest.raises(VerificationError, match=message):
-            dense_cost(blocks, plan.guarantee, plan.unit)
+            verified_cost(blocks, plan.guarantee, plan.unit)
     ledger = rs.Ledger(tmp_path / "l", rs.ZCDP(10.0))
     with pytest.raises(VerificationError):
         rs.measure(plan.replaced(scale=plan.scale * 0.999), pa.table({"x": [0]}), ledger=ledger)
@@ -239,7 +241,7 @@ def test_biased_plans_state_bias_and_variance_apart():
     exact = rs.plan(workload, rs.GDP(mu=1.0))
     totals = [exact.variances(workload).sum()]
     for alpha in (0.05, 0.2):
-        plan = rs.plan(workload, rs.GDP(mu=1.0), bias=alpha)
+        plan = rs.plan(workload, rs.GDP(mu=1.0), form=rs.Matrix(bias=alpha))
         error = plan.workload.matrix.toarray() - workload.matrix.toarray()
         found = np.linalg.norm(error, axis=0).max() / np.sqrt(workload.queries)
         assert plan.bias == pytest.approx(found)
@@ -248,14 +250,31 @@ def test_biased_plans_state_bias_and_variance_apart():
         assert plan.workload.labels == workload.labels
         totals.append(plan.variances(plan.workload).sum())
     assert totals[0] > totals[1] > totals[2]
-    assert rs.plan(workload, rs.GDP(mu=1.0), bias=0.0).bias == 0.0
+    assert rs.plan(workload, rs.GDP(mu=1.0), form=rs.Matrix(bias=0.0)).bias == 0.0
     for bad in (-1.0, float("nan"), True):
         with pytest.raises(PlanError, match="bias"):
-            rs.plan(workload, rs.GDP(mu=1.0), bias=bad)
+            rs.plan(workload, rs.GDP(mu=1.0), form=rs.Matrix(bias=bad))
     with pytest.raises(PlanError, match="bias needs a guarantee"):
-        rs.plan(workload, targets=1.0, bias=0.1)
+        rs.plan(workload, targets=1.0, form=rs.Matrix(bias=0.1))
     with pytest.raises(PlanError, match="nothing needs to be measured"):
-        rs.plan(workload, rs.GDP(mu=1.0), bias=1e6)
+        rs.plan(workload, rs.GDP(mu=1.0), form=rs.Matrix(bias=1e6))
+
+
+@pytest.mark.parametrize("kind", ["marginals", "products"])
+def test_the_matrix_form_lists_marginals_and_products_query_by_query(kind):
+    from residua.workload import as_explicit
+
+    domain = rs.Domain.of_sizes({"a": 5, "b": 2})
+    workload = rs.marginals(domain, ways=[1, 2]) if kind == "marginals" else rs.prefixes(domain, "a", by=["b"])
+    for options in (
+        {"guarantee": rs.GDP(mu=1.0), "form": rs.Matrix()},
+        {"guarantee": rs.GDP(mu=1.0), "form": rs.Matrix(bias=0.1)},
+        {"targets": 2.0, "form": rs.Matrix(refined=True)},
+    ):
+        plan, listed = rs.plan(workload, **options), rs.plan(as_explicit(workload), **options)
+        assert isinstance(plan, MatrixPlan)
+        assert np.array_equal(plan.strategy, listed.strategy)
+        assert (plan.scale, plan.bias, plan.workload.labels) == (listed.scale, listed.bias, listed.workload.labels)
 
 
 def test_comparison_has_the_best_plans_best():
@@ -303,7 +322,7 @@ def test_marginals_planned_densely_are_the_residual_plan():
 
 
 def test_ranges_are_recognised_and_planned_the_same():
-    from residua.plans.solver.intervals import as_intervals
+    from residua.plans.solver.queries import as_intervals
     from residua.plans.solver.solve import least_privacy, least_total
 
     n = 12

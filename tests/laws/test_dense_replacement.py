@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import residua as rs
-from residua.plans.composition import composed_cost
-from residua.plans.contract import priced
+from residua.plans.composition import composed_cost, priced
 from residua.plans.solver import replacement
 from residua.plans.solver.replacement import MOST_CELLS, least_replacement
 from tests.papers.workloads import prefixes, random_ranges

@@ -96,7 +96,7 @@ def test_the_three_ways_to_state_targets_agree():
     uneven = rs.plan(workload, targets={("a", "b"): 1.0, ("b",): 9.0}, tolerance=1e-8)
     listed = rs.plan(workload, targets=[1.0] * 6 + [9.0] * 2, tolerance=1e-8)
     assert np.array_equal(uneven.precisions, listed.precisions)
-    assert uneven.variance(("a", "b")) <= 1.0
+    assert (uneven.variance(("a", "b")) <= 1.0).all()
 
 
 @pytest.mark.parametrize("p", [1, 1.5, 2, 7, 20])
@@ -189,7 +189,7 @@ def test_any_convex_loss_is_tried_on_enough_instances():
 def test_any_convex_loss_for_a_budget(seed, make):
     workload, _ = instance(seed)
     value, gradient, expression = make(workload)
-    plan = rs.plan(workload, rs.GDP(mu=1.0), minimise=rs.ConvexLoss(value, gradient), limit=500)
+    plan = rs.plan(workload, rs.GDP(mu=1.0), minimise=rs.ConvexLoss(value, gradient), form=rs.Lattice(limit=500))
     check(plan, workload, value, expression)
 
 
@@ -200,7 +200,7 @@ def test_a_loss_that_ignores_some_marginals_never_proves_too_much(seed):
     workload = rs.marginals(rs.Domain.of_sizes(rng.integers(2, 6, size=3).tolist()), ways=range(4))
     c = rs.plan(workload, rs.GDP(mu=1.0)).variances(workload, per="term") * rng.uniform(0.5, 1.3, size=8)
     loss = rs.ConvexLoss(lambda v: float(np.maximum(v - c, 0).sum()), lambda v: (v > c) * 1.0)
-    plan = rs.plan(workload, rs.GDP(mu=1.0), minimise=loss, limit=500)
+    plan = rs.plan(workload, rs.GDP(mu=1.0), minimise=loss, form=rs.Lattice(limit=500))
     check(plan, workload, loss.value, lambda v: cp.sum(cp.pos(v - c)))
 
 
@@ -292,7 +292,7 @@ def test_replace_one_plans_state_a_true_gap(seed):
 def test_stopping_early_warns_and_states_the_gap_reached():
     workload = rs.marginals(rs.Domain.of_sizes([10, 7, 5, 3, 2]), ways=range(4))
     with pytest.warns(rs.GapWarning, match="proven optimal only up to"):
-        plan = rs.plan(workload, rs.GDP(mu=1.0), minimise=rs.MaxVariance(), limit=1)
+        plan = rs.plan(workload, rs.GDP(mu=1.0), minimise=rs.MaxVariance(), form=rs.Lattice(limit=1))
     best = rs.plan(workload, rs.GDP(mu=1.0), minimise=rs.MaxVariance(), tolerance=1e-8)
     worst, optimum = plan.variances(workload, per="term").max(), best.variances(workload, per="term").max()
     assert plan.gap > 1e-4

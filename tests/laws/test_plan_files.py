@@ -28,6 +28,7 @@ def same(a: LatticePlan, b: LatticePlan) -> bool:
     return (
         a.domain == b.domain
         and a.lattice.same_sets(b.lattice)
+        and a.strategies == b.strategies
         and a.precisions.tobytes() == b.precisions.tobytes()
         and (a.guarantee, a.unit, a.objective, a.gap) == (b.guarantee, b.unit, b.objective, b.gap)
         and (a.workload is None) == (b.workload is None)

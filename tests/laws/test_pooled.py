@@ -4,14 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from residua.plans.kinds import kind_of
-from residua.release.kinds import release_of
 
 import residua as rs
 from residua.errors import PlanError
 from residua.plans import MatrixPlan
 from residua.plans.composition import composed_cost
-from residua.release import pooled
+from residua.release import Release, pooled
 from residua.workload import Explicit, explicit_of_marginals
 from tests.laws import dense
 
@@ -21,7 +19,7 @@ SIZES = DOMAIN.sizes.tolist()
 
 def measured(plan):
     """The matrix over all cells of what a plan's blocks measure, and the variance of each measurement."""
-    blocks = kind_of(plan).compile(plan)
+    blocks = plan.compile()
     if isinstance(plan, MatrixPlan):
         own = [n if i in plan.attributes else 1 for i, n in enumerate(SIZES)]
         columns = np.broadcast_to(plan.columns.reshape(own), SIZES).ravel()
@@ -42,7 +40,7 @@ def pretended(plan, x, rng):
     """A release of a plan with pseudo-random noise, its matrix and its variances."""
     blocks, rows, variances = measured(plan)
     y = np.rint(rows @ x + rng.normal(size=len(rows)) * np.sqrt(variances)).astype(np.int64)
-    return release_of(plan, blocks, y, {}), rows, variances, y
+    return Release(plan, blocks, y), rows, variances, y
 
 
 def workloads():

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import residua as rs
-from residua.plans.contract import priced
+from residua.plans.composition import priced
 from residua.plans.strategy import Plain, Rows
 from tests.laws.product_plans import gamma, random_plan
 

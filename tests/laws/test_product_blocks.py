@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 import residua as rs
 from residua.errors import PlanError, VerificationError
 from residua.linalg.lattice import closure
-from residua.plans.contract import priced
-from residua.plans.lattice.blocks import ProductBlocks, compile_product
-from residua.plans.lattice.price import most_product_records, product_cost
+from residua.plans.composition import priced
+from residua.plans.lattice.blocks import LatticeBlocks
 from residua.plans.strategy import Rows
 from tests.laws.dense import kron, replacement
+from tests.laws.instances import verified_cost
 from tests.laws.product_plans import SETTINGS, all_cells, workloads
 
 
@@ -39,7 +39,7 @@ def test_the_price_is_that_of_the_integers(workload, unit):
     if isinstance(unit, rs.AddRemove):
         assert float(cost) == pytest.approx(truth, rel=1e-9)
     assert blocks.noise_variances == pytest.approx(plan.noise_variances[blocks.measured], rel=1e-9)
-    assert most_product_records(blocks) >= 2**28
+    assert blocks.most_records >= 2**28
 
 
 def test_an_entry_that_has_no_absolute_value_in_64_bits_is_priced_all_the_same():
@@ -49,20 +49,20 @@ def test_an_entry_that_has_no_absolute_value_in_64_bits_is_priced_all_the_same()
     assert strategy.largest == 2**63
     lattice = closure([np.array([[0]], dtype=np.int32)], 1)
     arrays = np.array([3]), np.array([1]), np.array([1]), np.array([2.0**26])
-    blocks = ProductBlocks(lattice, *arrays, strategies=(strategy,))
+    blocks = LatticeBlocks(lattice, *arrays, strategies=(strategy,))
     with pytest.raises(VerificationError):
-        product_cost(blocks, rs.GDP(1.0), rs.AddRemove())
+        verified_cost(blocks, rs.GDP(1.0), rs.AddRemove())
 
 
 def test_altered_blocks_are_refused():
     domain = rs.Domain.of_sizes({"a": 5, "b": 3})
     plan = rs.plan(rs.prefixes(domain, "a", by=["b"]), rs.GDP(mu=1.0))
-    blocks = compile_product(plan)
+    blocks = plan.compile()
 
     def price(**changes):
         fields = ("lattice", "sizes", "strategies", "measured", "grids", "scales", "drops")
-        altered = ProductBlocks(**({name: getattr(blocks, name) for name in fields} | changes))
-        return product_cost(altered, plan.guarantee, plan.unit)
+        altered = LatticeBlocks(**({name: getattr(blocks, name) for name in fields} | changes))
+        return verified_cost(altered, plan.guarantee, plan.unit)
 
     assert price() <= 1
     with pytest.raises(VerificationError, match="altered"):

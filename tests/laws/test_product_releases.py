@@ -7,11 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from residua.plans.lattice.residual_blocks import compile_blocks
 
 import residua as rs
-from residua.measurement.noisy import product_measurements
-from residua.plans.lattice.blocks import compile_product
+from residua.plans.strategy import Plain
 from residua.release import Release
 from residua.workload import explicit_of_products
 from tests.laws.product_plans import block_matrix, gamma, random_plan
@@ -23,7 +21,7 @@ seeds = st.integers(0, 2**32 - 1)
 def released_without_noise(plan, x):
     """The door without noise: only tests can do this."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(door, "rounded_normal", lambda scales, shape: np.zeros(shape, dtype=np.int64))
+        patch.setitem(door._DRAWN_BY, "normal", lambda scales, shape: np.zeros(shape, dtype=np.int64))
         return released(plan, x)
 
 
@@ -42,8 +40,8 @@ def counter(plan, x):
 
 
 def released(plan, x):
-    blocks = compile_product(plan)
-    return Release(plan, blocks, product_measurements(blocks, counter(plan, x), None))
+    blocks = plan.compile()
+    return Release(plan, blocks, door.noisy(blocks, counter(plan, x), None))
 
 
 def table_of(plan, seed, most=1000):
@@ -88,7 +86,7 @@ def test_estimates_are_the_best_linear_unbiased_ones(seed):
     assert (inside == supported).all()
     for i in np.flatnonzero(supported)[:: max(1, len(W) // 8)]:
         row = asked.matrix[[i]].toarray().reshape(asked.shape)
-        value, variance = release._combined({asked.names: row})
+        value, variance = release.reading.combination({asked.names: row})
         assert value == pytest.approx(float(W[i] @ G @ score), rel=1e-6, abs=1e-4)
         assert variance == pytest.approx(float(W[i] @ G @ W[i]), rel=1e-6)
     if supported.all():
@@ -128,19 +126,28 @@ def test_without_noise_every_table_is_the_true_one(seed, kind):
         assert len(table.to_arrow()) == truth.size
 
 
+class Crossed(Plain):
+    """The plain residual as if it were any other strategy: measured and read table by table."""
+
+    plain = False
+
+
 @given(seeds)
 @settings(max_examples=10)
 def test_plain_strategies_read_as_a_residual_release(seed):
-    """The same integers read by both kinds of release give the same tables and the same errors."""
+    """The same integers read by both paths give the same tables and the same errors."""
     rng = np.random.default_rng(seed)
     sizes = rng.integers(2, 5, 3)
     domain = rs.Domain.of_sizes([int(n) for n in sizes])
     plan = rs.plan(rs.marginals(domain, ways=[1, 2]), rs.ZCDP(rho=0.5))
-    blocks, product_blocks = compile_blocks(plan), compile_product(as_product(plan))
-    assert (blocks.measured == product_blocks.measured).all()
-    integers = door.residual_measurements(blocks, counter(plan, rng.integers(0, 100, sizes)), None)
+    crossed = plan.replaced(strategies=tuple(Crossed(int(n)) for n in sizes))
+    assert (plan.plain, crossed.plain) == (True, False)
+    blocks, crossed_blocks = plan.compile(), crossed.compile()
+    assert (blocks.measured == crossed_blocks.measured).all()
+    integers = door.noisy(blocks, counter(plan, rng.integers(0, 100, sizes)), None)
     one = Release(plan, blocks, integers)
-    two = Release(as_product(plan), product_blocks, integers)
+    two = Release(crossed, crossed_blocks, integers)
+    assert type(one.reading.estimator) is not type(two.reading.estimator)
     for names in plan.workload.sets:
         np.testing.assert_allclose(one.estimates(names), two.estimates(names), atol=1e-6)
         np.testing.assert_allclose(one.table(names).stddev, two.table(names).stddev, rtol=1e-9)
@@ -213,7 +220,8 @@ def test_a_hierarchy_is_one_table_a_level_and_levels_add_up(geography):
 def test_files_come_back_equal(geography, tmp_path):
     geography.save(tmp_path / "out")
     again = rs.Release.load(tmp_path / "out")
-    assert isinstance(again, Release)
+    assert again.planned.strategies == geography.planned.strategies
+    assert not again.planned.plain
     for one, two in zip(geography.tables(), again.tables(), strict=True):
         assert one.title == two.title
         assert one.to_csv() == two.to_csv()

@@ -8,18 +8,15 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from residua.plans.kinds import kind_of, priced
-from residua.plans.lattice.over_cells import product_rows
-from residua.release.kinds import release_of
 
 import residua as rs
 from residua.errors import LedgerError, PlanError
 from residua.plans import MatrixPlan
-from residua.plans.composition import composed_cost, composed_profile
+from residua.plans.composition import composed_cost, composed_profile, priced
 from residua.plans.lattice.algebra import agree
 from residua.plans.lattice.plan import LatticePlan
 from residua.release import Release, pooled
-from residua.session.signal import answerable, variances_of
+from residua.session.signal import answerable
 from residua.workload import Products, as_explicit
 from tests.laws.product_plans import block_matrix, gamma, random_plan
 
@@ -31,7 +28,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 def wide(plan):
     """What a plan's blocks measure over all cells, integers, and the noise scale of each row."""
-    blocks = kind_of(plan).compile(plan)
+    blocks = plan.compile()
     if isinstance(plan, MatrixPlan):
         own = [n if i in plan.attributes else 1 for i, n in enumerate(SIZES)]
         columns = np.broadcast_to(plan.columns.reshape(own), SIZES).ravel()
@@ -41,7 +38,7 @@ def wide(plan):
     rows, noise = [], []
     for group in blocks.layout:
         for number, members in zip(group.numbers.tolist(), group.members.tolist(), strict=True):
-            block = np.rint(block_matrix(as_product(plan), members, scaled=False)).astype(np.int64)
+            block = np.rint(block_matrix(plan, members, scaled=False)).astype(np.int64)
             rows.append(block * int(grids[number]))
             noise.append(np.full(len(block), scales[number]))
     return blocks, np.vstack(rows), np.concatenate(noise)
@@ -148,7 +145,7 @@ def pretended(plan, x, rng):
     blocks, rows, noise = wide(plan)
     stddevs = np.sqrt(noise**2 + 1 / 12)
     y = np.rint(rows @ x + rng.normal(size=len(rows)) * noise).astype(np.int64)
-    return release_of(plan, blocks, y, {}), rows / stddevs[:, None], y / stddevs
+    return Release(plan, blocks, y), rows / stddevs[:, None], y / stddevs
 
 
 @given(st.lists(plans, min_size=1, max_size=3), seeds)
@@ -159,7 +156,8 @@ def test_pooling_is_generalised_least_squares(several, seed):
     parts = [pretended(plan, x, rng) for plan in several]
     pool = pooled([release for release, _, _ in parts])
     same = agree(several)
-    assert isinstance(pool, Release) == (same and any(isinstance(plan, LatticePlan) for plan in several))
+    assert isinstance(pool.planned, LatticePlan) == same
+    assert not same or pool.planned.plain == all(plan.plain for plan in several)
     B = np.vstack([rows for _, rows, _ in parts])
     inverse = np.linalg.pinv(B, rcond=1e-9)
     # Integers of 33 bits follow directions that differ in strength, as random strategies have them, less closely: what
@@ -197,7 +195,7 @@ def test_pooled_products_keep_their_terms_and_survive_the_disk(tmp_path):
 @settings(max_examples=30)
 def test_rows_of_a_product_plan_have_its_privacy_cost_matrix(seed):
     plan = random_plan(seed)
-    grouping, rows = product_rows(plan)
+    grouping, rows = plan.over_cells()
     own = [int(n) if i in grouping.attributes else 1 for i, n in enumerate(plan.domain.sizes)]
     columns = np.broadcast_to(grouping.columns.reshape(own), plan.domain.sizes).ravel()
     np.testing.assert_allclose((rows.T @ rows)[np.ix_(columns, columns)], gamma(plan), rtol=1e-9, atol=1e-9)
@@ -280,7 +278,8 @@ def test_a_top_up_of_products_pays_the_difference_only(tmp_path):
     assert session.ledger.spent == priced(half)[1]
     release = session.release(whole)
     assert session.ledger.spent == priced(whole)[1]
-    assert isinstance(release, Release)
+    assert release.planned.strategies == whole.strategies
+    assert not release.planned.plain
     assert release.plan.variances(whole.workload) == pytest.approx(whole.variances(whole.workload), rel=1e-9)
     near_the_truth(release, whole.workload)
 
@@ -309,7 +308,7 @@ def test_a_finished_choice_costs_exactly_the_chosen_plan_and_is_as_accurate(tmp_
     release = choice.finish(chosen)
     assert session.ledger.spent == priced(plan)[1]
     found = release.answers(plan.workload).columns
-    assert found["stddev"] ** 2 == pytest.approx(variances_of(plan, plan.workload), rel=1e-5)
+    assert found["stddev"] ** 2 == pytest.approx(plan.variances(plan.workload), rel=1e-5)
     near_the_truth(release, plan.workload)
     assert session.price(plan) == 0
 
@@ -324,7 +323,7 @@ def test_a_product_after_tables_and_queries_is_pooled_with_them(tmp_path):
     assert session.ledger.spent == composed_cost(held) < sum(alone.values())
     for name in alone:
         asked = CANDIDATES[name].workload
-        assert (release.plan.variances(asked) <= variances_of(CANDIDATES[name], asked) * (1 + 1e-5)).all()
+        assert (release.plan.variances(asked) <= CANDIDATES[name].variances(asked) * (1 + 1e-5)).all()
         assert session.price(CANDIDATES[name]) == 0
 
 
@@ -337,7 +336,7 @@ def test_the_answerable_part_of_products_is_whole_terms_or_else_single_queries()
         assert isinstance(part, Products)
         assert part.sets == (("a",), ("b",), ("c",))
         assert list(part.query_labels()) == list(asked.query_labels())[: part.queries]
-        assert np.isfinite(variances_of(known, part)).all()
+        assert np.isfinite(known.variances(part)).all()
     last = answerable(total, asked)
     assert last.labels == ("a<=3",)
     assert answerable(rs.plan(rs.queries(DOMAIN, ["a = 1"]), rs.ZCDP(0.5)), asked) is None

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import residua as rs
 from residua.errors import PlanError
 from residua.plans import LatticePlan
-from residua.plans.contract import priced
+from residua.plans.composition import priced
 from residua.plans.strategy import Plain
 from residua.workload import as_explicit
 from tests.laws.dense import kron, replacement
@@ -23,7 +23,7 @@ def test_every_fact_of_a_plan_is_that_of_gamma(workload):
     G = gamma(plan)
     assert plan.pcost == pytest.approx(np.diag(G).max(), rel=1e-9)
     assert plan.pcost <= 1.0
-    assert plan.replacement >= replacement(G) * (1 - 1e-9)
+    assert plan.replacement[0] >= replacement(G) * (1 - 1e-9)
     expected = dense_variances(plan, all_cells(workload))
     assert plan.variances(workload) == pytest.approx(expected, rel=1e-6)
     assert plan.variances(as_explicit(workload)) == pytest.approx(expected, rel=1e-6)
@@ -91,6 +91,7 @@ def test_identities_reproduce_marginal_plans_bit_for_bit(sizes, data):
     product = rs.product(domain, dict(zip(domain.names, given_as, strict=True)), ways=sorted(ways))
     plan, usual = (rs.plan(w, rs.ZCDP(rho=0.5)) for w in (product, rs.marginals(domain, ways=sorted(ways))))
     assert isinstance(plan, LatticePlan)
+    assert plan.plain
     assert np.array_equal(plan.precisions, usual.precisions)
     assert plan.lattice.same_sets(usual.lattice)
 
@@ -99,7 +100,7 @@ def test_plain_strategies_make_a_residual_plan():
     domain = rs.Domain.of_sizes([4, 3, 2])
     usual = rs.plan(rs.marginals(domain, ways=[1, 2]), rs.ZCDP(rho=0.5))
     plain = tuple(Plain(int(n)) for n in domain.sizes)
-    plan = LatticePlan(domain, usual.lattice, usual.precisions, plain, usual.guarantee)
+    plan = LatticePlan(domain, usual.lattice, usual.precisions, usual.guarantee, strategies=plain)
     assert plan.pcost == pytest.approx(usual.pcost, rel=1e-14)
     assert plan.variances(usual.workload) == pytest.approx(usual.variances(usual.workload), rel=1e-12)
     _, cost = priced(plan)
@@ -163,7 +164,7 @@ QUERIES = [
     ({"a": 9}, "not a value"),
     ({"z": 1}, "unknown attribute"),
     ({"a": np.ones(3)}, "4 finite numbers"),
-    ("a", "not a query"),
+    ("a", "is a name, not a set of attributes"),
     ({"a": 1, "b": 1}, "does not answer"),
 ]
 

@@ -9,19 +9,20 @@ import pyarrow as pa
 import pytest
 
 import residua as rs
-from residua.projection import kinds
 from residua.projection.accuracy import bound_of
 from residua.projection.facts import Fact
-from residua.projection.kinds import observed_of, problem_of
 from residua.projection.problem import Terms
+from residua.projection.problems import problem_of
 from tests.laws.projections import (
     IMPOSSIBLE,
     all_two_way,
     domain_of_three,
     nearest_tables,
+    people,
     queries_release,
     released,
 )
+from tests.laws.test_toy_form import Toy
 
 PAIRS = list(combinations(range(3), 2))
 SETS = [(), *((i,) for i in range(3)), *PAIRS]
@@ -152,7 +153,7 @@ def test_projecting_what_a_projection_would_observe_changes_nothing(tmp_path):
         problem = problem_of(projected.plan, projected.terms)
         observed = problem.simulated(projected.fit, Silence())
         assert problem.moved(observed, problem.solve(observed)) < 1e-6
-        assert problem.moved(observed_of(problem, release), projected.fit) > 0
+        assert problem.moved(problem.observed(release), projected.fit) > 0
 
 
 def test_there_are_no_error_bars_and_it_says_so(tmp_path):
@@ -276,8 +277,10 @@ def test_merged_and_unasked_cells_take_part_in_totals_only(tmp_path):
     assert projected.histogram[4:].sum() == pytest.approx(projected.answers().estimates[0], abs=1e-6)
 
 
-def test_every_kind_of_plan_is_projected_or_refused_by_name(tmp_path, monkeypatch):
-    release = queries_release(tmp_path)
-    monkeypatch.delitem(kinds._KINDS, "dense")
-    with pytest.raises(rs.ResiduaError, match="releases of dense plans cannot be projected"):
+def test_every_form_of_plan_is_projected_or_refused_by_name(tmp_path):
+    """The forms there are: test_projected_kinds.py."""
+    guarantee = rs.ZCDP(0.5)
+    plan = rs.plan(rs.marginals(domain_of_three(), [("age",)]), guarantee, form=Toy())
+    release = rs.measure(plan, people(np.random.default_rng(0)), ledger=rs.Ledger(tmp_path / "l", guarantee))
+    with pytest.raises(rs.ResiduaError, match="releases of ToyPlan cannot be projected"):
         rs.project(release)

@@ -2,16 +2,15 @@
 
 import numpy as np
 import pytest
-from residua.projection.product import CrossedProblem
-from residua.projection.residual import ResidualProblem, observed_residuals
 
 import residua as rs
 from residua.errors import PlanError
 from residua.plans.strategy import Plain, Rows
-from residua.projection.axis import axis_of
 from residua.projection.crossed import nearest_crossed
-from residua.projection.crossing import Below, Crossing
+from residua.projection.crossed_tables import CrossedProblem
+from residua.projection.crossing import Below, Crossing, axis_of
 from residua.projection.facts import Fact
+from residua.projection.plain import ResidualProblem
 from residua.projection.problem import Terms
 from tests.laws.projections import IMPOSSIBLE, all_two_way
 
@@ -21,7 +20,7 @@ NEGATIVE = np.array([[2, 1, 0, 0], [0, 1, -2, 0], [0, 0, 1, -1]])
 
 @pytest.mark.parametrize("rows", [None, POSITIVE, NEGATIVE], ids=["plain", "positive", "negative"])
 def test_along_an_axis_noise_is_white_and_weighed_squares_have_no_cross_terms(rows):
-    strategy = Rows(4, rows)
+    strategy = Plain(4) if rows is None else Rows(4, rows)
     axis = axis_of(strategy)
     v, F, D = axis.up[:, 0], axis.up[:, 1:], np.diag(axis.cell_weights)
     np.testing.assert_allclose(v, strategy.spread, atol=1e-12)
@@ -46,8 +45,8 @@ def test_where_noise_is_alike_in_all_directions_it_is_the_projection_in_residual
     }[facts]
     release = all_two_way(tmp_path, impossible=IMPOSSIBLE if facts == "zeros" else ())
     terms = Terms(facts=given, tolerance=1e-10)
-    residual, crossed = ResidualProblem(release.plan, terms), CrossedProblem(as_product(release.plan), terms)
-    observed = observed_residuals(residual, release)
+    residual, crossed = ResidualProblem(release.plan, terms), CrossedProblem(release.plan, terms)
+    observed = residual.observed(release)
     first, second = residual.solve(observed), crossed.solve(observed)
     np.testing.assert_allclose(second.residuals, first.residuals, atol=1e-4)
     assert crossed.moved(observed, second) == pytest.approx(residual.moved(observed, second), rel=1e-9)

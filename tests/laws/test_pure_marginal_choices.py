@@ -10,8 +10,7 @@ import pytest
 
 import residua as rs
 from residua.linalg.lattice import closure
-from residua.plans.search.exchange import exchanged
-from residua.plans.search.split import Split
+from residua.plans.search.split import Split, exchanged
 
 CASES = [
     ((3, 4, 6), ["ac", "a", "b", "c", "ab", "abc"]),

@@ -10,17 +10,17 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pytest
-from residua.plans.matrix.laplace_price import replacement_norm
 from scipy import stats
 from scipy.sparse import identity
 
 import residua as rs
 from residua.errors import FileError, LedgerError, PlanError, VerificationError
 from residua.noise import rounded_laplace_pmf
-from residua.plans.contract import priced
+from residua.plans.composition import priced
+from residua.plans.matrix.price import replacement_sum
 from residua.plans.noise import rounded_laplace_variance
 from residua.plans.search.split import Split
-from residua.plans.tables.noise_terms import noise_terms
+from residua.plans.tables.reading import noise_terms
 from residua.plans.tails import reaches
 from residua.privacy.conversions import pure_to_gdp_pcost
 
@@ -53,7 +53,7 @@ def test_the_price_is_what_the_noise_costs_the_unit(kind, unit):
         one = max(abs(column).sum() for column in B.T)
         norm = max(pairs) if unit == rs.ReplaceOne() else unit.records * one
         assert cost >= Fraction(int(norm)) / Fraction(plan.scale)
-        assert replacement_norm(plan.strategy, removable=True) == max(*pairs, one)
+        assert replacement_sum(plan.strategy, removable=True) == max(*pairs, one)
 
 
 @pytest.mark.parametrize("kind", ASKED)
@@ -93,7 +93,7 @@ def test_an_altered_plan_file_is_refused(tmp_path):
 
 def test_targets_are_met_with_the_epsilon_they_need():
     for asked in ASKED.values():
-        plan = rs.plan(asked, rs.PureDP, targets=25.0)
+        plan = rs.plan(asked, targets=25.0, noise="laplace")
         worst = float(plan.variances(asked).max())
         assert 25.0 * (1 - 1e-6) <= worst <= 25.0
         assert plan.guarantee.epsilon == pytest.approx(plan.epsilon)
@@ -116,7 +116,7 @@ def _dense(plan):
     shape = [int(n) for n in plan.domain.sizes]
     rows, variances = [], []
     members = list(plan.lattice)
-    for number, t, s in zip(plan.measured, plan.grids, plan.scales, strict=True):
+    for number, t, s in zip(plan.measured, plan.tables.grids, plan.tables.scales, strict=True):
         for cell in np.ndindex(*[shape[i] for i in members[number]]):
             indicator = np.zeros(shape)
             index = [slice(None)] * len(shape)
@@ -144,7 +144,7 @@ def test_pooled_variances_are_those_of_dense_least_squares():
     for names in (["a"], ["a", "b"], []):
         cell = np.zeros([DOMAIN[name].size for name in names])
         cell.flat[0] = 1.0
-        ((c, s, k),) = noise_terms(plan, {tuple(names): cell})
+        ((c, s, k),) = noise_terms(plan.tables, {tuple(names): cell})
         assert (c**2 * rounded_laplace_variance(s) * k).sum() == pytest.approx(plan.variance(names), rel=1e-3)
 
 
@@ -156,7 +156,7 @@ def test_pooled_estimates_are_dense_least_squares_and_agree(tmp_path):
     A, v = _dense(plan)
     y = np.empty(len(A))
     start = 0
-    for number, t in zip(plan.measured, plan.grids, strict=True):
+    for number, t in zip(plan.measured, plan.tables.grids, strict=True):
         cells = math.prod(int(plan.domain.sizes[i]) for i in plan.lattice.members(int(number)))
         at = release.blocks.layout.starts[number]
         y[start : start + cells] = release.measurements[at : at + cells] / float(t)

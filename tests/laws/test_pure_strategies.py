@@ -10,9 +10,8 @@ import pytest
 
 from residua.plans.search.asked import Asked, sensitivity
 from residua.plans.search.identity_plus import _loss as identity_plus_loss
-from residua.plans.search.identity_plus import identity_plus, strategy_of
+from residua.plans.search.identity_plus import descended, identity_plus, strategy_of
 from residua.plans.search.level_weights import Sums, total_loss, weighted_trees, worst_loss
-from residua.plans.search.orthants import descended
 from residua.plans.search.trees import Tree, branchings, hierarchy
 from residua.plans.solver.queries import AllRanges, MatrixQueries
 

@@ -8,10 +8,8 @@ import pytest
 
 import residua as rs
 from residua.errors import PlanError, SessionError
-from residua.plans.composition import composed_cost
-from residua.plans.contract import priced
-from residua.session.looks import require_telling
-from residua.session.missing import missing
+from residua.plans.composition import composed_cost, priced
+from residua.session.missing import missing, require_telling
 from tests.laws.sessions import BUDGET, CELLS, DOMAIN, ONE, THREE, TWO, Open, within
 
 CHAIN = {"total": (), "sex": ("sex",), "age": ("age",)}

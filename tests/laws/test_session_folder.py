@@ -10,7 +10,7 @@ import pytest
 
 import residua as rs
 from residua.errors import FileError, LedgerError, PlanError, SessionError
-from residua.plans.contract import priced
+from residua.plans.composition import priced
 from residua.session.missing import missing
 from tests.laws.sessions import CELLS, DATA, DOMAIN, OLD, ONE, THREE, TWO, YOUNG, Open, table, within
 
@@ -120,7 +120,7 @@ def test_a_session_whose_ledger_is_gone_makes_no_new_one(opened: Open, tmp_path:
 
 
 def test_a_part_that_is_not_what_was_paid_for_is_noticed(opened: Open, tmp_path: Path) -> None:
-    from residua.release.kinds import release_of
+    from residua.release import Release
 
     session = opened()
     session.release(ONE)
@@ -128,7 +128,7 @@ def test_a_part_that_is_not_what_was_paid_for_is_noticed(opened: Open, tmp_path:
     receipt = rs.Release.load(part).receipt
     shutil.rmtree(part)
     blocks, _ = priced(YOUNG)
-    release_of(YOUNG, blocks, np.zeros(blocks.cells, dtype=np.int64), receipt).save(part)
+    Release(YOUNG, blocks, np.zeros(blocks.cells, dtype=np.int64), receipt).save(part)
     with pytest.raises(SessionError, match="is not what was paid for"):
         opened()
 

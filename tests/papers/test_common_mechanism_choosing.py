@@ -22,7 +22,7 @@ from benchmarks.choosing import (
     workload,
 )
 from benchmarks.tracts import BUCKETS, in_buckets, tracts
-from residua.plans.contract import priced
+from residua.plans.composition import priced
 
 RHO = 1 / 8
 PLANS = candidates(RHO)
@@ -67,7 +67,7 @@ def test_the_chain_is_walked_through_the_real_door_at_the_price_of_the_choice(tm
     chosen = next(iter(choice.candidates))
     release = choice.finish(chosen)
     assert session.ledger.spent == priced(PLANS[chosen])[1]
-    answers = release.can_answer(PLANS[chosen].workload).columns
+    answers = release.answers(PLANS[chosen].workload).columns
     assert answers["stddev"] ** 2 == pytest.approx(PLANS[chosen].variances(PLANS[chosen].workload), rel=1e-6)
     truth = PLANS[chosen].workload.matrix @ people
     assert (abs(answers["estimate"] - truth) < 6 * answers["stddev"]).all()

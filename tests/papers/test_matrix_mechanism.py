@@ -9,11 +9,10 @@ import pytest
 
 import residua as rs
 from residua.plans.matrix.plan import MatrixPlan
+from residua.plans.noise import LAPLACE
 from residua.plans.search.asked import Asked, error_profile, sensitivity
-from residua.plans.search.augment import augmented
-from residua.plans.search.bound import singular_value_bound
 from residua.plans.search.rotate import rotated
-from residua.plans.search.strategies import haar, singular_values
+from residua.plans.search.strategies import augmented, haar, singular_value_bound, singular_values
 from residua.plans.search.trees import hierarchy
 from residua.plans.solver.queries import AllRanges, MatrixQueries
 
@@ -26,7 +25,7 @@ def plan_of(strategy, epsilon=1.0):
     domain = rs.Domain.of_sizes({"x": n})
     B = (strategy * 2**20).astype(np.int64)
     scale = float(np.abs(B).sum(axis=0).max()) / epsilon
-    return MatrixPlan(domain, (0,), np.arange(n), B, scale, rs.PureDP(epsilon))
+    return MatrixPlan(domain, (0,), np.arange(n), B, scale, rs.PureDP(epsilon), noise=LAPLACE)
 
 
 def test_figure_1_and_example_2():

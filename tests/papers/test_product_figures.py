@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import residua as rs
-from residua.plans.contract import priced
+from residua.plans.composition import priced
 
 SIZES = {
     "CPS": [100, 50, 7, 4, 2],

@@ -13,11 +13,10 @@ import pytest
 
 import residua as rs
 from residua.linalg.tables import centre
-from residua.measurement.margins import margins, maximal_layout
 from residua.noise import rounded_normal
-from residua.plans.lattice.residual_blocks import compile_blocks
-from residua.plans.lattice.residual_verify import verified_cost
+from residua.plans.composition import priced
 from residua.privacy import delta_of
+from tests.statistics.copies import measured, tables_of
 
 RELEASES = 200_000
 ALARM = 1e-6
@@ -32,26 +31,21 @@ def plan():
 
 def scores(plan, x, added):
     """The likelihood-ratio score of 200,000 releases from the table x: `Σ y · (t Ĉ e) / s²` over all blocks."""
-    blocks = compile_blocks(plan)
-    counted = maximal_layout(plan.lattice, plan.domain.sizes, blocks.measured)
-    truth = margins(counted, x.ravel(), blocks.layout)
-    change = margins(counted, added.ravel(), blocks.layout)
-    score = np.zeros(RELEASES)
+    blocks = plan.compile()
+    change = tables_of(blocks, added)
+    direction = np.empty(blocks.cells)
     for group in blocks.layout:
-        for number, table, moved in zip(group.numbers, group.view(truth), group.view(change), strict=True):
-            block = int(np.flatnonzero(blocks.measured == number)[0])
-            copies = np.repeat(table[None], RELEASES, axis=0)
-            grids, scales = np.full(RELEASES, blocks.grids[block]), np.full(RELEASES, blocks.scales[block])
-            door.add_noise_to(copies, grids, scales)
+        for number, moved in zip(group.numbers, group.view(change), strict=True):
+            block, start = int(np.flatnonzero(blocks.measured == number)[0]), blocks.layout.starts[number]
             centre(moved[None])
-            direction = moved.ravel() * float(blocks.grids[block]) / blocks.scales[block] ** 2
-            score += copies.reshape(RELEASES, -1) @ direction
-    return score
+            moves = moved.ravel() * float(blocks.grids[block]) / blocks.scales[block] ** 2
+            direction[start : start + group.cells] = moves
+    return measured(blocks, x, RELEASES) @ direction
 
 
 def worst_breach(plan):
     """How many standard errors the best attack beats the claimed curve by, over a grid of ε, both ways round."""
-    cost = verified_cost(compile_blocks(plan), plan.guarantee, plan.unit)
+    cost = priced(plan)[1]
     mu = math.sqrt(cost)
     x = np.array([[4, 0], [1, 2], [0, 9]])
     added = np.zeros((3, 2), dtype=np.int64)
@@ -81,14 +75,14 @@ def test_half_the_noise_is_caught(plan, monkeypatch):
     def halved(scale, size, **kwargs):
         return rounded_normal(np.asarray(scale) / 2, size, **kwargs)
 
-    monkeypatch.setattr(door, "rounded_normal", halved)
+    monkeypatch.setitem(door._DRAWN_BY, "normal", halved)
     assert worst_breach(plan) > 20
 
 
 def test_forgetting_one_residual_in_the_price_is_caught(plan):
     """A cheaper claim than the truth (the 2-way residual left out of the cost) does not pass the audit."""
-    blocks = compile_blocks(plan)
-    shares = plan.precisions * plan.coefficients.cost
+    blocks = plan.compile()
+    shares = plan.precisions * plan.costs
     cheaper = plan.replaced(guarantee=rs.GDP(mu=math.sqrt(1.01 - shares[-1])))
     with pytest.raises(rs.ResiduaError, match="costs"):
-        verified_cost(blocks, cheaper.guarantee, cheaper.unit)
+        blocks.noise.promised(blocks.price(cheaper.unit), cheaper.guarantee)

@@ -12,12 +12,12 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
-from residua.release.kinds import release_of
 
 import residua as rs
 from residua.noise import rounded_laplace
-from residua.plans.contract import priced
+from residua.plans.composition import priced
 from residua.plans.tails import reaches, single_reach
+from residua.release import Release
 
 RELEASES = 200_000
 ALARM = 1e-6
@@ -50,21 +50,18 @@ def scores(plan, blocks, x, y):
     def quiet(scale, size, **kwargs):
         return np.zeros(size, dtype=np.int64)
 
-    real = door.rounded_laplace
-    door.rounded_laplace = quiet
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(door._DRAWN_BY, "laplace", quiet)
         of_x, of_y = (door.noisy(blocks, lambda layout, t=t: _tables(layout, t), None) for t in (x, y))
-    finally:
-        door.rounded_laplace = real
     scales = np.concatenate(
         [
-            np.repeat(np.broadcast_to(plan.scale, 1) if hasattr(plan, "scale") else plan.scales[[k]], cells)
+            np.repeat(np.broadcast_to(plan.scale, 1) if hasattr(plan, "scale") else plan.tables.scales[[k]], cells)
             for k, cells in _cells(plan, blocks)
         ]
     )
     total = np.zeros(RELEASES)
     for k in np.flatnonzero(of_x != of_y):
-        z = of_x[k] + door.rounded_laplace(float(scales[k]), (RELEASES,))
+        z = of_x[k] + door._DRAWN_BY["laplace"](float(scales[k]), (RELEASES,))
         total += (np.abs(z - of_y[k]) - np.abs(z - of_x[k])) / scales[k]
     return total
 
@@ -106,7 +103,7 @@ def test_half_the_noise_is_caught(kind, monkeypatch):
     def halved(scale, size, **kwargs):
         return rounded_laplace(np.asarray(scale) / 2, size, **kwargs)
 
-    monkeypatch.setattr(door, "rounded_laplace", halved)
+    monkeypatch.setitem(door._DRAWN_BY, "laplace", halved)
     assert worst_breach(plan, EPSILON) > 20
 
 
@@ -137,7 +134,7 @@ def test_releases_have_the_stated_variances_and_coverage(kind):
     truth = np.array([40.0, 40.0, 40.0])
     errors, held, runs = [], 0, 400
     for _ in range(runs):
-        release = release_of(plan, blocks, door.noisy(blocks, lambda layout: _tables(layout, x), None), {})
+        release = Release(plan, blocks, door.noisy(blocks, lambda layout: _tables(layout, x), None))
         table = release.table(["a"], confidence=0.9)
         errors.append(table.estimates - truth)
         held += int((table.columns["lower"][0] <= 40) & (table.columns["upper"][0] >= 40))

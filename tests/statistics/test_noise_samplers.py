@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from residua.noise import rounded_laplace, rounded_laplace_pmf, rounded_normal, rounded_normal_pmf
-from residua.noise.laplace import LAPLACE
-from residua.noise.normal import NORMAL
+from residua.noise.samplers import LAPLACE, NORMAL
 from residua.noise.tail import Tail
 
 ALARM = 1e-6

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 import residua as rs
-from residua.linalg.modes import integer_kronecker
 from residua.noise import rounded_normal
-from residua.plans.contract import priced
-from residua.plans.lattice.blocks import compile_product
+from residua.plans.composition import priced
 from residua.plans.tails import width
 from residua.privacy import delta_of
 from residua.release import Release
+from tests.laws.product_plans import block_matrix, gamma
+from tests.statistics.copies import measured
 
 RELEASES = 1_500
 ATTACKS = 100_000
@@ -49,11 +49,11 @@ def counted(layout):
 @pytest.fixture(scope="module")
 def sampled(plan):
     """1,500 releases: answers to everything asked, (releases, queries), with one of the releases."""
-    blocks = compile_product(plan)
+    blocks = plan.compile()
     draws = []
     for _ in range(RELEASES):
-        release = Release(plan, blocks, door.product_measurements(blocks, counted, None))
-        marginal = release.estimator.marginal((0, 1))
+        release = Release(plan, blocks, door.noisy(blocks, counted, None))
+        marginal = release.reading.marginal((0, 1))
         draws.append(marginal.ravel())
     W = rs.workload.as_explicit(plan.workload).over((0, 1)).toarray()
     return release, np.array(draws) @ W.T, W @ X.ravel(), W
@@ -102,17 +102,14 @@ def test_a_plan_that_states_too_little_variance_is_caught(sampled):
 
 def scores(plan, x, added):
     """The likelihood-ratio score of many releases from the table x: `Σ y · (t R e) / s²` over all blocks."""
-    blocks = compile_product(plan)
-    score = np.zeros(ATTACKS)
+    blocks = plan.compile()
+    direction = np.empty(blocks.cells)
     rows = list(plan.lattice)
     for number, t, s in zip(blocks.measured, blocks.grids, blocks.scales, strict=True):
-        members = rows[number]
-        away = tuple({0, 1} - set(members))
-        matrices = [None if plan.strategies[i].identity else plan.strategies[i].matrix for i in members]
-        y, e = (integer_kronecker(matrices, table.sum(axis=away)[None]) for table in (x, added))
-        noisy = door.noisy_integers(np.repeat(y, ATTACKS, axis=0), np.full(ATTACKS, t), np.full(ATTACKS, s))
-        score += noisy.reshape(ATTACKS, -1) @ (e.ravel() * float(t) / s**2)
-    return score
+        e = block_matrix(plan, rows[number], scaled=False) @ added.ravel()
+        start = blocks.layout.starts[number]
+        direction[start : start + len(e)] = e * float(t) / s**2
+    return measured(blocks, x, ATTACKS) @ direction
 
 
 def worst_breach(plan):
@@ -136,8 +133,6 @@ def worst_breach(plan):
 
 def profile(plan):
     """What each cell costs."""
-    from tests.laws.product_plans import gamma
-
     return np.diag(gamma(plan))
 
 
@@ -148,5 +143,5 @@ def test_the_best_attack_does_not_beat_the_claim(plan):
 
 
 def test_half_the_noise_is_caught(plan, monkeypatch):
-    monkeypatch.setattr(door, "rounded_normal", lambda scale, size: rounded_normal(np.asarray(scale) / 2, size))
+    monkeypatch.setitem(door._DRAWN_BY, "normal", lambda scale, size: rounded_normal(np.asarray(scale) / 2, size))
     assert worst_breach(plan) > 20

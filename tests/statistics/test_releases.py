@@ -9,13 +9,11 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
-from residua.plans.lattice.residual_blocks import compile_blocks
 
 import residua as rs
 from residua.linalg.layout import layout_of
 from residua.linalg.tables import rebuild
-from residua.measurement.margins import margins, maximal_layout
-from residua.measurement.noisy import add_noise_to
+from tests.statistics.copies import measured
 
 RELEASES = 20_000
 ALARM = 1e-6
@@ -32,24 +30,22 @@ def sampled():
     domain = rs.Domain.of_sizes({"a": 2, "b": 3, "c": 2})
     workload = rs.marginals(domain, ways=[1, 2, 3]) + 5 * rs.marginals(domain, [("b",)])
     plan = rs.plan(workload, rs.ZCDP(rho=0.5))
-    blocks = compile_blocks(plan)
+    blocks = plan.compile()
     x = np.arange(12).reshape(2, 3, 2) * 7 + 3
-    counted = maximal_layout(plan.lattice, domain.sizes, blocks.measured)
-    tables = margins(counted, x.ravel().astype(np.int64), blocks.layout)
-    return plan, x, _estimates(blocks, tables)
+    return plan, x, _estimates(blocks, x)
 
 
-def _estimates(blocks, tables):
+def _estimates(blocks, x):
     """What 20,000 releases estimate: the door's own noise and the release's own rebuilding, on copies at once."""
     lower, starts = np.empty(0), {}
+    integers = measured(blocks, x, RELEASES)
     for size in range(4):
         found, places, at = [], {}, 0
         for group in (g for g in blocks.layout if len(g.shape) == size):
-            for number, members, table in zip(group.numbers, group.members, group.view(tables), strict=True):
+            for number, members in zip(group.numbers, group.members, strict=True):
                 block = int(np.flatnonzero(blocks.measured == number)[0])
-                copies = np.repeat(table[None], RELEASES, axis=0)
-                grids = np.full(RELEASES, blocks.grids[block])
-                add_noise_to(copies, grids, np.full(RELEASES, blocks.scales[block]))
+                start = blocks.layout.starts[number]
+                copies = integers[:, start : start + group.cells].reshape(RELEASES, *group.shape)
                 facets = [starts[tuple(np.delete(members, j))] for j in range(size)]
                 facets = np.stack(facets, axis=1) if size else np.empty((RELEASES, 0), dtype=np.int64)
                 out = np.empty(copies.shape)
@@ -72,7 +68,7 @@ def marginal_map(names):
 
 def test_estimates_are_unbiased(sampled):
     plan, x, draws = sampled
-    sigma = math.sqrt(plan.variance(("a", "b", "c")))
+    sigma = np.sqrt(plan.variance(("a", "b", "c"))).ravel()
     z = (draws.mean(axis=0) - x.ravel()) / (sigma / math.sqrt(RELEASES))
     assert abs(z).max() < errors_allowed(12)
 
@@ -95,7 +91,7 @@ def test_intervals_cover_as_often_as_they_say(sampled):
     plan, x, draws = sampled
     from residua.plans.tails import width
 
-    sigma = math.sqrt(plan.variance(("a", "b", "c")))
+    sigma = np.sqrt(plan.variance(("a", "b", "c"))).ravel()
     for confidence in (0.5, 0.95, 0.99):
         covered = (abs(draws - x.ravel()) <= width(confidence) * sigma).mean(axis=0)
         error = math.sqrt(confidence * (1 - confidence) / RELEASES)
@@ -106,7 +102,7 @@ def test_simultaneous_intervals_hold_together_at_least_as_often_and_not_much_mor
     plan, x, draws = sampled
     from residua.plans.tails import width
 
-    sigma = math.sqrt(plan.variance(("a", "b", "c")))
+    sigma = np.sqrt(plan.variance(("a", "b", "c"))).ravel()
     together = (abs(draws - x.ravel()) <= width(0.95, together=12) * sigma).all(axis=1).mean()
     error = math.sqrt(0.95 * 0.05 / RELEASES)
     assert together > 0.95 - errors_allowed(1) * error
@@ -127,7 +123,7 @@ def test_releases_through_the_whole_door_have_the_same_spread(tmp_path):
     z = []
     for _ in range(100):
         release = rs.measure(plan, data, ledger=ledger)
-        z.append(((release.estimates(("a", "b")) - truth) / math.sqrt(plan.variance(("a", "b")))).ravel())
+        z.append(((release.estimates(("a", "b")) - truth) / np.sqrt(plan.variance(("a", "b")))).ravel())
     z = np.array(z)
     assert abs(z.mean(axis=0) * math.sqrt(100)).max() < errors_allowed(12)
     # Chi-square with 100 degrees of freedom, Wilson–Hilferty.

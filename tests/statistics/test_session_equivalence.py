@@ -13,17 +13,13 @@ from statistics import NormalDist
 import numpy as np
 import pyarrow as pa
 import pytest
-from residua.plans.matrix.dense_blocks import DenseBlocks
-from residua.release.kinds import release_of
 
 import residua as rs
-from residua.measurement.margins import margins, maximal_layout
-from residua.measurement.noisy import add_noise_to
-from residua.noise import rounded_normal
-from residua.plans.contract import priced
-from residua.release import pooled
+from residua.plans.composition import priced
+from residua.release import Release, pooled
 from residua.session.missing import missing
 from residua.workload import Marginals, explicit_of_marginals
+from tests.statistics.copies import measured
 
 RUNS = 50_000
 ALARM = 1e-6
@@ -41,37 +37,17 @@ def errors_allowed(comparisons: int) -> float:
     return -NormalDist().inv_cdf(ALARM / comparisons / 2)
 
 
-def draws(blocks) -> np.ndarray:
-    """What 50,000 runs measure, (runs, measurements)."""
-    if isinstance(blocks, DenseBlocks):
-        exact = blocks.strategy @ blocks.merged(TRUTH.ravel()[: len(blocks.columns)])
-        return exact + rounded_normal(blocks.scale, (RUNS, len(exact)))
-    counted = maximal_layout(blocks.lattice, blocks.sizes, blocks.measured)
-    at = [tuple(int(i) for i in row) for group in counted for row in group.members]
-    sums = [TRUTH.sum(axis=tuple({0, 1} - set(row))).ravel() for row in at]
-    tables = margins(counted, np.concatenate(sums).astype(np.int64), blocks.layout)
-    found = np.empty((RUNS, blocks.cells), dtype=np.int64)
-    for group in blocks.layout:
-        for number, one in zip(group.numbers, group.view(tables), strict=True):
-            block = int(np.flatnonzero(blocks.measured == number)[0])
-            copies = np.repeat(one[None], RUNS, axis=0)
-            add_noise_to(copies, np.full(RUNS, blocks.grids[block]), np.full(RUNS, blocks.scales[block]))
-            start = blocks.layout.starts[number]
-            found[:, start : start + one.size] = copies.reshape(RUNS, -1)
-    return found
-
-
 def estimates(parts, workload) -> np.ndarray:
     """What 50,000 pooled releases of these (plan, blocks) estimate, (runs, queries)."""
     unit, found = 10**6, 0.0
     for which, (_, blocks) in enumerate(parts):
         columns = []
         for k in range(blocks.cells):
-            measured = [np.zeros(b.cells, dtype=np.int64) for _, b in parts]
-            measured[which][k] = unit
-            releases = [release_of(p, b, m, {}) for (p, b), m in zip(parts, measured, strict=True)]
+            values = [np.zeros(b.cells, dtype=np.int64) for _, b in parts]
+            values[which][k] = unit
+            releases = [Release(p, b, m) for (p, b), m in zip(parts, values, strict=True)]
             columns.append(pooled(releases).answers(workload).columns["estimate"] / unit)
-        found = found + draws(blocks) @ np.array(columns)
+        found = found + measured(blocks, TRUTH, RUNS) @ np.array(columns)
     return found
 
 
@@ -96,7 +72,7 @@ def test_look_then_finish_has_the_mean_and_covariance_of_the_plan_alone(candidat
     direct = estimates([(plan, priced(plan)[0])], workload)
     asked = explicit_of_marginals(workload) if isinstance(workload, Marginals) else workload
     truth = asked.matrix @ TRUTH.ravel()
-    stated = pooled([release_of(plan, priced(plan)[0], np.zeros(priced(plan)[0].cells, np.int64), {})])
+    stated = pooled([Release(plan, priced(plan)[0], np.zeros(priced(plan)[0].cells, np.int64))])
     variances = stated.answers(workload).columns["stddev"] ** 2
     k = len(truth)
     for found in (adaptive, direct):
@@ -117,7 +93,7 @@ def test_forty_sessions_through_the_whole_door(tmp_path):
         session = rs.Session(data, GDP, ledger=tmp_path / f"{i}.ledger")
         release = session.choose([one, two]).finish(two)
         assert session.ledger.spent == priced(two)[1]
-        z.append(((release.estimates(("a", "b")) - TRUTH) / math.sqrt(two.variance(("a", "b")))).ravel())
+        z.append(((release.estimates(("a", "b")) - TRUTH) / np.sqrt(two.variance(("a", "b")))).ravel())
     z = np.array(z)
     assert abs(z.mean(axis=0) * math.sqrt(40)).max() < errors_allowed(12)
     cube = ((z**2).mean(axis=0)) ** (1 / 3)  # chi-square with 40 degrees of freedom, Wilson–Hilferty

@@ -350,11 +350,9 @@ class Plan(OldNames, ABC):
     def _names(self, attributes: Iterable[str]) -> tuple[str, ...]:
         """Names of attributes, all of them the domain's."""
         try:
-            names = tuple(attributes)
-            self.domain.positions(names)
+            return tuple(self.domain.names[i] for i in self.domain.positions(attributes))
         except (TypeError, ValueError) as problem:
             raise PlanError(f"attributes: {problem}") from None
-        return names
 
     def _sorted(self, attributes: Iterable[str]) -> tuple[int, ...]:
         return tuple(sorted(self.domain.positions(self._names(attributes))))

@@ -39,8 +39,8 @@ def as_workload(domain: Domain, asked: Asked) -> tuple[Workload, Integers | slic
     try:
         if isinstance(asked, Mapping):
             return _of_query(domain, asked), slice(None)
-        names = tuple(asked)
-        positions = domain.positions(names)
+        positions = domain.positions(asked)
+        names = [domain.names[i] for i in positions]
         shape = [int(domain.sizes[i]) for i in sorted(positions)]
         cells = np.arange(int(np.prod(shape))).reshape(shape).transpose(np.argsort(np.argsort(positions)))
         return marginals(domain, [names]), cells.ravel()
@@ -64,6 +64,7 @@ def require_same_domain(domain: Domain, workload: object) -> None:
 
 def _of_query(domain: Domain, query: Query) -> Products:
     """One product of rows as a workload of one query."""
+    domain.positions(query)  # refuses unknown names in the same words as everywhere
     sets = marginals(domain, [tuple(query)])
     queries: list[Any] = [Identity(int(n)) for n in domain.sizes]
     for name, part in query.items():
@@ -100,6 +101,8 @@ def combined(domain: Domain, combination: Mapping[Any, ArrayLike]) -> dict[tuple
     Raises:
         PlanError: nothing, or coefficients that do not fit.
     """
+    if not isinstance(combination, Mapping):
+        raise PlanError(f"combination={combination!r} is not a mapping; give {{attributes: coefficients}}.")
     if not combination:
         raise PlanError("combination is empty; give coefficients for at least one marginal.")
     found: dict[tuple[int, ...], Floats] = {}

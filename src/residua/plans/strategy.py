@@ -20,9 +20,8 @@ import numpy as np
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.modes import along, integer_product
+from residua.plans.tolerances import SUPPORT_TOLERANCE
 from residua.workload import AttributeQueries, Identity
-
-SUPPORT_TOLERANCE = 1e-9  # a row this close (relative) to the measured space is in it
 
 
 class Strategy(ABC):

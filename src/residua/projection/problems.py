@@ -8,6 +8,7 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.plans.contract import Plan
+from residua.plans.matrix.space import MeasuredSpace
 from residua.plans.noise import LAPLACE, NORMAL
 from residua.projection.crossed_tables import CrossedProblem, PlainProblem
 from residua.projection.matrix import MatrixProblem
@@ -23,10 +24,15 @@ def problem_of(plan: Plan, terms: Terms) -> Problem:
     """The projection of releases of a plan.
 
     Raises:
-        PlanError: the terms are about tables the plan lacks.
+        PlanError: a form of plan that cannot be projected, or the terms are about tables the plan lacks.
     """
-    own: Any = plan  # a plan without a family of sets is a matrix
+    own: Any = plan
     if plan.family is None:
+        if not isinstance(plan, MeasuredSpace):
+            raise PlanError(
+                f"releases of {type(plan).__name__} cannot be projected: they tell neither tables of a family nor "
+                "one histogram; publish them as they are."
+            )
         return MatrixProblem(own, terms)
     if not plan.family.plain:
         return (PlainProblem if terms.metric == "plain" else CrossedProblem)(plan.family, terms)

@@ -94,6 +94,8 @@ def measurements_of(release: Release) -> list[Measurement]:
     Raises:
         PlanError: there is no way to hand over this release.
     """
+    if not isinstance(release, Release):
+        raise PlanError(f"release={release!r} cannot be handed over to mbi; measure one, or load it with Release.load.")
     names = release.domain.names
     return [
         Measurement(

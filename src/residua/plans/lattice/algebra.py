@@ -28,10 +28,10 @@ from residua.plans.combining import Progress, register_closed
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.noise import guarantee_like
 from residua.plans.strategy import Strategy
+from residua.plans.tolerances import ORDER_TOLERANCE
 from residua.workload import Family, Marginals, Products, as_products, renumber
 
 Asked = Marginals | Products | None
-ORDER_TOLERANCE = 2.0**-30  # relative; precisions closer than this are one: a measurement's own rounding is 1e-13
 
 
 def agree(plans: Sequence[object]) -> bool:

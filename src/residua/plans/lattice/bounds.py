@@ -120,21 +120,17 @@ def gap_of_any(workload: Products, achieved: float) -> float:
     return max(achieved / any_bound(workload, workload.weights * workload.cells, cells) - 1.0, 0.0)
 
 
-class Proven(Protocol):
+class _Proven(Protocol):
     """A plan with what is proven of it."""
 
     @property
-    def gap(self) -> float:
-        """Against its class."""
-        ...
+    def gap(self) -> float: ...  # Against its class
 
     @property
-    def gap_any(self) -> float:
-        """Against all plans."""
-        ...
+    def gap_any(self) -> float: ...  # Against all plans
 
 
-def dense_advice(workload: Products, plan: Proven) -> str:
+def dense_advice(workload: Products, plan: _Proven) -> str:
     """What a matrix plan of the same queries could save at most, where it is quickly made; "" if that is little."""
     used = {i for family in workload.families for i in family.used}
     cells = math.prod(int(workload.domain.sizes[i]) for i in used)

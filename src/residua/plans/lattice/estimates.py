@@ -27,33 +27,23 @@ from residua.plans.lattice.blocks import LatticeBlocks
 _BATCH_CELLS = 500_000  # they stay in the cache between being made and being used
 
 
-class Measured(Protocol):
+class _Measured(Protocol):
     """Where each residual lies in a buffer, and what one step of its numbers stands for, inverted."""
 
     @property
-    def lattice(self) -> Lattice:
-        """The family of sets."""
-        ...
+    def lattice(self) -> Lattice: ...  # The family of sets
 
     @property
-    def sizes(self) -> Integers:
-        """How many values each attribute has."""
-        ...
+    def sizes(self) -> Integers: ...  # How many values each attribute has
 
     @property
-    def measured(self) -> Integers:
-        """Numbers of the sets something is known of."""
-        ...
+    def measured(self) -> Integers: ...  # Numbers of the sets something is known of
 
     @property
-    def units(self) -> Floats:
-        """What one step stands for, inverted, of each of those."""
-        ...
+    def units(self) -> Floats: ...  # What one step stands for, inverted, of each of those
 
     @property
-    def layout(self) -> Layout:
-        """Where their tables lie."""
-        ...
+    def layout(self) -> Layout: ...  # Where their tables lie
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +55,7 @@ class PlainEstimator:
         measurements: the noisy integers (or pooled numbers) in the order of `blocks.layout`, (cells,).
     """
 
-    blocks: Measured
+    blocks: _Measured
     measurements: NDArray[Any]
 
     @cached_property

@@ -24,7 +24,8 @@ from residua.domain import Domain
 from residua.linalg.arrays import Booleans, Floats
 from residua.linalg.lattice import Lattice
 from residua.plans.questions import Workload, in_one_table
-from residua.plans.strategy import SUPPORT_TOLERANCE, Strategy
+from residua.plans.strategy import Strategy
+from residua.plans.tolerances import SUPPORT_TOLERANCE
 from residua.workload import AttributeQueries, Explicit, Identity, Marginals, Products, as_products, renumber
 
 Term = Sequence[tuple[int, AttributeQueries]]
@@ -214,7 +215,7 @@ class Facts:
         coordinates: dict[tuple[int, ...], Floats] = {}
         for members, part in parts.items():
             for subset, _ in self._blocks(members):
-                own = self._contract(members, part[None], subset)
+                own = self._contract(members, part[None], subset).ravel()  # axes outside the block have length 1
                 coordinates[subset] = coordinates[subset] + own if subset in coordinates else own
         variance = 0.0
         for subset, noise in self._blocks_listed(list(coordinates)):

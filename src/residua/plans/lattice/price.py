@@ -30,51 +30,37 @@ from residua.privacy import ReplaceOne, Unit
 FEWEST_RECORDS = 2**28
 
 
-class Priced(Protocol):
+class _Priced(Protocol):
     """What the verifier looks at."""
 
     @property
-    def lattice(self) -> Lattice:
-        """The family of sets."""
-        ...
+    def lattice(self) -> Lattice: ...  # The family of sets
 
     @property
-    def sizes(self) -> Integers:
-        """How many values each attribute has, (attributes,)."""
-        ...
+    def sizes(self) -> Integers: ...  # How many values each attribute has, (attributes,)
 
     @property
-    def measured(self) -> Integers:
-        """Numbers of the sets that are measured, increasing, (blocks,)."""
-        ...
+    def measured(self) -> Integers: ...  # Numbers of the sets that are measured, increasing, (blocks,)
 
     @property
-    def grids(self) -> Integers:
-        """The integer factor t of each, (blocks,)."""
-        ...
+    def grids(self) -> Integers: ...  # The integer factor t of each, (blocks,)
 
     @property
-    def scales(self) -> Floats:
-        """The noise scale s of each, (blocks,); a float is an exact rational."""
-        ...
+    def scales(self) -> Floats: ...  # The noise scale s of each, (blocks,); a float is an exact rational
 
     @property
-    def strategies(self) -> tuple[Strategy, ...]:
-        """The integer strategy of each attribute."""
-        ...
+    def strategies(self) -> tuple[Strategy, ...]: ...  # The integer strategy of each attribute
 
     @property
-    def drops(self) -> bool:
-        """Whether changing a record may remove it from every table (a policy `drop`)."""
-        ...
+    def drops(self) -> bool: ...  # Whether changing a record may remove it from every table (a policy `drop`)
 
 
-def price_together(several: Sequence[Priced], unit: Unit) -> Fraction:
+def price_together(several: Sequence[_Priced], unit: Unit) -> Fraction:
     """What measuring all these blocks of one domain costs this unit of protection, whatever was promised.
 
     Exact for records added or removed where all of them measure an attribute by one strategy: then one cell is the
     most expensive of every block. Otherwise a bound: each at its own most expensive cell. Replacements are exact for
-    up to 16 attributes with plain strategies, and a bound otherwise.
+    up to 16 attributes among plain strategies, a bound among others, and added up between the two.
 
     Raises:
         VerificationError: not integer, noise outside the exact samplers' range, or numbers that could overflow.
@@ -83,21 +69,18 @@ def price_together(several: Sequence[Priced], unit: Unit) -> Fraction:
     pcost = Fraction(sum(sum(part.costs) for part in parts), POINT)
     if not isinstance(unit, ReplaceOne):
         return unit.scaled(pcost)
-    replaced = _exact_replacement(parts) if all(part.plain for part in parts) else None
-    if replaced is None:
-        replaced = sum((_replacement_bound(part) for part in parts), Fraction(0))
-    # A record changed to a value that is left out is a record removed.
-    return unit.scaled(pcost, max(replaced, pcost) if any(blocks.drops for blocks in several) else replaced)
+    plain, others = [part for part in parts if part.plain], [part for part in parts if not part.plain]
+    return sum((_replacement(alike, unit) for alike in (plain, others) if alike), Fraction(0))
 
 
-def most_records(blocks: Priced) -> int:
+def most_records(blocks: _Priced) -> int:
     """How many records may be counted before a measurement could leave 64 bits."""
     entries = blocks.lattice.products(np.array([float(strategy.largest) for strategy in blocks.strategies]))
     largest = float((entries[blocks.measured] * blocks.grids).max())
     return int((WORD - 2**51) // math.ceil(largest * (1 + 2.0**-40)))
 
 
-def cell_costs(blocks: Priced, most_cells: int) -> tuple[tuple[int, ...], Objects] | None:
+def cell_costs(blocks: _Priced, most_cells: int) -> tuple[tuple[int, ...], Objects] | None:
     """Which attributes matter and the cost of each of their cells in whole numbers of 2^-200, (n_i, …).
 
     A cell costs `Σ_S (t²/s²) Π_{i∈S} ‖R_i e_j‖²`, each block rounded up. Attributes whose values all have the same
@@ -132,7 +115,7 @@ def cell_costs(blocks: Priced, most_cells: int) -> tuple[tuple[int, ...], Object
 class _Blocks:
     """Blocks whose form was checked, with the price of each."""
 
-    def __init__(self, blocks: Priced) -> None:
+    def __init__(self, blocks: _Priced) -> None:
         _check_form(blocks)
         self.blocks = blocks
         self.plain = all(strategy.plain for strategy in blocks.strategies)
@@ -162,7 +145,7 @@ class _Blocks:
         return list(zip(self.blocks.grids.tolist(), self.blocks.scales.tolist(), factors, strict=True))
 
 
-def _check_form(blocks: Priced) -> None:
+def _check_form(blocks: _Priced) -> None:
     """Refuses blocks that are incomplete, not integer, listed twice, or whose noise cannot be sampled exactly."""
     count = len(blocks.measured)
     if not count or blocks.grids.shape != (count,) or blocks.scales.shape != (count,):
@@ -193,7 +176,7 @@ def share(grid: int, scale: float, norm: int) -> int:
     return -(-((grid * denominator) ** 2) * norm * POINT // (numerator * numerator))
 
 
-def _products(blocks: Priced, factors: Sequence[int]) -> list[int]:
+def _products(blocks: _Priced, factors: Sequence[int]) -> list[int]:
     """`Π_{i∈S} factors[i]` of every measured set, exactly."""
     exact: NDArray[np.object_] = np.array(factors, dtype=object)
     found: list[int] = []
@@ -203,18 +186,28 @@ def _products(blocks: Priced, factors: Sequence[int]) -> list[int]:
     return found
 
 
-def _chosen(blocks: Priced, k: int) -> Integers:
+def _chosen(blocks: _Priced, k: int) -> Integers:
     """Which sets of k attributes are measured, by their place among those."""
     start, stop = blocks.lattice.offsets[k], blocks.lattice.offsets[k + 1]
     return np.asarray(blocks.measured[(blocks.measured >= start) & (blocks.measured < stop)] - start)
 
 
-def _listed(blocks: Priced) -> list[tuple[tuple[int, ...], int, float]]:
+def _listed(blocks: _Priced) -> list[tuple[tuple[int, ...], int, float]]:
     """The attributes, the grid factor and the noise scale of every block."""
     members = [
         tuple(row) for k, level in enumerate(blocks.lattice.levels) for row in level[_chosen(blocks, k)].tolist()
     ]
     return list(zip(members, blocks.grids.tolist(), blocks.scales.tolist(), strict=True))
+
+
+def _replacement(parts: Sequence[_Blocks], unit: ReplaceOne) -> Fraction:
+    """What changing one record costs, of blocks that are all plain or none of them."""
+    pcost = Fraction(sum(sum(part.costs) for part in parts), POINT)
+    replaced = _exact_replacement(parts) if parts[0].plain else None
+    if replaced is None:
+        replaced = sum((_replacement_bound(part) for part in parts), Fraction(0))
+    # A record changed to a value that is left out is a record removed.
+    return unit.scaled(pcost, max(replaced, pcost) if any(part.blocks.drops for part in parts) else replaced)
 
 
 def _replacement_bound(part: _Blocks) -> Fraction:

@@ -31,6 +31,7 @@ from residua.plans.matrix.integers import FILLING
 from residua.plans.matrix.loewner import Standard, standardise
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.matrix.realise import noisier, nothing, realised, within
+from residua.plans.tolerances import MATRIX_ORDER_TOLERANCE
 
 _ROOM = 2.0**-31  # by this much a common plan stays below its candidates, beyond what rounding needs
 
@@ -168,7 +169,7 @@ def _most_expensive(profile: Floats) -> float:
 
 def _nearly(plan: Standard, given: Floats) -> bool:
     """Whether a plan answers all but the filling of a space with no whole numbers (see `filled_integers`)."""
-    return bool(plan.sines(given).max() <= 2 * FILLING) and loewner.gain(plan, given) <= 1.0 + loewner.ORDER_TOLERANCE
+    return bool(plan.sines(given).max() <= 2 * FILLING) and loewner.gain(plan, given) <= 1.0 + MATRIX_ORDER_TOLERANCE
 
 
 register_general(sys.modules[__name__])

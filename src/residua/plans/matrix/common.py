@@ -24,7 +24,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from residua.linalg.arrays import Floats
-from residua.plans.matrix.loewner import SINE_TOLERANCE, Standard
+from residua.plans.matrix.loewner import Standard
+from residua.plans.tolerances import COMMON_TOLERANCE, SINE_TOLERANCE
 
 
 def intersection(first: Floats, second: Floats) -> Floats:
@@ -72,7 +73,6 @@ def rows_of(space: Floats, covariance: Floats) -> Floats:
 
 
 Progress = Callable[[int, float], None]
-TOLERANCE = 1e-6
 _LIMIT = 20_000
 _CHECK = 10
 _RATIO, _STEP = 5.0, 1.6  # the step size follows when one residual is this many times the other
@@ -102,7 +102,10 @@ class Above:
 
 
 def least_above(
-    matrices: Sequence[Floats], tolerance: float = TOLERANCE, progress: Progress | None = None, limit: int = _LIMIT
+    matrices: Sequence[Floats],
+    tolerance: float = COMMON_TOLERANCE,
+    progress: Progress | None = None,
+    limit: int = _LIMIT,
 ) -> Above:
     """The matrix of least trace above all these positive definite ones, to a certified relative gap.
 

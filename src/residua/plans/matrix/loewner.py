@@ -4,10 +4,11 @@ A mechanism `B x + N(0, Σ)` is its privacy cost matrix `Γ = Bᵀ Σ⁻¹ B`; h
 rows `L = diag(s) Vᵀ` with `Γ = LᵀL`, because squares lose half the digits. Comparisons are made in the coordinates in
 which the known mechanism is the identity, so that a tolerance means the same for its strong and its weak directions.
 
-Tolerances, all relative: RANK_TOLERANCE on singular values decides what is measured at all; SINE_TOLERANCE on the sine
-of an angle decides whether a row lies in a space (cosines are blind below 1e-8); ORDER_TOLERANCE on precisions decides
-whether one mechanism is above another: below it, two precisions are one. It is what rounding to integers of 32 bits may
-do: 1e-8 mostly, but up to 7e-7 was seen where the integer rows that span a space have entries of a hundred.
+Tolerances, all relative: RANK_TOLERANCE on singular values decides what is measured at all; SINE_TOLERANCE on the
+sine of an angle decides whether a row lies in a space (cosines are blind below 1e-8); MATRIX_ORDER_TOLERANCE on
+precisions decides whether one mechanism is above another: below it, two precisions are one. It is what rounding to
+integers of 32 bits may do: 1e-8 mostly, but up to 7e-7 was seen where the integer rows that span a space have entries
+of a hundred.
 
 Reference: common-mechanism, Lemma 3.2, Theorem 3.5, Algorithms 2 and 3.
 """
@@ -19,10 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from residua.linalg.arrays import Floats
-
-RANK_TOLERANCE = 1e-12
-SINE_TOLERANCE = 1e-7
-ORDER_TOLERANCE = 2.0**-20
+from residua.plans.tolerances import MATRIX_ORDER_TOLERANCE, RANK_TOLERANCE, SINE_TOLERANCE
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +86,7 @@ def gain(known: Standard, wanted: Floats) -> float:
 
 def answers(known: Standard, wanted: Floats) -> bool:
     """Whether a mechanism with these rows and noise of variance 1 can be computed from the known one (Theorem 3.5)."""
-    return excess(known, wanted) <= 1.0 + ORDER_TOLERANCE
+    return excess(known, wanted) <= 1.0 + MATRIX_ORDER_TOLERANCE
 
 
 def equivalent(first: Standard, second: Standard) -> bool:
@@ -114,22 +112,22 @@ def derivation(
     left = wanted_covariance - A @ known_covariance @ A.T
     values, vectors = np.linalg.eigh((left + left.T) / 2)
     largest = float(np.abs(np.linalg.eigvalsh(wanted_covariance)).max())
-    if missed or values[0] < -ORDER_TOLERANCE * largest:
+    if missed or values[0] < -MATRIX_ORDER_TOLERANCE * largest:
         raise ValueError("the wanted mechanism is not answerable from the known one")
-    kept = values > ORDER_TOLERANCE * largest
+    kept = values > MATRIX_ORDER_TOLERANCE * largest
     return np.asarray(A, dtype=np.float64), vectors[:, kept] * np.sqrt(values[kept])
 
 
 def remainder(plan: Standard, given: Floats) -> Floats:
     """Rows S with `SᵀS = Γ_plan − Γ_given`: what is left of a plan that answers `given` (Algorithm 3).
 
-    `Γ_plan − Γ_given = Lᵀ (I − AᵀA) L` with `given = A L`. Directions with less than ORDER_TOLERANCE of the plan's
-    precision left are not measured again.
+    `Γ_plan − Γ_given = Lᵀ (I − AᵀA) L` with `given = A L`. Directions with less than MATRIX_ORDER_TOLERANCE of the
+    plan's precision left are not measured again.
     """
     A = plan.expressed(given)
     known, Q = np.linalg.eigh(A.T @ A)
     left = 1.0 - known
-    kept = left > ORDER_TOLERANCE
+    kept = left > MATRIX_ORDER_TOLERANCE
     return np.asarray((Q[:, kept] * np.sqrt(left[kept])).T @ plan.rows)
 
 
@@ -148,11 +146,11 @@ def lacking(wanted: Standard, have: Floats) -> list[Floats]:
     alone = (inside - mixed @ (mixed.T @ inside)) / wanted.singular  # without the measurements that mix in others
     known, Q = np.linalg.eigh(alone.T @ alone)
     left = 1.0 - known
-    kept = left > ORDER_TOLERANCE
+    kept = left > MATRIX_ORDER_TOLERANCE
     within = (Q[:, kept] * np.sqrt(left[kept])).T @ wanted.rows
     values, vectors = np.linalg.eigh(wanted.rows.T @ wanted.rows - have.T @ have)
     # Nothing that the weakest direction would miss may be left out; below the second limit it is rounding.
-    kept = values > max(ORDER_TOLERANCE * wanted.singular[-1] ** 2, 1e-14 * wanted.singular[0] ** 2)
+    kept = values > max(MATRIX_ORDER_TOLERANCE * wanted.singular[-1] ** 2, 1e-14 * wanted.singular[0] ** 2)
     return [within, (vectors[:, kept] * np.sqrt(values[kept])).T]
 
 

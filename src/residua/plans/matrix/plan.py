@@ -221,8 +221,10 @@ class MatrixPlan(MeasuredSpace, Plan):
 
     @property
     def remarks(self) -> tuple[tuple[str, str], ...]:
-        """Which strategies were tried."""
-        return tried(self.candidates, self.gap)
+        """How much is measured, and which strategies were tried."""
+        rows, columns = self.strategy.shape
+        measured = ("Measured", f"{rows:,} combinations of {columns:,} groups of cells")
+        return (measured, *tried(self.candidates, self.gap))
 
     # ---- measuring
 

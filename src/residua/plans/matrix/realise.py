@@ -21,10 +21,11 @@ from residua.plans.matrix.integers import (
     integer_rows,
     joint_integer_rows,
 )
-from residua.plans.matrix.loewner import SINE_TOLERANCE, standardise
+from residua.plans.matrix.loewner import standardise
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.noise import guarantee_like
 from residua.plans.strategy import column_norms
+from residua.plans.tolerances import SINE_TOLERANCE
 from residua.privacy import ReplaceOne
 from residua.workload import Explicit
 

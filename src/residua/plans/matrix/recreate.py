@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from residua.linalg.arrays import Floats
-from residua.plans.matrix.loewner import RANK_TOLERANCE
+from residua.plans.tolerances import RANK_TOLERANCE
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,10 +13,10 @@ from residua.domain import Domain
 from residua.errors import PlanError, WorkloadError
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.plans.questions import Workload, combined, in_one_table
+from residua.plans.tolerances import SUPPORT_TOLERANCE
 from residua.workload import Explicit, Marginals, Products, as_explicit, explicit, marginals
 from residua.workload.explicit import MOST_CELLS
 
-RANK_TOLERANCE = 1e-9  # a query this close (relative) to the measured space is in it; else it is not answerable
 _BATCH = 2**22
 
 
@@ -131,7 +131,7 @@ class MeasuredSpace(ABC):
             inside = merged @ Vt.T
             outside = np.linalg.norm(merged - inside @ Vt, axis=1)
             size = np.linalg.norm(merged, axis=1)
-            yield rows, inside, (outside <= RANK_TOLERANCE * size) & (np.abs(apart).max(axis=1, initial=0.0) == 0)
+            yield rows, inside, (outside <= SUPPORT_TOLERANCE * size) & (np.abs(apart).max(axis=1, initial=0.0) == 0)
 
 
 def first_cells(columns: Integers) -> Integers:

@@ -23,6 +23,7 @@ from residua.plans.solver.queries import as_intervals
 from residua.plans.solver.refined import refine
 from residua.plans.solver.replacement import MOST_CELLS, Replacement, least_replacement
 from residua.plans.solver.solve import least_privacy, least_total
+from residua.plans.tolerances import DENSE_TOLERANCE
 from residua.privacy import ZCDP, Guarantee, ReplaceOne, Unit
 from residua.workload import Explicit
 
@@ -49,7 +50,6 @@ def best_replacing(
     return None if found is None else (found, columns)
 
 
-DENSE_TOLERANCE = 1e-3
 _MOST_ENTRIES = 2**28
 _TALL = 8  # times as many queries as cells
 _SLACK = 1.0 - 2.0**-40

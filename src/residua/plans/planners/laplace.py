@@ -19,7 +19,7 @@ from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.matrix.price import laplace_norm
 from residua.plans.noise import LAPLACE
 from residua.plans.objectives import MaxVariance, Objective, TotalVariance, described
-from residua.plans.planners.explicit import DENSE_TOLERANCE, check_size, explicit_targets, merged_workload, solved
+from residua.plans.planners.explicit import check_size, explicit_targets, merged_workload, solved
 from residua.plans.saddle import Progress, Steps
 from residua.plans.search.asked import Asked
 from residua.plans.search.search import Found, search
@@ -27,6 +27,7 @@ from residua.plans.search.strategies import singular_value_bound
 from residua.plans.solver.problem import prepare
 from residua.plans.solver.queries import MatrixQueries, Queries, ScaledQueries, as_intervals
 from residua.plans.solver.solve import DenseSolution, least_privacy, least_total
+from residua.plans.tolerances import DENSE_TOLERANCE
 from residua.privacy import AddRemove, PureDP, Unit
 from residua.privacy.exact import round_up
 from residua.workload import Explicit

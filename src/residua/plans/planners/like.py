@@ -13,7 +13,8 @@ from residua.plans.lattice.plan import LatticePlan
 from residua.plans.objectives import Effort, TotalVariance
 from residua.plans.planners.products import plan_products
 from residua.plans.solver.tilting import kinds_of
-from residua.plans.strategy import SUPPORT_TOLERANCE, Strategy
+from residua.plans.strategy import Strategy
+from residua.plans.tolerances import SUPPORT_TOLERANCE
 from residua.privacy import ZCDP, AddRemove
 from residua.workload import Explicit, Marginals, Products, as_products
 

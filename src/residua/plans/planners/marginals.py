@@ -84,8 +84,6 @@ def _least_cost(
     return enough, solution, enough / too_little - 1 if too_little else np.inf
 
 
-MARGINAL_TOLERANCE = 1e-4
-
 # The exact cost of what is measured must not exceed the budget, nor a variance its target, by the rounding of a
 # long sum (its relative error is below 1e-13): a trillionth of the budget is left unspent, or spent on top.
 _SLACK = 1.0 - 2.0**-40

@@ -13,15 +13,16 @@ from residua.plans.lattice.plan import LatticePlan
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.noise import NOISES
 from residua.plans.objectives import Effort, MaxVariance, Objective, Targets, TotalVariance
-from residua.plans.planners.explicit import DENSE_TOLERANCE, independent_explicit, plan_biased, plan_explicit
+from residua.plans.planners.explicit import independent_explicit, plan_biased, plan_explicit
 from residua.plans.planners.laplace import independent_pure, plan_pure
 from residua.plans.planners.like import like_strategies
-from residua.plans.planners.marginals import MARGINAL_TOLERANCE, independent_marginals, plan_marginals
+from residua.plans.planners.marginals import independent_marginals, plan_marginals
 from residua.plans.planners.products import plan_products
 from residua.plans.planners.tables import independent_pure_marginals, plan_pure_marginals
 from residua.plans.saddle import Progress
 from residua.plans.strategy import Strategy
 from residua.plans.tables.plan import TablesPlan
+from residua.plans.tolerances import DENSE_TOLERANCE, MARGINAL_TOLERANCE, PRODUCT_TOLERANCE
 from residua.privacy import GDP, ZCDP, AddRemove, ApproxDP, Guarantee, PureDP, Unit
 from residua.workload import Explicit, Marginals, Products, as_explicit, as_products
 
@@ -29,7 +30,6 @@ NoiseName = Literal["normal", "laplace"]
 _RECORD = AddRemove()
 _LEAST_COST = 1e-30
 _LEAST_EPSILON = 1e-8
-PRODUCT_TOLERANCE = 1e-3  # of the noise for given strategies; the plan's own gap counts the strategies as well
 
 
 class _Options(TypedDict, total=False):
@@ -166,6 +166,8 @@ def plan(
     """
     if not isinstance(workload, Workload):
         raise PlanError(f"workload={workload!r} is not a workload; make one with rs.marginals or rs.queries.")
+    if form is not None and not isinstance(form, Form):
+        raise PlanError(f"form={form!r} is not a form of plan; use one such as rs.Lattice() or rs.Matrix().")
     if old:
         form = _form_of(form, old)
     if isinstance(guarantee, type) and issubclass(guarantee, PureDP):

@@ -16,8 +16,8 @@ from scipy import linalg
 from residua.errors import PlanError, WorkloadError
 from residua.linalg.arrays import Floats, Integers
 from residua.plans.solver.queries import MatrixQueries, Queries, ScaledQueries
+from residua.plans.tolerances import WORKLOAD_RANK_TOLERANCE
 
-RANK_TOLERANCE = 1e-10
 """Singular values below this share of the largest count as zero, once rows and columns have been scaled to norm 1."""
 
 
@@ -115,7 +115,7 @@ def positive(values: Any, count: int, name: str) -> Floats:
     return given
 
 
-def with_rank(W: Floats, tolerance: float = RANK_TOLERANCE) -> tuple[int, MatrixQueries]:
+def with_rank(W: Floats, tolerance: float = WORKLOAD_RANK_TOLERANCE) -> tuple[int, MatrixQueries]:
     """Numerical rank r of W, and W with everything beyond it removed, as a product of two factors where r < d.
 
     Rows, then columns, are first scaled to norm 1, so that the units of queries and cells do not decide.
