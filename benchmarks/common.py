@@ -82,7 +82,7 @@ def many(quick: bool) -> None:
         found = least_above(matrices)
         spent = seconds(lambda matrices=matrices: least_above(matrices), 0.1)
         rows.append([str(n), str(k), str(found.iterations), f"{found.gap:.1e}", f"{spent:.2f}", f"{theirs:.2f}"])
-    columns = ["n", "candidates", "rounds", "certified gap", "CPU s", "prototype's CPU s (SOLVERS.md)"]
+    columns = ["n", "candidates", "rounds", "certified gap", "CPU s", "prototype's CPU s"]
     print_rows("Three and more: least trace above all, to a certified 1e-6", columns, rows)
 
 

@@ -1,6 +1,6 @@
 """Consistent tables nearest to a product release in its own metric, without forming the cells of the whole domain.
 
-Coordinates are those along the axes (`axis.py`, `crossing.py`), in which the noise of set S has one precision w_S. The
+Coordinates are those along the axes (`crossing.py`), in which the noise of set S has one precision w_S. The
 penalty weighs squared differences of cells by `ρ_A Π_i d_i`, so that coordinates follow the tables in closed form: the
 penalised squares are `Σ_S c_S Π_{i∈S} length_i · y_S²` with `c_S = Σ_{A⊇S} ρ_A Π_{i∈A∖S} total_length_i`. Where a
 spread vector is not positive, that is a bound instead, and the step is a proximal one.

@@ -6,7 +6,7 @@ that as scalars, which is never too little.
 
 A debit without its part (the process died in between) counts with what its part costs alone: no less than what it adds.
 
-Reference: DESIGN §6; Feldman and Zrnic (2021) for the per-cell filter.
+Reference: docs/privacy.md, Adaptive use; Feldman and Zrnic (2021) for the per-cell filter.
 """
 
 from __future__ import annotations

@@ -56,8 +56,8 @@ class Session:
         SessionError: the folder belongs to another dataset, ledger or budget, or is in use.
         LedgerError, FileError, SourceError: as for a ledger and for data.
 
-    Reference: common-mechanism; DESIGN §6. Adaptivity: Smith and Thakurta (2022); Whitehouse et al. (2023); Feldman
-        and Zrnic (2021) for the per-cell form.
+    Reference: common-mechanism; docs/privacy.md, Adaptive use. Adaptivity: Smith and Thakurta (2022); Whitehouse et
+        al. (2023); Feldman and Zrnic (2021) for the per-cell form.
 
     Example:
         >>> import residua as rs, pyarrow as pa, tempfile

@@ -54,7 +54,7 @@ class _Task:
 
     @property
     def bound(self) -> float:
-        """The least loss of any strategy of sensitivity 1 (see `bound.py`)."""
+        """The least loss of any strategy of sensitivity 1 (see `search/strategies.py`)."""
         return max(self.optimum.bound, singular_value_bound(self.asked))
 
 

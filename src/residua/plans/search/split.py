@@ -5,14 +5,14 @@ Least squares over all measured tables gives residual S the precision
 
     τ_S = Σ_{A ⊇ S} ε_A²/2 · Π_{i∈A∖S} 1/n_i,
 
-and a cell of marginal B the variance `Σ_{S⊆B} κ_S/τ_S Π_{i∈B∖S} 1/n_i²`, exactly (see `residual.response`). If every
+and a cell of marginal B the variance `Σ_{S⊆B} κ_S/τ_S Π_{i∈B∖S} 1/n_i²`, exactly (docs/notation.md). If every
 asked marginal were answered from its own table alone, the best split for a weighted total `Σ m_A · 2/ε_A²` would be the
 cube-root rule `ε_A ∝ m_A^(1/3)`, in closed form. With pooling the loss is convex in `ε_A²` but the budget is not, so
 the rule is a start, and a quasi-Newton descent goes on from it: it ends in a local optimum, in which many sets are
 dropped. What is proven is the lower bound: a Laplace plan of epsilon has `Σ ε_A²/2 ≤ ε²/2`, so it is no better
 than the best Gaussian plan of that pcost.
 
-Reference: matrix-mechanism, Proposition 4; the pooling is DESIGN §2.
+Reference: matrix-mechanism, Proposition 4; the pooling is in docs/notation.md, Residual spaces.
 
 The descent drops sets but never takes one up, and ends in the nearest of many local
 optima. From there: leave a set out, put two together into their joint table, exchange one for a set above or below

@@ -1,0 +1,63 @@
+"""The laws that matter, in under a minute on two cores: what `bash scripts/test -m core` runs. The one place to say so.
+
+A whole file, or some tests of it by name. `conftest.py` puts the mark; a test holds that every name is there.
+"""
+
+from __future__ import annotations
+
+ALL = ()
+
+CORE: dict[str, tuple[str, ...]] = {
+    # the shape of the tree, and pages made from it
+    "test_architecture.py": ALL,
+    "test_core.py": ALL,
+    "test_docs.py": ALL,
+    "test_public_names.py": ALL,
+    # what is measured, and its price
+    "laws/test_blocks_and_verifier.py": ALL,
+    "laws/test_product_blocks.py": ALL,
+    "laws/test_privacy_unit.py": ALL,
+    # every fact of every form against dense algebra
+    "laws/test_residual_facts.py": (
+        "test_pcost_is_every_diagonal_entry_of_gamma",
+        "test_supports_and_variance_of_every_marginal_of_the_family",
+        "test_variances_of_a_workload",
+        "test_covariances_within_and_between_marginals_in_any_order",
+        "test_replacement_cost_is_the_worst_pair_of_cells",
+    ),
+    "laws/test_products.py": (
+        "test_every_fact_of_a_plan_is_that_of_gamma",
+        "test_single_queries_and_their_covariances",
+    ),
+    "laws/test_dense_plan.py": (
+        "test_facts_equal_plain_linear_algebra",
+        "test_replacement_cost_is_the_worst_pair",
+        "test_files",
+    ),
+    "laws/test_pure_plans.py": (
+        "test_the_price_is_what_the_noise_costs_the_unit",
+        "test_pooled_variances_are_those_of_dense_least_squares",
+        "test_pooled_estimates_are_dense_least_squares_and_agree",
+    ),
+    "laws/test_toy_form.py": ALL,
+    # exact noise
+    "laws/test_noise_rounding.py": ALL,
+    # the ledger: sums, limits, crashes
+    "laws/test_ledger.py": ALL,
+    "laws/test_ledger_damage.py": ("test_a_debit_that_returned_survives_power_loss_at_any_moment",),
+    "conformance/test_ledger_processes.py": (
+        "test_a_debit_that_returned_survives_kill_9_and_the_ledger_stays_readable",
+        "test_processes_racing_for_the_last_budget_win_exactly_what_is_left",
+    ),
+    # from data to tables, every form and every engine
+    "conformance/test_measure_and_release.py": ALL,
+    "laws/test_product_releases.py": ALL,
+    "conformance/test_source_engines.py": ("test_every_engine_counts_the_same_records",),
+    # files of earlier versions
+    "conformance/test_version_0_1_0.py": ALL,
+}
+
+
+def is_core(file: str, test: str) -> bool:
+    """Whether a test is one of these; its file below `tests/`, its name without parameters."""
+    return file in CORE and (not CORE[file] or test in CORE[file])
