@@ -180,7 +180,7 @@ def _parameters(thing: Any) -> list[inspect.Parameter]:
 
 
 def _type(annotation: Any) -> str:
-    return annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
+    return annotation.__name__ if isinstance(annotation, type) else str(annotation)
 
 
 def _is_documented(member: Any) -> bool:
