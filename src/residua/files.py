@@ -35,7 +35,8 @@ def require_path(path: Path) -> None:
         if problem.errno != errno.ELOOP:  # a loop of links is no file, but a name
             raise FileError(f"{str(path)!r} cannot be used as a path: {problem.strerror}; choose another.") from None
     except (TypeError, ValueError):
-        raise FileError(f"{str(path)!r} cannot be the path of a file; check the name.") from None
+        why = "holds a NUL character and " if "\0" in str(path) else ""
+        raise FileError(f"{str(path)!r} {why}cannot be the path of a file; correct it.") from None
 
 
 def open_regular(path: Path, *, follow: bool = False) -> io.BufferedReader:

@@ -56,7 +56,7 @@ POINTS = {
     "nothing": lambda: None,
     "before the debit": lambda: before(rs.Ledger, "debit"),
     "after the debit": lambda: after(rs.Ledger, "debit"),
-    "after counting": lambda: after(door, "count"),
+    "after counting": lambda: after(rs.Source, "count"),
     "before writing": lambda: before(Reserved, "commit"),
     "before naming the part": lambda: rename_dies("parts"),
     "before naming the choice": lambda: rename_dies("choices"),

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import residua as rs
-from residua.plans.composition import composed_cost
-from residua.plans.contract import priced
+from residua.plans.composition import composed_cost, priced
 from tests.laws.sessions import DATA, ONE, TWO, YOUNG
 
 _OPERATIONS = ("fsync", "rename", "replace", "mkdir", "open", "unlink", "posix_fallocate")

@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
-from residua.plans.solver.matrix_free import ConjugateGradientSystem
 
 from residua.errors import PlanError
 from residua.plans.solver import level
 from residua.plans.solver.dense_response import Responder
-from residua.plans.solver.hessian import CholeskySystem, curvature, kernel_root
+from residua.plans.solver.hessian import CholeskySystem, ConjugateGradientSystem, curvature, kernel_root
 from residua.plans.solver.problem import prepare
 from residua.plans.solver.queries import MatrixQueries
 from tests.papers.workloads import age_pyramid, pl94, prefixes, published_ranges, random_ranges

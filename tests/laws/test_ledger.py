@@ -306,7 +306,9 @@ def test_a_path_that_holds_no_ledger_is_refused(
 @pytest.mark.parametrize("where", ["missing/a.ledger", "file/a.ledger", "x" * 300])
 def test_a_path_that_cannot_be_created_is_refused(tmp_path: Path, where: str) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(FileError, match=r"cannot create the ledger .*; give a path in a folder that exists"):
+    with pytest.raises(
+        FileError, match=r"cannot create the ledger .*; give a path in a folder that exists|cannot be used as a path"
+    ):
         Ledger(tmp_path / where, ZCDP(0.5))
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
 

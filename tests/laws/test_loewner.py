@@ -3,11 +3,10 @@
 import cvxpy as cp
 import numpy as np
 import pytest
-from residua.plans.matrix.common_many import least_above
-from residua.plans.matrix.common_pair import covariances, intersection, least_above_two, rows_of, shared_space
-from residua.plans.matrix.integer_rows import integer_rows
 
 from residua.plans.matrix import loewner
+from residua.plans.matrix.common import covariances, intersection, least_above, least_above_two, rows_of, shared_space
+from residua.plans.matrix.integers import integer_rows
 from residua.plans.matrix.loewner import standardise
 from residua.plans.matrix.recreate import recreate, stack
 

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from flint import arb, ctx
 from numpy.typing import NDArray
-from residua.noise.laplace import LAPLACE
-from residua.noise.normal import NORMAL
 
+from residua.noise.samplers import LAPLACE, NORMAL
 from residua.noise.table import FIRST_BINADE, _horner_error, table
 from residua.noise.tail import Tail
 

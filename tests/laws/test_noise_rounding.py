@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 from flint import arb, ctx, fmpq
 from numpy.typing import NDArray
-from residua.noise.laplace import LAPLACE
-from residua.noise.normal import NORMAL
 
 from residua.errors import PrivacyError
 from residua.noise import SystemEntropy, rounded_laplace, rounded_laplace_pmf, rounded_normal, rounded_normal_pmf
 from residua.noise import rounding as rounding_module
 from residua.noise.rounding import BLOCK, refine, rounded
+from residua.noise.samplers import LAPLACE, NORMAL
 from residua.noise.tail import Tail
 
 TAILS = pytest.mark.parametrize("tail", [NORMAL, LAPLACE], ids=lambda tail: tail.name)

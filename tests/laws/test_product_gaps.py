@@ -41,7 +41,7 @@ def test_an_attribute_asked_in_groups_by_one_family_and_not_at_all_by_another(mi
     found = plan.variances(workload)
     np.testing.assert_allclose(found, dense_variances(plan, all_cells(workload)))
     means = [part.mean() for part in np.split(found, np.cumsum(workload.cells.astype(int))[:-1])]
-    np.testing.assert_allclose(plan.term_variances(workload), means)
+    np.testing.assert_allclose(plan.variances(workload, per="term"), means)
     assert plan.gap < 0.1
 
 

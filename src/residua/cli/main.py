@@ -273,7 +273,10 @@ def ledger(
     ] = None,
     why: Annotated[str | None, typer.Option(help="Why it is another dataset, such as: corrected codes.")] = None,
 ) -> None:
-    """Show what was spent of a population's budget, and what is left; or accept corrected data of the same people."""
+    """Show what was spent of a budget, and what is left.
+
+    With --accept: corrected data of the same people is put on record.
+    """
     from residua.cli.accounts import accept_data, print_ledger
 
     if accept is not None or why is not None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from residua.cli.show import err
 from residua.errors import SpecError
 from residua.source import Source, source_of
+from residua.source.paths import require_source_path
 
 if TYPE_CHECKING:
     from residua.cli.spec import Spec
@@ -90,6 +91,7 @@ def _files(folder: Path, key: str, paths: Any, delimiter: Any, options: Mapping[
 
 
 def _under(folder: Path, path: str) -> str:
-    if "\0" in path or Path(path).is_absolute() or not glob.has_magic(path) or (folder / path).is_file():
+    require_source_path(folder / path)
+    if Path(path).is_absolute() or not glob.has_magic(path) or (folder / path).is_file():
         return str(folder / path)
     return str(Path(glob.escape(str(folder)), path))  # the pattern is in the path only, not in the folder's name

@@ -11,6 +11,7 @@ from typing import Any
 
 from residua.errors import SourceError
 from residua.source.files import distinct
+from residua.source.paths import require_source_path
 from residua.source.source import BATCH_ROWS, Source
 from residua.sql import SqlError, engine_words, one_select, sandbox
 
@@ -76,7 +77,9 @@ class DatabaseSource(QueriedSource):
 
     def __init__(self, database: Any, query: str, *, weight: str | None = None, show_values: bool = False) -> None:
         super().__init__(weight, show_values)
-        if isinstance(database, str | Path) and ("\0" in str(database) or not Path(database).is_file()):
+        if isinstance(database, str | Path):
+            require_source_path(database)
+        if isinstance(database, str | Path) and not Path(database).is_file():
             raise SourceError(f"there is no database {str(database)!r}; check the path.")
         if not isinstance(database, str | Path) and not hasattr(database, "cursor"):
             raise SourceError(f"database={database!r} is no database; pass a path or a DuckDB connection.")

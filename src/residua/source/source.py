@@ -318,7 +318,10 @@ def _kind(path: str) -> str:
             return kind
     if lowered.endswith((".duckdb", ".db", ".ddb")):
         raise SourceError(f"{path!r} is a database; say which table with rs.Source.duckdb({path!r}, query).")
-    if "\0" not in path and Path(path).is_dir():
+    from residua.source.paths import require_source_path
+
+    require_source_path(path)
+    if Path(path).is_dir():
         return "parquet"
     raise SourceError(
         f"cannot tell what {path!r} holds from its suffix; use rs.Source.csv(…), rs.Source.parquet(…) or another."

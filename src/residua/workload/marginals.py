@@ -15,7 +15,7 @@ from residua.errors import DomainError, WorkloadError
 from residua.linalg.lattice import Lattice, all_sets, closure, extensions, row_keys
 
 _MOST_SETS = 20_000_000
-_LEAST_WEIGHT = 1e-100
+_LEAST_WEIGHT, _LARGEST_WEIGHT = 1e-300, 1e100
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,6 +229,6 @@ def checked_weight(weight: float) -> float:
     """A weight that is a positive finite number, or an error."""
     if isinstance(weight, bool) or not isinstance(weight, int | float | np.number) or not 0 < weight < math.inf:
         raise WorkloadError(f"weight={weight!r} is not a positive number; leave out what does not matter.")
-    if not _LEAST_WEIGHT <= weight <= 1 / _LEAST_WEIGHT:  # products with it must stay numbers
+    if not _LEAST_WEIGHT <= weight <= _LARGEST_WEIGHT:  # products with it must stay numbers
         raise WorkloadError(f"weight={weight!r} is beyond what can be computed with; give weights nearer to 1.")
     return float(weight)

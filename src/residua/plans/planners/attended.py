@@ -67,18 +67,36 @@ def attended(
     Raises:
         KeyboardInterrupt: at once, when the user asks for it; the work is ended.
     """
-    if ahead.seconds >= WORTH_SAYING:
-        warnings.warn(f"{ahead}; Ctrl-C stops it.", LongWarning, stacklevel=3)
+    asked_to_stop = threading.Event()
+    before = signal.signal(signal.SIGINT, lambda *_: asked_to_stop.set())  # an exception could be lost on its way
+    try:
+        if ahead.seconds >= WORTH_SAYING:
+            warnings.warn(f"{ahead}; Ctrl-C stops it.", LongWarning, stacklevel=3)
+        return _waited_for(work, ahead, progress, shared, asked_to_stop)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _waited_for(
+    work: Callable[[Progress | None], P],
+    ahead: Forecast,
+    progress: Progress | None,
+    shared: Sequence[object],
+    asked_to_stop: threading.Event,
+) -> P:
+    """What the work makes; looked after at every breath."""
     messages = _in_copy(work, shared) if sys.platform == "linux" else _in_thread(work)
     watcher, started = _watcher.get(), time.monotonic()
     try:
         for message in messages:
+            if asked_to_stop.is_set():
+                raise KeyboardInterrupt
             if message is None:
                 if watcher is not None:
                     watcher(min((time.monotonic() - started) / ahead.seconds, 0.99))
             elif message.made is not None:
                 for said in message.said:
-                    warnings.warn(said, stacklevel=3)
+                    warnings.warn(said, stacklevel=4)
                 return message.made  # type: ignore[no-any-return]
             elif message.failed is not None:
                 raise message.failed
