@@ -67,7 +67,7 @@ class QueriedSource(Source):
 
         try:
             yield
-        except duckdb.Error as problem:
+        except (duckdb.Error, OSError) as problem:  # what DuckDB streams fails as an OSError
             words = engine_words(problem, values=self.show_values)
             raise SourceError(f"{self} failed in DuckDB ({words}); correct the query.") from None
 
