@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -101,6 +102,16 @@ class Blocks(ABC):
         Raises:
             VerificationError: not integer, noise outside the exact samplers' range, or numbers that could overflow.
         """
+
+    @cached_property
+    def _prices(self) -> dict[Unit, Fraction]:
+        return {}
+
+    def cost(self, unit: Unit) -> Fraction:
+        """The price for this unit, computed once: blocks do not change."""
+        if unit not in self._prices:
+            self._prices[unit] = self.price(unit)
+        return self._prices[unit]
 
     @classmethod
     def price_together(cls, several: Sequence[Self], unit: Unit) -> Fraction:

@@ -46,7 +46,7 @@ def priced(plan: Plan) -> tuple[Blocks, Fraction]:
     """
     require_plan(plan)
     blocks = plan.blocks
-    return blocks, blocks.noise.promised(blocks.price(plan.unit), plan.guarantee)
+    return blocks, blocks.noise.promised(blocks.cost(plan.unit), plan.guarantee)
 
 
 def composed(sizes: Integers, profiles: Sequence[Profile]) -> Profile:

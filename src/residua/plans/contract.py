@@ -105,7 +105,7 @@ class Plan(OldNames, ABC):
     @property
     def cost(self) -> float:
         """What measuring the plan costs its unit, by the verifier, in the currency of its noise; rounded up."""
-        return round_up(self.blocks.price(self.unit)) if self.pcost else 0.0
+        return round_up(self.blocks.cost(self.unit)) if self.pcost else 0.0
 
     # ---- accuracy
 

@@ -259,11 +259,19 @@ def _is_laplace(guarantee: Guarantee | None, noise: NoiseName | None) -> bool:
 
 
 @overload
-def independent(workload: Marginals, guarantee: Guarantee, *, unit: Unit = ...) -> LatticePlan: ...
+def independent(workload: Marginals, guarantee: PureDP, *, unit: Unit = ...) -> TablesPlan: ...
+
+
+@overload
+def independent(workload: Marginals, guarantee: ZCDP | GDP | ApproxDP, *, unit: Unit = ...) -> LatticePlan: ...
 
 
 @overload
 def independent(workload: Products | Explicit, guarantee: Guarantee, *, unit: Unit = ...) -> MatrixPlan: ...
+
+
+@overload
+def independent(workload: Workload, guarantee: Guarantee, *, unit: Unit = ...) -> Plan: ...
 
 
 def independent(workload: Marginals | Products | Explicit, guarantee: Guarantee, *, unit: Unit = _RECORD) -> Plan:
