@@ -4,8 +4,8 @@ Four candidates publish counts by gender and age bucket (1, 4, 9 or 23 buckets) 
 taken step by step; the finest candidate that still serves the one before it is finished: at least half of the coarser
 buckets with a signal-to-noise ratio of at least 20. A choice is right if the true counts would have made it.
 
-Beside it the rule of a single population count: three thresholds on the total, learned from the true choices (which no
-real release could do), applied to the exact total, and to one measured with a tenth of the budget.
+Beside it stands the rule of a single population count: three thresholds on the total, learned from the true choices
+(which no real release could do), applied to the exact total, and to one measured with a tenth of the budget.
 
 The budget saved is the least privacy cost of answering the queries of the last look, query by query as accurately as
 the look did: what the traditional way would have to set aside for choosing.
@@ -61,7 +61,7 @@ class Rule:
         self.stddevs = [np.sqrt(plan.variances(workload(name))) for name, plan in zip(NAMES, later, strict=False)]
 
     def choice(self, counts: list[np.ndarray]) -> np.ndarray:
-        """The number of the chosen candidate in each tract; counts by gender and bucket, (tracts, queries) a step."""
+        """The number of the chosen candidate in each tract; counts by gender and bucket, (tracts, queries) per step."""
         chosen = np.zeros(len(counts[0]), dtype=int)
         going = np.ones(len(chosen), dtype=bool)
         for queries, stddevs in zip(counts, self.stddevs, strict=True):
@@ -103,7 +103,7 @@ def by_population(totals: np.ndarray, truth: np.ndarray, seen: np.ndarray) -> np
 
 
 def saved(plans: list[rs.Plan], rho: float, *, youngest: bool = True) -> list[float]:
-    """What each look would cost alone, a share of the budget: its queries at its accuracy, at the least privacy.
+    """What each look would cost alone, as a share of the budget: its queries at its accuracy, at the least privacy.
 
     Age9 and Age23 have the bucket [0, 5) in common, so that the last look spends all of a child's budget; leave it out
     with `youngest=False`.
@@ -120,7 +120,7 @@ def saved(plans: list[rs.Plan], rho: float, *, youngest: bool = True) -> list[fl
 
 
 def sessions(people: np.ndarray, rho: float, rule: Rule) -> tuple[int, int]:
-    """Some tracts through real sessions, ledgers and all: how many chose rightly, of how many."""
+    """Some tracts through real sessions, ledgers and all: how many chose correctly, of how many."""
     import pyarrow as pa
 
     right = 0
@@ -187,7 +187,7 @@ def main() -> None:
         rows,
     )
     right, of = sessions(people[:10], 1 / 72, Rule(candidates(1 / 72)))
-    print(f"through real sessions at rho = 1/72: {right} of {of} tracts chosen rightly")
+    print(f"through real sessions at rho = 1/72: {right} of {of} tracts chosen correctly")
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ def closed_forms() -> None:
         "a finish in a session: what is left, its integers, exact prices": lambda: missing(two, [first]),
     }
     rows = [[name, f"{seconds(work, 1.0):.3f}"] for name, work in works.items()]
-    print_rows("Residual plans, 100 attributes of 10 values, all 3-way", ["operation", "CPU s (< 1)"], rows)
+    print_rows("Plans of marginals, 100 attributes of 10 values, all 3-way", ["operation", "CPU s (< 1)"], rows)
 
 
 def dense_pairs(quick: bool) -> None:
@@ -69,7 +69,7 @@ def dense_pairs(quick: bool) -> None:
         "common in eighs (≤ 30)",
         "look's pcost",
     ]
-    print_rows("Two dense plans: matrices, integers, checks and price included", columns, rows)
+    print_rows("Two matrix plans: matrices, integers, checks and price included", columns, rows)
 
 
 def many(quick: bool) -> None:

@@ -88,7 +88,7 @@ def cvxpy_seconds(d: int) -> tuple[float, float]:
 
 
 def rows(limit: float = 60.0) -> list[list[str]]:
-    """One row a size; CVXPY up to where it takes longer than `limit` seconds. Each in a process of its own."""
+    """One row per size; CVXPY up to where it takes longer than `limit` seconds. Each in a process of its own."""
     found = []
     last = 0.0
     for d in SIZES:

@@ -3,7 +3,7 @@
 python -m benchmarks.product_releases
 
 Adult's sizes, synthetic records, the five ordered attributes asked by prefixes; the check is that the errors of what is
-published are, as a root mean square over all queries, what the plan foretold.
+published are, as a root mean square over all queries, what the plan stated.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def released(ways: list[int]) -> list[str]:
         release = rs.measure(plan, pa.table(codes), ledger=ledger, progress=progress)
         measured = time.perf_counter()
     squares, read, reading = 0.0, 0, 0.0
-    foretold = 0.0
+    stated = 0.0
     tables = release.tables()
     while read < MOST_READ:
         start = time.perf_counter()
@@ -56,7 +56,7 @@ def released(ways: list[int]) -> list[str]:
         if table is None:
             break
         squares += float(((table.estimates - _truth(table, codes)) ** 2).sum())
-        foretold += float((np.broadcast_to(table.stddev, table.estimates.shape) ** 2).sum())
+        stated += float((np.broadcast_to(table.stddev, table.estimates.shape) ** 2).sum())
         read += table.estimates.size
     noise = clock["adding noise"] - clock["counting"]
     return [
@@ -66,7 +66,7 @@ def released(ways: list[int]) -> list[str]:
         f"{clock['counting'] - begun:.1f}",
         f"{noise:.1f}",
         f"{reading:.1f}",
-        f"{(foretold / max(read, 1)) ** 0.5:.3f}",
+        f"{(stated / max(read, 1)) ** 0.5:.3f}",
         f"{(squares / max(read, 1)) ** 0.5:.3f}",
         f"{measured - begun:.1f}",
         f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3:.0f}",
@@ -96,7 +96,7 @@ def main() -> None:
         "count (s)",
         "noise (s)",
         "tables (s)",
-        "foretold",
+        "stated",
         "found",
         "measure (s)",
         "peak MB",

@@ -19,7 +19,7 @@ SIZES = {
 }
 ORDERED = {"CPS": 2, "Adult": 5, "Loans": 4}
 WAYS = {"1": [1], "2": [2], "3": [3], "<=3": [0, 1, 2, 3]}
-# The least error with the plain split of residual plans; published codes are at or above it.
+# The least error with the plain split of marginals; published codes are at or above it.
 PLAIN = {
     "CPS": [3.135, 6.192, 7.886, 8.141],
     "Adult": [5.047, 17.191, 45.56, 45.47],

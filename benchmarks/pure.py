@@ -1,4 +1,4 @@
-"""Laplace plans at epsilon 1: root mean square error a query of every strategy tried, and of the integers measured.
+"""Laplace noise at epsilon 1: root mean square error per query of every strategy tried, and of the integers measured.
 
 The seconds are CPU time of one thread (set OMP_NUM_THREADS=1), so that other work on the machine does not count.
 
@@ -16,7 +16,7 @@ import residua as rs
 from benchmarks.show import print_rows
 from residua.plans.solver.queries import AllRanges
 
-# What the issue asks for.
+# The errors to reach.
 ASKED = {("prefix", 256): 7.35, ("range", 256): 8.06, ("prefix", 512): 8.47, ("range", 512): 9.60}
 NAMED = ("identity", "wavelet", "hierarchy", "weighted hierarchy", "L2 optimum", "identity plus")
 
@@ -32,7 +32,7 @@ def _named(plan: rs.Plan, name: str, queries: int) -> str:
 
 
 def queries(cells: list[int]) -> list[list[str]]:
-    """One row a workload of ordered cells."""
+    """One row per workload of ordered cells."""
     rows = []
     for n in cells:
         for kind in ("prefix", "range"):
@@ -56,7 +56,7 @@ def queries(cells: list[int]) -> list[list[str]]:
 
 
 def marginals() -> list[list[str]]:
-    """One row a workload of marginals."""
+    """One row per workload of marginals."""
     rows = []
     for attributes, size, ways in ((100, 10, [1, 2]), (100, 2, [1]), (12, 4, [1, 2, 3])):
         workload = rs.marginals(rs.Domain.of_sizes({f"x{i}": size for i in range(attributes)}), ways=ways)

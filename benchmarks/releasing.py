@@ -31,7 +31,7 @@ COLUMNS = [
 
 
 def run(d: int) -> dict[str, Any]:
-    """One release through the real door, timed step by step, in this process."""
+    """One release through `rs.measure`, timed step by step, in this process."""
     import pyarrow as pa
 
     import residua as rs

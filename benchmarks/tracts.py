@@ -36,7 +36,7 @@ def in_buckets(people: np.ndarray, starts: list[int]) -> np.ndarray:
 
 
 def bucket_matrix(starts: list[int], cells: list[int]) -> np.ndarray:
-    """Which of the finest buckets make up each bucket, a gender, (buckets, cells)."""
+    """Which of the finest buckets make up each bucket, per gender, (buckets, cells)."""
     ends = [*starts[1:], AGES]
     return np.array([[float(a <= c < b) for c in cells] for a, b in zip(starts, ends, strict=True)])
 

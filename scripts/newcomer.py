@@ -1,4 +1,4 @@
-"""The steps of `scripts/newcomer`. The flights are public, so that what is released can be held against the truth."""
+"""The steps of `scripts/newcomer`. The flights are public, so that what is released can be compared with the truth."""
 
 import argparse
 import importlib.util
@@ -157,11 +157,11 @@ def planned(run: Run) -> None:
     run.residua("plan", "csv.toml", "--margin", "50")
     run.residua("compare", "half.plan", "tenth.plan", show=True)
     run.residua("release", "csv.toml", "--plan", "tenth.plan", "--out", "saved.release")
-    (run.folder / "csv.ledger").rename(run.folder / "saved.ledger")  # a trial: the next release begins anew
+    (run.folder / "csv.ledger").rename(run.folder / "saved.ledger")  # a trial: the next release starts afresh
 
 
 def compared(run: Run, kind: str, truth: tuple[int, int]) -> None:
-    """Counts from a release, held against the public truth."""
+    """Counts from a release, compared with the public truth."""
     for words, true in (((), truth[0]), ((MORNING,), truth[1])):
         found = json.loads(run.residua("count", f"{kind}.release", *words, "--json"))
         if abs(found["estimate"] - true) > 8 * found["stddev"]:  # false alarm below 1e-14

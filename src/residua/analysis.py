@@ -1,4 +1,4 @@
-"""Beside the pipeline: the best plans and what people use today at one budget, and the norm of a workload."""
+"""Next to the pipeline: the best plans compared with what people use today, and the norm of a workload."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def compare(
     Args:
         workload: what is asked.
         guarantee: the budget all of them spend.
-        targets: target variances; one over each weight where not given.
+        targets: target variances; 1/weight of each query if left out.
         unit: whom the budget protects.
     """
     plans = baselines(workload, guarantee, unit=unit)

@@ -43,7 +43,7 @@ class Form:
 
 
 def form_of(array: NDArray[Any]) -> Form:
-    """The form of an array that is there."""
+    """The form of a given array."""
     return Form(array.dtype, array.shape)
 
 
@@ -86,7 +86,7 @@ def read_archive(path: Path, forms: Mapping[str, Form]) -> dict[str, NDArray[Any
                 if sorted(member.filename for member in members) != sorted(f"{name}.npy" for name in forms):
                     raise _unfit(path.name)
                 return {name: _member(archive, f"{name}.npy", form) for name, form in forms.items()}
-        except Exception as problem:  # the reader of archives raises what it likes on damaged ones
+        except Exception as problem:  # the reader of archives may raise anything on damaged ones
             raise ValueError(
                 f"{path.name!r} is no archive of these arrays: {problem or type(problem).__name__}"
             ) from None

@@ -25,7 +25,7 @@ def require_path(path: Path) -> None:
     """Refuses what no file system takes as a path: a name with a NUL, one that is too long, or out of our reach.
 
     Raises:
-        FileError: it is none. Whether a file is there does not matter.
+        FileError: it cannot be a path. Whether a file is there does not matter.
     """
     try:
         path.stat()
@@ -100,7 +100,7 @@ def write_atomically(
     """
     check_replaceable(path, ours)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    mode = 0o600 if confidential else 0o666  # less the umask, which mkstemp would not ask
+    mode = 0o600 if confidential else 0o666  # less the umask, which mkstemp ignores
     try:
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     except OSError as problem:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def free_bytes() -> int | None:
-    """How many bytes of memory are free; None where that cannot be told."""
+    """How many bytes of memory are free; None where that is unknown."""
     found = [_available(), _container()]
     return min((one for one in found if one is not None), default=None)
 

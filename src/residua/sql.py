@@ -130,7 +130,7 @@ def quoted(name: str) -> str:
 
 
 def engine_words(problem: Exception, *, values: bool = False) -> str:
-    """What DuckDB says is wrong, in one line; only that the values do not fit where its words may quote them."""
+    """What DuckDB says is wrong, in one line; where its words may quote values, only that they do not fit."""
     if not values and type(problem).__name__ not in _WORDS:
         return "a value cannot be computed or converted"
     first = str(problem).strip().splitlines()[0] if str(problem).strip() else "no reason given"

@@ -374,7 +374,7 @@ def test_a_release_of_another_plan_is_refused(make):
 
 
 def test_two_attributes_of_equal_size_do_not_share_state(tmp_path):
-    """Same size, different treatment (issue 3): one is asked alone and precisely, the other only in a pair."""
+    """Same size, different treatment: one is asked alone and precisely, the other only in a pair."""
     domain = rs.Domain.of_sizes({"a": 4, "b": 4})
     plan = rs.plan(rs.marginals(domain, [("a",)], weight=1000.0) + rs.marginals(domain, [("b",)]), rs.ZCDP(0.5))
     assert plan.variance(["a"]).max() < plan.variance(["b"]).min() / 5

@@ -58,7 +58,7 @@ def print_ledger(path: Path, *, as_json: bool) -> None:
         out.print("nothing spent yet")
     for known in ledger.accepted:
         out.print(f"Same people by declaration of {known.time}: {known.why}")
-    out.print(f"Spent  {_told(ledger, spent)}")
+    out.print(f"Spent  {_in_words(ledger, spent)}")
     out.print(f"Left   {name} {float(remaining / half):.6g} of {float(whole / half):.6g}")
     out.print(f"Means  {ledger.meaning}")
 
@@ -111,7 +111,7 @@ def _spent_facts(ledger: Ledger, spent: Fraction) -> dict[str, Any]:
     return describe(spent).to_dict()
 
 
-def _told(ledger: Ledger, spent: Fraction) -> str:
+def _in_words(ledger: Ledger, spent: Fraction) -> str:
     if ledger.currency == "epsilon":
         return f"epsilon {printed(round_up(spent))}"
     if _only_zcdp(ledger):

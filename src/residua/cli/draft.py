@@ -27,7 +27,7 @@ rho = 0.5                # or mu = 1.0, or epsilon = 4.9 with delta = 1e-6
 # records = 1            # the most records one person has
 
 [ledger]
-path = {ledger}          # one ledger a dataset; it is debited before the data is read
+path = {ledger}          # one ledger per population; it is debited before the data is read
 # rho = 1.0              # the whole budget of the dataset, fixed when the ledger is made
 
 # [objective]

@@ -31,7 +31,7 @@ class Rule:
 
 
 def asked_rule(share: float | None, snr: float | None, by: str) -> Rule | None:
-    """The rule that was asked for, None if none was; refuses, before anything is spent, one that means nothing."""
+    """The rule that was asked for, None if none was; a rule that means nothing is refused before anything is spent."""
     judged = judged_by(by)
     if share is None and snr is None:
         return None
@@ -127,7 +127,7 @@ def print_choice(session: Session, choice: Choice, rule: Rule | None, *, as_json
     left = {name: float(session.price(plan) / 2) for name, plan in choice.candidates.items()}
     if as_json:
         columns = {n: {key: _plain(value) for key, value in s.columns.items()} for n, s in signals.items()}
-        print_json({"candidates": columns, "rho_to_finish": left, "recommendation": advice and _told(advice)})
+        print_json({"candidates": columns, "rho_to_finish": left, "recommendation": advice and _advice(advice)})
         return
     first = next(iter(signals.values()))
     table = plain_table(("query", "left"), ("estimate", "right"), *((f"SNR under {name}", "right") for name in signals))
@@ -168,5 +168,5 @@ def _plain(values: Iterable[Any]) -> list[Any]:
     return [v if isinstance(v, str) else float(v) if math.isfinite(v) else None for v in values]
 
 
-def _told(advice: Recommendation) -> dict[str, Any]:
+def _advice(advice: Recommendation) -> dict[str, Any]:
     return {"action": advice.action, "candidate": advice.candidate, "reason": advice.reason, "shares": advice.shares}

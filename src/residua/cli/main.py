@@ -85,8 +85,8 @@ def plan(
         float | None,
         typer.Option(help="What if: this budget, with --delta (or the file's); without one, Laplace noise."),
     ] = None,
-    delta: Annotated[float | None, typer.Option(help="What if: beside --epsilon (or the file's).")] = None,
-    records: Annotated[int | None, typer.Option(help="What if: a person has at most so many records.")] = None,
+    delta: Annotated[float | None, typer.Option(help="What if: with --epsilon (or the file's).")] = None,
+    records: Annotated[int | None, typer.Option(help="What if: a person has at most this many records.")] = None,
     minimise: Annotated[str | None, typer.Option(help="What if: 'total', 'max' or 'p-norm'.")] = None,
     stddev: Annotated[
         float | None, typer.Option(help="What if: the least privacy at which every number has this stddev.")
@@ -184,7 +184,7 @@ def count(
     confidence: Confidence = None,
     json: AsJson = False,
 ) -> None:
-    """Count records by a condition, with an interval. Of a projection without."""
+    """Count records by a condition, with an interval (of a projection: without)."""
     from residua.cli.counts import print_count
 
     print_count(folder, condition, confidence, as_json=json)
@@ -230,7 +230,7 @@ def project(
     simulate: Annotated[
         int | None,
         typer.Option(
-            help="Simulate so many releases to indicate the error; usually 1 if no bound can be given.", min=0
+            help="Simulate this many releases to indicate the error; usually 1 if no bound can be given.", min=0
         ),
     ] = None,
 ) -> None:
@@ -249,7 +249,7 @@ def compare(
     json: AsJson = False,
     everything: Everything = False,
 ) -> None:
-    """Show two plans side by side. Of one specification, the best plans beside what people use today."""
+    """Show two plans side by side; or, for one specification, the best plans beside what people use today."""
     if second is not None:
         from residua.cli.side_by_side import print_side_by_side
 

@@ -1,4 +1,4 @@
-"""Where the command may write: seen before any work, so that nothing is overwritten and nothing is spent in vain."""
+"""Where the command may write: checked before any work, so that nothing is overwritten or spent in vain."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PLAN = b'{"format":"residua plan"'  # how every saved plan begins
 
 
 def require_free(folder: Path, what: str = "release") -> None:
-    """Refuses a folder to be made that exists, or that cannot be made.
+    """Refuses a folder that exists already, or that cannot be made.
 
     Raises:
         FileError: the name is taken, or the folder around it is missing or closed to us.

@@ -16,7 +16,7 @@ from residua.privacy import PureDP, describe, pure_to_zcdp
 from residua.release.queried import term_title
 from residua.workload import Explicit, Marginals, Products
 
-_MOST_LISTED = 2**24  # queries: beyond, the largest variance of a term is not sought
+_MOST_LISTED = 2**24  # queries: beyond this, the largest variance of a term is not searched for
 
 
 def plan_facts(plan: Plan) -> dict[str, Any]:

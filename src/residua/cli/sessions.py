@@ -1,4 +1,4 @@
-"""A session on a specification: opened, its plans made, its status told, and what it releases written."""
+"""A session on a specification: opens it, makes its plans, shows its status, and writes what it releases."""
 
 from __future__ import annotations
 

@@ -72,8 +72,8 @@ class Screen:
         self.console.print("\n" * (len(what) - len(line)) + printable(line))
 
 
-# Names and labels are shown as they are: "[red]" is no markup, ":smile:" no picture. Tables are as wide as they need:
-# a narrow terminal breaks their lines, where rich would cut numbers short.
+# Names and labels are shown as they are: "[red]" is not markup, ":smile:" is not an emoji. Tables are as wide as they
+# need: a narrow terminal breaks their lines, where rich would cut numbers short.
 out = Screen(Console(markup=False, emoji=False, highlight=False, soft_wrap=True, width=_ANY_WIDTH))
 err = Screen(Console(markup=False, emoji=False, stderr=True, highlight=False, soft_wrap=True))
 

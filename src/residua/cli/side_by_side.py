@@ -44,7 +44,7 @@ def print_side_by_side(first: Path, second: Path, *, as_json: bool, everything: 
     facts = plain_table(("", "left"), ("A", "left"), ("B", "left"))
     facts.add_row("plan", *map(str, paths))
     for title in ("guarantee", "protects", "objective", "gap"):
-        facts.add_row(title, *(_told(plan)[title] for plan in plans))
+        facts.add_row(title, *(_promises(plan)[title] for plan in plans))
     out.print(facts)
     _print_changes(*plans, same=same)
     table = plain_table(
@@ -105,7 +105,7 @@ def _stddev(plan: Plan, asked: Asked) -> float | None:
     return math.sqrt(mean) if math.isfinite(mean) else None
 
 
-def _told(plan: Plan) -> dict[str, str]:
+def _promises(plan: Plan) -> dict[str, str]:
     proven = f"within {plan.gap:.2g} of {plan.rival}" if math.isfinite(plan.gap) else "not compared"
     noise = "" if isinstance(plan.guarantee, PureDP | ZCDP) else f" (rho {plan.unit_pcost / 2:.5g})"
     return {
@@ -117,7 +117,7 @@ def _told(plan: Plan) -> dict[str, str]:
 
 
 def _facts(path: Path, plan: Plan) -> dict[str, Any]:
-    return {"plan": str(path), **_told(plan)}
+    return {"plan": str(path), **_promises(plan)}
 
 
 def _print_changes(first: Plan, second: Plan, *, same: bool) -> None:

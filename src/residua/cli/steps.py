@@ -33,7 +33,7 @@ read = read_spec
 
 def make_plan(spec: Spec, like: Plan | None = None) -> Plan:
     """The best plan for a specification; with the strategies of another if one is given."""
-    shares: list[float] = []  # of the time foretold, where that is long; then rounds tell nothing more
+    shares: list[float] = []  # of the predicted time, where that is long; rounds then say nothing more
 
     def share_over(share: float) -> None:
         shares.append(share)
@@ -58,7 +58,7 @@ def make_plan(spec: Spec, like: Plan | None = None) -> Plan:
 
 
 def run_release(spec: Spec, folder: Path, saved: Path | None = None, *, show_values: bool = False) -> Release:
-    """Looks at all that is named, plans, makes sure that the release can be written, measures, and writes it.
+    """Checks all that is named, plans, makes sure that the release can be written, measures, and writes it.
 
     Args:
         spec: the data, the ledger, and what to measure.

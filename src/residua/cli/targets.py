@@ -14,7 +14,7 @@ USUAL_CONFIDENCE = 0.95
 
 
 def target_of(term: Mapping[str, Any]) -> float | None:
-    """The variance that every query of an entry may have at most; None if the entry says nothing of it.
+    """The variance that every query of an entry may have at most; None if the entry does not say.
 
     A margin of m at confidence c means that a published number is within m of the truth with probability c; for
     normal noise that is the variance `(m / z)²`, with z the width of an interval of confidence c.

@@ -241,7 +241,7 @@ class Bins(Attribute):
         bin_labels: a label for each bin; intervals such as `[0, 10)` when not given.
 
     Raises:
-        DomainError: unsorted or repeated edges, NaN, or as many labels as there are not bins.
+        DomainError: unsorted or repeated edges, NaN, or another number of labels than of bins.
 
     Example:
         >>> Bins([0, 18, 65, float("inf")]).labels

@@ -119,7 +119,7 @@ class Dates(Attribute):
         return {"first": self.first.isoformat(), "last": self.last.isoformat(), "unit": self.unit}
 
     def level_settings(self) -> Any:
-        """The names of the units where levels are such, else groups of labels."""
+        """The names of the units where levels are units, else groups of labels."""
         names = [level.name for level in self.hierarchy]
         try:
             if (

@@ -2,7 +2,7 @@
 
 A rule names values of some attributes; a cell that has one of them in each is impossible. Rules come from public
 knowledge, like the rest of the domain. They change neither plans nor what is measured (a record in an impossible cell
-is counted like any other: refusing it would tell that it is there); projection makes these cells exactly zero.
+is counted like any other: refusing it would reveal that it is there); projection makes these cells exactly zero.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def rules_of(domain: Domain, declared: Any) -> tuple[Rule, ...]:
 def impossible_cells(domain: Domain, names: Sequence[str]) -> Mask | None:
     """Which cells of the marginal on these attributes a rule makes impossible; None if no rule is about them alone.
 
-    A rule tells about every marginal that holds all its attributes, one axis an attribute in the order given.
+    A rule is about every marginal that holds all its attributes, one axis per attribute in the order given.
     """
     mask: Mask | None = None
     shape = [domain[name].size for name in names]

@@ -41,7 +41,7 @@ class Level:
         return len(self.labels)
 
     def matrix(self) -> NDArray[np.float64]:
-        """One row a group, one where the cell belongs to it, (groups, cells)."""
+        """One row per group: 1 where the cell belongs to it, (groups, cells)."""
         return np.asarray(np.arange(len(self))[:, None] == np.array(self.codes)[None, :], dtype=np.float64)
 
 

@@ -94,7 +94,7 @@ def days(column: Any) -> tuple[NDArray[np.int64], Codes]:
         codes[absent.to_numpy(zero_copy_only=False)] = MISSING
         parts = pc.struct_field(pc.extract_regex(text, pattern=_DATE), "date")
         column = pc.strptime(parts, format="%Y-%m-%d", unit="s", error_is_null=True).cast(pa.date32())
-        # What the calendar does not have, such as February 30, comes back as another day.
+        # A day that the calendar lacks, such as February 30, comes back as another day.
         same = pc.equal(column.cast(pa.string()), parts).fill_null(False).to_numpy(zero_copy_only=False)
         codes[(codes == 0) & ~same] = UNKNOWN
     elif pa.types.is_timestamp(column.type):

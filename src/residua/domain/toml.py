@@ -1,4 +1,4 @@
-"""Domains as TOML: one table an attribute, its kind told by its keys."""
+"""Domains as TOML: one table per attribute, whose keys say which kind it is."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def domain_of_settings(settings: Mapping[str, Any], folder: Path = Path()) -> Do
 
     Files of values lie in `folder`, unless their paths are absolute.
 
-    A list of tables under `impossible` ([[domain.impossible]] in TOML) are structural zeros; anything else under that
-    name is an attribute of that name.
+    A list of tables under `impossible` ([[domain.impossible]] in TOML) declares structural zeros; anything else under
+    that name is an attribute of that name.
     """
     if not isinstance(settings, Mapping):
         raise DomainError("the domain is not a table of attributes; write one [domain.NAME] table for each.")

@@ -14,7 +14,7 @@ _MOST_BYTES = 2**26
 
 
 def values_of_file(path: str | Path, column: str | None = None) -> list[str]:
-    """The values that a file lists, as text, in its order; blank lines are passed over.
+    """The values that a file lists, as text, in its order; blank lines are skipped.
 
     Args:
         path: text with one value per line, or delimited text (`.csv`, `.tsv`) with a header.

@@ -167,7 +167,7 @@ def distinct_rows(rows: Rows, attributes: int) -> Rows:
 
 
 def row_keys(rows: Rows, attributes: int) -> Numbers:
-    """One number a row, equal for equal rows only, in lexicographic order."""
+    """One number per row, equal for equal rows only, in lexicographic order."""
     keys = np.zeros(len(rows), dtype=np.int64)
     bound = 1  # keys lie below it
     for column in rows.T:

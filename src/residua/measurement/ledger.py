@@ -58,11 +58,11 @@ class Ledger:
     A cost need not be the pcost of the mechanism alone: a caller who keeps more of Γ in `detail` may debit the
     increment of the maximum, and passes `after=ledger.head` so that the debit fails if another came in between.
 
-    Guarantee: a debit that returned is on disk, and survives the end of the process and of power. A debit
+    Guarantee: a debit that returned is on disk, and survives the end of the process and a loss of power. A debit
     cut short leaves the ledger readable. What was spent never exceeds the budget, however many processes and
     threads debit at once. An edited, removed, inserted or moved line is noticed.
 
-    What it cannot notice: the chain has no secret, so whoever may write the file can write all of it anew, or
+    What it cannot notice: the chain has no secret, so anyone who may write the file can rewrite all of it, or
     cut its last lines off (go back to a copy). Keep `head` with every release and ask `contains(head)` later;
     a Ledger does so itself for what it has seen. The dataset's fingerprint is kept hashed with a random salt:
     two ledgers of one dataset show nothing in common, but whoever has the ledger can test a guess of the
@@ -277,8 +277,8 @@ class Ledger:
 
         Args:
             cost: what is spent, for the ledger's unit, above 0, exact (no float); 0 only with a detail, for a
-                measurement that adds nothing to what the dearest cell has paid already.
-            purpose: what the money is for, in words that may be public.
+                measurement that adds nothing to what the most expensive cell has paid already.
+            purpose: what the budget is spent on, in words that may be public.
             dataset: fingerprint of the data to be read.
             detail: JSON values to keep with the entry.
             after: the head the cost was computed for; the debit is refused if the ledger moved on.

@@ -1,4 +1,4 @@
-"""Amounts of a ledger: what a budget allows, what may be debited, and how an amount is told."""
+"""Amounts of a ledger: what a budget allows, what may be debited, and how an amount is stated."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def exact_cost(cost: object, *, zero: bool = False) -> Fraction:
 
     Args:
         cost: a whole number or a fraction.
-        zero: whether 0 is allowed: what is measured adds nothing to the dearest cell, but is on record.
+        zero: whether 0 is allowed: what is measured adds nothing to the most expensive cell, but is on record.
     """
     if not isinstance(cost, Rational) or isinstance(cost, bool):
         raise LedgerError(f"cost must be an exact number, a Fraction, not {cost!r}; give it as verified.")
@@ -148,13 +148,13 @@ def shortage(budget: Guarantee, remaining: Fraction, asked: Fraction) -> str:
         >>> shortage(ZCDP(rho=0.5), Fraction(1, 5), Fraction(1))
         'rho 0.1 left, the plan needs rho 0.5'
     """
-    left, needed = _told(budget, remaining, ROUND_FLOOR), _told(budget, asked, ROUND_CEILING)
+    left, needed = _in_words(budget, remaining, ROUND_FLOOR), _in_words(budget, asked, ROUND_CEILING)
     # Nearer to each other than floats are, both may print alike.
     difference = f", more by {currency_of(budget)} {float(asked - remaining):.2g}" if left == needed else ""
     return f"{left} left, the plan needs {needed}{difference}"
 
 
-def _told(budget: Guarantee, pcost: Fraction, rounding: str) -> str:
+def _in_words(budget: Guarantee, pcost: Fraction, rounding: str) -> str:
     name, end, value = "pcost", "", float(pcost)
     if isinstance(budget, ZCDP):
         name, value = "rho", ZCDP.of_pcost(pcost).rho if pcost else 0.0

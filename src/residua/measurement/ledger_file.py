@@ -101,7 +101,7 @@ def append(handle: int, path: Path, line: bytes, *, kept: int, ended: bool) -> N
     message says otherwise.
     """
     try:
-        sync_folder(path.parent)  # whoever gave the file its name may have died before the name was on disk
+        sync_folder(path.parent)  # the process that named the file may have died before the name was on disk
         start = kept
         # Each repair is on disk before the next write, or power loss could leave a mixture of both.
         if os.fstat(handle).st_size != kept or not ended:
@@ -135,7 +135,7 @@ def _undone(handle: int, kept: int) -> str:
 
 def _open(path: Path, write: bool) -> int:
     try:
-        # Without O_NONBLOCK, opening a pipe would wait for ever.
+        # Without O_NONBLOCK, opening a pipe would wait forever.
         handle = os.open(path, (os.O_RDWR if write else os.O_RDONLY) | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         raise FileError(f"there is no ledger {str(path)!r}; give a budget to create it, or the right path.") from None

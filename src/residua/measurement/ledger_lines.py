@@ -233,7 +233,7 @@ def _chained(bodies: list[dict[str, Any]], digests: list[str], kept: int, ended:
 
 
 def _allowance_key(budget: Guarantee) -> str:
-    """A ledger of pure DP counts in epsilon; the key says so, lest another version take it for a pcost."""
+    """A ledger of pure DP counts in epsilon; the key says so, so that no other version takes it for a pcost."""
     return "epsilon_allowed" if isinstance(budget, PureDP) else "pcost_allowed"
 
 

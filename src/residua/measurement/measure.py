@@ -59,7 +59,7 @@ def measure(
             curator's eyes only: these are true counts.
 
     Raises:
-        VerificationError: what would be measured is dearer than promised. Nothing is spent.
+        VerificationError: what would be measured costs more than promised. Nothing is spent.
         SourceError: the data does not fit the domain. Nothing is spent, unless the message says that the debit
             stands, because the data changed after it was checked.
         LedgerError: the budget does not allow it. Nothing is spent.
@@ -128,7 +128,7 @@ def carry_out(
 def _measured_or_told(
     blocks: Blocks, counter: Callable[[Layout], Integers], progress: Progress | None, entry: Entry
 ) -> Integers:
-    """Measures; what goes wrong after the debit says that the debit stands, and keeps no true count alive."""
+    """Measures; an error after the debit says that the debit stands, and keeps no true count alive."""
     stands = f"Debit {entry.sequence} of the ledger stands"
     failure: ResiduaError
     try:

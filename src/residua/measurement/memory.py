@@ -34,7 +34,7 @@ def secure_memory(blocks: Blocks) -> None:
             free = None
         else:
             return
-    there = f" and about {free / 1e9:.1f} GB are free" if free is not None else ", more than can be had"
+    there = f" and about {free / 1e9:.1f} GB are free" if free is not None else ", more than can be allocated"
     raise PlanError(
         f"measuring this plan takes about {needed / 1e9:.1f} GB of memory{there}; nothing was spent: free some, or ask "
         "for fewer or smaller tables."

@@ -34,11 +34,11 @@ class SystemEntropy:
 
 
 def take(entropy: Entropy, count: int) -> NDArray[np.uint64]:
-    """Take `count` words and check that so many arrived: a short answer would be broadcast, so reused."""
+    """Take `count` words and check that all arrived: a short answer would be broadcast, and words reused."""
     words = entropy.words(count)
     if words.shape != (count,) or words.dtype != np.uint64:
         raise PrivacyError(
             f"the entropy source returned {words.dtype} of shape {words.shape} where {count} words of uint64 "
-            "were asked for; mend its words() method"
+            "were asked for; correct its words() method"
         )
     return words

@@ -69,7 +69,7 @@ def head_to_body(kind: str, plan: Plan) -> dict[str, Any]:
 
 
 def head_of_body(body: dict[str, Any]) -> dict[str, Any]:
-    """The fields that plain values give to every kind of plan, but for the domain."""
+    """The fields that plain values give to every kind of plan, except the domain."""
     return {
         "guarantee": guarantee_of_body(body["guarantee"]),
         "unit": unit_of_body(body["unit"]),

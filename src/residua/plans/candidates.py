@@ -1,4 +1,4 @@
-"""The strategies that were tried beside the one that is measured: what plans, files and people are told of them."""
+"""The strategies that were tried beside the one that is measured, as plans and files keep them and people see them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How plans are combined: forms with an algebra of their own make it known here, once."""
+"""How plans are combined: forms with an algebra of their own register it here, once."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ _GENERAL: list[Algebra] = []
 
 
 def register_closed(applies: Callable[[Sequence[Any]], bool], algebra: Any) -> None:
-    """Makes closed forms known, for all plans to which they apply."""
+    """Registers closed forms, for all plans to which they apply."""
     _CLOSED.append((applies, algebra))
 
 
 def register_general(algebra: Any) -> None:
-    """Makes the one algebra known that all plans have which no closed form applies to."""
+    """Registers the one algebra for all plans that no closed form applies to."""
     _GENERAL[:] = [algebra]
 
 

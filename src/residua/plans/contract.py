@@ -300,12 +300,12 @@ class Plan(OldNames, ABC):
 
     @property
     def remarks(self) -> tuple[tuple[str, str], ...]:
-        """What else is to be said of this plan, each with a word in front."""
+        """What else people should know about this plan, each with a heading."""
         return ()
 
     @property
     def details(self) -> dict[str, Any]:
-        """What else is to be said of this plan as plain values, for programs."""
+        """What else should be known about this plan, as plain values, for programs."""
         return {"candidates": [vars(each) for each in self.candidates]} if self.candidates else {}
 
     @property

@@ -1,4 +1,4 @@
-"""What can be said about the form of a plan before it is made, and what a form of one's own is asked."""
+"""The options of each form of plan, and what a form of your own must offer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Task:
         loss: the largest acceptable loss, without a budget.
         unit: whom to protect.
         tolerance: the gap at which to stop, if one was given.
-        effort: when to stop, and whom to tell.
+        effort: when to stop, and where to report progress.
     """
 
     workload: Workload
@@ -40,7 +40,7 @@ class Task:
 
 
 class Form(ABC):
-    """How a plan is to look. A form of one's own is a subclass that makes its plans itself."""
+    """The form that a plan is to have. A form of your own is a subclass that makes its plans itself."""
 
     @abstractmethod
     def plan(self, task: Task) -> Plan | None:

@@ -19,7 +19,7 @@ from residua.plans.saddle import Progress, Response, Solution
 Loss = Callable[[Floats], float]
 Gradient = Callable[[Floats], Floats]
 _MOST_CUTS = 60
-# A marginal without weight would get boundless variance, and a cut there would be all rounding error.
+# A marginal without weight would get unbounded variance, and a cut there would be all rounding error.
 _LEAST_SHARE = 1e-12
 _ROUNDING = 2.0**-48
 

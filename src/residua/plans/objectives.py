@@ -1,7 +1,7 @@
 """What "best" means: objectives, each a loss of the marginals' cell variances that knows how to be minimised.
 
-All cells of a marginal have the same variance, so a loss is a function of one variance a marginal, in the order of
-the workload. Reference: residual-planner, Definition 4.1.
+All cells of a marginal have the same variance, so a loss is a function of one variance per marginal, in the
+order of the workload. Reference: residual-planner, Definition 4.1.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Objective(Protocol):
         ...
 
     def loss(self, workload: Workload, variances: Floats) -> float:
-        """The loss of these cell variances, one a marginal."""
+        """The loss of these cell variances, one per marginal."""
         ...
 
     def solve(self, workload: Workload, response: Response, effort: Effort) -> Solution:
@@ -172,7 +172,7 @@ class ConvexLoss:
     """Any convex, increasing, positive loss, given by its value and a (sub)gradient.
 
     Args:
-        value: variances, one a marginal in the workload's order → loss.
+        value: variances, one per marginal in the workload's order → loss.
         gradient: the same variances → a subgradient, not negative.
 
     Example:
@@ -204,7 +204,7 @@ def described(objective: Objective) -> str:
 
 
 def targets_of(workload: Workload, targets: Targets) -> Floats:
-    """Target variances, one a marginal in the workload's order, from any of the ways to state them."""
+    """Target variances, one per marginal in the workload's order, from any of the ways to state them."""
     if isinstance(targets, Mapping):
         scales = _mapped(workload, targets)
     elif isinstance(targets, int | float | np.number) and targets is not True and targets is not False:

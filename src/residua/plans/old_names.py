@@ -9,7 +9,7 @@ from residua.linalg.arrays import Floats
 
 
 class OldNames:
-    """What plans were asked by other names."""
+    """Questions that plans answered under other names."""
 
     def answers(self, other: Any) -> bool:
         """Now `can_answer`."""

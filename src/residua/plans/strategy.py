@@ -4,7 +4,7 @@ Each attribute's space is split by a spread vector v with `1ᵀv = 1` and `R v =
 total spread by v and the rest, which R measures. `[v, F]` is the pseudo-inverse of `[1ᵀ; R]`. The plain split of
 marginals is `v = 1/n`, `R = n I − 11ᵀ`; any other integer R has its own v. Facts are those of the integers.
 
-`Strategy` is what the lattice form asks of an attribute; how R is represented is the strategy's own affair.
+`Strategy` is what the lattice form asks of an attribute; how R is represented is up to the strategy.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One cost told in every currency: pcost, rho, mu, and epsilon at several deltas."""
+"""One cost stated in every currency: pcost, rho, mu, and epsilon at several deltas."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Currencies:
 
     Args:
         pcost: finite and at least 0; kept exactly.
-        deltas: the probabilities at which epsilon is told, each strictly between 0 and 1, none twice.
+        deltas: the probabilities at which epsilon is stated, each strictly between 0 and 1, none twice.
 
     Raises:
         PrivacyError: when pcost or a delta is anything else.

@@ -4,7 +4,7 @@ The common measure is `pcost`, the largest diagonal entry of the privacy cost ma
 mechanism. `pcost_allowed` goes from a budget to it and rounds down; `of_pcost` goes from it to
 a claim and rounds up. So no claim is better than the truth, and what is spent never exceeds what was allowed.
 
-Each tells the facts that people quote, where a theorem allows: `rho`, and `epsilon_at(delta)`, both true of every
+Each states the facts that people quote, where a theorem allows: `rho`, and `epsilon_at(delta)`, both true of every
 mechanism with the guarantee and rounded up. (`epsilon` is a parameter of two types and, with a delta, a method of the
 others.)
 """
@@ -23,13 +23,13 @@ from residua.privacy.renyi_curve import epsilon_of_rho
 
 @runtime_checkable
 class Guarantee(Protocol):
-    """What every guarantee can tell: how much a Gaussian mechanism may cost under it."""
+    """What every guarantee states: how much a Gaussian mechanism may cost under it."""
 
     def pcost_allowed(self) -> Fraction:
         """The largest pcost whose Gaussian mechanism satisfies this guarantee, rounded down."""
         ...
 
-    if TYPE_CHECKING:  # isinstance would ask for it, and ApproxDP has none to tell
+    if TYPE_CHECKING:  # isinstance would ask for it, and ApproxDP has none
 
         @property
         def rho(self) -> float:
@@ -131,7 +131,7 @@ class GDP(OnceANumber):
 
     @property
     def rho(self) -> float:
-        """`mu²/2`: every `mu`-GDP mechanism is so concentrated, rounded up."""
+        """`mu²/2`: every `mu`-GDP mechanism is `mu²/2`-zCDP; rounded up."""
         return round_up(Fraction(self.mu) ** 2 / 2)
 
     def epsilon(self, delta: float) -> float:
@@ -270,7 +270,7 @@ class PureDP(OnceANumber):
 
     @property
     def rho(self) -> float:
-        """`epsilon²/2`: every `epsilon`-DP mechanism is so concentrated (Bun and Steinke 2016), rounded up."""
+        """`epsilon²/2`: every `epsilon`-DP mechanism is `epsilon²/2`-zCDP (Bun and Steinke 2016); rounded up."""
         return round_up(Fraction(self.epsilon) ** 2 / 2)
 
     def epsilon_at(self, delta: float) -> float:

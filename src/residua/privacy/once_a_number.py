@@ -1,4 +1,4 @@
-"""Guarantees that stand where a number stood: used as one they still work, with a warning, in this version."""
+"""Guarantees in places that held a number before: used as a number they still work in this version, with a warning."""
 
 import numbers
 import operator

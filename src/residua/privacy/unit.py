@@ -18,7 +18,7 @@ _MOST_RECORDS = 2**40  # the cost is their square; beyond, no budget allows anyt
 
 @runtime_checkable
 class Unit(Protocol):
-    """What every unit of protection can tell: what a plan costs it."""
+    """What every unit of protection states: what a plan costs it."""
 
     def scaled(self, pcost: Pcost, replace_pcost: Pcost | None = None) -> Fraction:
         """The cost to this unit of a plan that costs `pcost` for one record added or removed."""
@@ -32,7 +32,7 @@ class AddRemove:
     The data change by `z = Σ e_i`, at most k terms, and `zᵀΓz <= k² max_i Γ_ii`, by the triangle
     inequality for the norm `√(zᵀΓz)`.
 
-    Guarantee: `k² pcost`, exactly: it is reached by k records in the dearest cell.
+    Guarantee: `k² pcost`, exactly: it is reached by k records in the most expensive cell.
 
     Args:
         records: the most records one person has; an integer from 1 to 2^40.
@@ -74,7 +74,7 @@ class ReplaceOne:
     passes it as `replace_pcost`. Without it the bound is `4 pcost`: `Γ_ij >= −√(Γ_ii Γ_jj) >= −pcost`. It is
     reached when only the difference of two cells is measured: `Γ = [[1, −1], [−1, 1]]` has pcost 1, and a
     replacement costs 4. The factor 2 often quoted holds if `Γ_ij >= 0` for every pair; centring makes entries
-    negative, so residual plans may exceed it, and it is not used here.
+    negative, so plans of marginals may exceed it, and it is not used here.
 
     Guarantee: never below the true cost, if neither `pcost` nor `replace_pcost` is. It covers one record per
     person: with several, replacing a person may also change how many records there are.

@@ -58,7 +58,7 @@ class Nearest:
 
 @dataclass(frozen=True)
 class Certificate:
-    """What one look at the tables told.
+    """What one look at the tables showed.
 
     Args:
         distance: of the coordinates from those wanted.
@@ -190,7 +190,7 @@ class Alternating(ABC):
         ratio = apart / max(moved, 1e-300)
         if ratio > 0.0 and not 0.45 < ratio < 1.2:  # below about 0.4 it does not fall, however large the penalty
             factor = 0.6 if ratio <= 0.45 else min(2.0, ratio / 0.8)
-            # A penalty that is changed for ever need not converge; these changes, multiplied, do.
+            # With a penalty that keeps changing the method need not converge; the product of these changes does.
             self._changes += 1
             factor **= min(1.0, _FREE_CHANGES / self._changes) ** 2
             self.shift(self.floor_share, 1.0 / factor)
@@ -206,7 +206,7 @@ class Alternating(ABC):
         return Nearest(self.written(), gap, distance, infeasibility, done, converged)
 
     def _share(self, found: Certificate) -> float:
-        """How much of the interior is to be mixed in; 0 if that is not open."""
+        """How much of the interior is to be mixed in; 0 if that is not possible."""
         return found.short if self.nonnegative and not self.has_zeros and self.interior.evenness > 0 else 0.0
 
     def _most(self) -> float:

@@ -17,7 +17,7 @@ from residua.projection.problem import Fit
 
 @dataclass(frozen=True, eq=False)
 class ConsistentTables(Fit):
-    """What the projection of a residual release found.
+    """What the projection of a release of marginals found.
 
     Args:
         lattice: the family of attribute sets whose tables can be read off.

@@ -72,7 +72,7 @@ def nearest_crossed(
     if coordinates.shape != (crossing.coordinates.cells,) or not np.isfinite(coordinates).all():
         raise PlanError(f"coordinates must be {crossing.coordinates.cells:,} finite numbers.")
     if weights.shape != (len(lattice),) or not (np.isfinite(weights).all() and (weights > 0).all()):
-        raise PlanError(f"weights must be {len(lattice):,} positive numbers, one a set.")
+        raise PlanError(f"weights must be {len(lattice):,} positive numbers, one per set.")
     is_fixed = np.zeros(len(lattice), dtype=bool)
     for members, table in (fixed or {}).items():
         number = int(lattice.find(np.array([members], dtype=np.int32).reshape(1, -1))[0])
@@ -232,7 +232,7 @@ class _Crossed(Alternating):
             cut = np.minimum(w - self._floor * part.even, 0.0)
             zeros = part.rows(self.zeros) if self.has_zeros else np.zeros((1, 1), dtype=bool)
             short = np.where(zeros, 0.0, np.maximum(-tables, 0.0)) if self.nonnegative else np.zeros((1, 1))
-            pressed = self.penalties[part.numbers, None] * part.cell_weights * cut  # −λ, but for the zeros
+            pressed = self.penalties[part.numbers, None] * part.cell_weights * cut  # −λ, except at the zeros
             slope = -2.0 * total * float((np.where(zeros, 0.0, pressed) @ part.even).sum())
             pressed = np.where(zeros, self.penalties[part.numbers, None] * part.cell_weights * w, pressed)
             pull = -part.down(pressed)

@@ -2,7 +2,7 @@
 
 The noise of block S is not alike in all directions of a residual space, so that the release's own metric is not one
 weight per set of residuals: it is in the coordinates of `crossing.py`, and `crossed.py` projects there. The queries
-asked have such coordinates too, others: those of `asked.py`.
+asked have such coordinates too, but different ones: those of `asked.py`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from residua.workload import AttributeQueries, applied, as_products, renumber
 
 @dataclass(frozen=True, eq=False)
 class ProductProblem(FamilyProblem):
-    """Projection of releases of a product plan.
+    """Projection of releases of a plan of products.
 
     Tables of which the release tells too little (an attribute asked fewer queries than it has values) are left out.
     Estimates are observed as residuals of the marginals, whatever the metric.
@@ -94,7 +94,7 @@ class CrossedProblem(ProductProblem):
         return tuple(known[strategy] for strategy in chosen)
 
     def _own(self, members: tuple[int, ...], table: Floats) -> Floats:
-        """The own coordinates of a table, one axis an attribute."""
+        """The own coordinates of a table, one axis per attribute."""
         return np.asarray(kronecker([self.axes[i].down[1:] for i in members], table[None])[0])
 
     @cached_property
@@ -153,7 +153,7 @@ class PlainProblem(CrossedProblem):
 
     @cached_property
     def metric(self) -> Asked:
-        """What was asked and is answered. Largest tables that no term is about, for others were left out, count too."""
+        """What was asked and is answered; also the largest tables that no term is about, where others were left out."""
         variances = self.plan.noise_variances[self._numbers]
         unasked = self.lattice.is_maximal.astype(np.float64)
         for sets, _ in self._families:

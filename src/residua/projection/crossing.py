@@ -1,6 +1,6 @@
 """Tables of a family in coordinates along their axes, and which coordinates a table shares with smaller ones.
 
-The coordinates of a table on A are an array with one axis an attribute, place 0 along an axis being the
+The coordinates of a table on A are an array with one axis per attribute, place 0 along an axis being the
 total over that attribute. Those with 0 along the axes of A∖S are the coordinates y_S of the smaller set S. Only the
 corner without any 0 is A's own.
 """

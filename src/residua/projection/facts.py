@@ -105,7 +105,7 @@ class Fact:
 
     Args:
         members: positions of its attributes, increasing.
-        values: its cells, one axis an attribute.
+        values: its cells, one axis per attribute.
     """
 
     members: tuple[int, ...]

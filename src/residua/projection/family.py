@@ -5,7 +5,7 @@ w_S is the precision, if the noise is alike in all directions of each residual s
 differences summed over the cells of all asked tables, `w_S = Σ_{A⊇S} Π_{i∈A∖S} 1/n_i`. (Of products prefixes, ranges or
 groups are asked, not cells: `asked.py`.)
 
-Raising the negative cells of many large tables pushes the small, precise ones about, however precise they are. In the
+Raising the negative cells of many large tables distorts the small ones, however precise they are. In the
 metric "margins", the usual one, small tables weigh more than their precision: those of one attribute 256 times, others
 below the largest 4 times. (Decision 8 has the comparison that led there.)
 """

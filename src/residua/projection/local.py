@@ -1,6 +1,6 @@
 """Consistent tables nearest to a release, in residual space, without ever forming the cells of the whole domain.
 
-Coordinates are the residuals r_S, one weight a set; every maximal table is `m_A = Σ_{S⊆A} spread(r_S)/Π_{i∈A∖S} n_i`.
+Coordinates are the residuals r_S, one weight per set; every maximal table is `m_A = Σ_{S⊆A} spread(r_S)/Π_{i∈A∖S} n_i`.
 The residuals follow the tables in closed form: `Σ_{A⊇S} ρ_A C_S margin_S(spread(r_S))/Π n² = c_S r_S`. A step is
 one sweep over the maximal tables. The dual's p is `p_S = C_S Σ_{A⊇S} margin_S(λ_A)/Π_{i∈A∖S} n_i`.
 """
@@ -73,9 +73,9 @@ def nearest_consistent(
     residuals = np.asarray(residuals, dtype=np.float64)
     weights = np.asarray(weights, dtype=np.float64)
     if residuals.shape != (came.cells,) or not np.isfinite(residuals).all():
-        raise PlanError(f"residuals must be {came.cells:,} finite numbers, one a cell of every table.")
+        raise PlanError(f"residuals must be {came.cells:,} finite numbers, one per cell of every table.")
     if weights.shape != (len(lattice),) or not (np.isfinite(weights).all() and (weights > 0).all()):
-        raise PlanError(f"weights must be {len(lattice):,} positive numbers, one a set.")
+        raise PlanError(f"weights must be {len(lattice):,} positive numbers, one per set.")
     given = {members: np.asarray(table, dtype=np.float64) for members, table in (fixed or {}).items()}
     if len(lattice) == 1:
         return _total_only(residuals, weights, given, nonnegative, zeros)
@@ -138,7 +138,7 @@ class _Residuals(Alternating):
         if zeros is not None and zeros.any():
             given_top = layout_of(given, sizes, given.is_maximal)
             if zeros.shape != (given_top.cells,):
-                raise PlanError(f"zeros must be {given_top.cells:,} truth values, one a cell of every maximal table.")
+                raise PlanError(f"zeros must be {given_top.cells:,} truth values, one per cell of the maximal tables.")
             mask = arrangement.gather(arrangement.top, zeros, given_top)
         wanted = arrangement.gather(arrangement.top, residuals, came)
         wanted_low = arrangement.gather(arrangement.low, residuals, came)

@@ -1,4 +1,4 @@
-"""Long marginal tables for other programs: attributes and a column `count`, one file a table, and an index."""
+"""Long marginal tables for other programs: attributes and a column `count`, one file per table, and an index."""
 
 from __future__ import annotations
 

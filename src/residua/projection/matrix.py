@@ -1,4 +1,4 @@
-"""Projection of dense releases: the histogram whose answers are nearest, over cells merged as far as nobody minds.
+"""Projection of releases of matrix plans: the histogram with the nearest answers, over cells merged where they may be.
 
 The distance is `‖F h − t‖`. In the release's own metric F is the measured space scaled to noise of variance one; in the
 plain one `‖W h − a‖` with the asked queries W and their unbiased answers a, through the triangular factor of W alone.
@@ -24,11 +24,11 @@ from residua.release.base import Release
 
 @dataclass(frozen=True, eq=False)
 class Histogram(Fit):
-    """What the projection of a dense release found.
+    """What the projection of a release of a matrix plan found.
 
     Args:
         attributes: positions of the attributes whose cells are counted, increasing.
-        counts: one a cell, one axis an attribute.
+        counts: one per cell, one axis per attribute.
         gap: how far the squared distance to the release is from the least possible, proven, in the metric's unit.
         infeasibility: the largest violation of a fact, in counts.
     """
@@ -178,7 +178,7 @@ class MatrixProblem(Problem):
         return np.where(columns >= 0, F[:, np.maximum(columns, 0)], 0.0)
 
     def spread(self, h: Floats) -> Floats:
-        """Counts of the variables shared out evenly among their cells, one axis an attribute."""
+        """Counts of the variables shared out evenly among their cells, one axis per attribute."""
         group, first = self._groups
         each = np.append(h / np.bincount(group[group >= 0], minlength=len(first)), 0.0)
         return np.asarray(each[group].reshape(self.plan.shape))

@@ -28,7 +28,7 @@ _BATCH_CELLS = 500_000
 
 @dataclass(frozen=True, eq=False)
 class ResidualProblem(FamilyProblem):
-    """Projection of releases of a residual plan."""
+    """Projection of releases of a plan of marginals."""
 
     plan: LatticePlan
 
@@ -78,7 +78,7 @@ class ResidualProblem(FamilyProblem):
 
 @dataclass(frozen=True, eq=False)
 class TablesProblem(ResidualProblem):
-    """Projection of releases of a pure marginal plan, whose pooled residuals have the covariance of a residual plan.
+    """Projection of releases of a plan of noisy tables, whose pooled residuals have the covariance of a lattice plan.
 
     Args:
         measured: the plan; `plan` is what its pooled tables have the precisions of.

@@ -40,13 +40,13 @@ def project(
     Args:
         release: what was measured; `rs.Release.load` reads a saved one.
         nonnegative: whether no cell may be negative.
-        total: a public total to be met exactly; `"released"` keeps the release's own; `"free"` lets it move, which it
-            then does, upwards: negative cells are raised and nothing else need be lowered. None is the total of the
+        total: a public total to be met exactly; `"released"` keeps the release's own; `"free"` lets it move, and it
+            then moves up: negative cells are raised and nothing else need be lowered. None is the total of the
             known marginals if there are any, else the release's own if it tells one.
-        known: public marginals to be met exactly, attributes → counts: an array with one axis an attribute, a mapping
+        known: public marginals to be met exactly, attributes → counts: an array with one axis per attribute, a mapping
             value (or tuple of values) → count, or a frame with a column `count`.
         metric: in which sense nearest. "covariance" is the release's own: every direction by its precision. Raising
-            the negative cells of many large tables then pushes small tables about, so that those of one attribute can
+            the negative cells of many large tables then distorts small tables, so that those of one attribute can
             become several times worse (docs/figures.md). In "margins", the usual metric for releases of marginals and
             products, small tables weigh more: those of one attribute 256 times, others below the largest 4 times.
             "plain" is squares over all that was asked: cells of marginals, the prefixes, ranges or groups of products

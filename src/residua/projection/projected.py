@@ -188,10 +188,10 @@ class Projected:
 
     @property
     def histogram(self) -> Floats:
-        """The synthetic histogram of a dense release: counts of all cells of the plan's attributes, one axis each.
+        """The synthetic histogram of a matrix plan's release: counts of all cells of its attributes, one axis each.
 
         Raises:
-            PlanError: the release is not dense; its tables are consistent, but no histogram was formed.
+            PlanError: the plan is not a matrix; its tables are consistent, but no histogram was formed.
         """
         if not isinstance(self.fit, Histogram):
             raise PlanError("only dense releases have a histogram; ask for tables, or hand over to mbi for rows.")

@@ -22,7 +22,7 @@ from residua.linalg.arrays import Floats, Integers
 
 Counts = Integers
 _LARGEST = 2.0**52
-_LINEAR_CELLS = 20_000  # above, all margins of a table with three or more axes are not sought at once
+_LINEAR_CELLS = 20_000  # above this, the margins of a table with three or more axes are not all solved for at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +114,7 @@ def _solve(values: Floats, low: Floats, free: Counts, margins: list[Any]) -> Flo
     sums, least, most = vstack(blocks, format="csr"), np.concatenate(lower), np.concatenate(upper)
     cost = 1.0 - 2.0 * fractions  # of going up rather than down
     nearest = np.rint(fractions.sum())
-    for total in ((nearest, nearest), (least[-1], most[-1])):  # with three axes the nearest total may not be had
+    for total in ((nearest, nearest), (least[-1], most[-1])):  # with three axes the nearest total may be out of reach
         least[-1], most[-1] = total
         found = milp(cost, constraints=LinearConstraint(sums, least, most), bounds=Bounds(0.0, 1.0))
         if found.x is not None:

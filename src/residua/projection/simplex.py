@@ -1,8 +1,9 @@
 """The histogram whose answers are nearest to given ones: least squares over non-negative cells with equations.
 
 Minimise `‖F h − t‖²` over `{h ≥ 0, E h = e}` by a primal-dual interior-point method (predictor and corrector, one
-Cholesky factor of `2 FᵀF + diag(s/h)` a step), then on the support it found, so that zeros are exact. At every feasible
-h, any ν with `s = ∇f(h) − Eᵀν ≥ 0` proves `f(h) − min f ≤ sᵀh`; with the total among the equations there always is one.
+Cholesky factor of `2 FᵀF + diag(s/h)` per step), then on the support it found, so that zeros are exact. At every
+feasible h, any ν with `s = ∇f(h) − Eᵀν ≥ 0` proves `f(h) − min f ≤ sᵀh`; with the total among the
+equations there always is one.
 
 Reference: factorization-and-projection, §2.3, Eq. 42. The paper's C has total 1; here it is any total, or none.
 """
@@ -96,7 +97,8 @@ def certificate(
     """The gap `sᵀh` that multipliers ν prove, after the least change that makes `s = ∇f − Eᵀν` non-negative.
 
     With q = F h − t + α y, `s = 2 Fᵀq − Eᵀν ≥ 0` proves `f(h) − min f ≤ sᵀh + νᵀ(E h − e) + α² ‖y‖²`. A total among the
-    equations raises s by its multiplier alone; else y is sought with Fᵀy > 0. The distance itself is a bound, too.
+    equations raises s by its multiplier alone; otherwise a y with Fᵀy > 0 is searched for. The distance
+    itself is a bound, too.
     """
     F, h = queries, histogram
     residual = F @ h - target
@@ -129,7 +131,7 @@ def _equations(
     if equalities is not None:
         E, e = (np.asarray(part, dtype=np.float64) for part in equalities)
         if E.ndim != 2 or E.shape[1] != cells or e.shape != (len(E),) or not np.isfinite(E).all():
-            raise PlanError(f"equalities must be a matrix with {cells} columns and one value a row, all finite.")
+            raise PlanError(f"equalities must be a matrix with {cells} columns and one value per row, all finite.")
         rows.append(E)
         values.append(e)
     E, e = np.vstack(rows), np.concatenate(values)
@@ -278,7 +280,7 @@ def _has_total(E: Floats) -> bool:
 
 
 def _free_scale(F: Floats, t: Floats) -> float:
-    """A guess at how many records there are: the multiple of one record a cell that answers best."""
+    """A guess at how many records there are: the multiple of one record per cell that answers best."""
     answers = F.sum(axis=1)
     square = float(answers @ answers)
     return max(

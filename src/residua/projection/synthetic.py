@@ -79,7 +79,7 @@ class MbiProblem:
     labels: Domain
 
     def decoded(self, rows: Any) -> dict[str, list[Any]]:
-        """mbi's synthetic rows with labels instead of codes: attribute → one value a row."""
+        """mbi's synthetic rows with labels instead of codes: attribute → one value per row."""
         columns = rows.to_dict()
         return {
             name: np.array(self.labels[name].labels, dtype=object)[np.asarray(columns[name])].tolist()
@@ -89,7 +89,7 @@ class MbiProblem:
 
 
 def measurements_of(release: Release) -> list[Measurement]:
-    """What a release measured, one a clique, in plain values.
+    """What a release measured, one measurement per clique, in plain values.
 
     Raises:
         PlanError: there is no way to hand over this release.

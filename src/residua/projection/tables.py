@@ -53,12 +53,12 @@ class ProjectedTable(Columns):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CountTable(Columns):
-    """A marginal in whole or broken counts, as other programs read it: attributes, count.
+    """A marginal in whole or fractional counts, as other programs read it: attributes, count.
 
     Args:
         domain: where the labels come from.
         attributes: the table's attributes, in the order asked.
-        counts: one a cell, (n_1, …, n_k).
+        counts: one per cell, (n_1, …, n_k).
         margin_error: how far a margin of the table is from that of the table it was rounded from, at most.
     """
 

@@ -146,7 +146,7 @@ class Release:
         return Table(self.domain, names, estimates, stddev, reach, confidence=confidence, simultaneous=simultaneous)
 
     def tables(self, *, confidence: float = 0.95, simultaneous: Simultaneous | None = None) -> Iterator[Table]:
-        """Every table that was asked for: one a term, and of a hierarchy one a level, each with its title.
+        """Every table that was asked for: one per term, and of a hierarchy one per level, each with its title.
 
         Levels add up: all are read off the same estimates.
 

@@ -72,7 +72,7 @@ class Reserved:
             raise FileError(f"cannot write the release {str(self.final)!r}: {reason(problem)}.") from None
         try:
             self.partial.rename(self.final)
-        except OSError as problem:  # the name was taken meanwhile; what was measured cannot be had again for free
+        except OSError as problem:  # the name was taken meanwhile; measuring again would cost again
             kept = self.final.with_name(f"{self.final.name}-{self.partial.name[-8:]}")
             self.partial.rename(kept)
             raise FileError(

@@ -91,7 +91,7 @@ def _checked(releases: Sequence[Release]) -> list[Release]:
 
 
 def _listed(workload: Explicit | Marginals | Products | None) -> Explicit | None:
-    """The queries one by one; None where they are too many for that, for they are but for the record."""
+    """The queries one by one; None where they are too many for that: they are kept for the record only."""
     try:
         return None if workload is None else as_explicit(workload)
     except WorkloadError:
@@ -138,7 +138,7 @@ def _add(sums: Floats, blocks: LatticeBlocks, part: Release, scales: Floats) -> 
 
 
 def _pooled_matrix(parts: Sequence[Release], workload: Explicit | None) -> Release:
-    """Least squares on all measurements, said as the measurements of one plan."""
+    """Least squares on all measurements, stated as the measurements of one plan."""
     domain, like = parts[0].domain, parts[0].planned
     seen = [part.reading.whitened() for part in parts]
     cells = refine(domain.sizes, [grouping for grouping, _, _ in seen])

@@ -1,4 +1,4 @@
-"""Tables of prefixes, ranges and levels: one axis an attribute, one row along it a query.
+"""Tables of prefixes, ranges and levels: one axis per attribute, one row along it per query.
 
 A term of a products workload is such a table. Of a hierarchy each level is a table of its own: all are read off the
 same estimates, so that levels add up.
@@ -39,7 +39,7 @@ def term_of(domain: Domain, attributes: Sequence[str], queries: Mapping[str, Ask
     """The workload of one table: attributes with what is asked of each, their values by default.
 
     Raises:
-        PlanError: queries of an attribute that the table has not.
+        PlanError: queries of an attribute that the table does not have.
     """
     stray = [name for name in queries if name not in attributes]
     if stray:

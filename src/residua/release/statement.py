@@ -18,7 +18,7 @@ def _noise(release: Release) -> str:
 
 
 def _currencies(release: Release) -> list[str]:
-    """What the release costs, one line a currency."""
+    """What the release costs, one line per currency."""
     if release.blocks.currency == "epsilon":
         pure = PureDP(release.receipt["epsilon"])
         return [

@@ -1,4 +1,4 @@
-"""A published table: one row a cell, with its estimate, its standard deviation and an interval."""
+"""A published table: one row per cell, with its estimate, its standard deviation and an interval."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SHOWN = 10
 
 
 class Columns(ABC):
-    """Published numbers, one a row: columns that say what a row is, and columns of numbers."""
+    """Published numbers, one per row: columns that say what a row is, and columns of numbers."""
 
     @property
     @abstractmethod
@@ -145,7 +145,7 @@ def _parquet_columns(path: Path) -> list[str] | None:
 
 
 class Rows(Columns):
-    """Estimates with error bars, one a row: what they are, the estimate, its standard deviation, and an interval."""
+    """Estimates with error bars, one per row: what they are, the estimate, its standard deviation, an interval."""
 
     width: float | Floats
     confidence: float | None
@@ -184,7 +184,7 @@ def label_columns(
     shape: Sequence[int],
     given: Sequence[Sequence[Any]] | None = None,
 ) -> dict[str, list[Any]]:
-    """A column of labels (the attributes' own, unless given) for each axis of a table, one a cell, row by row."""
+    """A column of labels (the attributes' own, unless given) for each axis of a table, one per cell, row by row."""
     columns = {}
     for axis, name in enumerate(attributes):
         labels = _of_one_type(domain[name].labels if given is None else given[axis])
@@ -206,7 +206,7 @@ class Table(Rows):
         width: how many standard deviations the intervals reach either side: one figure, or one for each cell, flat.
         labels: what each row of each axis is, where that is not the attributes' values (prefixes, ranges, levels).
         title: which table this is, in words.
-        confidence: how often an interval holds the truth; None where nobody said.
+        confidence: how often an interval holds the truth; None where it was not stated.
         simultaneous: `"table"` or `"release"` where all intervals hold together with that confidence.
     """
 

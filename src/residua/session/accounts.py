@@ -80,7 +80,7 @@ def standing(folder: Folder, ledger: Ledger) -> Standing:
             Fraction(entry.detail["alone"]), str(entry.detail["measures"])
     except DAMAGE:
         raise SessionError(
-            f"the ledger {str(ledger.path)!r} has a debit of the session that says not what for; {_RESTORE}."
+            f"the ledger {str(ledger.path)!r} has a debit of the session that does not say what it is for; {_RESTORE}."
         ) from None
     if len(debits) < len(own):
         raise SessionError(f"the ledger {str(ledger.path)!r} has two debits for one part of the session; {_RESTORE}.")

@@ -1,4 +1,4 @@
-"""Candidates: plans by name, which a session can measure and pool, and what tells one from another."""
+"""Candidates: plans by name that a session can measure and pool, and how to tell one from another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is missing of a plan, found once for what is measured now: it may take a while, and is asked again."""
+"""What is missing of a plan, kept for the parts measured so far: it may take a while to find, and is asked again."""
 
 from __future__ import annotations
 

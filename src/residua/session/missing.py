@@ -75,10 +75,10 @@ def missing(wanted: Plan, held: Sequence[Plan]) -> Missing | None:
 
 
 def promising(plan: Plan, guarantee: Guarantee | None) -> Plan:
-    """The same plan, with a promise to be held to if it has none because its unit pays nothing for it.
+    """The same plan, with a guarantee to check against if it has none because its unit pays nothing for it.
 
-    Replacing a record does not change the total. What is measured is then free, and the verifier says so; but it wants
-    to know what was promised.
+    Replacing a record does not change the total. What is measured is then free, and the verifier says so; but it needs
+    a promise to check.
     """
     if plan.guarantee is not None or not plan.pcost:
         return plan

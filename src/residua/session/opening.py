@@ -1,4 +1,4 @@
-"""Opening a session: beside which ledger and with which budget it may be, and the folder that it is or becomes."""
+"""Opening a session: its ledger, its budget, and its folder, which is made or opened."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def beside(ledger: Path) -> Path:
 
 
 def require_gaussian(*promised: Guarantee | None) -> None:
-    """Refuses pure DP before anything is made: what a session adds up are the matrices of Gaussian noise."""
+    """Refuses pure DP before anything is made: a session adds up the matrices of Gaussian noise."""
     for given in promised:
         if isinstance(given, PureDP):
             raise SessionError(
@@ -87,7 +87,7 @@ def open_folder(path: Path, fingerprint: str, ledger: Ledger, budget: Guarantee 
             if folder != path and folder.is_symlink():
                 raise FileError(f"{str(folder)!r} is a symbolic link, which no session has; give the session's folder.")
             folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
-            with contextlib.suppress(PermissionError):  # another's folder, which is another's business
+            with contextlib.suppress(PermissionError):  # the folder belongs to something else, and is left alone
                 folder.chmod(PRIVATE_FOLDER)  # version 0.1.0 left it open to all
     except FileError:
         raise
@@ -142,7 +142,7 @@ def _read_identity(document: Path, ledger: Ledger) -> Identity:
         with contextlib.suppress(OSError):
             document.chmod(PRIVATE_FILE)  # version 0.1.0 left it open to all
         key = str(body["key"])
-        # In version 1 the salt is beside the digest it hides: whoever reads both can test a guess of the data.
+        # In version 1 the salt is beside the digest it hides: anyone who reads both can test a guess of the data.
         salt = str(body["salt"]) if "salt" in body else _salt(ledger, key)
         return Identity(key, salt, str(body["dataset"]), str(body["ledger"]), guarantee_of_body(body["budget"]))
     except (FileError, LookupError, TypeError, ValueError, AttributeError) as problem:

@@ -1,4 +1,4 @@
-"""A session: look at the data adaptively without wasting budget, and top releases up for the difference only."""
+"""A session: look at the data adaptively without wasting budget, and top up releases for the difference only."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ class Session:
         Raises:
             PlanError: fewer than two candidates, over different domains or units, with nothing in common, or a look
                 that would tell nothing. Nothing is spent.
-            LedgerError: a candidate is dearer than the budget. Nothing is spent.
+            LedgerError: a candidate costs more than the budget. Nothing is spent.
         """
         named = by_name(candidates, self._ledger.unit)
         with self._folder.locked():

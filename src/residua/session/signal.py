@@ -126,7 +126,7 @@ def answerable(known: Plan, workload: Workload) -> Workload | None:
 
 
 def _few(workload: Products) -> bool:
-    """Whether the queries can be listed one by one without much ado."""
+    """Whether the queries are few enough to be listed one by one."""
     used = {i for family in workload.families for i in family.used}
     return workload.queries * math.prod(int(workload.domain.sizes[i]) for i in used) <= _MOST_LISTED
 

@@ -2,8 +2,8 @@
 
 session.json          kind, version, who it belongs to: a dataset, a ledger, a budget; for the curator only (0600)
 parts/0001            what was measured, a release folder each, whole or absent
-choices/0001          the candidates of a choice: names.json and one plan a candidate; end.json once it is closed
-lock                  held by whoever is measuring
+choices/0001          the candidates of a choice: names.json and one plan per candidate; end.json once it is closed
+lock                  held by the process that is measuring
 
 The folder is its owner's alone (0700). Its digest of the data is keyed by a secret of the ledger, so that nobody can
 test a guess of the data with `session.json` alone.
@@ -223,5 +223,5 @@ def _numbers(folder: Path) -> list[int]:
 
 
 def salted(salt: str, fingerprint: str) -> str:
-    """A dataset's fingerprint in a form that tells nothing to who does not know it."""
+    """A dataset's fingerprint in a form that tells nothing to anyone who does not know it."""
     return hashlib.sha256(f"{salt}:{fingerprint}".encode("utf-8", "surrogatepass")).hexdigest()

@@ -40,7 +40,7 @@ class ComputedSource(Source):
         return self._source.fingerprint()
 
     def check(self, columns: Sequence[str]) -> None:
-        """Refuses columns that are not there, for themselves or in an expression."""
+        """Refuses columns that do not exist, whether asked for or used in an expression."""
         self._source.check(self._needed(columns))
 
     def _needed(self, columns: Sequence[str]) -> list[str]:

@@ -49,7 +49,7 @@ class Counted:
         tables: the counts in the layout's buffer, (cells,), read-only.
         dropped: for each attribute, the records that its policy `drop` left out (a record may be left out on
             account of several). For the curator's terminal only.
-        other: for each attribute, the counted records that are in its cell of other values. Likewise.
+        other: for each attribute, the counted records that are in its cell of other values. For the curator only, too.
     """
 
     tables: NDArray[np.int64]

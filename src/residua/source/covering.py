@@ -1,7 +1,7 @@
 """Counting a few larger tables instead of many small ones: sets that cover the wanted ones, and the sums down.
 
 A table of attributes {1, 2, 3, 4} holds those of {1, 2, 3}, {1, 2, 4}, … as sums. Counting it takes one increment
-a record where the four small ones take four, but summing down takes a pass over its cells: it pays when records
+per record where the four small ones take four, but summing down takes a pass over its cells: it pays when records
 far outnumber cells. The costs are rough measurements in nanoseconds; they steer speed, never a result.
 """
 
@@ -49,7 +49,7 @@ def cost_per_row(cells: NDArray[np.int64]) -> float:
 
 
 def covering_of(wanted: Tables) -> Covering | None:
-    """A covering of the wanted tables by fewer larger ones, or nothing when none is worth a thought.
+    """A covering of the wanted tables by fewer larger ones, or None when none is worth trying.
 
     Greedy: grow a set from the first uncovered one, always by the attribute that completes most uncovered sets
     per cost, as long as the covering table stays small.

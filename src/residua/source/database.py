@@ -40,7 +40,7 @@ class QueriedSource(Source):
         """A digest of the records, whatever their order.
 
         MD5 of each record's text, summed, then SHA-256. It notices an accident, not an adversary, and runs the
-        query once more; a query whose answer depends on chance or on the hour has no stable fingerprint.
+        query once more; a query whose answer depends on chance or on the clock has no stable fingerprint.
         """
         names = tuple(self._described())
         # Each value with its length before it, so that no two different records have one text.
@@ -136,7 +136,7 @@ def checked_query(query: object) -> str:
     """The text of one SELECT.
 
     Raises:
-        SourceError: it is none, or more.
+        SourceError: it is not a SELECT, or more than one.
     """
     if not isinstance(query, str) or not query.strip():
         raise SourceError(f"query={query!r} is no query; pass SQL or the name of a table.")

@@ -66,7 +66,7 @@ class FrameSource(Source):
 
 
 class LazySource(FrameSource):
-    """A frame that is computed anew at every reading."""
+    """A frame that is computed again at every reading."""
 
     repeatable = False
 

@@ -1,7 +1,7 @@
 """The compiled loop that adds rows of codes to many tables.
 
 For one table at a time, a tile of rows is turned into cell numbers (vectorised by the compiler, in the first-level
-cache), then the cells are incremented: about 0.6 ns an increment where the table fits that cache too. Tables are
+cache), then the cells are incremented: about 0.6 ns per increment where the table fits that cache too. Tables are
 shared out among threads; each table belongs to one thread, so that no two write the same cell.
 """
 
@@ -26,7 +26,7 @@ _THREAD_WORTH = 2_000_000  # increments; below, starting a second thread costs m
 def _compiled(function: F) -> F:
     try:
         return cast(F, numba.njit(nogil=True, cache=True)(function))
-    except RuntimeError:  # no folder to keep compiled code in: compile once a process
+    except RuntimeError:  # no folder to keep compiled code in: compile once per process
         return cast(F, numba.njit(nogil=True)(function))
 
 

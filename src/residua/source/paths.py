@@ -68,7 +68,7 @@ def require_source_path(path: str | Path) -> None:
     """Refuses what no file system takes as a path.
 
     Raises:
-        SourceError: it is none.
+        SourceError: it cannot be a path.
     """
     try:
         require_path(Path(path))

@@ -149,7 +149,7 @@ class Source(ABC):
         """Parquet: one file, many (a list, or a pattern), or a folder of them.
 
         Below a folder, names such as `year=2024` are columns of text (hive partitions); files whose names begin with
-        a dot or an underscore are passed over.
+        a dot or an underscore are skipped.
         """
         from residua.source.parquet import ParquetSource
 
@@ -188,7 +188,7 @@ class Source(ABC):
         """What a query returns from a DuckDB database.
 
         Guarantee: the query is exactly one SELECT. A database given by its path is opened for reading only, and the
-        query reaches no other file; what an open connection may do is up to who opened it.
+        query reaches no other file; what an open connection may do is up to whoever opened it.
 
         Args:
             database: the path of a database, or an open connection.

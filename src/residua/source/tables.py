@@ -79,7 +79,7 @@ def tables_of_sets(sets: Sequence[tuple[int, ...]], sizes: NDArray[np.int64]) ->
 def add_plainly(
     tables: Tables, codes: Codes, rows: int, weights: NDArray[np.int64] | None, out: NDArray[np.int64]
 ) -> None:
-    """Adds rows to every table with NumPy alone: about 5 ns an increment, but ready at once."""
+    """Adds rows to every table with NumPy alone: about 5 ns per increment, but ready at once."""
     prefix: tuple[int, ...] | None = None
     for table in range(len(tables)):
         members = tables.set_of(table)

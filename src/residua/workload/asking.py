@@ -110,7 +110,7 @@ def _matrix(name: str, attribute: Attribute, given: Any) -> AttributeQueries:
         columns = W.shape[1] if W.ndim == 2 else W.shape
         raise WorkloadError(
             f"the matrix for {name!r} has {columns} columns, but the attribute has {attribute.size} values; "
-            "give one column a value."
+            "give one column per value."
         )
     if not len(W) or not np.isfinite(W).all():
         raise WorkloadError(f"the matrix for {name!r} is empty or holds NaN or infinite entries; correct it.")

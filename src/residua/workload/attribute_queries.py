@@ -78,7 +78,7 @@ class AttributeQueries(ABC):
 
     @property
     def key(self) -> Hashable:
-        """What two equal sets of rows have in common and others have not."""
+        """What two equal sets of rows have in common, and no others."""
         return (self.kind, self.size)
 
     def __eq__(self, other: object) -> bool:
@@ -95,7 +95,7 @@ class Identity(AttributeQueries):
 
     @property
     def rows(self) -> int:
-        """One row a value."""
+        """One row per value."""
         return self.size
 
     def matrix(self) -> Floats:

@@ -29,7 +29,7 @@ class Explicit:
     Args:
         domain: what the table may hold.
         attributes: positions of the attributes whose cells the queries tell apart, increasing.
-        matrix: one row a query, one column a cell of those attributes in row-major order, (queries, cells).
+        matrix: one row per query, one column per cell of those attributes in row-major order, (queries, cells).
         labels: a label for every query.
         weights: how much each query's variance matters, (queries,), positive.
     """
@@ -147,14 +147,14 @@ def explicit(
     rows = _sparse(matrix)
     cells = math.prod(int(domain.sizes[i]) for i in positions)
     if rows.shape[1] != cells:
-        raise WorkloadError(f"matrix has {rows.shape[1]:,} columns, but there are {cells:,} cells; one column a cell.")
+        raise WorkloadError(f"matrix has {rows.shape[1]:,} columns, but there are {cells:,} cells; give one per cell.")
     order = np.argsort(positions)
     if not np.array_equal(order, np.arange(len(positions))):
         given = np.arange(cells).reshape([int(domain.sizes[i]) for i in positions])
         rows = csr_array(rows.tocsc()[:, given.transpose(order).ravel()])
     named = tuple(labels) if labels is not None else tuple(f"query {i}" for i in range(rows.shape[0]))
     if len(named) != rows.shape[0]:
-        raise WorkloadError(f"labels has {len(named)} entries for {rows.shape[0]} queries; give one a query.")
+        raise WorkloadError(f"labels has {len(named)} entries for {rows.shape[0]} queries; give one per query.")
     weights = np.full(rows.shape[0], checked_weight(weight))
     return Explicit(domain, tuple(sorted(positions)), rows, named, weights)
 

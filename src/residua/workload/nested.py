@@ -73,7 +73,7 @@ class LevelRows(AttributeQueries):
 
     @property
     def rows(self) -> int:
-        """One row a group."""
+        """One row per group."""
         return len(self.level)
 
     @property

@@ -58,7 +58,7 @@ class Prefixes(Ordered):
 
     @property
     def rows(self) -> int:
-        """One row a value."""
+        """One row per value."""
         return self.size
 
     def _rows(self) -> Floats:

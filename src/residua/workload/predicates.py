@@ -29,7 +29,7 @@ def queries(domain: Domain, expressions: Sequence[str] | Mapping[str, str], *, w
 
     Args:
         domain: what the table may hold.
-        expressions: SQL, one a query; or label → SQL.
+        expressions: SQL, one per query; or label → SQL.
         weight: how much these queries matter, relative to others added with `+`.
 
     Raises:

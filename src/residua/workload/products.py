@@ -149,7 +149,7 @@ def product(
     Args:
         domain: what the table may hold.
         asked: attribute → `"identity"` (its values), `"prefixes"`, `"ranges"`, `"hierarchy"` (the groups of its
-            levels), or a matrix with one column a value.
+            levels), or a matrix with one column per value.
         ways: instead of one term on the named attributes, all combinations of so many attributes of the domain, each
             attribute asked as named, the others by their values.
         sets: instead, these attribute sets, asked in the same way.

@@ -99,12 +99,12 @@ def _places(argument: str, name: str, attribute: Attribute, chosen: Any) -> list
 
 
 def _label(label: Any) -> Any:
-    """A label of NumPy's as Python's."""
+    """A NumPy label as a plain Python value."""
     return index(label) if isinstance(label, np.integer) else str(label) if isinstance(label, np.str_) else label
 
 
 def _place(argument: str, name: str, attribute: Attribute, label: Any) -> int:
-    # True is no 1 here, nor 1.0: only what a label is written as.
+    # Neither True nor 1.0 is taken for 1 here: a label matches only as it is written.
     if not isinstance(label, str | int) or isinstance(label, bool) or label not in attribute.labels:
         hint = "; coefficients are given as an array" if isinstance(label, float) else ""
         raise PlanError(f"{argument}: {label!r} is not a value of {name!r}{hint}; see domain[{name!r}].labels.")

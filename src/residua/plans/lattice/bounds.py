@@ -29,7 +29,7 @@ from residua.workload import Products
 MOST_DIMENSIONS = 1500
 _MOST_WORK = 10**10  # cubed dimensions: some seconds
 _LARGEST_SUM = 1000
-_FEW_CELLS, _FEW_ENTRIES = 1024, 2**24  # a dense plan takes a second or two at most
+_FEW_CELLS, _FEW_ENTRIES = 1024, 2**24  # a matrix plan takes a second or two at most
 _WORTH_SAYING = 0.01
 
 

@@ -241,7 +241,7 @@ class LatticePlan(Plan):
     def over_cells(self) -> tuple[Grouping, Floats]:
         """For each measured set, `√τ_S · ⊗_{i∈S} H_i ⊗_{i∉S} 1ᵀ` with `H_i = R_i/unit_i`, (rows, cells).
 
-        Of the plain residual, an orthonormal basis of what sums to 0: of a plan for marginals the rows are orthogonal.
+        For the plain residual H is an orthonormal basis of what sums to 0: a plan for marginals has orthogonal rows.
 
         Raises:
             PlanError: too many cells for a matrix.

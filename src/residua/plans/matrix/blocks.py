@@ -37,7 +37,7 @@ class MatrixBlocks(Blocks):
         columns: the column of each of their cells, −1 for none, (cells,).
         strategy: B, whole numbers, (rows, columns).
         scale: s; a float is an exact rational.
-        noise: of which z is.
+        noise: the distribution of z.
         drops: whether changing a record may remove it from every table (a policy `drop`).
     """
 

@@ -13,7 +13,7 @@ Three or more: the least covariance above all, by alternating directions with a 
     minimise tr S   subject to   S ⪰ S_i  for all i          (common-mechanism, Eq. 1)
     maximise Σ tr(S_i L_i)   subject to   L_i ⪰ 0, Σ L_i = I  (its dual)
 
-Any iterate is made feasible for both problems, so that the gap it is stopped by is proven, whatever came before.
+Any iterate is made feasible for both problems, so that the gap at which it stops is proven, whatever came before.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ _LIMIT = 20_000
 _CHECK = 10
 _RATIO, _STEP = 5.0, 1.6  # the step size follows when one residual is this many times the other
 _RELAXED = 1.5  # over-relaxation: a fifth fewer rounds
-_SETTLED = 500  # rounds after which the step size stays, so that it cannot go back and forth for ever
+_SETTLED = 500  # rounds after which the step size stays, so that it cannot go back and forth forever
 _EQUAL = 1e-12
 
 

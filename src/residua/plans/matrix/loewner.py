@@ -99,7 +99,7 @@ def derivation(
 ) -> tuple[Floats, Floats]:
     """`A` and `C` with `B_wanted = A B_known` and `Σ_wanted = A Σ_known Aᵀ + C Cᵀ` (Lemma 3.2).
 
-    Of all A the one of least noise, so that C exists if any does. C has one column a dimension of the noise added.
+    A is the one of least noise, so that C exists if it does for any A. C has one column per dimension of noise added.
 
     Raises:
         ValueError: the wanted mechanism is not answerable from the known one.

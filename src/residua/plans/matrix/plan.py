@@ -61,7 +61,7 @@ class MatrixPlan(MeasuredSpace, Plan):
         gap: proven bound on how far from optimal the plan is, relative; infinite when nothing is proven.
         bias: what answers may be off by systematically, per record, as a root mean square over the queries; 0 unless
             an approximate plan was asked for.
-        noise: of which z is.
+        noise: the distribution of z.
         candidates: with Laplace noise, the strategies that were tried, best first; the first is the one measured.
         lower_bound: no strategy with Laplace noise has a smaller loss at this budget; 0 when nothing is proven. It is
             the L2 optimum's, at least the singular value bound, and it is loose: the best strategies known for
@@ -268,7 +268,7 @@ class MatrixPlan(MeasuredSpace, Plan):
     def to_body(self) -> dict[str, Any]:
         """The plan as plain values."""
         head = head_to_body("dense" if self.noise == NORMAL else "pure", self)
-        body = {  # in this order, which digests of version 0.1.0 know
+        body = {  # in this order, on which the digests of version 0.1.0 depend
             "kind": head["kind"],
             "domain": head["domain"],
             "attributes": list(self.attributes),
@@ -311,6 +311,6 @@ class MatrixPlan(MeasuredSpace, Plan):
     def __repr__(self) -> str:
         rows, cells = self.strategy.shape
         cost = f"epsilon={self.epsilon:.6g}" if self.noise == LAPLACE else ""
-        # Of a plan for records that are changed, which knows their number, a record more or less would tell much.
+        # A plan for records that are changed knows their number: adding or removing one would cost far more.
         cost = cost or f"pcost={self.unit_pcost if isinstance(self.unit, ReplaceOne) else self.pcost:.6g}"
         return f"MatrixPlan({rows:,} × {cells:,}, {cost}, {self.guarantee!r}, gap={self.gap:.2g})"

@@ -27,7 +27,7 @@ def price(noise: Noise, B: Integers, scale: float, unit: Unit, *, removable: boo
     """What measuring `B x + round(s z)` costs this unit of protection, never less than the truth.
 
     Args:
-        noise: of which z is.
+        noise: the distribution of z.
         B: the strategy, (rows, columns).
         scale: s; a float is an exact rational.
         unit: whom to protect.

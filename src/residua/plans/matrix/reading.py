@@ -104,7 +104,7 @@ class MatrixReading(Reading):
             rows = np.arange(start, min(start + step, workload.queries))
             part = _rows(workload, rows)
             coefficients = np.abs((self.plan.coordinates(part) / s) @ U.T)
-            # Digits lost to the factors of B leave traces where a coefficient is 0; they may only be left in.
+            # Rounding leaves traces where a coefficient is 0; only leaving them in is safe.
             stddev = np.sqrt((coefficients**2).sum(axis=1)) * deviation
             with np.errstate(invalid="ignore", divide="ignore"):
                 found[rows] = np.where(stddev > 0, _reach(coefficients, self.plan.scale, miss) / stddev, 0.0)

@@ -57,7 +57,7 @@ def recreate(
         parts: query matrix and covariance of each part; their privacy cost matrices sum to the target's.
 
     Returns:
-        One matrix a part, (rows, measurements of the part). The sum is equivalent to the target; where the target's
+        One matrix per part, (rows, measurements of the part). The sum is equivalent to the target; where the target's
         rows are dependent it is made consistent, its noise smaller by what consistency removes.
     """
     values, vectors = np.linalg.eigh(target_covariance)

@@ -112,7 +112,7 @@ class MeasuredSpace(ABC):
     def _projected(self, workload: Explicit) -> Iterator[tuple[Integers, Floats, Booleans]]:
         """Batches of (rows, coordinates in the measured space, which rows lie in it)."""
         attributes, columns = self._spread(workload.attributes)
-        if columns is None:  # too many cells to list: such queries tell more apart than any dense plan
+        if columns is None:  # too many cells to list: such queries tell more apart than any matrix plan
             yield (
                 np.arange(workload.queries),
                 np.zeros((workload.queries, len(self.factors[1]))),

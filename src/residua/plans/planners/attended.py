@@ -1,7 +1,7 @@
-"""Long planning that can be watched and stopped: the work runs beside, and whoever asked for it waits and listens.
+"""Long planning that can be watched and stopped: the work runs in parallel while the caller waits for its messages.
 
 Linear algebra runs for minutes in one call, during which Python serves no signal. On Linux the work is done by a copy
-of the process, so that Ctrl-C ends it at once, whatever it is doing; elsewhere by a thread, left to itself then.
+of the process, so that Ctrl-C ends it at once, whatever it is doing; elsewhere by a thread, which is then abandoned.
 Nothing is written or spent while planning, so that nothing is left half done.
 """
 
@@ -30,15 +30,15 @@ P = TypeVar("P", bound=Plan)
 Watcher = Callable[[float], object]
 LONG = 5.0  # seconds: what takes less is done on the spot, in calls of well below a second
 WORTH_SAYING = 20.0
-_BREATH = 0.1  # seconds between two looks
+_PAUSE = 0.1  # seconds between two looks
 _PARENT_DEATH = 1  # PR_SET_PDEATHSIG of prctl
 _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
-_beside = False  # whether this is the work beside already
+_beside = False  # whether this process or thread is already doing such work
 
 
 @contextmanager
 def watched(watcher: Watcher) -> Iterator[None]:
-    """Has somebody told, during long planning, which share of the time that was foretold is over."""
+    """Calls the watcher, during long planning, with the share of the predicted time that has passed."""
     token = _watcher.set(watcher)
     try:
         yield
@@ -47,7 +47,7 @@ def watched(watcher: Watcher) -> Iterator[None]:
 
 
 def attends(ahead: Forecast) -> bool:
-    """Whether this is long enough to be done beside, and can be."""
+    """Whether this is long enough to be done in parallel, and can be."""
     here = threading.current_thread() is threading.main_thread() and not multiprocessing.current_process().daemon
     return ahead.seconds >= LONG and not _beside and here
 
@@ -58,9 +58,9 @@ def attended(
     """What the work makes, with its progress, its warnings and its errors as if it were done here.
 
     Args:
-        work: makes a plan, and tells its progress.
+        work: makes a plan, and reports its progress.
         ahead: what it will take; said first if it is much.
-        progress: called with what the work tells.
+        progress: called with what the work reports.
         shared: what the plan has in common with what is here, such as its domain: it is not sent from process to
             process, and stays one.
 
@@ -84,7 +84,7 @@ def _waited_for(
     shared: Sequence[object],
     asked_to_stop: threading.Event,
 ) -> P:
-    """What the work makes; looked after at every breath."""
+    """What the work makes; the watcher is called after every pause."""
     messages = _in_copy(work, shared) if sys.platform == "linux" else _in_thread(work)
     watcher, started = _watcher.get(), time.monotonic()
     try:
@@ -118,29 +118,29 @@ class _Message:
 
 
 def _done(work: Callable[[Progress | None], Plan], send: Callable[[_Message], object]) -> None:
-    """Does the work and tells how it went."""
+    """Does the work and reports how it went."""
     try:
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
-            made = work(lambda rounds, gap: _told(send, rounds, gap))
+            made = work(lambda rounds, gap: _report(send, rounds, gap))
         send(_Message(made=made, said=[one.message for one in said if isinstance(one.message, Warning)]))
     except BaseException as problem:  # whatever it is, it is raised where the plan was asked for
         send(_Message(failed=problem))
 
 
-def _told(send: Callable[[_Message], object], rounds: int, gap: float) -> None:
+def _report(send: Callable[[_Message], object], rounds: int, gap: float) -> None:
     send(_Message(told=(rounds, float(gap))))
 
 
 def _in_copy(work: Callable[[Progress | None], Plan], shared: Sequence[object]) -> Generator[Any]:
-    """The messages of work done by a copy of this process, and None at every breath; closing it ends the copy."""
+    """The messages of work done by a copy of this process, and None after every pause; closing it ends the copy."""
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe(duplex=False)
 
     def alone() -> None:
         global _beside
         _beside = True
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is the parent's to answer
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent answers it
         _end_with_parent()
         ours.close()
         _done(work, lambda message: theirs.send_bytes(_packed(message, shared)))
@@ -153,7 +153,7 @@ def _in_copy(work: Callable[[Progress | None], Plan], shared: Sequence[object]) 
     try:
         while True:
             try:
-                yield _unpacked(ours.recv_bytes(), shared) if ours.poll(_BREATH) else None
+                yield _unpacked(ours.recv_bytes(), shared) if ours.poll(_PAUSE) else None
             except EOFError:
                 return
     finally:
@@ -163,7 +163,7 @@ def _in_copy(work: Callable[[Progress | None], Plan], shared: Sequence[object]) 
 
 
 def _in_thread(work: Callable[[Progress | None], Plan]) -> Generator[Any]:
-    """The messages of work done by a thread, and None at every breath; closed, it ends with its next progress."""
+    """The messages of work done by a thread, and None after every pause; closed, it ends at its next report."""
     waiting: list[_Message] = []
     closed = threading.Event()
 
@@ -177,7 +177,7 @@ def _in_thread(work: Callable[[Progress | None], Plan]) -> Generator[Any]:
     try:
         while thread.is_alive() or waiting:
             yield waiting.pop(0) if waiting else None
-            thread.join(0 if waiting else _BREATH)
+            thread.join(0 if waiting else _PAUSE)
     finally:
         closed.set()
 

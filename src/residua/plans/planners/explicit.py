@@ -89,7 +89,7 @@ def plan_explicit(workload: Explicit, task: Task, *, refined: bool = False) -> M
 def _plan_replacing(
     workload: Explicit, guarantee: Guarantee | None, objective: Objective, loss: float, unit: Unit, tolerance: float
 ) -> MatrixPlan | None:
-    """The best plan for records that are changed, its gap taken after rounding; None where it is not solved for."""
+    """The best plan for records that are changed, its gap taken after rounding; None where it was not solved."""
     if isinstance(objective, TotalVariance):
         solved = best_replacing(workload, np.sqrt(workload.weights), tolerance, total=True)
     elif isinstance(objective, MaxVariance):
@@ -149,7 +149,7 @@ def dense_of_strategy(
 
 
 def explicit_targets(workload: Explicit, objective: MaxVariance) -> Floats:
-    """Target variances, one a query: a number, an array, or a mapping from labels."""
+    """Target variances, one per query: a number, an array, or a mapping from labels."""
     given = objective.targets
     if given is None:
         return 1.0 / workload.weights
@@ -183,7 +183,7 @@ def check_size(workload: Explicit) -> None:
     rows, cells = workload.matrix.shape
     if rows * cells > _MOST_ENTRIES:
         raise PlanError(
-            f"{rows:,} queries over {cells:,} cells are too many for a dense plan; "
+            f"{rows:,} queries over {cells:,} cells are too many for a matrix plan; "
             "use marginals (or products), or fewer queries."
         )
 

@@ -1,7 +1,7 @@
 """What planning will take, said before it starts: seconds and memory, from sizes alone; what cannot fit is refused.
 
 The work of a planner is that of so many eigenvalue problems. How long one takes on this machine is measured once, on a
-small one; constants are from measured plans, and single workloads take several times as long, or a fraction.
+small one; constants are from measured plans, and a single workload may take several times as long, or a fraction of it.
 """
 
 from __future__ import annotations

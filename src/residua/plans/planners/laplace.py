@@ -1,4 +1,4 @@
-"""Pure plans for any linear queries: the best strategy found, rounded to integers, at the Laplace scale it needs."""
+"""Plans with Laplace noise for any queries: the best strategy found, rounded to integers, at the scale it needs."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class _Task:
 
 
 def plan_pure(workload: Explicit, asked: Task) -> MatrixPlan:
-    """The best Laplace plan found for a budget, or (without one) for a largest acceptable loss.
+    """The best plan with Laplace noise found for a budget, or (without one) for a largest acceptable loss.
 
     Guarantee: measuring it is `guarantee.epsilon`-DP for its unit. Its `gap` compares it with a bound on every
     strategy; the search itself is not convex, and finds a good strategy, not provably the best.
@@ -176,10 +176,10 @@ def _made(
         described(task.objective),
         noise=LAPLACE,
     )
-    return _told(plan, task, found, unit)
+    return _with_candidates(plan, task, found, unit)
 
 
-def _told(plan: MatrixPlan, task: _Task, found: list[Found], unit: Unit) -> MatrixPlan:
+def _with_candidates(plan: MatrixPlan, task: _Task, found: list[Found], unit: Unit) -> MatrixPlan:
     """The plan with what was tried, and how far from optimal it can be."""
     B = plan.strategy.astype(np.float64)
     many = task.asked.queries.shape[0] > _TALL * task.asked.cells

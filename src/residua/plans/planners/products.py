@@ -24,7 +24,7 @@ from residua.plans.strategy import Strategy
 from residua.privacy import ZCDP, ReplaceOne
 from residua.workload import Products
 
-_SLACK = 1.0 - 2.0**-40  # see the residual planner
+_SLACK = 1.0 - 2.0**-40  # as in `marginals.py`
 
 
 def plan_products(workload: Products, task: Task, given: Sequence[Strategy | None] | None = None) -> LatticePlan:

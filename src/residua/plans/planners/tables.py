@@ -1,4 +1,4 @@
-"""Pure plans for marginals: choose tables, split epsilon, and say how far from optimal that can be."""
+"""Plans of noisy tables for marginals: choose tables, split epsilon, and say how far from optimal that can be."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Which marginals could be measured: those asked, the largest of them, everything below, or joint tables of several.
 
 With an L1 budget a joint table can be cheaper than its parts: two binary attributes at `ε/2` each have variance
-`8/ε²` a cell, their joint table at ε gives both margins variance `4/ε²`.
+`8/ε²` per cell, their joint table at ε gives both margins variance `4/ε²`.
 """
 
 from __future__ import annotations

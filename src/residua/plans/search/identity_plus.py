@@ -5,7 +5,7 @@
 (n, n). The loss is not convex in Θ. Many starts are descended a little, the better ones further, the best to the end;
 all of them are fixed, so that plans repeat, and so many that rounding hardly matters.
 
-On ordered cells good Θ are windows of neighbouring cells, a little overlapping, about √n of them, and on many cells a
+On ordered cells good Θ are windows of neighbouring cells, overlapping a little, about √n of them, and on many cells a
 few wide ones above them: those are starts, beside random ones.
 
 Reference: McKenna, Miklau, Hay and Machanavajjhala (2018), "Optimizing error of high-dimensional statistical queries",
@@ -37,7 +37,7 @@ def descended(loss: Loss, start: Floats, accuracy: float, rounds: int, largest: 
     Args:
         loss: x ↦ (value, ∂F/∂x, ∂F/∂|x| ≥ 0); a value that is not positive and finite is refused.
         start: x, (k,).
-        accuracy: relative gain a round below which to stop.
+        accuracy: relative gain per round below which to stop.
         rounds: most rounds.
         largest: no variable may be larger than this.
     """

@@ -3,7 +3,7 @@
 Every cell is in one node of each level, so with weights ω ≥ 0, `Σ ω = 1`, the sensitivity is 1 and the loss is
 `tr V K⁻¹`, `K = Σ_l ω_l² H_lᵀH_l`. The nodes being nested, K is inverted from the leaves up (see `trees`), and what of
 the trace depends on ω are sums of V over pairs of nodes. Of the finest inner level, nodes of one parent and size count
-alike, so that at most two a parent are told apart: an evaluation with its gradient costs O(nodes²) of the level above.
+alike, so that at most two per parent differ: an evaluation with its gradient costs O(nodes²) of the level above.
 
 Reference: matrix-mechanism, §6; the recursion is our own.
 """
@@ -50,7 +50,7 @@ def weighted_trees(asked: Asked, told: Told | None = None) -> list[Weighted]:
 
     Args:
         asked: what they are judged by.
-        told: called after every tree with its loss; with infinity as long as that is another loss than asked for.
+        told: called after every tree with its loss; with infinity while another loss than the one asked is optimised.
     """
     sums = Sums(asked.gram)
     found: list[Weighted] = []

@@ -1,4 +1,4 @@
-"""Trying every known strategy for a workload under Laplace noise, and improving each; the best is kept."""
+"""The search for a strategy under Laplace noise: every known one is tried and improved, and the best is kept."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from residua.plans.search.strategies import augmented, haar, singular_values
 from residua.plans.search.trees import hierarchy
 
 Told = Callable[[float], None]
-_TALL = 8  # times as many queries as cells: the workload itself is then no strategy to think of
+_TALL = 8  # times as many queries as cells: the workload itself is then not worth trying as a strategy
 _SMALL = 16  # cells up to which every rotation is descended far
 _PROMISING = 4.0  # times the least loss: strategies up to this are worth a search for a better rotation
 

@@ -1,6 +1,6 @@
 """How to split epsilon over measured marginals, and which to measure.
 
-Measuring marginal A with Laplace noise of scale `1/ε_A` has variance `2/ε_A²` a cell and costs ε_A; together `Σ ε_A`.
+Measuring marginal A with Laplace noise of scale `1/ε_A` has variance `2/ε_A²` per cell and costs ε_A; all cost `Σ ε_A`.
 Least squares over all measured tables gives residual S the precision
 
     τ_S = Σ_{A ⊇ S} ε_A²/2 · Π_{i∈A∖S} 1/n_i,

@@ -1,6 +1,6 @@
 """Hierarchies over ordered cells: nested levels, each a partition, and the inverse of any weighting of them.
 
-With weights ω of the levels, `K = Σ_l ω_l² H_lᵀH_l` is inverted from the leaves up, one rank a node: for a node
+With weights ω of the levels, `K = Σ_l ω_l² H_lᵀH_l` is inverted from the leaves up, one rank per node: for a node
 with `u = K⁻¹1` over its children and `σ = 1ᵀu`, its own weight takes `ω² uuᵀ/(1 + ω²σ)` away from the inverse and
 scales u by `1/(1 + ω²σ)`.
 

@@ -159,7 +159,7 @@ class Search:
 
     @cached_property
     def _response(self) -> tuple[Floats, Floats, float]:
-        """R with columns of average norm 1, its inverse F but for a factor √T, and T, for the present q and v."""
+        """R with columns of average norm 1, its inverse F up to a factor √T, and T, for the present q and v."""
         values = self.basis - (self.basis @ self.v)[:, None]  # e_j − v
         C = np.linalg.cholesky((values * self.q) @ values.T)
         energies, U = np.linalg.eigh(C.T @ self.gram @ C)

@@ -1,4 +1,4 @@
-"""The best noise on the blocks of a product plan for a weighted sum of variances, in closed form.
+"""The best noise on the blocks of a lattice plan for a weighted sum of variances, in closed form.
 
 With `θ_i` the mean of `wᵀKw` and `a_i` that of `(wᵀv)²` over the rows w asked of attribute i, the queries of a term A
 have the mean variance `Σ_{S⊆A} σ²_S Π_{i∈S} θ_i Π_{i∈A∖S} a_i`. Weights λ on the terms give

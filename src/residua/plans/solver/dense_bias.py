@@ -92,7 +92,7 @@ def nearest(columns: Floats, energies: Floats, beta: float) -> Floats:
         if (step <= 1e-14 * lam).all():
             break
     left = f / (1.0 + lam * e)
-    left *= np.minimum(beta / np.linalg.norm(left, axis=0), 1.0)  # never a hair outside
+    left *= np.minimum(beta / np.linalg.norm(left, axis=0), 1.0)  # never outside, not even by rounding
     shrunk[:, far] = f - left
     return shrunk
 

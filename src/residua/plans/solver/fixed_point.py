@@ -25,7 +25,7 @@ _PATIENCE = 10  # rounds in which the gap must fall at all (by a hundredth), or 
 
 @dataclass
 class Found:
-    """The best mechanism and the best bound so far, in a solver's own scaled coordinates; they may differ in origin."""
+    """The best mechanism and the best bound so far, perhaps of two rounds, in a solver's own scaled coordinates."""
 
     strategy: Floats = field(default_factory=lambda: np.empty((0, 0)))
     recovery: Floats = field(default_factory=lambda: np.empty((0, 0)))
@@ -58,7 +58,7 @@ class _Exponent:
         return dual < self.last * (1.0 - 1e-12)
 
     def update(self, gap: float, dual: float, blamed: bool = True) -> float:
-        """Takes in one round and returns the exponent for the next step; `blamed` if a fall would be its own fault."""
+        """Takes in one round and returns the next step's exponent; `blamed` if this exponent may cause a fall."""
         self.waited += 1
         if gap < 0.99 * self.mark:
             self.mark, self.waited = gap, 0

@@ -157,7 +157,7 @@ class ConjugateGradientSystem:
                 break
             image = self.apply(direction)
             curve = float(direction @ image)
-            if curve <= 0:  # rounding has the last word; what we have is the best there is
+            if curve <= 0:  # only rounding is left; this is the best that can be reached
                 break
             self.rounds += 1
             step = energy / curve

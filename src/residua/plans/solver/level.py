@@ -1,7 +1,7 @@
 """Newton's method on the dual, whose every step also levels the mechanism at hand: two to five rounds to a gap of 1e-3.
 
 Weights θ = [y; p] settle long before their mechanism does: near the optimum the bound is off by ε² and the mechanism
-by ε, because all that counts of it is its dearest cell and its noisiest query. But the step e in log-weights that
+by ε, because all that counts is its most expensive cell and its noisiest query. But the step e in log-weights that
 Newton's method takes next says how the mechanism would follow: `X → Sᵀ(I + N)S` with, in the notation of `hessian`,
 `N_kl = −√(s_k s_l)/(s_k + s_l) · (Bᵀ diag(±e) B)_kl`. Made without another decomposition that mechanism has level costs
 and variances up to ε² as well; it is a mechanism like any other, and its cost is computed, not predicted.
@@ -29,7 +29,7 @@ _COARSE, _FINE = 0.2, 0.05  # tolerance of the curvature: coarser costs a third 
 _MANY = 1e-4  # which is below this gap
 _DOWN, _UP = 0.05, 4.5  # the least and the greatest factor on a weight in one round
 _PATIENCE = 6  # rounds in which the gap must halve
-_TURNS = 5  # most turns a round
+_TURNS = 5  # most turns per round
 _EVEN, _NEAR = 0.1, 10.0  # levels need not be evener than this share of the tolerance; those this near the top matter
 _EARLY = 30.0  # a mechanism is not turned while the bound is expected to rise by this many times the tolerance
 

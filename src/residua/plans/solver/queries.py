@@ -227,7 +227,7 @@ def triangle(queries: Queries, weights: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Intervals:
-    """The ranges `first ≤ cell ≤ last`, one a query, of `cells` ordered cells.
+    """The ranges `first ≤ cell ≤ last`, one per query, of `cells` ordered cells.
 
     Both contractions are two-dimensional prefix sums: O(m + d²).
 

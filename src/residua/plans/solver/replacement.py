@@ -1,4 +1,4 @@
-"""Least cost of replacing one record: what is guarded are differences of cells, not cells.
+"""Least cost of replacing one record: differences of cells are guarded, not cells.
 
 Replacing a record of cell i by one of cell j moves the answers of S by `S_i − S_j`, so the cost is the largest
 `‖S_i − S_j‖²` over pairs. Whatever is the same for all cells (the number of records) is free. With one cell as
@@ -6,8 +6,8 @@ reference and `x'` the counts of the others, `W x = W' x' + w · n` with `W' = W
 units (pairs with the reference) and their differences. Weights y on pairs make a Laplacian `L(y) = C Cᵀ`, which takes
 the place of diag(y): `A = diag(√p) W' C = Z diag(s) Uᵀ`, `X = C^-ᵀ U diag(s) Uᵀ C⁻¹`, and all else is as in `level`.
 
-Only pairs that bind matter: rounds are made with a few, and those that turn out dearer are added. A bound from some
-pairs is a bound for all.
+Only pairs that bind matter: rounds are made with a few, and those that turn out to cost more are added. A bound from
+some pairs is a bound for all.
 
 A record may also vanish (a cell nobody asks about, a value that is dropped): then the reference is that empty cell, and
 the number of records is not free.
@@ -58,7 +58,7 @@ def least_replacement(W: Floats, tolerance: float, *, total: bool, removable: bo
         removable: whether a record may be replaced by none.
 
     Returns:
-        The mechanism, or None where this is not for: too many cells, or queries that leave a direction out.
+        The mechanism, or None where this method does not apply: too many cells, or queries that leave a direction out.
     """
     m, cells = W.shape
     relative = W if removable else W[:, 1:] - W[:, :1]
@@ -90,7 +90,7 @@ class _Pairs:
         theta = apart[self.i, self.j]
         if not self.total:
             theta = np.concatenate([theta, np.linalg.norm(self.W, axis=1)])
-        made, achieved, bound, beyond = np.empty((0, 0)), np.inf, 0.0, 0.1  # by how much pairs left out are dearer
+        kept, achieved, bound, beyond = np.empty((0, 0)), np.inf, 0.0, 0.1  # by how much pairs left out cost more
         for _ in range(_OUTER):
             found = Found()
             best = climb(self.at, theta, len(self.i), max(0.5 * tolerance, 0.2 * beyond), _ROUNDS, found)
@@ -104,22 +104,22 @@ class _Pairs:
             beyond = float(costs.max()) / seen - 1.0
             primal = found.primal * (1.0 + beyond)
             if primal < achieved:
-                made, achieved = strategy, primal
+                kept, achieved = strategy, primal
             if achieved <= bound * (1.0 + tolerance):
                 break
             guarded = len(now.cells)
             fresh = self._add(np.where(costs > seen, costs, 0.0), 6 * self.n)
             theta = np.concatenate([now.theta[:guarded], np.full(fresh, 0.1 / guarded), now.theta[guarded:]])
-        return made, achieved, bound
+        return kept, achieved, bound
 
     def _add(self, costs: Floats, most: int) -> int:
-        """Takes the dearest pairs in that are not yet, and says how many."""
+        """Adds the most expensive pairs that are not in yet, and says how many."""
         open_ = np.triu(np.ones_like(costs, dtype=bool), 1)
         open_[np.minimum(self.i, self.j), np.maximum(self.i, self.j)] = False
         i, j = np.nonzero(open_ & (costs > 0))
-        dearest = np.argsort(-costs[i, j], kind="stable")[:most]
-        self.i, self.j = np.concatenate([self.i, i[dearest]]), np.concatenate([self.j, j[dearest]])
-        return len(dearest)
+        costliest = np.argsort(-costs[i, j], kind="stable")[:most]
+        self.i, self.j = np.concatenate([self.i, i[costliest]]), np.concatenate([self.j, j[costliest]])
+        return len(costliest)
 
     def at(self, theta: Floats) -> Round:
         """The best mechanism for these weights."""

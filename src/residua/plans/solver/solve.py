@@ -1,4 +1,4 @@
-"""Chooses a method, runs it, and lets nothing out before the independent check has spoken."""
+"""Chooses a method, runs it, and returns nothing that the independent check has not confirmed."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def _run_total(problem: Problem, tolerance: float, method: str) -> Found:
 
 
 def _better(first: Found, second: Found, tolerance: float) -> Found:
-    """The second, with whatever of the first is better when the second did not arrive."""
+    """The second, with whatever of the first is better when the second did not reach the tolerance."""
     second.iterations += first.iterations
     if second.gap > tolerance:
         second.bound(first.dual, first.query_weights, first.cell_weights)

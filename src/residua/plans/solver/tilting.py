@@ -1,4 +1,4 @@
-"""Choosing every attribute's strategy: round by round, each attribute answers what the others make it worth.
+"""Choosing every attribute's strategy: round by round, each attribute answers given what the others make it worth.
 
 Given the noise on blocks, the loss is `Σ_k α_k a_k + β_k θ_k` in what attribute i's strategy makes of each kind k of
 rows asked of it (`ProductGame.balances`): the problem of `attribute.py` for the α-weighted and the β-weighted sum of
@@ -211,7 +211,7 @@ def _settled(design: Design, searches: _Searches) -> Design:
 def _certified(design: Design, searches: _Searches) -> Design:
     """The design with the weights on values that prove the most, where the search for strategies did not find them.
 
-    They are not sought for given strategies, nor settled to first order where rows leave values together.
+    They are not searched for where strategies are given, nor settled to first order where rows merge values.
     """
     game = design.game()
     noise, _, _ = game.respond(design.weights)

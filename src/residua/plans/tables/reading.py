@@ -1,9 +1,9 @@
 """What noisy tables say: every marginal of the family, consistent, pooled from all that were measured.
 
-A table A measured with variance v_A a cell says of residual S ⊆ A, through its margin on S, with precision
+A table A measured with variance v_A per cell says of residual S ⊆ A, through its margin on S, with precision
 `(1/v_A) Π_{i∈A∖S} 1/n_i`. So `P_S = Σ_{A⊇S} (1/v_A) Π_{i∈A∖S} 1/n_i · margin_S(y_A)` over `τ_S`, the same sum without
 the margins, has the pooled residual as its centred part: least squares, because residuals are orthogonal. The sum
-over all supersets is one pass an attribute: `P_{A∖i} += (Σ_i P_A)/n_i`.
+over all supersets is one pass per attribute: `P_{A∖i} += (Σ_i P_A)/n_i`.
 
 Which noise is in an answer: a linear combination of cells is `Σ_S ⟨q_S, r̂_S⟩` over residuals, with
 `q_S = Σ_A C_S margin_S(c_A)/Π_{i∈A∖S} n_i`, and `r̂_S = C_S P_S/τ_S`. So a measured cell of table B has the coefficient
