@@ -13,7 +13,7 @@ from tests.laws.sessions import BUDGET, DATA, DOMAIN, OLD, ONE, THREE, TWO, YOUN
 def test_a_candidate_dearer_than_the_budget_is_refused_before_anything_is_spent(opened: Open) -> None:
     session = opened()
     dear = rs.independent(rs.marginals(DOMAIN, ways=2), rs.ZCDP(0.6))
-    with pytest.raises(LedgerError, match=r"the candidate 'plan 2' is dearer than the budget: rho 0\.5 left"):
+    with pytest.raises(LedgerError, match=r"the candidate 'plan 2' costs more than the budget: rho 0\.5 left"):
         session.choose([ONE, dear])
     with pytest.raises(LedgerError, match="dearer than the budget"):
         session.release(dear)

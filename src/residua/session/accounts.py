@@ -133,7 +133,7 @@ def require_budget(ledger: Ledger, allowed: Fraction | None, at: Standing, bill:
     left = ledger.remaining_exactly if allowed is None else min(ledger.remaining_exactly, allowed - at.spent)
     if cost > left:
         raise LedgerError(
-            f"{what} is dearer than the budget: {shortage(ledger.budget, max(left, Fraction(0)), cost)}; nothing was "
+            f"{what} costs more than the budget: {shortage(ledger.budget, max(left, Fraction(0)), cost)}; nothing was "
             "spent: plan for what is left."
         )
 
