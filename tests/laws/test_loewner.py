@@ -7,8 +7,7 @@ import pytest
 from residua.plans.matrix import loewner
 from residua.plans.matrix.common import covariances, intersection, least_above, least_above_two, rows_of, shared_space
 from residua.plans.matrix.integers import integer_rows
-from residua.plans.matrix.loewner import standardise
-from residua.plans.matrix.recreate import recreate, stack
+from residua.plans.matrix.loewner import recreate, stack, standardise
 
 
 def orthonormal(rng, rows, cells):

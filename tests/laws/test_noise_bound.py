@@ -8,8 +8,7 @@ from flint import arb, ctx
 from numpy.typing import NDArray
 
 from residua.noise.samplers import LAPLACE, NORMAL
-from residua.noise.table import FIRST_BINADE, _horner_error, table
-from residua.noise.tail import Tail
+from residua.noise.table import FIRST_BINADE, Tail, _horner_error, table
 
 TAILS = pytest.mark.parametrize("tail", [NORMAL, LAPLACE], ids=lambda tail: tail.name)
 POINTS = 1_000_000

@@ -16,7 +16,7 @@ from residua.noise import SystemEntropy, rounded_laplace, rounded_laplace_pmf, r
 from residua.noise import rounding as rounding_module
 from residua.noise.rounding import BLOCK, refine, rounded
 from residua.noise.samplers import LAPLACE, NORMAL
-from residua.noise.tail import Tail
+from residua.noise.table import Tail
 
 TAILS = pytest.mark.parametrize("tail", [NORMAL, LAPLACE], ids=lambda tail: tail.name)
 SAMPLERS = pytest.mark.parametrize("sampler", [rounded_normal, rounded_laplace])

@@ -5,8 +5,7 @@ import pytest
 
 import residua as rs
 from residua.plans.matrix import loewner
-from residua.plans.matrix.loewner import standardise
-from residua.plans.matrix.recreate import recreate
+from residua.plans.matrix.loewner import recreate, standardise
 from residua.workload import explicit_of_marginals
 
 

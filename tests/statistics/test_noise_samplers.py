@@ -16,7 +16,7 @@ from scipy import stats
 
 from residua.noise import rounded_laplace, rounded_laplace_pmf, rounded_normal, rounded_normal_pmf
 from residua.noise.samplers import LAPLACE, NORMAL
-from residua.noise.tail import Tail
+from residua.noise.table import Tail
 
 ALARM = 1e-6
 DRAWS = 2_000_000

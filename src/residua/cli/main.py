@@ -185,7 +185,7 @@ def count(
     json: AsJson = False,
 ) -> None:
     """Count records by a condition, with an interval (of a projection: without)."""
-    from residua.cli.counts import print_count
+    from residua.cli.tables import print_count
 
     print_count(folder, condition, confidence, as_json=json)
 
@@ -255,8 +255,8 @@ def compare(
 
         print_side_by_side(first, second, as_json=json, everything=everything)
         return
-    from residua.cli.comparing import print_comparison
     from residua.cli.show import killable
+    from residua.cli.side_by_side import print_comparison
     from residua.cli.steps import read
 
     with killable():

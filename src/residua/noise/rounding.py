@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from residua.errors import PrivacyError
 from residua.noise.entropy import Entropy, SystemEntropy, take
 from residua.noise.scales import ScaleLike, Scales, parse_scales
-from residua.noise.table import Table, table
-from residua.noise.tail import Tail, precision
+from residua.noise.table import Table, Tail, precision, table
 
 Size: TypeAlias = int | Sequence[int]
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from residua.noise.entropy import Entropy
 from residua.noise.rounding import Size, rounded
 from residua.noise.scales import Scale, ScaleLike, parse_scales
-from residua.noise.tail import Tail, precision
+from residua.noise.table import Tail, precision
 
 
 def rounded_normal(scale: ScaleLike, size: Size, *, _entropy: Entropy | None = None) -> NDArray[np.int64]:

@@ -31,10 +31,9 @@ from residua.plans.lattice.blocks import LatticeBlocks, gridded
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.matrix.algebra import noise_at_least
 from residua.plans.matrix.integers import LARGEST_ENTRY
-from residua.plans.matrix.loewner import gain, standardise
+from residua.plans.matrix.loewner import Stacked, gain, stack, standardise
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.matrix.realise import realised
-from residua.plans.matrix.recreate import Stacked, stack
 from residua.plans.noise import NORMAL, guarantee_like
 from residua.privacy.exact import round_up
 from residua.release.base import Release

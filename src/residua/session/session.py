@@ -15,7 +15,7 @@ from residua.plans.composition import composed_cost
 from residua.plans.contract import Plan
 from residua.privacy import Guarantee, Unit
 from residua.release import Release, pooled, reserve
-from residua.session.accounts import Bill, Standing, paid, require_budget, standing
+from residua.session.accounts import Bill, Standing, Status, paid, require_budget, standing
 from residua.session.candidates import by_name, poolable, require_domain
 from residua.session.choice import Choice
 from residua.session.memory import Memory
@@ -23,7 +23,6 @@ from residua.session.missing import Missing, look_at, require_telling, was_taken
 from residua.session.opening import beside, budget_of, check_place, open_folder, require_gaussian, require_its_ledger
 from residua.session.signal import Workload
 from residua.session.state import Stored, digest_of_measured
-from residua.session.status import Status
 from residua.source import source_of
 from residua.source.counting import Tallies
 

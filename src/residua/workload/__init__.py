@@ -1,10 +1,10 @@
 """What is asked: workloads of queries over a domain."""
 
-from residua.workload.applying import applied
 from residua.workload.asking import attribute_queries, range_ends
 from residua.workload.attribute_queries import AttributeQueries, Identity, MatrixRows
 from residua.workload.explicit import Explicit, explicit, explicit_of_marginals
 from residua.workload.marginals import Marginals, marginals, renumber
+from residua.workload.ordered import applied
 from residua.workload.predicates import queries
 from residua.workload.products import (
     Asked,
