@@ -20,7 +20,6 @@ CORE: dict[str, tuple[str, ...]] = {
     # every fact of every form against dense algebra
     "laws/test_residual_facts.py": (
         "test_pcost_is_every_diagonal_entry_of_gamma",
-        "test_supports_and_variance_of_every_marginal_of_the_family",
         "test_variances_of_a_workload",
         "test_covariances_within_and_between_marginals_in_any_order",
         "test_replacement_cost_is_the_worst_pair_of_cells",
@@ -41,17 +40,26 @@ CORE: dict[str, tuple[str, ...]] = {
     ),
     "laws/test_toy_form.py": ALL,
     # exact noise
-    "laws/test_noise_rounding.py": ALL,
+    "laws/test_noise_rounding.py": (
+        "test_words_at_a_boundary_give_the_reference_draw",
+        "test_refinement_follows_the_bits_as_deep_as_needed",
+        "test_each_row_has_its_own_scale",
+        "test_no_seed_can_be_given",
+        "test_every_word_is_fresh_and_from_the_system",
+    ),
     # the ledger: sums, limits, crashes
     "laws/test_ledger.py": ALL,
-    "laws/test_ledger_damage.py": ("test_a_debit_that_returned_survives_power_loss_at_any_moment",),
     "conformance/test_ledger_processes.py": (
         "test_a_debit_that_returned_survives_kill_9_and_the_ledger_stays_readable",
         "test_processes_racing_for_the_last_budget_win_exactly_what_is_left",
     ),
     # from data to tables, every form and every engine
     "conformance/test_measure_and_release.py": ALL,
-    "laws/test_product_releases.py": ALL,
+    "laws/test_product_releases.py": (
+        "test_what_is_measured_is_the_integer_matrix",
+        "test_without_noise_every_table_is_the_true_one",
+        "test_files_come_back_equal",
+    ),
     "conformance/test_source_engines.py": ("test_every_engine_counts_the_same_records",),
     # files of earlier versions
     "conformance/test_version_0_1_0.py": ALL,

@@ -37,6 +37,8 @@ Asked = Marginals | Products | None
 def agree(plans: Sequence[object]) -> bool:
     """Whether these are lattice plans that measure every attribute by one strategy."""
     kin = [plan for plan in plans if isinstance(plan, LatticePlan)]
+    if len(kin) == len(plans) and all(plan.plain for plan in kin):
+        return True  # at any number of attributes without a look at each
     return len(kin) == len(plans) and all(len(set(_used(i, kin))) < 2 for i in range(len(kin[0].domain)))
 
 
@@ -107,7 +109,8 @@ def _left(wanted: Floats, have: Floats) -> Floats:
 
 def _aligned(plans: Sequence[LatticePlan]) -> tuple[LatticePlan, list[Floats]]:
     """The first plan on one family that holds the sets of all, with strategies for all, and everyone's precisions."""
-    strategies = tuple(_shared(i, plans) for i in range(len(plans[0].domain)))
+    plain = all(plan.plain for plan in plans)
+    strategies = plans[0].strategies if plain else tuple(_shared(i, plans) for i in range(len(plans[0].domain)))
     lattice = reduce(Lattice.union, (plan.lattice for plan in plans))
     precisions = [plan.on(lattice) for plan in plans]
     like = plans[0].replaced(lattice=lattice, precisions=precisions[0], strategies=strategies, workload=None)

@@ -90,7 +90,8 @@ class LatticePlan(Plan):
             raise PlanError(f"precisions has shape {precisions.shape}; give one for each of {len(self.lattice)} sets.")
         if not (np.isfinite(precisions).all() and (precisions >= 0).all()):
             raise PlanError("precisions must be finite and not negative.")
-        precisions[self.costs == 0] = 0.0  # an empty block, of an attribute with one value, is known
+        if any(strategy.cost == 0 for strategy in self.strategies):
+            precisions[self.costs == 0] = 0.0  # an empty block, of an attribute with one value, is known
         precisions.setflags(write=False)
         object.__setattr__(self, "precisions", precisions)
 
