@@ -16,7 +16,7 @@ from residua.errors import FileError, SessionError, SpecError
 from residua.measurement import Ledger
 from residua.plans import independent
 from residua.plans.contract import Plan
-from residua.plans.planners.like import common_ground
+from residua.plans.planners.products import common_ground
 from residua.privacy import PureDP
 from residua.release import Release
 from residua.session import Session

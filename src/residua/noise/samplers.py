@@ -7,8 +7,7 @@ from flint import arb, fmpq, fmpz_poly
 from numpy.typing import NDArray
 
 from residua.noise.entropy import Entropy
-from residua.noise.rounding import Size, rounded
-from residua.noise.scales import Scale, ScaleLike, parse_scales
+from residua.noise.rounding import Scale, ScaleLike, Size, parse_scales, rounded
 from residua.noise.table import Tail, precision
 
 

@@ -25,6 +25,7 @@ from residua.linalg.arrays import Integers
 from residua.plans.blocks import Blocks, Profile, even
 from residua.plans.cells import MOST_CELLS, Grouping, refine
 from residua.plans.contract import Plan
+from residua.plans.noise import NORMAL
 from residua.privacy import ReplaceOne
 
 
@@ -105,6 +106,10 @@ def composed_cost(plans: Sequence[Plan]) -> Fraction:
         return unit.scaled(composed_profile(measured).largest)
     # Exact within a form, added up between forms.
     by_form: dict[type[Blocks], list[Blocks]] = {}
+    total = Fraction(0)
     for plan in measured:
-        by_form.setdefault(type(plan.blocks), []).append(plan.blocks)
-    return sum((form.price_together(blocks, unit) for form, blocks in by_form.items()), Fraction(0))
+        if plan.noise == NORMAL:
+            by_form.setdefault(type(plan.blocks), []).append(plan.blocks)
+        else:  # an epsilon: as expensive as normal noise of its square
+            total += plan.blocks.cost(unit) ** 2
+    return total + sum((form.price_together(blocks, unit) for form, blocks in by_form.items()), Fraction(0))

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from typing import Any
+
+import numpy as np
 
 from residua.linalg.arrays import Floats
 
@@ -30,12 +33,13 @@ class OldNames:
 
     def query_variance(self, query: Any) -> float:
         """Now `variance(query)`."""
-        found: float = self._now("query_variance(query)", "variance(query)").variance(query)
+        found: float = self._now("query_variance(query)", "variance(query)").variance(_as_before(query))
         return found
 
     def query_covariance(self, query: Any, other: Any) -> float:
         """Now `covariance(query, other)`."""
-        found: float = self._now("query_covariance(query, other)", "covariance(query, other)").covariance(query, other)
+        plan = self._now("query_covariance(query, other)", "covariance(query, other)")
+        found: float = plan.covariance(_as_before(query), _as_before(other))
         return found
 
     def cell_covariance(self, cell: Any, other: Any) -> float:
@@ -46,3 +50,10 @@ class OldNames:
     def _now(self, before: str, now: str) -> Any:
         warnings.warn(f"plan.{before} is now {now}; the old name ends with 0.2.", DeprecationWarning, stacklevel=3)
         return self
+
+
+def _as_before(query: Any) -> Any:
+    """A query in which a list still means coefficients, as it did; today it means labels."""
+    if not isinstance(query, Mapping):
+        return query
+    return {name: np.array(part, dtype=np.float64) if isinstance(part, list) else part for name, part in query.items()}

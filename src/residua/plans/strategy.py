@@ -21,7 +21,7 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.modes import along, integer_product
 from residua.plans.tolerances import SUPPORT_TOLERANCE
-from residua.workload import AttributeQueries, Identity
+from residua.workload import AttributeQueries, Identity, MatrixRows
 
 
 class Strategy(ABC):
@@ -195,7 +195,10 @@ class Plain(Strategy):
         """`w K wᵀ = ‖w − mean‖²` and `(Σ w/n)²`."""
         if isinstance(asked, Identity):
             return np.full(self.size, self.cost), np.full(self.size, 1.0 / self.size**2)
-        return asked.diagonal(self.inverse).copy(), asked.times(self.spread) ** 2
+        if isinstance(asked, MatrixRows):
+            return _squares(asked.matrix() - asked.matrix().mean(axis=1, keepdims=True)), asked.times(self.spread) ** 2
+        sums = asked.times(np.ones(self.size))  # of rows of zeros and ones: their squares are the same
+        return _cleaned(sums - sums**2 / self.size, sums), (sums / self.size) ** 2
 
     def covariances(self, rows: Floats, others: Floats) -> Floats:
         """`W K Uᵀ` with K centring."""
@@ -282,7 +285,11 @@ class Rows(Strategy):
 
     def variances(self, asked: AttributeQueries) -> tuple[Floats, Floats]:
         """From K and v; infinite where rows are outside."""
-        d, e = asked.diagonal(self.inverse).copy(), asked.times(self.spread) ** 2
+        if isinstance(asked, MatrixRows):
+            d = _squares(asked.matrix() @ (self.recovery * self.unit))
+        else:
+            d = _cleaned(asked.diagonal(self.inverse).copy(), asked.times(np.ones(self.size)))
+        e = asked.times(self.spread) ** 2
         if not self.complete:
             lost = self.outside(asked.matrix()) > SUPPORT_TOLERANCE
             d[lost] = e[lost] = np.inf
@@ -349,6 +356,16 @@ def strategy_of_body(body: dict[str, Any], size: int) -> Strategy:
     if not all(isinstance(entry, int) and abs(entry) < 2**62 for entry in rows.ravel()):
         raise ValueError("a strategy is not made of whole numbers")
     return Rows(size, rows.astype(np.int64))
+
+
+def _squares(rows: Floats) -> Floats:
+    """The squared length of each row, (rows,)."""
+    return np.asarray((rows**2).sum(axis=1))
+
+
+def _cleaned(squares: Floats, sizes: Floats) -> Floats:
+    """Squares of rows of zeros and ones, in which what is rounding beside the row's own is nothing."""
+    return np.where(squares > 1e-12 * sizes, squares, 0.0)
 
 
 def plain_strategies(sizes: Integers) -> tuple[Strategy, ...]:

@@ -25,12 +25,13 @@ from residua.projection.alternating import (
     RELAXATION,
     Alternating,
     Certificate,
+    Interior,
     Nearest,
     Progress,
+    interior_of,
     mixing_share,
 )
 from residua.projection.crossing import Alike, Axis, Below, Crossing
-from residua.projection.interior import Interior, interior_of
 
 _FIRST_PENALTY = 6.0
 _NO_ZEROS = np.zeros((0, 0), dtype=bool)

@@ -24,12 +24,13 @@ from residua.projection.alternating import (
     RELAXATION,
     Alternating,
     Certificate,
+    Interior,
     Nearest,
     Progress,
+    interior_of,
     mixing_share,
 )
 from residua.projection.arrangement import Arrangement, Part
-from residua.projection.interior import Interior, interior_of
 
 _FIRST_PENALTY = 12.0  # ρ_A / w_A
 

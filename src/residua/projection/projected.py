@@ -223,7 +223,7 @@ class Projected:
         rounded: bool = False,
     ) -> list[Path]:
         """Writes tables in long form, attributes and a column `count`, and an index; see `projection/long.py`."""
-        from residua.projection.long import export_long
+        from residua.projection.tables import export_long
 
         return export_long(self, Path(folder), sets, form=form, rounded=rounded)
 

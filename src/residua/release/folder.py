@@ -119,7 +119,7 @@ def load_release(path: Path) -> Release:
         most = {"measurements.npy": measured.most, "blocks.npz": archive_size(forms)}
         check_digests(path, stated, {**most, "codebook.toml": MOST_PLAN, "PRIVACY.md": MOST_DOCUMENT}, "release")
         arrays = read_archive(path / "blocks.npz", forms)
-        _check_blocks(compiled, arrays)
+        _check_blocks(compiled, arrays, pooled="pooled" in receipt)
         return Release(plan, plan.saved_blocks(arrays), mapped_array(path / "measurements.npy", measured), receipt)
     except FileError:
         raise
@@ -128,7 +128,7 @@ def load_release(path: Path) -> Release:
         raise FileError(f"the release {str(path)!r} is damaged ({why}); copy the whole folder again.") from None
 
 
-def _check_blocks(compiled: Blocks, saved: Mapping[str, NDArray[Any]]) -> None:
+def _check_blocks(compiled: Blocks, saved: Mapping[str, NDArray[Any]], *, pooled: bool) -> None:
     """Refuses blocks that are not what compiling the plan gives.
 
     A release that pools others is not rounded as a plan's own measurements are: its noise scales may differ in the last
@@ -140,7 +140,10 @@ def _check_blocks(compiled: Blocks, saved: Mapping[str, NDArray[Any]]) -> None:
     own = compiled.arrays()
     grids, given = own.get("grids", np.ones(1)), saved.get("grids", np.ones(1))
     finer = given / grids
-    same = np.array_equal(own.get("measured", 0), saved.get("measured", 0)) and np.isin(finer, (0.5, 1.0, 2.0)).all()
+    same = (
+        np.array_equal(own.get("measured", 0), saved.get("measured", 0))
+        and np.isin(finer, (0.5, 1.0, 2.0) if pooled else (1.0,)).all()
+    )
     if not (same and np.all(np.abs(saved["scales"] / (own["scales"] * finer) - 1.0) <= _SAME_NOISE)):
         raise ValueError("'blocks.npz' holds other sets or other noise than the plan")
 

@@ -74,16 +74,23 @@ class PlainEstimator:
         return steps
 
     def marginal(self, members: tuple[int, ...]) -> Floats:
-        """The estimate of one marginal, (n_1, …, n_k), attributes in the domain's order."""
+        """The estimate of one marginal, (n_1, …, n_k), attributes in the domain's order.
+
+        What no measurement sees counts as zero: the cells themselves are unbiased only where the plan supports them,
+        queries of them wherever it supports those.
+        """
         known: dict[tuple[int, ...], Floats] = {}
         for size in range(len(members) + 1):
             for subset in combinations(members, size):
                 number = self.blocks.lattice.find(np.array(subset, dtype=np.int32).reshape(1, -1))
+                seen = number[0] >= 0 and np.isfinite(self._steps[number[0]])
                 table = np.empty((1, *(int(self.blocks.sizes[i]) for i in subset)))
                 margins = [known[subset[:j] + subset[j + 1 :]].ravel() for j in range(size)]
                 starts = np.cumsum([0, *(margin.size for margin in margins)])[:-1]
                 lower = np.concatenate([*margins, np.empty(0)])
-                rebuild(self._integers(number, table), self._steps[number], lower, starts.reshape(1, -1), table)
+                given = self._integers(number, table) if seen else np.zeros(table.shape, self.measurements.dtype)
+                steps = self._steps[number] if seen else np.zeros(1)
+                rebuild(given, steps, lower, starts.reshape(1, -1), table)
                 known[subset] = table[0]
         return known[members]
 

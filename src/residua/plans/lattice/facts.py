@@ -63,26 +63,39 @@ class Facts:
             if workload.lattice.same_sets(self.lattice):
                 return self.cell_variances[workload.numbers]
             numbers = renumber(workload.lattice, self.lattice)[workload.numbers]
-            return np.where(numbers >= 0, self.cell_variances[numbers], np.inf)
-        found = [
+            found = np.where(numbers >= 0, self.cell_variances[numbers], np.inf)
+            if (self.domain.sizes == 1).any():  # attributes with one value need not be in the family
+                lattice = workload.lattice
+                for at in np.flatnonzero(numbers < 0):
+                    found[at] = self.cells(lattice.members(int(workload.numbers[at]))).mean()
+            return found
+        parts = [
             self._mean_variances(family.queries, family.used, workload.lattice)[family.sets.numbers]
             for family in workload.families
         ]
-        return np.concatenate(found)
+        return np.concatenate(parts)
+
+    def cells(self, members: tuple[int, ...]) -> Floats:
+        """The variance of every cell of a marginal, an array with one axis per attribute; infinite: no answer."""
+        return self.term_table([(i, Identity(int(self.domain.sizes[i]))) for i in members])
 
     def _mean_variances(self, queries: Sequence[AttributeQueries], used: Collection[int], lattice: Lattice) -> Floats:
         """The mean variance of the queries of every set of these attributes, when these rows are asked, (sets,)."""
         d, e = np.zeros((2, len(self.domain)))
         for i in used:
             d[i], e[i] = (float(part.mean()) for part in self.rows(i, queries[i]))
+        lost = np.isinf(d) | np.isinf(e)  # some rows are outside what is measured
+        d[lost] = e[lost] = 0.0
         noise = self.noise
         if not lattice.same_sets(self.lattice):
             numbers = renumber(lattice, self.lattice)
             noise = np.where(numbers >= 0, noise[numbers], np.inf)
         # A block in which a query has no part (of an attribute with one value, say) need not be measured.
+        d = np.where(d > _NOTHING * (d + e), d, 0.0)
         inside = lattice.products(d)
         parts = np.where(inside > 0, np.where(inside > 0, noise, 0.0) * inside, 0.0)
-        return lattice.sum_over_subsets(parts, e)
+        found = lattice.sum_over_subsets(parts, e)
+        return np.where(lattice.products(np.where(lost, 2.0, 1.0)) > 1.0, np.inf, found) if lost.any() else found
 
     def variances(self, workload: Workload) -> Floats:
         """The variance of every query of a workload, (queries,); infinite where it cannot be answered."""

@@ -155,6 +155,8 @@ class LatticePlan(Plan):
         if not self.plain:
             return super()._cell_variances(positions)
         number = int(self.lattice.find(np.array([positions], dtype=np.int32).reshape(1, -1))[0])
+        if number < 0 and 1 in shape:  # attributes with one value need not be in the family
+            return self.facts.cells(positions)
         return np.broadcast_to(self.facts.cell_variances[number] if number >= 0 else np.inf, shape)
 
     def _covariance(self, first: Workload, second: Workload) -> Floats:

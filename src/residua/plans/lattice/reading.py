@@ -81,12 +81,6 @@ class LatticeReading(FamilyReading):
         estimator = PlainEstimator if self.blocks.plain else CrossedEstimator
         return estimator(self.blocks, self.measurements)
 
-    def marginal(self, positions: tuple[int, ...]) -> Floats:
-        """Rebuilt; what no measurement sees counts as zero, for queries that do not need it."""
-        if self.blocks.plain and not np.isfinite(self.plan._cell_variances(positions)).all():
-            return CrossedEstimator(self.blocks, self.measurements).marginal(positions)
-        return super().marginal(positions)
-
     @property
     def summary(self) -> str:
         """What was measured, in words."""

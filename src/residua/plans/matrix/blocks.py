@@ -19,7 +19,7 @@ from residua.linalg.layout import Layout, layout_of
 from residua.plans.blocks import POINT, WORD, Batch, Blocks, Profile, even, require_scales
 from residua.plans.cells import Grouping, refine
 from residua.plans.composition import composed
-from residua.plans.matrix.price import moved_columns, price
+from residua.plans.matrix.price import column_sum, moved_columns, price
 from residua.plans.noise import NORMAL, Noise
 from residua.plans.strategy import column_norms, largest_entry
 from residua.privacy import ReplaceOne, Unit
@@ -95,7 +95,7 @@ class MatrixBlocks(Blocks):
     def profile(self) -> Profile:
         """What each column costs; with Laplace noise, what the most expensive one does, squared."""
         if self.noise != NORMAL:
-            epsilon = Fraction(max(np.abs(self.strategy).sum(axis=0))) / Fraction(self.scale)
+            epsilon = Fraction(column_sum(self.strategy)) / Fraction(self.scale)
             cost = epsilon * epsilon
             return even(-(-cost.numerator * POINT // cost.denominator))
         numerator, denominator = self.scale.as_integer_ratio()

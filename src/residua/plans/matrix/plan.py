@@ -291,6 +291,8 @@ class MatrixPlan(MeasuredSpace, Plan):
         scale, bias, bound = float(body["scale"]), float(body["bias"]), float(body["lower_bound"] if laplace else 0.0)
         if not (bias >= 0 and scale > 0 and bound >= 0):
             raise ValueError("its bias, noise scale or lower bound means nothing")
+        if min(body["columns"], default=0) < -1:
+            raise ValueError("a cell belongs to no column")
         made = cls(
             domain=domain,
             attributes=positions_of_body(domain, body["attributes"]),

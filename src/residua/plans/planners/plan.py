@@ -20,9 +20,8 @@ from residua.plans.planners.attended import attended, attends
 from residua.plans.planners.explicit import independent_explicit, plan_biased, plan_explicit
 from residua.plans.planners.forecast import forecast
 from residua.plans.planners.laplace import independent_pure, plan_pure
-from residua.plans.planners.like import like_strategies
 from residua.plans.planners.marginals import independent_marginals, plan_marginals
-from residua.plans.planners.products import plan_products
+from residua.plans.planners.products import like_strategies, plan_products
 from residua.plans.planners.tables import independent_pure_marginals, plan_pure_marginals
 from residua.plans.saddle import Progress
 from residua.plans.strategy import Strategy

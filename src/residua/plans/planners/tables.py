@@ -17,8 +17,7 @@ from residua.plans.forms import Task
 from residua.plans.objectives import Effort, MaxVariance, Objective, TotalVariance, described
 from residua.plans.planners.marginals import MarginalGame
 from residua.plans.saddle import Steps
-from residua.plans.search.choices import families, starts
-from residua.plans.search.split import Split, exchanged
+from residua.plans.search.split import Split, exchanged, families, starts
 from residua.plans.solver.closed_form import ResidualCoefficients
 from residua.plans.tables.plan import TablesPlan
 from residua.privacy import AddRemove, PureDP, ReplaceOne, Unit

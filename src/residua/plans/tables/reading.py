@@ -148,8 +148,9 @@ def _residuals(tables: MeasuredTables, members: tuple[int, ...], given: Floats) 
     for size in range(len(members) + 1):
         for chosen in combinations(range(len(members)), size):
             S = tuple(members[j] for j in chosen)
-            tau = float(precisions[int(tables.lattice.find(np.array(S, dtype=np.int32).reshape(1, -1))[0])])
-            if tau == 0:  # a residual that is empty
+            number = int(tables.lattice.find(np.array(S, dtype=np.int32).reshape(1, -1))[0])
+            tau = float(precisions[number]) if number >= 0 else 0.0
+            if tau == 0:  # a residual that is empty, or that the combination has no part in
                 continue
             rest = tuple(j for j in range(len(members)) if j not in chosen)
             part = given.sum(axis=rest) / math.prod(given.shape[j] for j in rest)
