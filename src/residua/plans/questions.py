@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,6 +24,7 @@ from residua.workload import (
 )
 
 Workload = Marginals | Products | Explicit
+_MOST_CELLS = 2**27
 Query = Mapping[str, Any]  # attribute → a label, labels, a range of labels, or coefficients
 Asked = Workload | Sequence[str] | Query
 
@@ -42,6 +44,8 @@ def as_workload(domain: Domain, asked: Asked) -> tuple[Workload, Integers | slic
         positions = domain.positions(asked)
         names = [domain.names[i] for i in positions]
         shape = [int(domain.sizes[i]) for i in sorted(positions)]
+        if math.prod(shape) > _MOST_CELLS:
+            raise PlanError(f"the marginal on {tuple(names)!r} has {math.prod(shape):,} cells, too large for a matrix.")
         cells = np.arange(int(np.prod(shape))).reshape(shape).transpose(np.argsort(np.argsort(positions)))
         return marginals(domain, [names]), cells.ravel()
     except (DomainError, WorkloadError, TypeError) as problem:
