@@ -45,7 +45,11 @@ def as_workload(domain: Domain, asked: Asked) -> tuple[Workload, Integers | slic
         names = [domain.names[i] for i in positions]
         shape = [int(domain.sizes[i]) for i in sorted(positions)]
         if math.prod(shape) > _MOST_CELLS:
-            raise PlanError(f"the marginal on {tuple(names)!r} has {math.prod(shape):,} cells, too large for a matrix.")
+            many = f"{math.prod(shape):,}"
+            raise PlanError(
+                f"a covariance matrix of {many} by {many} queries is too large; ask for the queries you need, or "
+                "combination_variance for a sum."
+            )
         cells = np.arange(int(np.prod(shape))).reshape(shape).transpose(np.argsort(np.argsort(positions)))
         return marginals(domain, [names]), cells.ravel()
     except (DomainError, WorkloadError, TypeError) as problem:
