@@ -7,7 +7,7 @@ that `−Σ_S ‖p_S‖²/w_S − 2 Σ_S ⟨p_S, ŷ_S⟩`, p the coordinates' gr
 
 The tables are asked to stay above a tiny floor, the table of `floor_share` of all records spread evenly, so that what
 has nearly converged is strictly feasible, and the certificate is that of the problem without the floor. What is still
-negative in the end is repaired by mixing in tables from the interior (`interior.py`).
+negative in the end is repaired by mixing in tables from the interior.
 """
 
 from __future__ import annotations

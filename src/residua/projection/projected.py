@@ -222,7 +222,7 @@ class Projected:
         form: str = "csv",
         rounded: bool = False,
     ) -> list[Path]:
-        """Writes tables in long form, attributes and a column `count`, and an index; see `projection/long.py`."""
+        """Writes tables in long form, attributes and a column `count`, and an index."""
         from residua.projection.tables import export_long
 
         return export_long(self, Path(folder), sets, form=form, rounded=rounded)

@@ -127,7 +127,7 @@ class Columns(ABC):
             spreadsheet: put an apostrophe before text that a spreadsheet would take for a formula (labels and names
                 that begin with `=`, `+`, `-` or `@`); numbers stay numbers. For people: other programs read the
                 apostrophe as a part of the label.
-            full: every digit, instead of as many as the standard deviations justify (`release/digits.py`).
+            full: every digit, instead of as many as the standard deviations justify.
             overwrite: replace the file whatever it holds.
 
         Raises:
