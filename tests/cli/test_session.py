@@ -158,7 +158,7 @@ def test_other_commands_ask_for_a_workload(folder: Path) -> None:
 def test_a_plan_dearer_than_the_budget_is_refused_before_the_look(folder: Path) -> None:
     (folder / "spec.toml").write_text(SPEC.replace("rho = 1.0", "rho = 0.3"))
     run(folder, "open")
-    assert "dearer than the budget" in run(folder, "look", "coarse", "fine", code=2)
+    assert "costs more than the budget" in run(folder, "look", "coarse", "fine", code=2)
     assert rho(folder) == 0
 
 

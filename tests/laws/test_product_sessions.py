@@ -326,7 +326,7 @@ def test_releasing_products_twice_costs_nothing_the_second_time(tmp_path, name):
     )
     half = plan.replaced(precisions=plan.precisions / 2, guarantee=rs.ZCDP(0.25))
     assert session.price(half) == 0
-    with pytest.raises(LedgerError, match="dearer than the budget"):
+    with pytest.raises(LedgerError, match="costs more than the budget"):
         session.release((plan + plan).replaced(guarantee=rs.ZCDP(1.0 + 1e-9)))
 
 

@@ -184,7 +184,10 @@ def count(
     confidence: Confidence = None,
     json: AsJson = False,
 ) -> None:
-    """Count records by a condition, with an interval (of a projection: without)."""
+    """Count records by a condition, with an interval.
+
+    Of a projection: without.
+    """
     from residua.cli.tables import print_count
 
     print_count(folder, condition, confidence, as_json=json)
@@ -249,7 +252,10 @@ def compare(
     json: AsJson = False,
     everything: Everything = False,
 ) -> None:
-    """Show two plans side by side; or, for one specification, the best plans beside what people use today."""
+    """Show two plans side by side.
+
+    For one specification: the best plans beside what people use today.
+    """
     if second is not None:
         from residua.cli.side_by_side import print_side_by_side
 
