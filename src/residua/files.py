@@ -178,15 +178,6 @@ def write_document(
     write_atomically(path, content, confidential=confidential, ours=lambda head: _begins(head, kind))
 
 
-def check_document_place(path: Path, kind: str) -> None:
-    """Refuses, before the work, a path where a document of this kind must not be written.
-
-    Raises:
-        FileError: something else is there, or the path cannot be one.
-    """
-    check_replaceable(path, lambda head: _begins(head, kind))
-
-
 def _begins(head: bytes, kind: str) -> bool:
     return head.startswith(msgspec.json.encode({"format": kind})[:-1])
 

@@ -100,3 +100,13 @@ def test_a_list_in_an_old_name_still_means_coefficients():
     with pytest.warns(DeprecationWarning, match="variance"):
         old = plan.query_variance({"a": [0, 1, 2, 0, 0, 0, 0]})
     assert old == pytest.approx(plan.variance({"a": np.array([0.0, 1.0, 2.0, 0.0, 0.0, 0.0, 0.0])}))
+
+
+@pytest.mark.parametrize("form", PLANS)
+def test_all_estimates_are_streamed_or_refused_in_a_sentence(form):
+    release = released(PLANS[form])
+    if form in ("lattice", "tables"):
+        assert sum(tables.size for _, _, tables in release.all_estimates()) >= 7 + 5
+    else:
+        with pytest.raises(rs.ResiduaError, match="read the tables with"):
+            list(release.all_estimates())

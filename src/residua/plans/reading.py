@@ -81,8 +81,12 @@ class Reading(ABC):
         raise PlanError("what was measured has no independent parts with normal noise, each of one set of attributes.")
 
     def all_marginals(self) -> Iterator[tuple[Group, slice, Floats]]:
-        """Every marginal of a family of sets in batches of equal shape, streamed: (group, which tables, estimates)."""
-        raise NotImplementedError
+        """Every marginal of a family of sets in batches of equal shape, streamed: (group, which tables, estimates).
+
+        Raises:
+            PlanError: the form, or its strategies, do not rebuild tables in batches.
+        """
+        raise PlanError("these measurements are not read in batches; read the tables with release.tables or estimates.")
 
     def widths(self, asked: Answerable, confidence: float, together: float) -> float | Floats:
         """How many standard deviations intervals reach: one figure for all, or one for each number, flat.

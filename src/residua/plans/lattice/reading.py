@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,19 +29,17 @@ class FamilyReading(Reading):
     """What is read off marginals of a family of sets, whatever noise was added to them."""
 
     @property
-    def estimator(self) -> Any:
+    @abstractmethod
+    def estimator(self) -> Estimator:
         """What rebuilds marginals."""
-        raise NotImplementedError
 
     def marginal(self, positions: tuple[int, ...]) -> Floats:
         """Rebuilt from its blocks and those of its margins."""
-        found: Floats = self.estimator.marginal(positions)
-        return found
+        return self.estimator.marginal(positions)
 
     def all_marginals(self) -> Iterator[tuple[Group, slice, Floats]]:
         """Every marginal of the family in batches of equal shape, streamed; see `PlainEstimator.all_marginals`."""
-        found: Iterator[tuple[Group, slice, Floats]] = self.estimator.all_marginals()
-        return found
+        return self.estimator.all_marginals() if isinstance(self.estimator, PlainEstimator) else super().all_marginals()
 
     def answers(self, workload: Workload) -> tuple[Floats, Floats]:
         """The queries of each term, from its marginal."""
