@@ -16,7 +16,7 @@ from residua.linalg.layout import batches
 from residua.plans.lattice.blocks import LatticeBlocks
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.tables.plan import TablesPlan
-from residua.plans.tables.reading import pooled
+from residua.plans.tables.reading import pooled_residuals
 from residua.projection.consistent import ConsistentTables, centred, centred_each
 from residua.projection.family import FamilyProblem
 from residua.projection.problem import Fit
@@ -105,7 +105,7 @@ class TablesProblem(ResidualProblem):
 
     def residuals(self, measurements: Integers | Floats) -> Floats:
         """The residuals of all tables that measurements tell, pooled, in the order of the layout, (cells,)."""
-        found = pooled(self.measured.tables, measurements)
+        found = pooled_residuals(self.measured.tables, measurements)
         units = np.ones(len(found.lattice))
         units[found.measured] = found.units
         observed = np.empty(self.layout.cells)

@@ -51,7 +51,7 @@ class Pooled:
     numbers: Floats
 
 
-def pooled(tables: MeasuredTables, measurements: NDArray[Any]) -> Pooled:
+def pooled_residuals(tables: MeasuredTables, measurements: NDArray[Any]) -> Pooled:
     """What all measured tables together say of every residual."""
     layout = layout_of(tables.lattice, tables.domain.sizes)
     buffer = np.zeros(layout.cells)
@@ -232,7 +232,7 @@ class TablesReading(FamilyReading):
     @cached_property
     def pooled(self) -> Pooled:
         """What all tables together say of every residual."""
-        return pooled(self.tables, self.measurements)
+        return pooled_residuals(self.tables, self.measurements)
 
     @cached_property
     def estimator(self) -> PlainEstimator:
