@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -41,3 +43,13 @@ def _package_pairs(graph: grimp.ImportGraph) -> Iterator[tuple[str, str]]:
 def test_no_module_is_too_long():
     long = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in ROOT.rglob("*.py")}
     assert {name: lines for name, lines in long.items() if lines > LARGEST} == {}
+
+
+def test_importing_loads_no_library_before_it_is_needed():
+    heavy = "{'numpy', 'scipy', 'numba', 'duckdb', 'pyarrow', 'flint'}"
+    loaded = f"import sys, residua; print(sorted({heavy} & set(sys.modules)))"
+    asked = "import sys, residua as rs; rs.marginals(rs.Domain.of_sizes([2]), ways=1)"
+    asked += f"; print(sorted(({heavy} - {{'numpy'}}) & set(sys.modules)))"
+    for script in (loaded, asked):
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+        assert done.stdout == "[]\n"
