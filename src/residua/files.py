@@ -21,6 +21,14 @@ MOST_PLAN = 2**29  # of a plan, which may hold a matrix; more would not fit into
 _HEAD = 2**16
 
 
+def _flag(name: str) -> int:
+    """A flag of `os.open`, nothing where the system has none of that name."""
+    return int(getattr(os, name, 0))
+
+
+_OPEN = os.O_RDONLY | _flag("O_CLOEXEC") | _flag("O_BINARY")
+
+
 def require_path(path: Path) -> None:
     """Refuses what no file system takes as a path: a name with a NUL, one that is too long, or out of our reach.
 
@@ -50,7 +58,7 @@ def open_regular(path: Path, *, follow: bool = False) -> io.BufferedReader:
         FileError: missing, not a regular file, or not for us to read.
     """
     require_path(path)
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
+    flags = _OPEN | _flag("O_NONBLOCK") | (0 if follow else _flag("O_NOFOLLOW"))
     try:
         handle = os.open(path, flags)
     except OSError as problem:
@@ -102,7 +110,7 @@ def write_atomically(
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     mode = 0o600 if confidential else 0o666  # less the umask, which mkstemp ignores
     try:
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        handle = os.open(temporary, _OPEN | os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     except OSError as problem:
         raise FileError(f"cannot write {str(path)!r}: {problem.strerror}.") from None
     try:
@@ -143,7 +151,9 @@ def check_replaceable(path: Path, ours: Callable[[bytes], bool] | None) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Makes the names in a folder survive a crash."""
+    """Makes the names in a folder survive a crash; Windows opens no folder, and keeps names by itself."""
+    if os.name == "nt":
+        return
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import stat
 import tempfile
@@ -18,6 +17,7 @@ from pathlib import Path
 
 from residua.errors import FileError, LedgerError
 from residua.files import sync_folder
+from residua.locks import lock, require_locks, sync, unlock
 from residua.measurement.ledger_lines import OPENING
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -28,6 +28,7 @@ def create_file(path: Path, line: bytes) -> bool:
 
     Guarantee: whatever happens, `path` is absent, or another's, or holds all of `line`.
     """
+    require_locks()
     temporary = None
     try:
         if path.exists():
@@ -36,7 +37,7 @@ def create_file(path: Path, line: bytes) -> bool:
         try:
             _write(handle, line + b"\n", 0)
             os.fchmod(handle, 0o600)  # it holds a digest of the data: for the curator only
-            os.fsync(handle)
+            sync(handle)
         finally:
             os.close(handle)
         os.link(temporary, path)  # never replaces a file, as a rename would
@@ -62,10 +63,11 @@ def locked(path: Path, *, write: bool = False) -> Iterator[int]:
     Readers share the lock. The file is opened afresh, because flock belongs to an opening, not to a process:
     two threads exclude each other too.
     """
+    require_locks()
     while True:
         handle = _open(path, write)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX if write else fcntl.LOCK_SH)
+            lock(handle, shared=not write)
             if not _is_at(handle, path):
                 continue  # the name was given to another file while we waited for this one
             yield handle
@@ -73,7 +75,7 @@ def locked(path: Path, *, write: bool = False) -> Iterator[int]:
         finally:
             # Unlocked by name: a child forked meanwhile would keep a lock that only closing ends.
             with contextlib.suppress(OSError):
-                fcntl.flock(handle, fcntl.LOCK_UN)
+                unlock(handle)
             os.close(handle)
 
 
@@ -106,14 +108,14 @@ def append(handle: int, path: Path, line: bytes, *, kept: int, ended: bool) -> N
         # Each repair is on disk before the next write, or power loss could leave a mixture of both.
         if os.fstat(handle).st_size != kept or not ended:
             os.ftruncate(handle, kept)
-            os.fsync(handle)
+            sync(handle)
         if not ended:
             start += _write(handle, b"\n", start)
-            os.fsync(handle)
+            sync(handle)
         start += _write(handle, line, start)
-        os.fsync(handle)
+        sync(handle)
         _write(handle, b"\n", start)
-        os.fsync(handle)
+        sync(handle)
     except OSError as problem:
         full = problem.errno in _FULL
         reason = "the disk is full" if full else problem.strerror
@@ -127,7 +129,7 @@ def _undone(handle: int, kept: int) -> str:
     """Takes an append back, and says whether that worked."""
     try:
         os.ftruncate(handle, kept)
-        os.fsync(handle)
+        sync(handle)
     except OSError:
         return "no data was read, but the debit may stand"
     return "nothing was spent"

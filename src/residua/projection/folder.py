@@ -10,17 +10,16 @@ PROJECTION.md      what was done and how accurate it is, for people
 
 from __future__ import annotations
 
-import io
 import math
 import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 import tomli_w
 
-from residua.arrays import Form, archive_size, mapped_array, read_archive
+from residua.arrays import Form, archive_of, archive_size, mapped_array, read_archive
 from residua.domain import settings_of_domain
 from residua.errors import FileError
 from residua.files import MOST_DOCUMENT, MOST_PLAN, read_document, require_path, write_document
@@ -72,10 +71,7 @@ def save_projection(projected: Projected, path: Path) -> None:
         projected.plan.save(folder / "plan.json")
         settings = {"domain": settings_of_domain(projected.domain)}
         write_synced(folder / "codebook.toml", tomli_w.dumps(settings).encode())
-        facts = io.BytesIO()
-        named: dict[str, Any] = {f"fact_{i}": fact.values for i, fact in enumerate(terms.facts)}
-        np.savez(facts, allow_pickle=False, **named)
-        write_synced(folder / "facts.npz", facts.getvalue())
+        write_synced(folder / "facts.npz", archive_of({f"fact_{i}": fact.values for i, fact in enumerate(terms.facts)}))
         write_synced(folder / "PROJECTION.md", projected.statement.encode())
         with (folder / "estimates.npy").open("wb") as file:
             np.lib.format.write_array(file, np.ascontiguousarray(projected.fit.array), allow_pickle=False)

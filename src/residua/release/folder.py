@@ -22,7 +22,7 @@ import numpy as np
 import tomli_w
 from numpy.typing import NDArray
 
-from residua.arrays import Form, archive_size, form_of, mapped_array, read_archive
+from residua.arrays import Form, archive_of, archive_size, form_of, mapped_array, read_archive
 from residua.domain import settings_of_domain
 from residua.errors import FileError
 from residua.files import MOST_DOCUMENT, MOST_PLAN, read_document, sync_folder, write_document
@@ -36,6 +36,7 @@ from residua.folders import (
     require_folder,
     write_synced,
 )
+from residua.locks import keep_room
 from residua.plans.blocks import Blocks
 from residua.plans.contract import Plan
 from residua.release.base import Release
@@ -152,13 +153,11 @@ def _prepare(folder: Path, plan: Plan, blocks: Blocks) -> None:
     """Everything that is known before measuring, and as many bytes on the disk as the rest will need."""
     plan.save(folder / "plan.json")
     write_synced(folder / "codebook.toml", tomli_w.dumps({"domain": settings_of_domain(plan.domain)}).encode())
-    arrays = io.BytesIO()
-    np.savez(arrays, allow_pickle=False, **blocks.arrays())
-    write_synced(folder / "blocks.npz", arrays.getvalue())
+    write_synced(folder / "blocks.npz", archive_of(blocks.arrays()))
     with (folder / "measurements.npy").open("wb") as file:
-        os.posix_fallocate(file.fileno(), 0, 8 * blocks.cells + 4096)
+        keep_room(file.fileno(), 8 * blocks.cells + 4096)
     with (folder / _SPARE).open("wb") as file:
-        os.posix_fallocate(file.fileno(), 0, 2**18)
+        keep_room(file.fileno(), 2**18)
 
 
 def _write_array(file: io.BufferedRandom, array: NDArray[np.int64]) -> None:

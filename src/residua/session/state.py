@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import hashlib
 import os
 import secrets
@@ -30,6 +29,8 @@ import numpy as np
 
 from residua.errors import FileError, ResiduaError, SessionError
 from residua.files import read_document, sync_folder, write_document
+from residua.locks import lock as hold
+from residua.locks import require_locks, unlock
 from residua.folders import DAMAGE
 from residua.plans.blocks import Blocks
 from residua.plans.contract import Plan
@@ -196,6 +197,7 @@ def digest_of_measured(plan: Plan, blocks: Blocks) -> str:
 @contextlib.contextmanager
 def lock(path: Path) -> Iterator[None]:
     """Holds the folder of a session, or says that another process or thread does."""
+    require_locks()
     try:
         handle = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as problem:
@@ -204,7 +206,7 @@ def lock(path: Path) -> Iterator[None]:
         ) from None
     try:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            hold(handle, wait=False)
         except OSError as problem:
             if problem.errno not in (errno.EAGAIN, errno.EACCES):
                 raise
@@ -214,7 +216,7 @@ def lock(path: Path) -> Iterator[None]:
         yield
     finally:
         with contextlib.suppress(OSError):
-            fcntl.flock(handle, fcntl.LOCK_UN)
+            unlock(handle)
         os.close(handle)
 
 
