@@ -11,6 +11,7 @@ from residua.privacy.conversions import (
 from residua.privacy.currencies import Currencies, describe
 from residua.privacy.gaussian_curve import delta_of, epsilon_of, mu_of
 from residua.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, Nothing, PureDP
+from residua.privacy.person import Person
 from residua.privacy.unit import AddRemove, ReplaceOne, Unit
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Currencies",
     "Guarantee",
     "Nothing",
+    "Person",
     "PureDP",
     "ReplaceOne",
     "Unit",

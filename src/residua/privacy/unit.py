@@ -54,7 +54,7 @@ class AddRemove:
     records: int = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "records", _count(self.records))
+        object.__setattr__(self, "records", record_count(self.records))
 
     def scaled(self, pcost: Pcost, replace_pcost: Pcost | None = None) -> Fraction:
         """The cost to a person with at most k records: `k² pcost`. What a replacement costs plays no part."""
@@ -103,15 +103,20 @@ def _cost(name: str, value: Pcost) -> Fraction:
     return nonnegative(name, value, "give the cost as computed from a privacy cost matrix")
 
 
-def _count(records: SupportsIndex) -> int:
+def record_count(records: SupportsIndex, name: str = "records") -> int:
+    """A number of records of one person, as a unit of protection takes it.
+
+    Raises:
+        PrivacyError: when it is no integer from 1 to 2^40.
+    """
     try:
         count = 0 if isinstance(records, bool) else operator.index(records)
     except TypeError:
         count = 0
     if count < 1:
         raise PrivacyError(
-            f"records must be an integer of at least 1, not {records!r}; give the most records a person has."
+            f"{name} must be an integer of at least 1, not {records!r}; give the most records a person has."
         )
     if count > _MOST_RECORDS:
-        raise PrivacyError(f"records must be at most {_MOST_RECORDS:,}; give the most records a person has.")
+        raise PrivacyError(f"{name} must be at most {_MOST_RECORDS:,}; give the most records a person has.")
     return count

@@ -19,7 +19,7 @@ class ComputedSource(Source):
     """
 
     def __init__(self, source: Source, expressions: Mapping[str, str]) -> None:
-        super().__init__(source.weight, source.show_values)
+        super().__init__(source.options)
         self.repeatable = source.repeatable
         self._source = source
         self._parsed = {name: parsed_expression(name, text) for name, text in expressions.items()}

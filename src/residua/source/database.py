@@ -11,6 +11,7 @@ from typing import Any
 
 from residua.errors import SourceError
 from residua.source.files import distinct
+from residua.source.options import NO_OPTIONS, Options
 from residua.source.paths import require_source_path
 from residua.source.source import BATCH_ROWS, Source
 from residua.sql import SqlError, engine_words, one_select, sandbox
@@ -75,8 +76,8 @@ class QueriedSource(Source):
 class DatabaseSource(QueriedSource):
     """A query on a database."""
 
-    def __init__(self, database: Any, query: str, *, weight: str | None = None, show_values: bool = False) -> None:
-        super().__init__(weight, show_values)
+    def __init__(self, database: Any, query: str, options: Options = NO_OPTIONS) -> None:
+        super().__init__(options)
         if isinstance(database, str | Path):
             require_source_path(database)
         if isinstance(database, str | Path) and not Path(database).is_file():
@@ -115,8 +116,8 @@ class DatabaseSource(QueriedSource):
 class RelationSource(QueriedSource):
     """A DuckDB relation."""
 
-    def __init__(self, relation: Any, *, weight: str | None = None, show_values: bool = False) -> None:
-        super().__init__(weight, show_values)
+    def __init__(self, relation: Any, options: Options = NO_OPTIONS) -> None:
+        super().__init__(options)
         self._relation = relation
 
     def __str__(self) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from residua.errors import SourceError
+from residua.source.options import NO_OPTIONS, Options
 from residua.source.paths import digest_of_files, expand
 from residua.source.source import Paths, Source, missing_columns
 
@@ -18,8 +19,8 @@ class FilesSource(Source):
     repeatable = True
     folder_suffixes: ClassVar[tuple[str, ...]] = ()  # of the files that a folder stands for; none: it is refused
 
-    def __init__(self, paths: Paths, *, weight: str | None = None, show_values: bool = False) -> None:
-        super().__init__(weight, show_values)
+    def __init__(self, paths: Paths, options: Options = NO_OPTIONS) -> None:
+        super().__init__(options)
         self.files = expand(paths, self.folder_suffixes)
 
     def __str__(self) -> str:

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from residua.errors import SourceError
 from residua.source.files import FilesSource
+from residua.source.options import NO_OPTIONS, Options
 from residua.source.paths import digest_of_files, readable
 from residua.source.source import BATCH_ROWS, Paths
 
@@ -25,8 +26,8 @@ class ParquetSource(FilesSource):
 
     folder_suffixes: ClassVar[tuple[str, ...]] = (".parquet", ".pq")
 
-    def __init__(self, paths: Paths, *, weight: str | None = None, show_values: bool = False) -> None:
-        super().__init__(paths, weight=weight, show_values=show_values)
+    def __init__(self, paths: Paths, options: Options = NO_OPTIONS) -> None:
+        super().__init__(paths, options)
         given = [paths] if isinstance(paths, str | Path) else list(paths)
         folders = [Path(path) for path in given if Path(path).is_dir()]
         self._partitions = {path: _partition(path, folders) for path in self.files}
