@@ -1,4 +1,4 @@
-"""What ledgers, sessions and releases need of the operating system: locks that exclude, bytes that stay, room that is kept.
+"""What ledgers and releases need of the operating system: locks that exclude, bytes that stay, room that is kept.
 
 Linux and macOS have all three. Windows has no lock of this kind, and says so in one sentence before anything is spent;
 planning, and reading releases, need none.
@@ -27,8 +27,8 @@ def require_locks() -> None:
     """
     if fcntl is None:
         raise FileError(
-            f"this system ({sys.platform}) has no lock that keeps two processes from spending one budget, so ledgers and "
-            "sessions do not work here; nothing was spent: measure on Linux or macOS, or under WSL on Windows."
+            f"this system ({sys.platform}) has no lock that keeps two processes from spending one budget, so ledgers "
+            "and sessions do not work here; nothing was spent: measure on Linux or macOS, or under WSL on Windows."
         )
 
 

@@ -16,6 +16,7 @@ from residua.linalg.layout import Layout, layout_of
 from residua.measurement.ledger import Entry, Ledger
 from residua.measurement.memory import secure_memory
 from residua.measurement.noisy import noisy
+from residua.measurement.rehearsal import rehearse
 from residua.plans.blocks import Blocks
 from residua.plans.composition import priced, require_plan
 from residua.plans.contract import Plan
@@ -41,8 +42,8 @@ def measure(
 
     In this order: the plan is compiled to integer measurements and priced by the verifier; the data is checked
     against the domain, so that a value outside it stops here, and read twice where two readings could differ; the
-    memory that measuring takes is secured; the ledger is debited; the records are counted; exact
-    noise is added; the counts are forgotten.
+    memory that measuring takes is secured, and what it needs is tried on nothing; the ledger is debited; the records
+    are counted; exact noise is added; the counts are forgotten.
 
     Guarantee: the release satisfies the plan's guarantee for its unit, and the ledger was debited before any table was
     counted (the check before it counts the records, to see that 64 bits suffice, and forgets them). The release holds
@@ -59,7 +60,8 @@ def measure(
             curator's eyes only: these are true counts.
 
     Raises:
-        VerificationError: what would be measured costs more than promised. Nothing is spent.
+        VerificationError: what would be measured costs more than promised, or a library that measuring needs does not
+            work here. Nothing is spent.
         SourceError: the data does not fit the domain. Nothing is spent, unless the message says that the debit
             stands, because the data changed after it was checked.
         LedgerError: the budget does not allow it. Nothing is spent.
@@ -117,6 +119,7 @@ def carry_out(
         traceback.clear_frames(problem.__traceback__)  # a report that shows local variables must not show records
         raise
     secure_memory(blocks)
+    rehearse(blocks, data.rows_hint())
     entry = pay(fingerprint)
     if not isinstance(entry, Entry):
         raise LedgerError("no debit was made; nothing was measured.")

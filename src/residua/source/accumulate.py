@@ -17,7 +17,7 @@ from residua.linalg.layout import Layout
 from residua.source.covering import Covering, cost_per_row, covering_of, sum_down
 from residua.source.tables import Codes, add_plainly, tables_of_layout
 
-_PLAIN_WORK = 2e8  # increments that NumPy does in about the time Numba takes to load
+PLAIN_WORK = 2e8  # increments that NumPy does in about the time Numba takes to load
 Way = Literal["plain", "direct", "covering"]
 
 
@@ -66,7 +66,7 @@ class Accumulator:
         return self._counts
 
     def _way(self, rows: int) -> Way:
-        if rows * len(self._tables) < _PLAIN_WORK:
+        if rows * len(self._tables) < PLAIN_WORK:
             return "plain"
         covering = self._found()
         if covering is None:

@@ -1,0 +1,121 @@
+"""A rehearsal before the debit: what measuring needs is loaded and tried on nothing, so that no library fails after it.
+
+Noise is drawn and thrown away, once as it will be drawn and once where only ball arithmetic decides; the integers of
+empty tables are computed; made-up rows are counted by the compiled loop. Nothing here sees a record.
+"""
+
+from __future__ import annotations
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+from importlib.metadata import PackageNotFoundError, version
+
+import numpy as np
+from numpy.typing import NDArray
+
+from residua.errors import ResiduaError, VerificationError
+from residua.linalg.arrays import Integers
+from residua.linalg.lattice import closure
+from residua.linalg.layout import layout_of
+from residua.noise.rounding import refine, rounded
+from residua.noise.samplers import LAPLACE, NORMAL
+from residua.plans.blocks import Batch, Blocks
+from residua.source.accumulate import PLAIN_WORK, Accumulator, Way
+
+_LIBRARIES = ("numpy", "numba", "python-flint", "pyarrow")
+_MOST_CELLS = 1_000_000  # of the batch that is tried: some milliseconds
+_DRAWS = 64
+_WAYS: tuple[Way, Way] = ("direct", "plain")
+_WORDS = np.array([2**45 + 1, 2**50 + 3, 2**60, 2**63 + 2**62 + 7], dtype=np.uint64)  # the first is beyond the table
+
+
+def rehearse(blocks: Blocks, rows: int | None) -> None:
+    """Tries what measuring these blocks will do.
+
+    Args:
+        blocks: what will be measured.
+        rows: about how many rows will be counted, if known: few are counted without the compiled loop.
+
+    Raises:
+        VerificationError: a library is missing, of a version that does not work, or computes wrongly. Nothing is spent.
+    """
+    try:
+        batch = _tried(blocks)
+        _draw(blocks, batch)
+        _integers(blocks, batch)
+        if rows is None or 2 * rows * sum(len(group.numbers) for group in blocks.counted) > PLAIN_WORK:
+            _count()
+    except ResiduaError:
+        raise
+    except Exception as problem:
+        raise VerificationError(
+            f"a rehearsal of measuring failed on this machine, with {_versions()} ({type(problem).__name__}: "
+            f"{problem}); nothing was spent: install the versions that residua asks for."
+        ) from None
+
+
+def _tried(blocks: Blocks) -> Batch:
+    """The largest batch that is quickly done, or else the first."""
+    sizes = np.diff([*(batch.start for batch in blocks.batches()), blocks.cells])
+    fitting = np.where(sizes <= _MOST_CELLS, sizes, -1)
+    return blocks.batches()[int(fitting.argmax())]
+
+
+def _draw(blocks: Blocks, batch: Batch) -> None:
+    """Draws as they will be drawn, and four whose words are known, which ball arithmetic must confirm."""
+    tail = {"normal": NORMAL, "laplace": LAPLACE}[blocks.noise.name]
+    scale = float(batch.scales[0])
+    fresh = rounded(tail, batch.scales[:1], (1, _DRAWS), None)
+    if fresh.shape != (1, _DRAWS) or fresh.dtype != np.int64 or ((fresh == fresh[0, 0]).all() and scale > math.e):
+        raise _wrong("noise")
+    known = rounded(tail, scale, len(_WORDS), _Known())
+    exact = [refine(tail, Fraction(scale), int(word), _Known()) for word in _WORDS]
+    if known.tolist() != exact:
+        raise _wrong("noise")
+
+
+class _Known:
+    """The same words every time: for draws that are compared and thrown away, never for noise."""
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        return np.resize(_WORDS, count)
+
+
+def _integers(blocks: Blocks, batch: Batch) -> None:
+    """The integers of empty tables, which are zero whatever the strategy."""
+    tables: Integers = np.zeros(blocks.counted.cells, dtype=np.int64)  # pages that are not touched take no memory
+    if blocks.integers(batch, tables).any():
+        raise _wrong("integers")
+
+
+def _count() -> None:
+    """Made-up rows, counted by the compiled loop and by NumPy."""
+    layout = layout_of(closure([np.array([[0, 1]], dtype=np.int32)], 2), np.array([2, 3]))
+    codes = np.array([[0, 1, 1, 0], [2, 0, 0, 1]], dtype=np.uint8)
+    counted = []
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        for way in _WAYS:
+            accumulator = Accumulator(layout, None, pool, way)
+            accumulator.add(codes, 4, None)
+            counted.append(accumulator.finish())
+    if not np.array_equal(counted[0], counted[1]):
+        raise _wrong("counts")
+
+
+def _wrong(what: str) -> VerificationError:
+    return VerificationError(
+        f"a rehearsal of measuring gave wrong {what} on this machine, with {_versions()}; nothing was spent: install "
+        "the versions that residua asks for."
+    )
+
+
+def _versions() -> str:
+    return ", ".join(f"{name} {_version(name)}" for name in _LIBRARIES)
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "missing"

@@ -1,0 +1,167 @@
+"""What measuring needs is tried before the debit: a library that is broken costs nothing."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import residua as rs
+from residua import locks
+from residua.errors import FileError, VerificationError
+from residua.measurement import rehearsal
+from residua.noise import rounding, samplers, table
+from residua.source import accumulate
+
+DOMAIN = rs.Domain({"sex": ["F", "M"], "age": rs.Integers(0, 9)})
+DATA = pa.table({"sex": ["F", "M"] * 50, "age": list(range(10)) * 10})
+WORKLOAD = rs.marginals(DOMAIN, ways=[1, 2])
+BUDGETS = {"normal": rs.ZCDP(rho=0.5), "laplace": rs.PureDP(epsilon=1.0)}
+
+
+def _absent(*args: object, **kwargs: object) -> Any:
+    raise AttributeError("'flint.flint_base.flint_context.FlintContext' object has no attribute 'workprec'")
+
+
+def no_precision(patch: pytest.MonkeyPatch) -> None:
+    """As python-flint 0.6 does."""
+    patch.setattr(table, "ctx", SimpleNamespace(workprec=_absent))
+
+
+def no_ball_arithmetic(patch: pytest.MonkeyPatch) -> None:
+    """What one draw in 131,072 needs, so that most releases would have passed."""
+    patch.setattr(rounding, "_nearest", _absent)
+
+
+def no_compiler(patch: pytest.MonkeyPatch) -> None:
+    table._kernel.cache_clear()
+    patch.setitem(sys.modules, "numba", None)
+
+
+def wrong_floats(patch: pytest.MonkeyPatch) -> None:
+    real = table._kernel()
+
+    def kernel(*args: Any) -> None:
+        real(*args)
+        args[3][:] += 1.0
+
+    patch.setattr(table, "_kernel", lambda: kernel)
+
+
+def no_entropy(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(rounding.SystemEntropy, "words", lambda self, count: np.zeros(count, dtype=np.uint64) + 2**63)
+
+
+BROKEN: list[Callable[[pytest.MonkeyPatch], None]] = [
+    no_precision,
+    no_ball_arithmetic,
+    no_compiler,
+    wrong_floats,
+    no_entropy,
+]
+
+
+@pytest.mark.parametrize("noise", BUDGETS)
+@pytest.mark.parametrize("broken", BROKEN, ids=lambda broken: broken.__name__)
+def test_a_broken_library_fails_before_the_debit(
+    broken: Callable[[pytest.MonkeyPatch], None], noise: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = rs.plan(WORKLOAD, BUDGETS[noise])
+    ledger = rs.Ledger(tmp_path / "a.ledger", BUDGETS[noise])
+    before = (tmp_path / "a.ledger").read_bytes()
+    table.table.cache_clear()
+    broken(monkeypatch)
+    with pytest.raises(
+        VerificationError, match=r"a rehearsal of measuring .* numpy .*python-flint .*; nothing was spent"
+    ):
+        rs.measure(plan, DATA, ledger=ledger)
+    assert (tmp_path / "a.ledger").read_bytes() == before
+    monkeypatch.undo()
+    table._kernel.cache_clear()
+    table.table.cache_clear()
+    rs.measure(plan, DATA, ledger=ledger)  # what was not spent is still there
+
+
+def test_wrong_counts_and_integers_are_noticed_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = rs.plan(WORKLOAD, rs.ZCDP(rho=0.5))
+    blocks = plan.blocks
+    rehearsal.rehearse(blocks, None)
+    with monkeypatch.context() as patch:
+        patch.setattr(type(blocks), "integers", lambda self, batch, tables: np.ones(3, dtype=np.int64))
+        with pytest.raises(VerificationError, match="wrong integers"):
+            rehearsal.rehearse(blocks, 100)
+    monkeypatch.setattr(accumulate, "add_plainly", lambda *args: None)
+    with pytest.raises(VerificationError, match="wrong counts"):
+        rehearsal.rehearse(blocks, None)
+    rehearsal.rehearse(blocks, 100)  # few rows are counted without the compiled loop
+
+
+def test_a_rehearsal_takes_no_memory_of_tables_that_it_does_not_touch() -> None:
+    domain = rs.Domain.of_sizes({"a": 1000, "b": 1000, "c": 30})
+    blocks = rs.plan(rs.marginals(domain, [("a", "b"), ("b", "c")]), rs.ZCDP(rho=0.5)).blocks
+    assert rehearsal._tried(blocks).start < blocks.cells
+    rehearsal.rehearse(blocks, 100)
+
+
+def test_the_rehearsed_sampler_is_the_one_that_is_used() -> None:
+    assert rounding.rounded is samplers.rounded is rehearsal.rounded
+
+
+def test_where_there_are_no_locks_one_sentence_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    there = rs.Ledger(tmp_path / "there.ledger", rs.ZCDP(rho=1.0))
+    plan = rs.plan(WORKLOAD, rs.ZCDP(rho=0.5))
+    release = rs.measure(plan, DATA, ledger=there)
+    monkeypatch.setattr(locks, "fcntl", None)  # as on Windows
+    monkeypatch.setattr(sys, "platform", "win32")
+    for attempt in (
+        lambda: rs.Ledger(tmp_path / "new.ledger", rs.ZCDP(rho=1.0)),
+        lambda: rs.measure(plan, DATA, ledger=there),
+        lambda: rs.Session(DATA, rs.ZCDP(rho=1.0), ledger=tmp_path / "new.ledger"),
+    ):
+        with pytest.raises(
+            FileError, match=r"this system \(win32\) has no lock .* measure on Linux or macOS, or under WSL"
+        ):
+            attempt()
+    assert not (tmp_path / "new.ledger").exists()
+    release.save(tmp_path / "release")  # what needs no lock works
+    assert rs.Release.load(tmp_path / "release").count().estimate == release.count().estimate
+
+
+def test_importing_needs_no_locks(tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.modules['fcntl'] = None\n"
+        "import os\n"
+        "for name in ('O_NONBLOCK', 'O_NOFOLLOW', 'O_CLOEXEC', 'posix_fallocate', 'fchmod', 'pread', 'pwrite'):\n"
+        "    delattr(os, name)\n"
+        "import residua as rs\n"
+        "for name in rs.__all__: getattr(rs, name)\n"
+        "plan = rs.plan(rs.marginals(rs.Domain({'a': ['x', 'y']}), ways=[1]), rs.ZCDP(rho=0.5))\n"
+        "plan.save('p.json'); rs.Plan.load('p.json')\n"
+        "try: rs.Ledger('x.ledger', rs.ZCDP(rho=1.0))\n"
+        "except rs.ResiduaError as problem: print(problem)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("this system (linux) has no lock that keeps two processes from spending one budget")
+
+
+def test_macos_bytes_are_on_the_disk_itself_and_room_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(locks.fcntl, "F_FULLFSYNC", 51, raising=False)
+    monkeypatch.setattr(locks.fcntl, "fcntl", lambda handle, command: asked.append(command))
+    monkeypatch.delattr(os, "posix_fallocate")
+    ledger = rs.Ledger(tmp_path / "a.ledger", rs.ZCDP(rho=0.5))
+    release = rs.measure(rs.plan(WORKLOAD, rs.ZCDP(rho=0.5)), DATA, ledger=ledger)
+    assert asked == [51] * 3  # the ledger as it was made; a debit, and its newline
+    release.save(tmp_path / "out")
+    with (tmp_path / "room").open("wb") as file:
+        locks.keep_room(file.fileno(), 2**20 + 5)
+    assert (tmp_path / "room").stat().st_size == 2**20 + 5
