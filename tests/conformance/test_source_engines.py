@@ -28,6 +28,7 @@ from residua.linalg.lattice import closure
 from residua.linalg.layout import Layout, layout_of
 from residua.source import Source, source_of
 from residua.source.counting import Counted, Progress
+from tests.conformance import stores
 
 ROWS = 500
 SCHEMA = pa.schema(
@@ -339,6 +340,7 @@ ENGINES: list[Callable[[pa.Table, Path], Any]] = [
     sql_over_csv,
     sql_over_parquet,
     computed,
+    *stores.ENGINES,
 ]
 
 

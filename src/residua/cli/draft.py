@@ -6,9 +6,11 @@ import json
 from pathlib import Path
 
 from residua.cli.show import out
+from residua.cli.sources import refuse_credentials
 from residua.errors import FileError, SpecError
 from residua.files import write_atomically
 from residua.source import source_of
+from residua.source.uris import is_uri
 
 _HEAD = """\
 # A specification for residua. Complete the domain below, then run: residua plan {spec}
@@ -17,7 +19,7 @@ _HEAD = """\
 # from the data: a domain learned from the data reveals who is in it.
 
 [source]
-path = {path}            # CSV, Parquet, Feather, JSON lines; a glob, a list or a folder; relative to this file
+path = {path}            # CSV, Parquet, Feather, JSON lines; a glob, a list, a folder; s3://…; relative to this file
 # delimiter = ";"        # of delimited text, if it is not a comma (or, in .tsv, a tab)
 # query = "SELECT …"     # one SELECT over the table `data`, if the records are not as you want them
 # weight = "n"           # a column of counts, if the data is aggregated already
@@ -54,7 +56,7 @@ ways = [1, 2]            # every column's own table, and all pairs
 """
 
 
-def write_draft(data: Path, path: Path) -> None:
+def write_draft(data: str, path: Path) -> None:
     """Writes a specification with a table for each column of a file; columns without a name are left out.
 
     Raises:
@@ -64,11 +66,13 @@ def write_draft(data: Path, path: Path) -> None:
     """
     if path.exists():
         raise FileError(f"out={str(path)!r} exists already; choose another name with --out.")
+    refuse_credentials({"path": data})
     names = _header(data)
-    relative = data if data.is_absolute() or data.parent == path.parent else data.absolute()
-    shown = relative.name if data.parent == path.parent else str(relative)
     head = _HEAD.format(
-        spec=path.name, path=_quoted(shown), ledger=_quoted(f"{data.stem}.ledger"), first=_quoted(names[0])
+        spec=path.name,
+        path=_quoted(_written(data, path)),
+        ledger=_quoted(f"{Path(data).stem}.ledger"),
+        first=_quoted(names[0]),
     )
     todo = "values = []  # declare what it may hold, or delete these two lines"
     tables = "".join(f"\n[domain.{_quoted(name)}]\n{todo}\n" for name in names)
@@ -78,11 +82,21 @@ def write_draft(data: Path, path: Path) -> None:
     out.print(f"  residua plan {path}")
 
 
-def _header(data: Path) -> tuple[str, ...]:
+def _written(data: str, path: Path) -> str:
+    """How a specification at `path` names the data."""
+    if is_uri(data):
+        return data
+    place = Path(data)
+    if place.parent == path.parent:
+        return place.name
+    return str(place.absolute())
+
+
+def _header(data: str) -> tuple[str, ...]:
     """The names as `residua release` will read them."""
     names = source_of(data).columns()
     if not names:
-        raise SpecError(f"{str(data)!r} has no column with a name; name them in the first line.")
+        raise SpecError(f"{data!r} has no column with a name; name them in the first line.")
     return tuple(name for name in names if not name.startswith("__index_level_")) or names  # pandas's index in Parquet
 
 

@@ -64,7 +64,7 @@ def demo(
 
 @app.command()
 def init(
-    data: Annotated[Path, typer.Argument(metavar="DATA.csv", help="A CSV file; only its header is read.")],
+    data: Annotated[str, typer.Argument(metavar="DATA.csv", help="A CSV file or its URI; only its header is read.")],
     out: Annotated[Path, typer.Option(help="The specification to write.")] = Path("spec.toml"),
 ) -> None:
     """Draft a specification from the names of the columns. You declare what each may hold."""

@@ -12,6 +12,7 @@ from residua.errors import SpecError
 from residua.source import Source, source_of
 from residua.source.options import SourceOptions
 from residua.source.paths import require_source_path
+from residua.source.uris import is_uri, parse_uri, redacted
 
 if TYPE_CHECKING:
     from residua.cli.spec import Spec
@@ -32,12 +33,24 @@ def open_source(spec: Spec, *, show_values: bool = False) -> Source:
         SourceError: what it names is not there.
     """
     settings = spec.source
-    given = {key for key in ("path", "tables", "database", "query") if key in settings}
+    given = {key for key in ("path", "tables", "database", "delta", "iceberg", "query") if key in settings}
     options: SourceOptions = {"show_values": show_values or err.is_terminal}
     options.update({name: settings[name] for name in ("weight", "person", "no_person") if name in settings})  # type: ignore[typeddict-item]
     if "delimiter" in settings and not given & {"path", "tables"}:
         raise SpecError("[source] delimiter belongs to delimited text; give a path, or remove it.")
+    for number, owner in (("version", "delta"), ("snapshot", "iceberg")):
+        if number in settings and owner not in given:
+            raise SpecError(f"[source] {number} belongs to {owner}; name the table with {owner}, or remove it.")
     match sorted(given):
+        case ["delta"]:
+            place = _text("delta", settings["delta"])
+            place = place if is_uri(place) else str(spec.folder / place)
+            source = Source.delta(place, version=settings.get("version"), **options)
+        case ["iceberg"]:
+            place = _text("iceberg", settings["iceberg"])
+            local = place.endswith(".metadata.json") and not is_uri(place)
+            place = str(spec.folder / place) if local else place
+            source = Source.iceberg(place, snapshot=settings.get("snapshot"), **options)
         case ["path"]:
             source = _files(spec.folder, "path", settings["path"], settings.get("delimiter"), options)
         case ["path", "query"]:
@@ -54,10 +67,36 @@ def open_source(spec: Spec, *, show_values: bool = False) -> Source:
             source = Source.duckdb(str(spec.folder / settings["database"]), settings["query"], **options)
         case _:
             raise SpecError(
-                "[source] needs path (and a query if you like), tables and query, or database and query; write "
-                'path = "data.csv", for example.'
+                "[source] needs path (and a query if you like), tables and query, database and query, delta, or "
+                'iceberg; write path = "data.csv", for example.'
             )
     return source.with_columns(spec.expressions)
+
+
+def refuse_credentials(settings: Mapping[str, Any]) -> None:
+    """Refuses a specification that holds what opens a store: it is kept, copied and sent to others.
+
+    Raises:
+        SpecError: a URI with a user, a password or a query that may be a signature; the message does not repeat it.
+        SourceError: a URI that is none.
+    """
+    named = {key: settings[key] for key in ("path", "delta", "iceberg") if key in settings}
+    tables = settings.get("tables")
+    if isinstance(tables, Mapping):
+        named |= {f"tables.{name}": value for name, value in tables.items()}
+    for key, value in named.items():
+        for text in value if isinstance(value, list) else [value]:
+            if is_uri(text) and parse_uri(text).query and not parse_uri(text).is_store:
+                raise SpecError(
+                    f"[source] {key} = {redacted(text)!r} has a query, which may be a signature and does not belong in "
+                    "a specification; leave it out, or read the data from Python."
+                )
+
+
+def _text(key: str, value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise SpecError(f"[source] {key} = {redacted(repr(value))} is not the name of a table; write it as text.")
+    return value
 
 
 def notice(counted: Tallies, *, show_values: bool = False) -> None:
@@ -87,12 +126,14 @@ def _tables(folder: Path, settings: Mapping[str, Any], options: SourceOptions) -
 def _files(folder: Path, key: str, paths: Any, delimiter: Any, options: SourceOptions) -> Source:
     listed = [paths] if isinstance(paths, str) else paths
     if not isinstance(listed, list) or not listed or not all(isinstance(path, str) for path in listed):
-        raise SpecError(f"[source] {key} = {paths!r} is not a path or a list of paths; name the file.")
+        raise SpecError(f"[source] {key} = {redacted(repr(paths))} is not a path or a list of paths; name the file.")
     located = [_under(folder, path) for path in listed]
     return source_of(located, **options) if delimiter is None else Source.csv(located, delimiter=delimiter, **options)
 
 
 def _under(folder: Path, path: str) -> str:
+    if is_uri(path):
+        return path
     require_source_path(folder / path)
     if Path(path).is_absolute() or not glob.has_magic(path) or (folder / path).is_file():
         return str(folder / path)

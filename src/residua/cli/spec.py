@@ -1,7 +1,9 @@
 """A specification: one TOML file that says source, domain, workload, privacy or targets, and objective.
 
-[source]          path = "adult.csv" (CSV, Parquet, Feather, JSON lines, a glob, a list, a folder of Parquet), with a
-                  query over the table `data` if you like; or database and query; or [source.tables] and query;
+[source]          path = "adult.csv" (CSV, Parquet, Feather, JSON lines, a glob, a list, a folder of Parquet, here or at
+                  s3://, gs://, abfss://, https://), with a query over the table `data` if you like; or database and
+                  query; or [source.tables] and query; or delta = "folder", version = 3; or iceberg = "catalogue.table",
+                  snapshot = 7;
                   delimiter = ";"; weight = "n"
 [domain.NAME]     values = […] | values = { file, column } | low, high | edges, labels | intervals | first, last, unit |
                   size; unknown, missing; levels; expression = SQL over the columns of one record
@@ -30,6 +32,7 @@ from typing import Any
 
 import numpy as np
 
+from residua.cli.sources import refuse_credentials
 from residua.cli.targets import KEYS as TARGETS
 from residua.cli.targets import target_of
 from residua.cli.what_if import WhatIf
@@ -55,7 +58,7 @@ from residua.workload import (
 )
 
 _SECTIONS = {
-    "source": {"path", "tables", "database", "query", "delimiter", "weight"},
+    "source": {"path", "tables", "database", "delta", "version", "iceberg", "snapshot", "query", "delimiter", "weight"},
     "privacy": {"rho", "mu", "epsilon", "delta", "records", "replace"},
     "objective": {"minimise", "p", "tolerance", "dense"},
     "ledger": {"path", "rho", "mu", "epsilon", "delta"},
@@ -140,6 +143,7 @@ def _spec(content: Mapping[str, Any], folder: Path) -> Spec:
         if not isinstance(content.get(section, {}), Mapping):
             raise SpecError(f"{section} is not a table; write [{section}] and its keys below.")
         known_keys(f"[{section}]", content.get(section, {}), known)
+    refuse_credentials(content.get("source", {}))
     if "domain" not in content:
         raise SpecError("there is no domain; declare each attribute in a [domain.NAME] table.")
     declared, expressions = _expressions(content["domain"])

@@ -7,7 +7,6 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +15,7 @@ import pyarrow.csv as pa_csv
 from residua.errors import SourceError
 from residua.source.files import FilesSource, distinct
 from residua.source.options import NO_OPTIONS, Options
-from residua.source.paths import readable
+from residua.source.paths import File, opened, size_of
 from residua.source.source import Paths, Source
 
 _BLOCK = 1 << 20  # bytes; larger blocks leave the cache and are slower
@@ -53,7 +52,7 @@ class DelimitedSource(FilesSource):
             self._columns = first
         return self._columns
 
-    def _names(self, path: Path) -> tuple[str, ...]:
+    def _names(self, path: File) -> tuple[str, ...]:
         return distinct(_header(path, self.delimiter), repr(str(path)), show_names=self.show_values)
 
     def check(self, columns: Sequence[str]) -> None:
@@ -70,13 +69,16 @@ class DelimitedSource(FilesSource):
         """Guessed from the length of the first lines; unknown for compressed files."""
         if any(path.suffix in (".gz", ".bz2", ".zst") for path in self.files):
             return None
-        with readable(self.files[0]), self.files[0].open("rb") as file:
+        with opened(self.files[0]) as file:
             sample = file.read(_SAMPLE)
-        total = sum(path.stat().st_size for path in self.files)
+        sizes = [size_of(path) for path in self.files]
+        if None in sizes:
+            return None
+        total = sum(size for size in sizes if size is not None)
         return int(total / max(len(sample), 1) * sample.count(b"\n"))
 
-    def _read_one(self, path: Path, columns: Sequence[str]) -> Iterator[Any]:
-        with _explained(path, self.show_values), _open(path) as raw:
+    def _read_one(self, path: File, columns: Sequence[str]) -> Iterator[Any]:
+        with _explained(path, self.show_values), opened(path, stream=True) as raw:
             stream = _QuoteCounter(raw)
             try:
                 reader = pa_csv.open_csv(
@@ -125,8 +127,8 @@ class _QuoteCounter(io.RawIOBase):
         return content
 
 
-def _header(path: Path, delimiter: str) -> tuple[str, ...]:
-    with _explained(path), _open(path) as raw:
+def _header(path: File, delimiter: str) -> tuple[str, ...]:
+    with _explained(path), opened(path, stream=True) as raw:
         text = io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")
         rows = csv.reader(text, delimiter=delimiter, strict=True)
         header = next((tuple(row) for row in rows if row), None)
@@ -135,13 +137,8 @@ def _header(path: Path, delimiter: str) -> tuple[str, ...]:
     return header
 
 
-def _open(path: Path) -> Any:
-    with readable(path):
-        return pa.input_stream(str(path), compression="detect")
-
-
 @contextmanager
-def _explained(path: Path, show_values: bool = False) -> Iterator[None]:
+def _explained(path: File, show_values: bool = False) -> Iterator[None]:
     """Turns a reader's errors into sentences. Row numbers are left out: the last one would be a count."""
     try:
         yield

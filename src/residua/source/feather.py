@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from residua.errors import SourceError
 from residua.source.files import FilesSource
-from residua.source.paths import readable
+from residua.source.paths import File, opened
 
 
 class FeatherSource(FilesSource):
     """Feather files, version 2. Fingerprint: SHA-256 of the files' bytes."""
 
-    def _names(self, path: Path) -> tuple[str, ...]:
+    def _names(self, path: File) -> tuple[str, ...]:
         with _opened(path) as file:
             return tuple(file.schema.names)
 
-    def _read_one(self, path: Path, columns: Sequence[str]) -> Iterator[Any]:
+    def _read_one(self, path: File, columns: Sequence[str]) -> Iterator[Any]:
         with _opened(path) as file:
             for i in range(file.num_record_batches):
                 batch = file.get_batch(i).select(list(columns))
@@ -30,9 +29,9 @@ class FeatherSource(FilesSource):
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Any]:
+def _opened(path: File) -> Iterator[Any]:
     try:
-        with readable(path), pa.OSFile(str(path)) as raw, pa.ipc.open_file(raw) as file:
+        with opened(path) as raw, pa.ipc.open_file(raw) as file:
             yield file
     except SourceError:
         raise

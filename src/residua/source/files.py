@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, ClassVar
 
 from residua.errors import SourceError
 from residua.source.options import NO_OPTIONS, Options
-from residua.source.paths import digest_of_files, expand
+from residua.source.paths import File, digest_of_files, expand
 from residua.source.source import Paths, Source, missing_columns
 
 
@@ -27,11 +26,11 @@ class FilesSource(Source):
         return repr(str(self.files[0])) + (" and further files" if len(self.files) > 1 else "")
 
     @abstractmethod
-    def _names(self, path: Path) -> tuple[str, ...]:
+    def _names(self, path: File) -> tuple[str, ...]:
         """The columns of one file."""
 
     @abstractmethod
-    def _read_one(self, path: Path, columns: Sequence[str]) -> Iterator[Any]:
+    def _read_one(self, path: File, columns: Sequence[str]) -> Iterator[Any]:
         """Record batches of one file."""
 
     def columns(self) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,7 +13,7 @@ import pyarrow as pa
 
 from residua.errors import SourceError
 from residua.source.files import FilesSource
-from residua.source.paths import readable
+from residua.source.paths import File, opened
 from residua.source.source import BATCH_ROWS, missing_columns
 
 _SAMPLE = 1000  # lines that are looked at for keys, before all are
@@ -23,7 +22,7 @@ _SAMPLE = 1000  # lines that are looked at for keys, before all are
 class JsonLinesSource(FilesSource):
     """Files of JSON lines. Fingerprint: SHA-256 of the files' bytes."""
 
-    def _names(self, path: Path) -> tuple[str, ...]:
+    def _names(self, path: File) -> tuple[str, ...]:
         return _keys(path, _SAMPLE)
 
     def check(self, columns: Sequence[str]) -> None:
@@ -38,14 +37,14 @@ class JsonLinesSource(FilesSource):
             missing = [name for name in columns if name not in there]
             raise SourceError(missing_columns(missing, tuple(there), str(self)))
 
-    def _read_one(self, path: Path, columns: Sequence[str]) -> Iterator[Any]:
+    def _read_one(self, path: File, columns: Sequence[str]) -> Iterator[Any]:
         with _lines(path) as lines:
             while rows := list(islice(lines, BATCH_ROWS)):
                 arrays = [_array([row.get(name) for row in rows], name, path) for name in columns]
                 yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
 
-def _keys(path: Path, most: int | None) -> tuple[str, ...]:
+def _keys(path: File, most: int | None) -> tuple[str, ...]:
     keys: dict[str, None] = {}
     with _lines(path) as lines:
         for row in islice(lines, most):
@@ -53,7 +52,7 @@ def _keys(path: Path, most: int | None) -> tuple[str, ...]:
     return tuple(keys)
 
 
-def _array(values: list[Any], name: str, path: Path) -> Any:
+def _array(values: list[Any], name: str, path: File) -> Any:
     """The values as one type: truth values, whole numbers or numbers where they are all that, else text."""
     kinds = {type(value) for value in values} - {type(None)}
     if kinds & {dict, list}:
@@ -75,10 +74,10 @@ def _spelled(value: bool | int | float) -> str:
 
 
 @contextmanager
-def _lines(path: Path) -> Iterator[Iterator[dict[str, Any]]]:
+def _lines(path: File) -> Iterator[Iterator[dict[str, Any]]]:
     decoder = msgspec.json.Decoder(dict[str, Any])
     try:
-        with readable(path), pa.input_stream(str(path), compression="detect") as raw:
+        with opened(path, stream=True) as raw:
             yield (decoder.decode(line) for line in io.BufferedReader(raw) if line.strip())
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise SourceError(

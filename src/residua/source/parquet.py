@@ -15,8 +15,10 @@ import pyarrow.parquet as pq
 from residua.errors import SourceError
 from residua.source.files import FilesSource
 from residua.source.options import NO_OPTIONS, Options
-from residua.source.paths import digest_of_files, readable
+from residua.source.paths import File, digest_of_files, opened
+from residua.source.remote import RemoteFile
 from residua.source.source import BATCH_ROWS, Paths
+from residua.source.uris import is_uri
 
 _ABSENT = "__HIVE_DEFAULT_PARTITION__"
 
@@ -29,7 +31,7 @@ class ParquetSource(FilesSource):
     def __init__(self, paths: Paths, options: Options = NO_OPTIONS) -> None:
         super().__init__(paths, options)
         given = [paths] if isinstance(paths, str | Path) else list(paths)
-        folders = [Path(path) for path in given if Path(path).is_dir()]
+        folders = [Path(path) for path in given if not is_uri(path) and Path(path).is_dir()]
         self._partitions = {path: _partition(path, folders) for path in self.files}
         keys = {tuple(found) for found in self._partitions.values()}
         if len(keys) > 1:
@@ -39,8 +41,8 @@ class ParquetSource(FilesSource):
         """What the files' footers say."""
         rows = 0
         for path in self.files:
-            with _explained(path):
-                rows += pq.read_metadata(path).num_rows
+            with _explained(path), opened(path) as raw:
+                rows += pq.read_metadata(raw).num_rows
         return rows
 
     def fingerprint(self) -> str:
@@ -51,29 +53,36 @@ class ParquetSource(FilesSource):
             return bytes_only
         return f"files:{hashlib.sha256(repr((bytes_only, partitions)).encode()).hexdigest()}"
 
-    def _names(self, path: Path) -> tuple[str, ...]:
+    def _names(self, path: File) -> tuple[str, ...]:
         names, partition = tuple(_schema(path).names), self._partitions[path]
         both = [name for name in partition if name in names]
         if both:
             raise SourceError(f"{str(path)!r} has the column {both[0]!r} and lies in a folder of that name; drop one.")
         return (*names, *partition)
 
-    def _read_one(self, path: Path, columns: Sequence[str]) -> Iterator[Any]:
+    def _read_one(self, path: File, columns: Sequence[str]) -> Iterator[Any]:
         partition = self._partitions[path]
         own = [name for name in columns if name not in partition]
         text = [field.name for field in _schema(path) if _is_text(field.type)]
-        with _explained(path), pq.ParquetFile(path, read_dictionary=text, pre_buffer=False) as file:
+        with (
+            _explained(path),
+            opened(path) as raw,
+            pq.ParquetFile(raw, read_dictionary=text, pre_buffer=False) as file,
+        ):
             for batch in file.iter_batches(BATCH_ROWS, columns=own):
                 yield _with_partition(batch, partition, columns) if partition else batch
 
 
-def _partition(path: Path, folders: Sequence[Path]) -> dict[str, str | None]:
+def _partition(path: File, folders: Sequence[Path]) -> dict[str, str | None]:
     """The columns that the names of folders below a given folder stand for."""
-    for folder in folders:
-        if path.is_relative_to(folder):
-            pairs = [part.split("=", 1) for part in path.relative_to(folder).parts[:-1] if "=" in part]
-            return {unquote(name): None if value == _ABSENT else unquote(value) for name, value in pairs}
-    return {}
+    pairs = [part.split("=", 1) for part in _folders_below(path, folders) if "=" in part]
+    return {unquote(name): None if value == _ABSENT else unquote(value) for name, value in pairs}
+
+
+def _folders_below(path: File, folders: Sequence[Path]) -> tuple[str, ...]:
+    if isinstance(path, RemoteFile):
+        return path.below.parts[:-1] if path.below is not None else ()
+    return next((path.relative_to(one).parts[:-1] for one in folders if path.is_relative_to(one)), ())
 
 
 def _with_partition(batch: Any, partition: dict[str, str | None], columns: Sequence[str]) -> Any:
@@ -91,16 +100,15 @@ def _is_text(kind: Any) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def _schema(path: Path) -> Any:
-    with _explained(path):
-        return pq.read_schema(path)
+def _schema(path: File) -> Any:
+    with _explained(path), opened(path) as raw:
+        return pq.read_schema(raw)
 
 
 @contextmanager
-def _explained(path: Path) -> Iterator[None]:
+def _explained(path: File) -> Iterator[None]:
     try:
-        with readable(path):
-            yield
+        yield
     except (pa.ArrowException, OSError, EOFError):
         raise SourceError(
             f"{str(path)!r} is not a sound Parquet file; it is damaged or truncated: copy or write it again."

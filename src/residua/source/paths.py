@@ -1,4 +1,4 @@
-"""Files on disk: which ones a path or a pattern means, their digest, and what went wrong reading them."""
+"""Files, here or elsewhere: which ones a path, a pattern or a URI means, how they are opened, their digest."""
 
 from __future__ import annotations
 
@@ -7,17 +7,23 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from residua.errors import FileError, SourceError
 from residua.files import require_path
+from residua.source.remote import RemoteFile, expand_uri
 from residua.source.source import Paths
+from residua.source.uris import is_uri, redacted
+
+File = Path | RemoteFile
+_PART = 1 << 20  # bytes that are held at a time
 
 
-def expand(paths: Paths, folder_suffixes: tuple[str, ...] = ()) -> tuple[Path, ...]:
-    """The files that paths and patterns mean: patterns in alphabetical order, the rest as given.
+def expand(paths: Paths, folder_suffixes: tuple[str, ...] = ()) -> tuple[File, ...]:
+    """The files that paths, patterns and URIs mean: patterns in alphabetical order, the rest as given.
 
     Args:
-        paths: a path, a list of paths, or a pattern.
+        paths: a path or URI, a list of them, or a pattern.
         folder_suffixes: a folder stands for all files below it that end so; with none, a folder is refused.
 
     Raises:
@@ -26,18 +32,27 @@ def expand(paths: Paths, folder_suffixes: tuple[str, ...] = ()) -> tuple[Path, .
     given = [paths] if isinstance(paths, str | Path) else list(paths)
     if not given:
         raise SourceError("paths is empty; name at least one file.")
-    files: list[Path] = []
+    files: list[File] = []
     for path in given:
         if not isinstance(path, str | Path):
             raise SourceError(f"paths holds {path!r}, which is no path; pass text or pathlib paths.")
-        files += _expand_one(str(path), folder_suffixes)
-    seen: set[tuple[int, int]] = set()
+        if isinstance(path, str) and is_uri(path):
+            files += expand_uri(path, folder_suffixes)
+        else:
+            files += _expand_one(str(path), folder_suffixes)
+    seen: set[object] = set()
     for file in files:
-        status = file.stat()  # the same file under another name, link or not
-        if (status.st_dev, status.st_ino) in seen:
+        if (identity := _identity(file)) in seen:
             raise SourceError(f"paths name {str(file)!r} twice, which would count it twice; name it once.")
-        seen.add((status.st_dev, status.st_ino))
+        seen.add(identity)
     return tuple(files)
+
+
+def _identity(file: File) -> object:
+    if isinstance(file, RemoteFile):
+        return file.uri
+    status = file.stat()  # the same file under another name, link or not
+    return status.st_dev, status.st_ino
 
 
 def _expand_one(path: str, folder_suffixes: tuple[str, ...]) -> list[Path]:
@@ -73,15 +88,42 @@ def require_source_path(path: str | Path) -> None:
     try:
         require_path(Path(path))
     except FileError as problem:
-        raise SourceError(str(problem)) from None
+        raise SourceError(redacted(str(problem))) from None
 
 
-def digest_of_files(files: Sequence[Path]) -> str:
+@contextmanager
+def opened(file: File, *, stream: bool = False) -> Iterator[Any]:
+    """The file as Arrow reads it: at any place, or from its beginning and unpacked.
+
+    Raises:
+        SourceError: it is not there, or may not be read.
+    """
+    import pyarrow as pa
+
+    if isinstance(file, RemoteFile):
+        with file.opened(stream=stream) as handle:
+            yield handle
+        return
+    with readable(file):
+        handle = pa.input_stream(str(file), compression="detect") if stream else pa.OSFile(str(file))
+    with handle:
+        yield handle
+
+
+def size_of(file: File) -> int | None:
+    """The bytes of a file, if that is known."""
+    return file.size() if isinstance(file, RemoteFile) else file.stat().st_size
+
+
+def digest_of_files(files: Sequence[File]) -> str:
     """SHA-256 over the bytes of the files in order; of one file, what `sha256sum` prints."""
     digests = []
     for path in files:
-        with readable(path), path.open("rb") as file:
-            digests.append(hashlib.file_digest(file, "sha256"))
+        digest = hashlib.sha256()
+        with opened(path) as file:
+            while part := file.read(_PART):
+                digest.update(part)
+        digests.append(digest)
     if len(digests) == 1:
         return f"files:{digests[0].hexdigest()}"
     # The digest of the digests, so that moving bytes from one file to the next is noticed.

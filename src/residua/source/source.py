@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from residua.errors import SourceError
 from residua.source.options import NO_OPTIONS, Options, SourceOptions, options_of
+from residua.source.uris import is_uri, parse_uri, redacted
 
 if TYPE_CHECKING:
     from residua.domain import Domain
@@ -175,6 +176,32 @@ class Source(ABC):
         return JsonLinesSource(paths, options_of(options))
 
     @staticmethod
+    def delta(path: str | Path, *, version: int | None = None, **options: Unpack[SourceOptions]) -> Source:
+        """A Delta Lake table, at one version: the latest when the source is made, unless another is named.
+
+        Needs the library: `pip install 'residua[delta]'`. A store's credentials come from the environment.
+        """
+        from residua.source.lakes import delta_source
+
+        return delta_source(path, version, options_of(options))
+
+    @staticmethod
+    def iceberg(table: Any, *, snapshot: int | None = None, **options: Unpack[SourceOptions]) -> Source:
+        """An Apache Iceberg table, at one snapshot: the current one when the source is made, unless another is named.
+
+        Needs the library: `pip install 'residua[iceberg]'`. Where catalogues are, and their credentials, is in that
+        library's own settings (`PYICEBERG_…` in the environment, or `.pyiceberg.yaml`).
+
+        Args:
+            table: `"catalogue.namespace.table"`, the path or URI of a `.metadata.json` file, or an open table.
+            snapshot: the number of another snapshot.
+            options: weight, person, no_person, show_values (`Source`).
+        """
+        from residua.source.lakes import iceberg_source
+
+        return iceberg_source(table, snapshot, options_of(options))
+
+    @staticmethod
     def frame(frame: Any, **options: Unpack[SourceOptions]) -> Source:
         """A pandas or Polars frame, a Polars lazy frame, or an Arrow table, batch, dataset or reader.
 
@@ -255,8 +282,8 @@ def source_of(data: Any, **options: Unpack[SourceOptions]) -> Source:
     """The source that anything readable stands for.
 
     Args:
-        data: a source (returned unchanged), a path, pattern or list of paths (CSV, TSV, Parquet, Feather or JSON lines
-            by their suffix), a folder of Parquet files, a frame (`Source.frame`), a DuckDB relation, or a pair
+        data: a source (returned unchanged), a path, URI, pattern or list of them (CSV, TSV, Parquet, Feather or JSON
+            lines by their suffix), a folder of Parquet files, a frame (`Source.frame`), a DuckDB relation, or a pair
             (database, query).
         options: weight, person, no_person, show_values (`Source`); a source brings its own.
 
@@ -300,7 +327,9 @@ def _is_query(pair: tuple[Any, Any]) -> bool:
 
 def _file_source(paths: Sequence[Any], options: SourceOptions) -> Source:
     if not paths or not all(isinstance(path, str | Path) for path in paths):
-        raise SourceError(f"source {paths!r} is no list of paths; pass paths, a frame, or rs.Source.duckdb(…).")
+        raise SourceError(
+            f"source {redacted(repr(paths))} is no list of paths; pass paths, a frame, or rs.Source.duckdb(…)."
+        )
     kinds = {_kind(str(path)) for path in paths}
     if len(kinds) > 1:
         raise SourceError("source mixes files of different kinds; pass files of one kind.")
@@ -309,6 +338,8 @@ def _file_source(paths: Sequence[Any], options: SourceOptions) -> Source:
 
 
 def _kind(path: str) -> str:
+    uri = parse_uri(path) if is_uri(path) else None
+    path = path if uri is None else str(uri)  # without what messages must not hold
     lowered = path.lower()
     for packed in (".gz", ".bz2", ".zst"):
         lowered = lowered.removesuffix(packed)
@@ -317,10 +348,11 @@ def _kind(path: str) -> str:
             return kind
     if lowered.endswith((".duckdb", ".db", ".ddb")):
         raise SourceError(f"{path!r} is a database; say which table with rs.Source.duckdb({path!r}, query).")
-    from residua.source.paths import require_source_path
+    if uri is None:
+        from residua.source.paths import require_source_path
 
-    require_source_path(path)
-    if Path(path).is_dir():
+        require_source_path(path)
+    if uri.is_store if uri is not None else Path(path).is_dir():
         return "parquet"
     raise SourceError(
         f"cannot tell what {path!r} holds from its suffix; use rs.Source.csv(…), rs.Source.parquet(…) or another."

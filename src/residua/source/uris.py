@@ -1,0 +1,123 @@
+"""What a URI says: where a file is, and never a credential, which belongs in the environment or in a profile."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from urllib.parse import parse_qsl, urlsplit
+
+from residua.errors import SourceError
+
+STORES = ("s3", "gs", "gcs", "abfs", "abfss")  # whose files can be listed
+WEB = ("http", "https")
+_SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
+_PLACES = {"s3": {"region", "endpoint_override", "scheme"}, "gs": {"endpoint_override", "scheme"}}
+_REMEDY = "leave credentials to the environment or to a profile of the store's own tools"
+
+
+@dataclass(frozen=True)
+class Uri:
+    """Where a file or a folder is, in a store or on the web.
+
+    Args:
+        scheme: `s3`, `gs`, `abfss`, `https`, …
+        place: the bucket, the container with its account, or the host.
+        path: what follows, as it is written; without a leading slash in a store.
+        query: of a store, its region or endpoint; on the web anything, which is never shown: it may be a signature.
+    """
+
+    scheme: str
+    place: str
+    path: str
+    query: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.place}/{self.path.lstrip('/')}"
+
+    def __repr__(self) -> str:
+        return f"Uri({str(self)!r})"
+
+    @property
+    def is_store(self) -> bool:
+        """Whether it is an object store."""
+        return self.scheme in STORES
+
+    def at(self, path: str) -> Uri:
+        """Another path of the same place."""
+        return Uri(self.scheme, self.place, path, self.query)
+
+
+def is_uri(path: object) -> bool:
+    """Whether a path is a URI rather than the name of a file."""
+    return isinstance(path, str) and _SCHEME.match(path) is not None
+
+
+def parse_uri(text: str) -> Uri:
+    """The place that a URI names.
+
+    Raises:
+        SourceError: a scheme that is not known, a URI without a place, or one that holds a credential; the message
+            does not repeat it.
+    """
+    scheme, _, rest = text.partition("://")
+    scheme = scheme.lower()
+    if scheme not in (*STORES, *WEB):
+        raise SourceError(
+            f"{redacted(text)!r} is of a kind that residua does not read; give a path, or a URI that begins with "
+            "s3://, gs://, abfss:// or https://."
+        )
+    # In a store everything after the bucket is a name, in which ? and # are characters, except a query of ours.
+    authority, slash, path = rest.partition("/")
+    query = ""
+    if scheme in WEB:
+        try:
+            parts = urlsplit(text)
+        except ValueError:
+            raise SourceError(f"{redacted(text)!r} is not a URI; correct it.") from None
+        authority, path, query = parts.netloc, parts.path, parts.query
+    elif _known_query(text):
+        path, _, query = path.rpartition("?")
+    place = _place(scheme, authority, text)
+    _check_query(scheme, query, text)
+    if not place or (scheme in STORES and (not slash or not path.strip("/"))):
+        raise SourceError(f"{redacted(text)!r} names no file; write it as {scheme}://BUCKET/FILE.")
+    if "\0" in text:
+        raise SourceError(f"{redacted(text)!r} holds a NUL character and cannot be the name of a file; correct it.")
+    return Uri(scheme, place, path, query)
+
+
+def _known_query(text: str) -> bool:
+    return re.search(r"\?\w+=[^?]*$", text) is not None
+
+
+def _place(scheme: str, authority: str, text: str) -> str:
+    user, at, _ = authority.rpartition("@")
+    if scheme in STORES and ":" in authority:  # no bucket's name has one: it comes before a password, which may hold /
+        raise SourceError(f"{redacted(text)!r} holds a user or a password; {_REMEDY}.")
+    container = scheme in ("abfs", "abfss") and ":" not in user and user != ""
+    anonymous = scheme in ("gs", "gcs") and user == "anonymous"
+    if at and not (container or anonymous):
+        raise SourceError(f"{redacted(text)!r} holds a user or a password; {_REMEDY}.")
+    if not re.fullmatch(r"[\w.@:\[\]-]*", authority, flags=re.ASCII):
+        raise SourceError(f"{redacted(text)!r} names no place that there can be; correct it.")
+    return authority
+
+
+def _check_query(scheme: str, query: str, text: str) -> None:
+    if scheme in WEB:
+        return
+    unknown = [name for name, _ in parse_qsl(query, keep_blank_values=True) if name not in _PLACES.get(scheme, set())]
+    if unknown:
+        known = " and ".join(sorted(_PLACES.get(scheme, {"nothing"})))
+        raise SourceError(
+            f"{redacted(text)!r} has a query that says more than where it is; for {scheme}:// it may say {known}: "
+            f"{_REMEDY}."
+        )
+
+
+def redacted(text: str) -> str:
+    """A text without users, passwords and queries of the URIs in it: what messages may show."""
+    hidden = re.sub(r"(://)[^/@\s'\"]*:[^\s'\"]*@", r"\1…@", text)  # up to the last @: a password may hold a slash
+    hidden = re.sub(r"((?:s3|gs|gcs|abfss?)://[^/:\s'\"]*):[^\s'\"]*", r"\1:…", hidden, flags=re.IGNORECASE)
+    hidden = re.sub(r"((?:s3|https?)://)[^/@\s'\"]+@", r"\1…@", hidden, flags=re.IGNORECASE)
+    return re.sub(r"(://[^?\s'\"]*)\?[^\s'\"]*", r"\1?…", hidden)
