@@ -55,6 +55,7 @@ CORE: dict[str, tuple[str, ...]] = {
     ),
     # from data to tables, every form and every engine
     "conformance/test_measure_and_release.py": ALL,
+    "conformance/test_rehearsal.py": ("test_a_broken_library_fails_before_the_debit",),
     "laws/test_product_releases.py": (
         "test_what_is_measured_is_the_integer_matrix",
         "test_without_noise_every_table_is_the_true_one",

@@ -1,0 +1,59 @@
+"""What pyproject.toml declares is what scripts/lowest tests, and what a stranger is told of the package."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from importlib.metadata import metadata
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+TESTED = ("pandas", "polars")  # extras that the core tests need
+LOWEST = dict(
+    line.split(" ;")[0].split("==")
+    for line in (ROOT / "requirements" / "lowest.txt").read_text().splitlines()
+    if not line.startswith("#")
+)
+
+
+def _floors(requirements: list[str]) -> dict[str, str]:
+    parsed = [re.fullmatch(r"([A-Za-z0-9-]+)(?:\[\w,-]+\])?>=([\d.]+)", one) for one in requirements]
+    assert all(parsed), requirements
+    return {one[1]: one[2] for one in parsed if one}
+
+
+def _number(version: str) -> tuple[int, ...]:
+    parts = [int(part) for part in version.split(".")]
+    while parts and not parts[-1]:
+        parts.pop()
+    return tuple(parts)
+
+
+@pytest.mark.parametrize("group", ["dependencies", *TESTED])
+def test_the_lowest_versions_that_are_declared_are_the_ones_that_are_tested(group: str) -> None:
+    declared = PROJECT["dependencies"] if group == "dependencies" else PROJECT["optional-dependencies"][group]
+    for name, floor in _floors(declared).items():
+        assert _number(LOWEST[name]) == _number(floor), f"{name}: compile requirements/lowest.txt again"
+
+
+@pytest.mark.parametrize("name", ["constraints.txt", "requirements/lowest.txt", "requirements/lowest.in"])
+def test_requirements_name_packages_and_versions_and_no_host(name: str) -> None:
+    for line in (ROOT / name).read_text().splitlines():
+        assert line.startswith("#") or re.fullmatch(r"[a-z0-9.-]+==[\w.]+( ; .+)?", line), line
+        assert "://" not in line
+        assert "--index" not in line
+
+
+def test_the_metadata_are_complete() -> None:
+    told = metadata("residua")
+    assert told["License-Expression"] == "Apache-2.0"
+    assert set(told.get_all("License-File") or ()) == {"LICENSE", "NOTICE"}
+    classifiers = told.get_all("Classifier") or ()
+    assert {f"Programming Language :: Python :: 3.{minor}" for minor in (11, 12, 13)} < set(classifiers)
+    assert "Typing :: Typed" in classifiers
+    assert (Path(str(files("residua"))) / "py.typed").is_file()
+    assert told["Requires-Python"] == ">=3.11"
