@@ -11,11 +11,11 @@ from typing import Any
 from residua.domain import Domain
 from residua.errors import LedgerError, PlanError, ResiduaError, SourceError
 from residua.linalg.arrays import Integers
-from residua.linalg.lattice import closure
-from residua.linalg.layout import Layout, layout_of
+from residua.linalg.layout import Layout
 from residua.measurement.ledger import Entry, Ledger
 from residua.measurement.memory import secure_memory
 from residua.measurement.noisy import noisy
+from residua.measurement.recognising import recognise
 from residua.measurement.rehearsal import rehearse
 from residua.plans.blocks import Blocks
 from residua.plans.composition import priced, require_plan
@@ -24,6 +24,7 @@ from residua.plans.noise import Currency
 from residua.privacy.exact import round_up
 from residua.release import Release
 from residua.source import Source, source_of
+from residua.source.checking import Checked
 from residua.source.counting import Tallies
 
 Progress = Callable[[str, int, int | None], None]
@@ -41,9 +42,9 @@ def measure(
     """Measures a plan on data, once.
 
     In this order: the plan is compiled to integer measurements and priced by the verifier; the data is checked
-    against the domain, so that a value outside it stops here, and read twice where two readings could differ; the
-    memory that measuring takes is secured, and what it needs is tried on nothing; the ledger is debited; the records
-    are counted; exact noise is added; the counts are forgotten.
+    against the domain, so that a value outside it stops here; the memory that measuring takes is secured, and what it
+    needs is tried on nothing; the ledger is debited; the records that were checked are counted; exact noise is added;
+    the counts are forgotten.
 
     Guarantee: the release satisfies the plan's guarantee for its unit, and the ledger was debited before any table was
     counted (the check before it counts the records, to see that 64 bits suffice, and forgets them). The release holds
@@ -82,14 +83,15 @@ def measure(
     """
     require_plan(plan)  # says so if it is no plan, before the ledger is looked for
     account = None if callable(ledger) else _account(ledger, plan)
+    data = source_of(source)
     blocks, cost = priced(plan)
 
     def pay(fingerprint: str) -> Entry:
-        return (account or _account(ledger, plan)).debit(
-            cost, purpose=purpose, dataset=fingerprint, currency=blocks.currency
-        )
+        paying = account or _account(ledger, plan)
+        recognise(paying, data, fingerprint)
+        return paying.debit(cost, purpose=purpose, dataset=fingerprint, currency=blocks.currency)
 
-    return carry_out(plan, blocks, cost, source_of(source), pay, progress=progress, notice=notice)
+    return carry_out(plan, blocks, cost, data, pay, progress=progress, notice=notice)
 
 
 def carry_out(
@@ -113,18 +115,17 @@ def carry_out(
         progress: called with the step, how much is done, and of how much if known.
         notice: called once, with how many records followed a policy.
     """
-    try:
-        fingerprint = _checked(data, plan.domain, blocks.most_records, progress)
-    except BaseException as problem:
-        traceback.clear_frames(problem.__traceback__)  # a report that shows local variables must not show records
-        raise
-    secure_memory(blocks)
-    rehearse(blocks, data.rows_hint())
-    entry = pay(fingerprint)
-    if not isinstance(entry, Entry):
-        raise LedgerError("no debit was made; nothing was measured.")
-    counter = _counter(data, plan.domain, fingerprint, progress, notice)
-    measurements = _measured_or_told(blocks, counter, progress, entry)
+    with data.snapshot() as still:
+        checked = _checked(still, plan.domain, blocks.most_records, progress)
+        try:
+            secure_memory(blocks)
+            rehearse(blocks, still.rows_hint())
+            entry = pay(checked.fingerprint)
+            if not isinstance(entry, Entry):
+                raise LedgerError("no debit was made; nothing was measured.")
+            measurements = _measured_or_told(blocks, _counter(checked, progress, notice), progress, entry)
+        finally:
+            checked.forget()
     return Release(plan, blocks, measurements, _receipt(entry, cost, blocks.currency))
 
 
@@ -150,22 +151,13 @@ def _measured_or_told(
 
 
 def _counter(
-    data: Source,
-    domain: Domain,
-    fingerprint: str,
-    progress: Progress | None,
-    notice: Callable[[Tallies], None] | None,
+    checked: Checked, progress: Progress | None, notice: Callable[[Tallies], None] | None
 ) -> Callable[[Layout], Integers]:
-    """Counts tables from the data, refusing data that is not what was checked."""
+    """Counts tables of the data that was checked, and of no other."""
 
     def counter(layout: Layout) -> Integers:
-        try:
-            counted = data.count(domain, layout, _step("counting", progress))
-            same = data.fingerprint() == fingerprint
-        except SourceError as problem:
-            raise SourceError(f"the data changed after it was checked: {problem}") from None
-        if not same:
-            raise SourceError("the data changed after it was checked.")
+        counted = checked.count(layout, _step("counting", progress), None)
+        checked.forget()
         if notice:
             notice(counted.tallies)
         return counted.tables
@@ -182,19 +174,16 @@ def _account(ledger: Ledger | str | Path | Callable[[], Ledger], plan: Plan) -> 
     return account
 
 
-def _checked(data: Source, domain: Domain, most: int, progress: Progress | None) -> str:
-    """Reads the data once to see that it fits the domain, before anything is spent; returns its fingerprint."""
-    fingerprint = data.fingerprint()
-    total = layout_of(closure([], len(domain)), domain.sizes)  # one table of one cell: how many records there are
-    counted = data.count(domain, total, _step("checking", progress))
-    if int(counted.tables[0]) > most:
-        raise SourceError("there are more records than 64-bit measurements can hold; split the data.")
-    if not data.repeatable and data.fingerprint() != fingerprint:
-        raise SourceError(
-            f"{data} gives other records at every reading, or they changed meanwhile; leave out samples and chance, "
-            "and order by what decides ties."
-        )
-    return fingerprint
+def _checked(data: Source, domain: Domain, most: int, progress: Progress | None) -> Checked:
+    """Reads the data once to see that it fits the domain, before anything is spent."""
+    try:
+        checked = data.checked(domain, _step("checking", progress))
+        if checked.records > most:
+            raise SourceError("there are more records than 64-bit measurements can hold; split the data.")
+    except BaseException as problem:
+        traceback.clear_frames(problem.__traceback__)  # a report that shows local variables must not show records
+        raise
+    return checked
 
 
 def _receipt(entry: Entry, cost: Fraction, currency: Currency) -> dict[str, Any]:

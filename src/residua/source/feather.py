@@ -14,7 +14,7 @@ from residua.source.paths import File, opened
 
 
 class FeatherSource(FilesSource):
-    """Feather files, version 2. Fingerprint: SHA-256 of the files' bytes."""
+    """Feather files, version 2."""
 
     def _names(self, path: File) -> tuple[str, ...]:
         with _opened(path) as file:

@@ -22,7 +22,7 @@ _WORDS = "check that it is whole and that the credentials in the environment may
 
 
 class LakeSource(FrameSource):
-    """One snapshot of a table. Fingerprint: its records in any order, which depends on the names of its files.
+    """One snapshot of a table.
 
     Args:
         table: the library's own table.
@@ -44,12 +44,6 @@ class LakeSource(FrameSource):
 
     def __str__(self) -> str:
         return self._shown
-
-    def fingerprint(self) -> str:
-        """A digest of the records, whatever their order."""
-        from residua.source.query import QuerySource
-
-        return QuerySource({"records": self}, "records").fingerprint()
 
     def _read(self, columns: Sequence[str]) -> Iterator[Any]:
         with _explained(self._shown):

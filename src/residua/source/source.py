@@ -8,28 +8,25 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from residua.errors import SourceError
+from residua.source.naming import kind_by_suffix, missing_columns
 from residua.source.options import NO_OPTIONS, Options, SourceOptions, options_of
 from residua.source.uris import is_uri, parse_uri, redacted
 
 if TYPE_CHECKING:
     from residua.domain import Domain
     from residua.linalg.layout import Layout
+    from residua.source.bound import Bound
+    from residua.source.checking import Checked
     from residua.source.counting import Counted, Progress
+    from residua.source.digest import Digest
 
 Paths = str | Path | Sequence[str | Path]
 BATCH_ROWS = 65_536
-_SUFFIXES: dict[str, tuple[str, ...]] = {
-    "parquet": (".parquet", ".pq"),
-    "csv": (".csv", ".txt"),
-    "tsv": (".tsv",),
-    "feather": (".feather", ".arrow", ".ipc"),
-    "jsonl": (".jsonl", ".ndjson"),
-}
 
 
 class Source(ABC):
@@ -46,7 +43,9 @@ class Source(ABC):
             `Source.csv` and all others take them by name.
     """
 
-    repeatable: bool = False  # whether two reads are the same unless somebody changed the data meanwhile
+    # Whether two readings are the same unless somebody changed the data meanwhile. If not, what `_read` gives is read
+    # once and kept, where it fits into memory (`residua.source.checking`); `count` is asked only where it does not.
+    repeatable: bool = True
 
     def __init__(self, options: Options = NO_OPTIONS) -> None:
         self.options = options
@@ -69,38 +68,88 @@ class Source(ABC):
     def _read(self, columns: Sequence[str]) -> Iterator[Any]:
         """Record batches of these columns, which are known to exist."""
 
-    @abstractmethod
     def fingerprint(self) -> str:
         """A digest that tells this dataset from another, so that a ledger notices a wrong one.
 
-        It is computed from the records: keep it beside the ledger, never in a release. Each engine says what
-        its digest covers; the same records in another kind of file have another digest.
+        It is computed from all columns of all records, in any order (`residua.source.digest`): the same records have
+        the same fingerprint in every engine, where their values are spelled alike. Keep it beside the ledger, never in
+        a release. `count` gives it as well.
         """
+        from residua.source.digest import Digest
+
+        digest = Digest()
+        for _ in self.digested((), digest):
+            pass
+        return digest.fingerprint
+
+    def earlier_fingerprint(self) -> str | None:
+        """The fingerprint that version 0.1.0 gave this dataset, where it can still be told."""
+        return None
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Source]:
+        """The same records, however often they are read within this context, where the engine can hold them still.
+
+        What it cannot hold still (files, frames) is read as it is, and the fingerprint tells whether it changed.
+        """
+        yield self
 
     def rows_hint(self) -> int | None:
         """About how many rows there are, if that is cheap to say; for progress only."""
         return None
 
-    def count(self, domain: Domain, layout: Layout, progress: Progress | None = None) -> Counted:
+    def count(
+        self, domain: Domain, layout: Layout, progress: Progress | None = None, bound: Bound | None = None
+    ) -> Counted:
         """The true counts of every table of a layout: what `residua.measurement` asks for, and nothing else does.
 
         Guarantee: every table counts the same records: a record that any attribute of the domain leaves out is in
         none, whether or not that attribute is in a table.
 
         An engine that overrides this must give exactly what the default gives: the policies of the domain, the weight,
-        counts below 2^62, and errors that name every column with values the domain refuses.
+        counts below 2^62, errors that name every column with values the domain refuses, and the fingerprint of the
+        records that were counted, found in the same reading.
 
         Args:
             domain: what the records may hold; all its attributes are read.
             layout: the tables, in the order of the domain's attributes.
             progress: called after each batch with the rows read and a guess of how many there are.
+            bound: how many records of one person are counted at most; all when not given.
 
         Raises:
             SourceError: data that cannot be read, values that the domain refuses, or counts of 2^62 and more.
         """
         from residua.source.counting import count
 
-        return count(self, domain, layout, progress)
+        return count(self, domain, layout, progress, bound)
+
+    def checked(self, domain: Domain, progress: Progress | None = None, bound: Bound | None = None) -> Checked:
+        """Reads the records once to see that they fit the domain, before anything is spent (`residua.source.checking`).
+
+        Args:
+            domain: what the records may hold.
+            progress: called after each batch.
+            bound: how many records of one person are counted at most.
+
+        Raises:
+            SourceError: as `count`.
+        """
+        from residua.source.checking import checked
+
+        return checked(self, domain, progress, bound)
+
+    def digested(self, columns: Sequence[str], digest: Digest) -> Iterator[Any]:
+        """Arrow record batches of these columns, while all columns there are go into a digest.
+
+        Raises:
+            SourceError: a column that is not there, or data that cannot be read.
+        """
+        asked = list(columns)
+        self.check(asked)
+        names = [*asked, *(name for name in self.columns() if name not in asked)]
+        for batch in self.batches(names):
+            digest.add(batch, names)
+            yield batch.select(asked)
 
     def batches(self, columns: Sequence[str]) -> Iterator[Any]:
         """Arrow record batches of these columns, in the order asked for.
@@ -108,9 +157,11 @@ class Source(ABC):
         Raises:
             SourceError: a column that is not there, or data that cannot be read.
         """
+        from residua.source.spelling import plain_batch
+
         self.check(columns)
         for batch in self._read(columns):
-            yield batch.select(list(columns)) if batch.schema.names != list(columns) else batch
+            yield plain_batch(batch.select(list(columns)) if batch.schema.names != list(columns) else batch)
 
     def check(self, columns: Sequence[str]) -> None:
         """Refuses columns that are not there.
@@ -187,15 +238,10 @@ class Source(ABC):
 
     @staticmethod
     def iceberg(table: Any, *, snapshot: int | None = None, **options: Unpack[SourceOptions]) -> Source:
-        """An Apache Iceberg table, at one snapshot: the current one when the source is made, unless another is named.
+        """An Iceberg table (`"catalogue.namespace.table"`, a `.metadata.json` file, or an open one), at one snapshot.
 
-        Needs the library: `pip install 'residua[iceberg]'`. Where catalogues are, and their credentials, is in that
-        library's own settings (`PYICEBERG_…` in the environment, or `.pyiceberg.yaml`).
-
-        Args:
-            table: `"catalogue.namespace.table"`, the path or URI of a `.metadata.json` file, or an open table.
-            snapshot: the number of another snapshot.
-            options: weight, person, no_person, show_values (`Source`).
+        The current one when the source is made, unless another is named. Needs the library: `pip install
+        'residua[iceberg]'`; where catalogues are, and their credentials, is in that library's own settings.
         """
         from residua.source.lakes import iceberg_source
 
@@ -309,14 +355,6 @@ def source_of(data: Any, **options: Unpack[SourceOptions]) -> Source:
     return Source.frame(data, **options)
 
 
-def missing_columns(missing: Sequence[str], there: Sequence[str], where: str) -> str:
-    """The sentence that says which columns are not there, and what was probably meant."""
-    near = {name: get_close_matches(name, there, n=1, cutoff=0.6) for name in missing}
-    named = ", ".join(repr(name) + (f" (is it {near[name][0]!r}?)" if near[name] else "") for name in missing)
-    listed = ", ".join(repr(name) for name in there[:12]) + (", …" if len(there) > 12 else "")
-    return f"{where} has no column {named}; it has {listed or 'none'}: rename the column or the attribute."
-
-
 def _is_query(pair: tuple[Any, Any]) -> bool:
     # A pair of paths is a list of files, unless the first is a database.
     database, query = pair
@@ -340,13 +378,9 @@ def _file_source(paths: Sequence[Any], options: SourceOptions) -> Source:
 def _kind(path: str) -> str:
     uri = parse_uri(path) if is_uri(path) else None
     path = path if uri is None else str(uri)  # without what messages must not hold
-    lowered = path.lower()
-    for packed in (".gz", ".bz2", ".zst"):
-        lowered = lowered.removesuffix(packed)
-    for kind, suffixes in _SUFFIXES.items():
-        if lowered.endswith(suffixes):
-            return kind
-    if lowered.endswith((".duckdb", ".db", ".ddb")):
+    if kind := kind_by_suffix(path):
+        return kind
+    if path.lower().endswith((".duckdb", ".db", ".ddb")):
         raise SourceError(f"{path!r} is a database; say which table with rs.Source.duckdb({path!r}, query).")
     if uri is None:
         from residua.source.paths import require_source_path
