@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import traceback
 from collections.abc import Callable
 from fractions import Fraction
@@ -23,6 +24,7 @@ from residua.plans.noise import Currency
 from residua.privacy.exact import round_up
 from residua.release import Release
 from residua.source import Source, source_of
+from residua.source.bound import KEY_BYTES, Bound, bound_of, require_agreement
 from residua.source.counting import Tallies
 
 Progress = Callable[[str, int, int | None], None]
@@ -44,7 +46,8 @@ def measure(
     memory that measuring takes is secured; the ledger is debited; the records are counted; exact
     noise is added; the counts are forgotten.
 
-    Guarantee: the release satisfies the plan's guarantee for its unit, and the ledger was debited before any table was
+    Guarantee: the release satisfies the plan's guarantee for its unit (under `rs.Person`, no more records of a person
+    are counted than it says, in any table), and the ledger was debited before any table was
     counted (the check before it counts the records, to see that 64 bits suffice, and forgets them). The release holds
     no true count.
 
@@ -80,14 +83,15 @@ def measure(
     """
     require_plan(plan)  # says so if it is no plan, before the ledger is looked for
     account = None if callable(ledger) else _account(ledger, plan)
+    data = source_of(source)
+    require_agreement(data.options, plan.unit, plan.domain)
     blocks, cost = priced(plan)
 
-    def pay(fingerprint: str) -> Entry:
-        return (account or _account(ledger, plan)).debit(
-            cost, purpose=purpose, dataset=fingerprint, currency=blocks.currency
-        )
+    def pay(fingerprint: str) -> tuple[Entry, Ledger]:
+        paying = account or _account(ledger, plan)
+        return paying.debit(cost, purpose=purpose, dataset=fingerprint, currency=blocks.currency), paying
 
-    return carry_out(plan, blocks, cost, source_of(source), pay, progress=progress, notice=notice)
+    return carry_out(plan, blocks, cost, data, pay, progress=progress, notice=notice)
 
 
 def carry_out(
@@ -95,7 +99,7 @@ def carry_out(
     blocks: Blocks,
     cost: Fraction,
     data: Source,
-    pay: Callable[[str], Entry],
+    pay: Callable[[str], tuple[Entry, Ledger]],
     *,
     progress: Progress | None = None,
     notice: Callable[[Tallies], None] | None = None,
@@ -107,20 +111,25 @@ def carry_out(
         blocks: what that comes down to, as priced.
         cost: what the blocks cost alone, by the verifier; the release states it.
         data: where the records are.
-        pay: called with the data's fingerprint once the data is known to fit; debits the ledger, or raises.
+        pay: called with the data's fingerprint once the data is known to fit; debits a ledger, or raises; returns the
+            receipt and the ledger.
         progress: called with the step, how much is done, and of how much if known.
         notice: called once, with how many records followed a policy.
     """
+    require_agreement(data.options, plan.unit, plan.domain)
+    # Any key shows whether the records can be chosen among; the ledger's own may not exist yet.
+    trial = bound_of(plan.unit, plan.domain, secrets.token_bytes(KEY_BYTES))
     try:
-        fingerprint = _checked(data, plan.domain, blocks.most_records, progress)
+        fingerprint = _checked(data, plan.domain, blocks.most_records, progress, trial)
     except BaseException as problem:
         traceback.clear_frames(problem.__traceback__)  # a report that shows local variables must not show records
         raise
     secure_memory(blocks)
-    entry = pay(fingerprint)
+    entry, ledger = pay(fingerprint)
     if not isinstance(entry, Entry):
         raise LedgerError("no debit was made; nothing was measured.")
-    counter = _counter(data, plan.domain, fingerprint, progress, notice)
+    bound = None if trial is None else bound_of(plan.unit, plan.domain, ledger.choosing_key)
+    counter = _counter(data, plan.domain, fingerprint, progress, notice, bound)
     measurements = _measured_or_told(blocks, counter, progress, entry)
     return Release(plan, blocks, measurements, _receipt(entry, cost, blocks.currency))
 
@@ -152,12 +161,13 @@ def _counter(
     fingerprint: str,
     progress: Progress | None,
     notice: Callable[[Tallies], None] | None,
+    bound: Bound | None,
 ) -> Callable[[Layout], Integers]:
     """Counts tables from the data, refusing data that is not what was checked."""
 
     def counter(layout: Layout) -> Integers:
         try:
-            counted = data.count(domain, layout, _step("counting", progress))
+            counted = data.count(domain, layout, _step("counting", progress), bound)
             same = data.fingerprint() == fingerprint
         except SourceError as problem:
             raise SourceError(f"the data changed after it was checked: {problem}") from None
@@ -179,11 +189,11 @@ def _account(ledger: Ledger | str | Path | Callable[[], Ledger], plan: Plan) -> 
     return account
 
 
-def _checked(data: Source, domain: Domain, most: int, progress: Progress | None) -> str:
+def _checked(data: Source, domain: Domain, most: int, progress: Progress | None, bound: Bound | None) -> str:
     """Reads the data once to see that it fits the domain, before anything is spent; returns its fingerprint."""
     fingerprint = data.fingerprint()
     total = layout_of(closure([], len(domain)), domain.sizes)  # one table of one cell: how many records there are
-    counted = data.count(domain, total, _step("checking", progress))
+    counted = data.count(domain, total, _step("checking", progress), bound)
     if int(counted.tables[0]) > most:
         raise SourceError("there are more records than 64-bit measurements can hold; split the data.")
     if not data.repeatable and data.fingerprint() != fingerprint:
