@@ -27,11 +27,12 @@ class Persons:
         self._bound = bound
         self._gathering = Gathering(bound, weighted=options.weight is not None)
         self.nobody = 0
+        self._apart = 0
 
     @property
     def loss(self) -> Loss:
         """What was left out, once finished."""
-        return self._gathering.loss
+        return self._gathering.loss + Loss.of_persons_apart(self._apart)
 
     def __enter__(self) -> Persons:
         return self
@@ -79,9 +80,12 @@ class Persons:
                 f"column {named} does not say of every record whose it is; fill it in, or say no_person='drop', or "
                 "no_person='apart' where no two such records are one person's."
             )
-        elif self._policy == "drop":
-            self.nobody += len(rows) if weights is None else int(weights[rows].sum())
+            return
+        records = len(rows) if weights is None else int(weights[rows].sum())
+        if self._policy == "drop":
+            self.nobody += records
         else:
+            self._apart += records
             count(codes, rows, np.ones(len(codes[0]), np.int64) if weights is None else weights)
 
     def finish(self, count: Count) -> None:
