@@ -127,10 +127,10 @@ def count(
                     persons.add(batch, codes, kept, weights, problems, buffer.add)
             rows += batch.num_rows
             if progress is not None:
-                progress(rows, hint)
+                progress(rows, hint if persons is None or hint is None else 2 * hint)
         problems.stop()
         if persons is not None:
-            persons.finish(buffer.add)
+            persons.finish(buffer.add, lambda chosen: progress(rows + chosen, 2 * rows) if progress else None)
         buffer.flush()
         tables = accumulator.finish()
     tables.setflags(write=False)

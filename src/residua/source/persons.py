@@ -88,7 +88,8 @@ class Persons:
             self._apart += records
             count(codes, rows, np.ones(len(codes[0]), np.int64) if weights is None else weights)
 
-    def finish(self, count: Count) -> None:
-        """Chooses, and hands what is counted to the tables."""
+    def finish(self, count: Count, progress: Callable[[int], None]) -> None:
+        """Chooses, and hands what is counted to the tables; says after each part how many rows were chosen among."""
         for codes, counts in self._gathering.chosen():
             count(codes, None, counts)
+            progress(self._gathering.done)
