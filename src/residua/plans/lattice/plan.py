@@ -39,12 +39,14 @@ from residua.plans.cells import MOST_COLUMNS, Grouping
 from residua.plans.contract import Plan
 from residua.plans.lattice.blocks import LatticeBlocks, compile_blocks
 from residua.plans.lattice.bounds import dense_advice, gap_of_any
+from residua.plans.lattice.contribution import table_prices
 from residua.plans.lattice.facts import Facts
 from residua.plans.lattice.reading import LatticeReading
 from residua.plans.lattice.replacement import replacement_cost
+from residua.plans.persons import by_cells
 from residua.plans.questions import Workload, combined
 from residua.plans.strategy import Strategy, plain_strategies, strategy_of_body
-from residua.privacy import AddRemove, Guarantee, ReplaceOne, Unit
+from residua.privacy import AddRemove, Guarantee, Unit
 from residua.workload import Explicit, Marginals, Products, as_products, renumber
 
 
@@ -120,7 +122,10 @@ class LatticePlan(Plan):
     @cached_property
     def unit_pcost(self) -> float:
         """The privacy cost for the plan's unit of protection."""
-        return float(self.unit.scaled(self.pcost, self.replacement[0] if isinstance(self.unit, ReplaceOne) else None))
+        prices = table_prices(self.unit, self.domain, self.lattice, self.strategies)
+        if prices is not None:
+            return prices.price(self.precisions)
+        return float(self.unit.scaled(self.pcost, None if by_cells(self.unit) else self.replacement[0]))
 
     @cached_property
     def replacement(self) -> tuple[float, bool]:
@@ -208,8 +213,9 @@ class LatticePlan(Plan):
     def saved_blocks(self, arrays: Mapping[str, NDArray[Any]]) -> LatticeBlocks:
         """The sets, grids and scales that a file keeps, with the plan's own strategies."""
         measured, grids, scales = arrays["measured"], arrays["grids"], arrays["scales"]
+        domain = self.domain
         return LatticeBlocks(
-            self.lattice, self.domain.sizes, measured, grids, scales, self.strategies, self.domain.drops
+            self.lattice, domain.sizes, measured, grids, scales, self.strategies, domain.drops, domain.names
         )
 
     def reading(self, blocks: Blocks, measurements: NDArray[Any]) -> LatticeReading:
