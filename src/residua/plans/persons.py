@@ -32,7 +32,8 @@ class Reach:
         """`D_B`: the most ordered pairs of a person's records that agree on these attributes, limited ones and others.
 
         Example:
-            >>> Reach(12, {0: 1, 1: 5}).agreeing([0]), Reach(12, {0: 1, 1: 5}).agreeing([1]), Reach(12, {}).agreeing([2])
+            >>> person = Reach(12, {0: 1, 1: 5})
+            >>> person.agreeing([0]), person.agreeing([1]), person.agreeing([2])
             (12, 54, 144)
         """
         most = min((self.limits[i] for i in attributes if i in self.limits), default=self.records)
@@ -58,6 +59,12 @@ def reach_of(unit: Unit, names: Sequence[str], sizes: Integers) -> Reach | None:
     limits = {places[name]: most for name, most in contribution.limits}
     records = min([contribution.records, *(most * int(sizes[i]) for i, most in limits.items())])
     return Reach(records, {i: most for i, most in limits.items() if most < records})
+
+
+def most_records(unit: Unit, names: Sequence[str], sizes: Integers) -> int | None:
+    """How many records of a person can be in tables with these attributes; None if a record is replaced."""
+    reach = reach_of(unit, names, sizes)
+    return None if reach is None else reach.records
 
 
 def by_cells(unit: Unit) -> bool:

@@ -12,15 +12,17 @@ formed on the orthogonal sum of blocks when that is small.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from itertools import product as crossed
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.linalg.arrays import Floats
+from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Lattice
 from residua.plans.objectives import Effort, TotalVariance
+from residua.plans.persons import Reach
 from residua.plans.solver.attribute import weighed_gram
 from residua.plans.solver.closed_form import ProductGame
 from residua.plans.solver.tilting import designed
@@ -40,6 +42,9 @@ def class_bound(
     grams: list[list[Floats]],
     spreads: list[Floats],
     cells: list[Floats | None],
+    paid: Floats | None = None,
+    *,
+    replacing: bool = False,
 ) -> float:
     """The least weighted sum of mean variances of any plan in the class of these spreads, at privacy cost 1.
 
@@ -50,6 +55,9 @@ def class_bound(
         grams: for each family and attribute the Gram matrix that its means are taken with.
         spreads: v of each attribute.
         cells: q of each attribute; None for a plain one.
+        paid: what some change of the data costs in every block at least, relative to one record drawn by q, (sets,);
+            the bound is then on plans that cost 1 for that change. 1 everywhere if left out.
+        replacing: whether a record drawn by q takes the place of another, in place of being added.
     """
     sizes = workload.domain.sizes
     known: dict[tuple[bytes, bytes, bytes], tuple[int, Floats, float]] = {}
@@ -63,7 +71,7 @@ def class_bound(
                 continue
             key = (V.tobytes(), v.tobytes(), q.tobytes())
             if key not in known:
-                G = weighed_gram(V, v, q)
+                G = weighed_gram(V, v, q, replacing=replacing)
                 known[key] = (len(known) + 1, G, _root_trace(G))
             found[-1].append(known[key])
     traces = np.array([[trace for _, _, trace in row] for row in found])
@@ -72,7 +80,7 @@ def class_bound(
     roots = np.sqrt(parts.sum(axis=0))
     kinds = np.array([[number for number, _, _ in row] for row in found])
     _sharpen(roots, parts, workload.lattice, kinds, [[G for _, G, _ in row] for row in found])
-    return float(roots.sum()) ** 2
+    return float(roots.sum() if paid is None else np.sqrt(paid) @ roots) ** 2
 
 
 def _sharpen(roots: Floats, parts: Floats, lattice: Lattice, kinds: Floats, grams: list[list[Floats]]) -> None:
@@ -101,6 +109,32 @@ def _sharpen(roots: Floats, parts: Floats, lattice: Lattice, kinds: Floats, gram
 def _root_trace(gram: Floats) -> float:
     """`tr √G`."""
     return float(np.sqrt(np.maximum(np.linalg.eigvalsh(gram), 0.0)).sum())
+
+
+def replaced(lattice: Lattice) -> Floats:
+    """What replacing a record costs at least, relative to `⊗ (diag q − q qᵀ)`, both cells drawn by q, (sets,).
+
+    The mean cost of block S is `2 tr Γ_S (⊗ diag q_i − ⊗ q_i q_iᵀ)`, and `⊗ diag q_i − ⊗ q_i q_iᵀ ⪰ ⊗ (diag q_i − q_i q_iᵀ)`
+    for S ≠ ∅. The total does not change.
+    """
+    return np.concatenate([[0.0], np.full(len(lattice) - 1, 2.0)])
+
+
+def persons(lattice: Lattice, sizes: Integers, reach: Reach) -> Iterator[Floats]:
+    """What some persons cost at least, relative to one record drawn by q, uniform where limited, (sets,) each.
+
+    `h` groups of l records, alike but for one limited attribute, where each group has a value of its own, drawn at random:
+    blocks without it cost `h² l²` times one record. With it, `E zzᵀ = α I + β J`, `n α = l² h (n − h)/(n − 1)`, β ≥ 0.
+    """
+    for i, limit in reach.limits.items():
+        n = int(sizes[i])
+        most = min([reach.records, *(other for j, other in reach.limits.items() if j != i)])  # alike elsewhere
+        size = min(limit, most)
+        for groups in {1, *(min(max(round(most / size * share / 8), 1), n) for share in range(1, 9))}:
+            if groups * size <= most:
+                found = np.full(len(lattice), float(groups * size) ** 2)
+                found[lattice.covers[i][0]] = float(size) ** 2 * groups * (n - groups) / (n - 1)
+                yield found
 
 
 def gap_of_any(workload: Products, achieved: float) -> float:

@@ -1,27 +1,27 @@
 """What a person with several records, some of them limited, can cost blocks of a lattice at most.
 
-A person adds z to the table. Block S, measured with precision τ_S by strategies with Gram matrices `G_i = R_iᵀR_i`, costs
-`τ_S zᵀ (⊗_{i∈S} G_i ⊗_{i∉S} J) z`, with `J = 11ᵀ` where an attribute is summed over. Let A be the limited attributes
-that are measured by the plain residual, `G_i = n² (I − J/n)`, S = T ∪ B with `B = S ∩ A`. In the basis I, J of every
-attribute of A (tables in place of residuals; factors n² apart)
+A person adds z to the table. Block S, measured with precision τ_S by strategies with Gram matrices `G_i = R_iᵀR_i`,
+costs `τ_S zᵀ (⊗_{i∈S} G_i ⊗_{i∉S} J) z`, with `J = 11ᵀ` where an attribute is summed over. Let A be the limited
+attributes that are measured by the plain residual, `G_i = n² (I − J/n)`, S = T ∪ B with `B = S ∩ A`. In the basis I, J
+of every attribute of A (tables in place of residuals; factors n² apart)
 
     Σ_S τ_S ⊗_{i∈B} (I − J/n_i) ⊗_{i∈A∖B} J  =  Σ_{T,B} s_{T,B} ⊗_{i∈B} I ⊗_{i∈A∖B} J ,
     s_{T,B} = Σ_{B'⊇B} τ_{T∪B'} Π_{i∈B'∖B} (−1/n_i) .
 
 **Theorem.** The price is at most `Σ_{T,B} max(s_{T,B}, 0) · cost_T · F_{T,B}`, with `cost_T = Π_{i∈T} max_j (G_i)_jj`,
-`F_{T,B} = min(D_B, f_i for the limited i ∈ T)`, D_B the most ordered pairs of records that agree on B (`persons.py`) and
-f_i below.
+`F_{T,B} = min(D_B, f_i for the limited i ∈ T)`, D_B the most ordered pairs of records that agree on B (`persons.py`)
+and f_i below.
 
-*Proof.* `q_{T,B}(z) = zᵀ (⊗_T G_i ⊗_B I ⊗_{A∖B} J) z` is not negative, so that terms with `s < 0` can be left out. It is the
-sum of `Π_{i∈T} G_i(c_a, c_b)` over the ordered pairs a, b of records that agree on B. Each factor is at most
-`max_j (G_i)_jj` in absolute value, and there are at most D_B pairs. For a limited i ∈ T, measured by other rows, the sum
-of `|G_i(c_a, c_b)|` over all pairs is at most `f_i max_j (G_i)_jj`: a record with the value v meets at most l records with
-each value, together at most l times the largest entries of row v, K/l of them; and at most l records have each v. (For
-T = {i} alone, only positive entries count.) ∎
+*Proof.* `q_{T,B}(z) = zᵀ (⊗_T G_i ⊗_B I ⊗_{A∖B} J) z` is not negative, so that terms with `s < 0` can be left out. It
+is the sum of `Π_{i∈T} G_i(c_a, c_b)` over the ordered pairs a, b of records that agree on B. Each factor is at most
+`max_j (G_i)_jj` in absolute value, and there are at most D_B pairs. For a limited i ∈ T, measured by other rows, the
+sum of `|G_i(c_a, c_b)|` over all pairs is at most `f_i max_j (G_i)_jj`: a record with the value v meets at most l
+records with each value, together at most l times the largest entries of row v, K/l of them; and at most l records have
+each v. (For T = {i} alone, only positive entries count.) ∎
 
-*Where it is exact.* All s ≥ 0, all strategies plain, and one limit, or limits that divide one another and K: K records,
-alike in all other attributes, the a-th with value `⌊a/l_i⌋` of each limited i, attain every D_B at once. The plans that are
-made for persons have s ≥ 0: raising a negative s to 0 adds precision and costs nothing.
+*Where it is exact.* All s ≥ 0, all strategies plain, and one limit, or limits that divide one another and K: K
+records, alike in all other attributes, the a-th with value `⌊a/l_i⌋` of each limited i, attain every D_B at once. The
+plans that are made for persons have s ≥ 0: raising a negative s to 0 adds precision and costs nothing.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def contributed(reach: Reach, strategies: Mapping[int, Strategy], shares: Sequen
     """
     plain = {i: strategies[i].size for i in reach.limits if i in strategies and strategies[i].plain}
     rows = {i: strategies[i] for i in reach.limits if i in strategies and not strategies[i].plain}
-    # With M = Π_A (n_i − 1), what one record pays for block S, `cost_T Π_B (n_i − 1)/n_i · τ_S`, adds to M · s_{T,B'} cost_T
-    # for B' ⊆ B the whole number `Π_{B'} n_i · Π_{A∖B} (n_i − 1) · (−1)^|B∖B'|` times itself.
+    # One record pays `cost_T Π_B (n_i − 1)/n_i · τ_S` for block S. With `M = Π_A (n_i − 1)` this adds, for B' ⊆ B, the
+    # whole number `Π_{B'} n_i · Π_{A∖B} (n_i − 1) · (−1)^|B∖B'|` times itself to `M s_{T,B'} cost_T`.
     tables: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
     for members, cost in shares:
         B = tuple(i for i in members if i in plain)
@@ -70,7 +70,6 @@ def contributed(reach: Reach, strategies: Mapping[int, Strategy], shares: Sequen
             signed = around * prod(plain[i] for i in inner) * (-1) ** (len(B) - len(inner))
             tables[T, inner] = tables.get((T, inner), 0) + signed
     factor = {i: _pairs_of_rows(strategy, reach, i) for i, strategy in rows.items()}
-    total = Fraction(0)
     sums: dict[Fraction, int] = {}
     for (T, B), signed in tables.items():
         if signed > 0:
@@ -82,7 +81,9 @@ def contributed(reach: Reach, strategies: Mapping[int, Strategy], shares: Sequen
     return total + slack
 
 
-def _most(reach: Reach, T: Sequence[int], B: Sequence[int], factor: Mapping[int, tuple[Fraction, Fraction]]) -> Fraction:
+def _most(
+    reach: Reach, T: Sequence[int], B: Sequence[int], factor: Mapping[int, tuple[Fraction, Fraction]]
+) -> Fraction:
     """`F_{T,B}`."""
     limited = [factor[i][0 if len(T) == 1 else 1] for i in T if i in factor]
     return min([Fraction(reach.agreeing(B)), *limited])

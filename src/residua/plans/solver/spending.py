@@ -11,8 +11,8 @@ With importances u the loss is `Σ_S u_S/τ_S`. Where every person pays `Σ_S co
 `π_T ≤ c_T` and `π_m + π_T/n ≤ c_m`. Either the second holds alone, `π_T/n : π_m = n u_T : u_m`, and only the table is
 measured (s_T = 0), or both hold; then `τ_S = √(u_S/π_S) / Σ √(π u)` attains the bound.
 
-*Several.* Multiplicative steps on s, by the root of `gradient/c` where s is to grow and by the ratio itself where it is to
-shrink; the gradient over its largest ratio to c is a feasible π, and proves how far is left to go.
+*Several.* Multiplicative steps on s, by the root of `gradient/c` where s is to grow and by the ratio itself where it
+is to shrink; the gradient over its largest ratio to c is a feasible π, and proves how far is left to go.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Spending:
 
     def _in_closed_form(self, u: Floats, limited: list[int]) -> tuple[Floats, float, float]:
         # What is measured together has one price and one importance: a table and its margin where s_T = 0.
-        price, worth, dilution = self.prices.copy(), u.copy(), np.ones(len(u))
+        price, worth = self.prices.copy(), u.copy()
         at = under = np.zeros(0, dtype=np.int64)
         for m in limited:
             above, below = self.lattice.covers[m]
@@ -92,6 +92,7 @@ class Spending:
         c = np.where(asked, self.prices, 1.0)
         even = np.where(asked, 1.0 / c, 0.0) / asked.sum()
         s = np.maximum(self._last[-1], _LEAST_SHARE * even) if self._last else even
+        s = s / float(self.prices @ s)
         best = (np.full(len(u), np.inf), np.inf, 0.0)
         for _ in range(_ROUNDS):
             tau = self.lattice.sum_over_supersets(s, self.dilution)
