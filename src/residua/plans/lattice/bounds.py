@@ -24,9 +24,9 @@ from residua.linalg.lattice import Lattice
 from residua.plans.objectives import Effort, TotalVariance
 from residua.plans.persons import Reach
 from residua.plans.solver.attribute import weighed_gram
-from residua.plans.solver.closed_form import ProductGame
+from residua.plans.solver.closed_form import ProductGame, ResidualCoefficients
 from residua.plans.solver.tilting import designed
-from residua.workload import Products
+from residua.workload import Marginals, Products
 
 MOST_DIMENSIONS = 1500
 _MOST_WORK = 10**10  # cubed dimensions: some seconds
@@ -114,27 +114,51 @@ def _root_trace(gram: Floats) -> float:
 def replaced(lattice: Lattice) -> Floats:
     """What replacing a record costs at least, relative to `⊗ (diag q − q qᵀ)`, both cells drawn by q, (sets,).
 
-    The mean cost of block S is `2 tr Γ_S (⊗ diag q_i − ⊗ q_i q_iᵀ)`, and `⊗ diag q_i − ⊗ q_i q_iᵀ ⪰ ⊗ (diag q_i − q_i q_iᵀ)`
-    for S ≠ ∅. The total does not change.
+    The mean cost of block S is `2 tr Γ_S (⊗ diag q_i − ⊗ q_i q_iᵀ)`, and the matrix in brackets is at least
+    `⊗ (diag q_i − q_i q_iᵀ)` for S ≠ ∅. The total does not change.
     """
     return np.concatenate([[0.0], np.full(len(lattice) - 1, 2.0)])
 
 
-def persons(lattice: Lattice, sizes: Integers, reach: Reach) -> Iterator[Floats]:
+def persons(lattice: Lattice, sizes: Integers, reach: Reach, *, plain: bool = False) -> Iterator[Floats]:
     """What some persons cost at least, relative to one record drawn by q, uniform where limited, (sets,) each.
 
-    `h` groups of l records, alike but for one limited attribute, where each group has a value of its own, drawn at random:
-    blocks without it cost `h² l²` times one record. With it, `E zzᵀ = α I + β J`, `n α = l² h (n − h)/(n − 1)`, β ≥ 0.
+    `h` groups of l records, alike but for some limited attributes V, of which each group has values of its own, drawn
+    at random. A block without V costs `h² l²` times one record. With V, pairs of groups meet in values that differ: on
+    average they cost `Π_{i∈S∩V} m_i` times one record, `m_i ≥ −1/(n_i − 1)`, and that itself for plain strategies.
+
+    Args:
+        lattice: the sets.
+        sizes: how many values each attribute has, (attributes,).
+        reach: what persons can do.
+        plain: whether all limited attributes are measured by the plain residual.
     """
-    for i, limit in reach.limits.items():
-        n = int(sizes[i])
-        most = min([reach.records, *(other for j, other in reach.limits.items() if j != i)])  # alike elsewhere
-        size = min(limit, most)
-        for groups in {1, *(min(max(round(most / size * share / 8), 1), n) for share in range(1, 9))}:
-            if groups * size <= most:
-                found = np.full(len(lattice), float(groups * size) ** 2)
-                found[lattice.covers[i][0]] = float(size) ** 2 * groups * (n - groups) / (n - 1)
-                yield found
+    limits = reach.limits
+    for varied in {(), *((i,) for i in limits), tuple(limits)}:
+        most = min([reach.records, *(limit for i, limit in limits.items() if i not in varied)])  # alike elsewhere
+        size = min([most, *(limits[i] for i in varied)])
+        groups = min([most // size, *(int(sizes[i]) for i in varied)])
+        ratios = np.ones(len(sizes))
+        ratios[list(varied)] = -1.0 / (sizes[list(varied)] - 1.0)
+        met = lattice.products(ratios)
+        if not plain and len(varied) > 1:
+            with_any = lattice.maxima(np.where(ratios < 0, -ratios, -np.inf))
+            met = np.where(np.isfinite(with_any), -with_any, 1.0)
+        for h in {1, *(max(groups * share // 8, 1) for share in range(1, 9))}:
+            yield np.asarray(float(size) ** 2 * np.maximum(h + h * (h - 1.0) * met, 0.0))
+
+
+def least_for_persons(workload: Marginals, reach: Reach) -> float:
+    """No plan whatever that costs persons 1 has a smaller total variance, whatever residua would ask for it.
+
+    The cost is at least the mean over random persons (`persons`), who treat the values of an attribute alike.
+    """
+    sizes = workload.domain.sizes
+    coefficients = ResidualCoefficients(workload.lattice, sizes)
+    masses = np.zeros(len(workload.lattice))
+    masses[workload.numbers] = workload.weights * workload.cells
+    roots = coefficients.cost * np.sqrt(coefficients.importance(masses))
+    return max(float(np.sqrt(paid) @ roots) ** 2 for paid in persons(workload.lattice, sizes, reach, plain=True))
 
 
 def gap_of_any(workload: Products, achieved: float) -> float:

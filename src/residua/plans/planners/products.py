@@ -142,7 +142,9 @@ def _solved(workload: Products, task: Task, design: Design, strategies: tuple[St
             np.full(int(sizes[i]), 1.0 / sizes[i]) if q is not None and i in prices.reach.limits else q
             for i, q in enumerate(cells)
         ]
-        return solution, max(bound(even, paid) for paid in persons(workload.lattice, sizes, prices.reach))
+        plain = all(strategies[i].plain for i in prices.reach.limits)
+        some = persons(workload.lattice, sizes, prices.reach, plain=plain)
+        return solution, max(bound(even, paid) for paid in some)
     if task.unit.contribution is None:
         return solution, bound(cells, replaced(workload.lattice), replacing=True)
     return solution, bound(cells)

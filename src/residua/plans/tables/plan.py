@@ -154,7 +154,7 @@ class TablesPlan(Plan):
         low, high = f"{shares.min():.3g}", f"{shares.max():.3g}"
         each = low if low == high else f"{low} to {high}"
         measured = ("Measured", f"{len(self.measured):,} marginals, at epsilon {each} each")
-        return (measured, *tried(self.candidates, self.gap))
+        return (measured, *tried(self.candidates, self.gap), *super().remarks)
 
     @property
     def details(self) -> dict[str, Any]:
