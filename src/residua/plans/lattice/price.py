@@ -25,7 +25,7 @@ from residua.linalg.lattice import Lattice
 from residua.plans.blocks import POINT, WORD, require_scales
 from residua.plans.lattice.contribution import Share, contributed
 from residua.plans.lattice.replacement import MOST_ENUMERATED
-from residua.plans.persons import by_cells, reach_of
+from residua.plans.persons import Reach, by_cells, reach_of
 from residua.plans.strategy import Strategy, column_norms
 from residua.privacy import Unit
 
@@ -77,8 +77,10 @@ def price_together(several: Sequence[_Priced], unit: Unit) -> Fraction:
         return unit.scaled(pcost)
     reach = reach_of(unit, several[0].names, several[0].sizes)
     if reach is not None:
-        units = sum((contributed(reach, *group) for group in _alike(parts)), Fraction(0))
-        return min(unit.scaled(pcost), Fraction(math.ceil(units), POINT))
+        ways = [unit.scaled(pcost), _contributed(parts, reach)]
+        if len(parts) > 1:  # together, roundings may add up to a little more
+            ways.append(sum((price_together([blocks], unit) for blocks in several), Fraction(0)))
+        return min(ways)
     together = _replaced(parts)
     apart = sum((_replaced([part]) for part in parts), Fraction(0))
     return unit.scaled(pcost, min(together, apart))  # together there may be too many attributes to try all patterns
@@ -200,6 +202,12 @@ def _listed(blocks: _Priced) -> list[tuple[tuple[int, ...], int, float]]:
         tuple(row) for k, level in enumerate(blocks.lattice.levels) for row in level[_chosen(blocks, k)].tolist()
     ]
     return list(zip(members, blocks.grids.tolist(), blocks.scales.tolist(), strict=True))
+
+
+def _contributed(parts: Sequence[_Checked], reach: Reach) -> Fraction:
+    """What a person costs all these blocks, never less."""
+    units = sum((contributed(reach, *group) for group in _alike(parts)), Fraction(0))
+    return Fraction(math.ceil(units), POINT)
 
 
 def _replaced(parts: Sequence[_Checked]) -> Fraction:

@@ -139,8 +139,9 @@ class ProductGame:
         """The mean variance of each term's queries under some noise, (terms,)."""
         lattice = self.workload.lattice
         found = []
+        noise = np.where(np.isfinite(noise), noise, 0.0)  # nobody needs what is not measured
         for family, share, a in zip(self.workload.families, self.share, self.dilutions, strict=True):
-            blocks = np.where(share > 0, share * np.where(share > 0, noise, 0.0), 0.0)
+            blocks = share * noise
             found.append(lattice.sum_over_subsets(np.where(self.cost > 0, blocks, 0.0), a)[family.sets.numbers])
         return np.concatenate(found)
 
