@@ -106,8 +106,6 @@ def count(
     """
     from residua.source.digest import Digest  # loads Arrow, which planning does not need
 
-    if bound is not None:
-        raise NotImplementedError
     if not np.array_equal(layout.sizes, domain.sizes):
         raise SourceError("the layout was made for another domain; plan for the domain that is measured.")
     if source.weight in domain:
