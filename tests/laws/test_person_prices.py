@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import residua as rs
 from residua.errors import PlanError, VerificationError
+from residua.plans.bodies import unit_to_body
 from residua.plans.composition import composed_cost, priced
 from residua.plans.contract import Plan
 from residua.plans.lattice.plan import LatticePlan
@@ -18,7 +19,7 @@ from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.persons import Reach
 from residua.plans.strategy import Plain, Rows
 from residua.privacy import Person
-from tests.laws.persons import measured_rows, persons_of, true_cost
+from tests.laws.person_costs import measured_rows, persons_of, true_cost
 
 ROUNDING = 1e-9
 BUDGET = rs.ZCDP(0.5)
@@ -310,7 +311,7 @@ def test_a_plan_that_was_altered_is_not_measured(form, tmp_path):
     for unit in (rs.AddRemove(6), Person(6), Person(6, per={"month": 2})):
         with pytest.raises(VerificationError, match="more than"):
             priced(plan.replaced(unit=unit))
-        body = {**plan.to_body(), "unit": {"kind": "person", "records": 6, "per": dict(unit.contribution.limits)}}
+        body = {**plan.to_body(), "unit": unit_to_body(unit)}
         with pytest.raises(ValueError, match="costs more"):
             type(plan).of_body(body)
 

@@ -85,7 +85,7 @@ def composed_profile(plans: Sequence[Plan]) -> Profile:
 
 
 def composed_cost(plans: Sequence[Plan]) -> Fraction:
-    """What running all these plans of one domain and one unit costs that unit, never less than the truth.
+    """What running all these plans of one domain costs the unit they protect, never less than the truth.
 
     Guarantee: at least the largest diagonal entry of the summed privacy cost matrices of what is really measured (for
     a replacement, the largest `(e_i − e_j)ᵀ Γ (e_i − e_j)`; for a person, the largest `zᵀΓz` over all that a person can
@@ -103,6 +103,9 @@ def composed_cost(plans: Sequence[Plan]) -> Fraction:
     if not measured:
         return Fraction(0)
     unit = measured[0].unit
+    others = [plan for plan in measured if plan.unit != unit]
+    if others:  # persons under another bound have other records counted: what they pay adds up
+        return composed_cost([plan for plan in measured if plan.unit == unit]) + composed_cost(others)
     if by_cells(unit):
         return unit.scaled(composed_profile(measured).largest)
     # Exact within a form, added up between forms.
