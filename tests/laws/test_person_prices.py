@@ -28,7 +28,7 @@ BUDGET = rs.ZCDP(0.5)
 @st.composite
 def units(draw, most_records=4, limited=False):
     """A small domain and a person in it."""
-    sizes = draw(st.lists(st.integers(2, 3), min_size=1, max_size=3).filter(lambda sizes: np.prod(sizes) <= 12))
+    sizes = draw(st.lists(st.integers(1, 3), min_size=1, max_size=3).filter(lambda sizes: np.prod(sizes) <= 12))
     domain = rs.Domain.of_sizes(sizes)
     records = draw(st.integers(2, most_records))
     some = draw(st.lists(st.sampled_from(domain.names), unique=True, min_size=int(limited), max_size=len(sizes)))
@@ -43,7 +43,7 @@ def numbers(draw, count, lowest=0.0):
 
 @st.composite
 def any_strategy(draw, size):
-    if draw(st.booleans()):
+    if size == 1 or draw(st.booleans()):
         return Plain(size)
     entries = st.integers(-4, 4)
     rows = np.array([[draw(entries) for _ in range(size)] for _ in range(draw(st.integers(1, size - 1)))])
@@ -56,9 +56,9 @@ def lattice_plans(draw, plain=False):
     domain, unit = draw(units())
     lattice = rs.marginals(domain, ways=range(len(domain) + 1)).lattice
     precisions = numbers(draw, len(lattice))
-    precisions[0] += not precisions.any()
     strategies = tuple(Plain(int(n)) if plain else draw(any_strategy(int(n))) for n in domain.sizes)
-    return LatticePlan(domain, lattice, precisions, rs.ZCDP(1e9), unit, strategies=strategies)
+    plan = LatticePlan(domain, lattice, precisions, rs.ZCDP(1e9), unit, strategies=strategies)
+    return plan if plan.precisions.any() else plan.replaced(precisions=np.eye(len(lattice))[0])
 
 
 @st.composite

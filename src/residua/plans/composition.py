@@ -8,6 +8,9 @@ Plans for marginals cost the same in every cell. Plans for products cost most in
 by the same strategies, so that those add up exactly; beside other forms, and with other strategies, they are added cell
 by cell where the cells can be listed, and where not by their most expensive cells: a safe bound.
 
+Persons are priced for all plans together: their bound and the ledger's key decide which of a person's records are
+counted, the same ones in every measurement.
+
 Each plan may be chosen after seeing what the earlier ones measured, as long as the sum stays within the budget on every
 cell: fully adaptive composition of Gaussian mechanisms (Smith and Thakurta 2022; Whitehouse et al. 2023; Feldman and
 Zrnic 2021 for single cells).
