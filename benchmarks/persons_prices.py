@@ -11,7 +11,6 @@ import time
 
 import residua as rs
 from benchmarks.show import print_rows
-from residua.privacy import Person
 from residua.workload import Marginals, Products
 
 BUDGET = rs.ZCDP(0.5)
@@ -25,7 +24,7 @@ def percent(share: float) -> str:
 
 
 def row(
-    what: str, workload: Marginals | Products, unit: Person, objective: rs.TotalVariance | rs.MaxVariance
+    what: str, workload: Marginals | Products, unit: rs.Person, objective: rs.TotalVariance | rs.MaxVariance
 ) -> list[str]:
     started = time.perf_counter()
     plan = rs.plan(workload, BUDGET, unit=unit, minimise=objective)
@@ -57,13 +56,13 @@ def main() -> None:
     prefixes = rs.product(SURVEY, {"month": "prefixes", "region": "identity"}) + rs.marginals(SURVEY, ways=1)
     total, largest = rs.TotalVariance(), rs.MaxVariance()
     persons = [
-        Person(12),
-        Person(12, one_per="month"),
-        Person(12, per={"month": 1, "region": 3}),
-        Person(12, per={"region": 3}),
-        Person(12, per={"month": 2}),
-        Person(4, one_per="month"),
-        Person(100, one_per="month"),
+        rs.Person(12),
+        rs.Person(12, one_per="month"),
+        rs.Person(12, per={"month": 1, "region": 3}),
+        rs.Person(12, per={"region": 3}),
+        rs.Person(12, per={"month": 2}),
+        rs.Person(4, one_per="month"),
+        rs.Person(100, one_per="month"),
     ]
     rows = [row("≤ 2-way", two_way, person, total) for person in persons]
     rows += [row("≤ 2-way", two_way, person, largest) for person in persons[1:3]]

@@ -5,11 +5,13 @@ from itertools import combinations
 
 import cvxpy as cp
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import residua as rs
+from residua import Person
 from residua.errors import PlanError, VerificationError
 from residua.plans.bodies import unit_to_body
 from residua.plans.composition import composed_cost, priced
@@ -18,7 +20,6 @@ from residua.plans.lattice.plan import LatticePlan
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.persons import Reach
 from residua.plans.strategy import Plain, Rows
-from residua.privacy import Person
 from tests.laws.person_costs import measured_rows, persons_of, true_cost
 
 ROUNDING = 1e-9
@@ -344,3 +345,19 @@ def test_limits_never_cost_more_than_none():
             for names in combinations(limits, size)
         }
         assert max(prices.values()) == prices[()]
+
+
+def test_a_session_pays_for_all_its_releases_together(tmp_path):
+    domain = rs.Domain.of_sizes({"month": 6, "sex": 2})
+    months = np.arange(120) % 6
+    data = pa.table({"who": np.arange(120) // 4, "month": months, "sex": months % 2})
+    unit = Person(6, one_per="month")
+    session = rs.Session(
+        rs.Source.frame(data, person="who"), rs.ZCDP(2.0), ledger=tmp_path / "a.ledger", state=tmp_path / "s", unit=unit
+    )
+    plans = [rs.plan(rs.marginals(domain, ways=ways), rs.ZCDP(0.3), unit=unit) for ways in (1, 2)]
+    for plan in plans:
+        session.release(plan)
+    spent = float(session.ledger.spent_exactly)
+    assert spent == pytest.approx(session.known.planned.unit_pcost, rel=1e-6)  # what both measured, pooled
+    assert 0.6 < spent < sum(plan.unit_pcost for plan in plans)  # the second tells some of the first
