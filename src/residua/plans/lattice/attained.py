@@ -22,8 +22,8 @@ _MOST_GROUPS = 2048
 def some_person(lattice: Lattice, precisions: Floats, strategies: Sequence[Strategy], reach: Reach) -> float:
     """The largest cost of some persons: K records spread over limited attributes, or as many as can be in one cell.
 
-    The a-th record has the value number `⌊a/l_i⌋` of every limited attribute i, values ordered by what they cost; and
-    the same with every limit lowered to a multiple of the least, so that groups do not overlap.
+    The a-th record has the value number `⌊a/l_i⌋` of every limited attribute i, values ordered by what they cost beside
+    the most expensive one; and the same with every limit lowered to a multiple of the least: groups do not overlap.
     """
     used = {i: most for i, most in reach.limits.items() if len(lattice.covers[i][0])}
     least = min([reach.records, *used.values()])
@@ -70,11 +70,12 @@ def _apart(strategy: Strategy) -> tuple[float, float, float]:
 
 
 def _meeting(strategy: Strategy, places: Integers) -> Floats:
-    """`RᵀR / unit²` between values, by their places in the order of what they cost, (places, places)."""
+    """`RᵀR / unit²` between values, by how much they cost beside the most expensive one, (places, places)."""
     if strategy.plain:
         return np.asarray((places[:, None] == places) - 1.0 / strategy.size)
     R = strategy.matrix / strategy.unit
-    order = np.argsort(-(R**2).sum(axis=0), kind="stable")
+    first = int((R**2).sum(axis=0).argmax())
+    order = np.argsort(-(R[:, first] @ R), kind="stable")
     chosen = R[:, order[places]]
     return np.asarray(chosen.T @ chosen)
 
