@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from residua.errors import ResiduaError as ResiduaError
     from residua.measurement import Ledger as Ledger
     from residua.measurement import measure as measure
+    from residua.plans import Axis as Axis
     from residua.plans import ConvexLoss as ConvexLoss
     from residua.plans import Lattice as Lattice
     from residua.plans import Matrix as Matrix
@@ -65,7 +66,7 @@ _NAMES_OF = {
     "domain": "Anonymous Bins Categories Dates Domain Integers between",
     "errors": "GapWarning ResiduaError",
     "measurement": "Ledger measure",
-    "plans": "ConvexLoss Lattice Matrix MaxVariance"
+    "plans": "Axis ConvexLoss Lattice Matrix MaxVariance"
     " PNormVariance Plan Stakeholders TotalVariance common"
     " independent plan residual top_up",
     "privacy": "GDP ZCDP AddRemove ApproxDP PureDP ReplaceOne",
@@ -84,6 +85,7 @@ __all__ = [
     "AddRemove",
     "Anonymous",
     "ApproxDP",
+    "Axis",
     "Bins",
     "Categories",
     "ConvexLoss",

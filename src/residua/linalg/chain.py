@@ -1,16 +1,16 @@
 """Noise along an ordered axis: its running sums are a few independent first-order chains.
 
-Noise with covariance `Σ_j a_j (G + p_j Q⁻¹)⁻¹`, G the Gram matrix of ordered queries (`path.py`), is a sum of independent
-parts, one for each pole. The running sums C of part j have a tridiagonal precision: springs `κ_i = values + p_j/q_i`
-between C_{i−1} and C_i (C_{−1} = 0), and `1/link_i` from C_i to 0. With R_i the stiffness from C_i to 0 by way of what is to
-its right,
+Noise with covariance `Σ_j a_j (G + p_j Q⁻¹)⁻¹`, G the Gram matrix of ordered queries (`path.py`), is a sum of
+independent parts, one for each pole. The running sums C of part j have a tridiagonal precision: springs
+`κ_i = values + p_j/q_i` between C_{i−1} and C_i (C_{−1} = 0), and `1/link_i` from C_i to 0. With R_i the stiffness from
+C_i to 0 by way of what is to its right, they are first-order recurrences of independent standard normals z:
 
-    C_i = φ_i C_{i−1} + σ_i z_i,   φ_i = κ_i/(κ_i + R_i),   σ_i² = 1/(κ_i + R_i),   R_i = 1/link_i + κ_{i+1} R_{i+1}/(κ_{i+1} + R_{i+1}),
+    C_i = φ_i C_{i−1} + σ_i z_i,   φ_i = κ_i/(κ_i + R_i),   σ_i² = 1/(κ_i + R_i),
+    R_i = 1/link_i + κ_{i+1} R_{i+1}/(κ_{i+1} + R_{i+1}).
 
-first-order recurrences of independent standard normals z. Where the path has a conductance `left` to ground, one more normal
-comes in, times `√(left/(1 + left κ_0 m_0)) m_i`, with `m_i = φ_i m_{i−1} + 1 − φ_i` (Sherman and Morrison: it takes a
-matrix of rank one from the precision). Estimates are read with the same chains: the covariance of two running sums is
-`V_i φ_{i+1} … φ_k`.
+Where the path has a conductance `left` to ground, one more normal comes in, times `√(left/(1 + left κ_0 m_0)) m_i`,
+with `m_i = φ_i m_{i−1} + 1 − φ_i` (Sherman and Morrison: it takes a matrix of rank one from the precision). Estimates
+are read with the same chains: the covariance of two running sums is `V_i φ_{i+1} … φ_k`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numba
 import numpy as np
 from scipy.sparse import csr_array
 
-from residua.linalg.arrays import Floats, Integers
+from residua.linalg.arrays import Floats
 from residua.linalg.path import Path
 
 _compiled = numba.njit(cache=True, nogil=True)
@@ -86,13 +86,10 @@ class OrderedNoise:
 
 def over_running_sums(rows: csr_array) -> csr_array:
     """Rows over values as rows over running sums: `Σ r_i x_i = Σ (r_i − r_{i+1}) C_i`."""
-    columns = rows.tocsc()
-    shifted = columns[:, 1:]
-    shifted = csr_array((shifted.shape[0], 1)) if shifted.shape[1] == 0 else shifted
-    from scipy.sparse import hstack
-
-    last = csr_array((rows.shape[0], 1))
-    found = csr_array(columns - hstack([columns[:, 1:], last]))
+    entries = rows.tocoo()
+    there = entries.col > 0
+    moved = (entries.data[there], (entries.row[there], entries.col[there] - 1))
+    found = csr_array(rows - csr_array(moved, shape=rows.shape))
     found.eliminate_zeros()
     return found
 

@@ -2,11 +2,11 @@
 
 Zolotarev's approximation: among all `r(x) = Σ_j a_j / (x + p_j)` with that many terms it has the least largest
 relative error against `x^-½` on [least, most]. All a_j and p_j are positive, so that `r` of a positive matrix is a sum
-of positive shifted inverses. Its reciprocal is `1/r(x) = c + b x + Σ_k d_k x/(x + z_k)`, positive terms again: the zeros
-of r lie between its poles.
+of positive shifted inverses. Its zeros −z_k lie between its poles, so that `1/r(x) = c + b x + Σ_k d_k x/(x + z_k)`:
+positive terms again.
 
 Reference: Hale, Higham and Trefethen (2008), "Computing A^α, log(A) and related matrix functions by contour integrals";
-    Higham (2008), "Functions of Matrices", §5.9 and §6; Akhiezer (1990), "Elements of the Theory of Elliptic Functions".
+    Higham (2008), "Functions of Matrices", §5.9; Akhiezer (1990), "Elements of the Theory of Elliptic Functions".
 """
 
 from __future__ import annotations

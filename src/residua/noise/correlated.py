@@ -1,15 +1,15 @@
 """Exact draws of `round(t·C)` for noise C whose parts are first-order chains (`linalg/chain.py`).
 
-Every normal z is a real number of which 64 bits are drawn (`rounding.py`): floats ẑ and B with |ẑ − z| ≤ B. The chains are
-computed from them in floats with a running bound E on the error of every running sum. Where `t·(Ĉ ± E)` rounds to one
-integer, that integer is the draw. If any of them does not, more bits are drawn for all z of the axis and the chains are
-computed in ball arithmetic, until all are decided. The draw is a function of the real numbers alone: its distribution is
-exactly that of rounded normal noise with the chains' covariance.
+Every normal z is a real number of which 64 bits are drawn (`rounding.py`): floats ẑ and B with |ẑ − z| ≤ B. The chains
+are computed from them in floats with a running bound E on the error of every running sum. Where `t·(Ĉ ± E)` rounds to
+one integer, that integer is the draw. If any of them does not, more bits are drawn for all z of the axis and the chains
+are computed in ball arithmetic, until all are decided. The draw is a function of the real numbers alone: its
+distribution is exactly that of rounded normal noise with the chains' covariance.
 
 **The bound.** u = 2⁻⁵³. R, which accumulates over the whole axis, is computed in pairs of floats: each operation on
-positive numbers errs by less than 2⁻¹⁰⁰ relatively, so that n < 2⁴⁰ steps of five and the final rounding to a float err by
-less than 2u. Then κ, φ, ψ = 1 − φ and σ err by less than 12u relatively. `C_i = C_{i−1} + (σ_i z_i − ψ_i C_{i−1})` is
-accumulated in pairs as well, so that only its step errs; the exact recurrence multiplies an earlier error by φ_i < 1:
+positive numbers errs by less than 2⁻¹⁰⁰ relatively, so that n < 2⁴⁰ steps of five and the final rounding to a float err
+by less than 2u. Then κ, φ, ψ = 1 − φ and σ err by less than 12u relatively. `C_i = C_{i−1} + (σ_i z_i − ψ_i C_{i−1})`
+is accumulated in pairs as well, so that only its step errs; an earlier error is multiplied by φ_i < 1:
 
     E_i = φ E_{i−1} + σ B + 16u (σ|ẑ| + ψ|Ĉ_{i−1}|) + 2⁻¹⁰⁰|Ĉ_i|,
 
@@ -18,6 +18,7 @@ computed in floats and enlarged by 2⁻³⁰ at each step, which covers the roun
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -34,6 +35,8 @@ from residua.noise.samplers import NORMAL
 from residua.noise.table import precision, table
 
 _GUARD_BITS = 128
+_BLOCK = 1 << 18  # normals at a time
+UNDECIDED = 2.0**-50  # from the middle between two integers, beyond the bound: covers the comparison's own rounding
 
 
 def rounded_ordered(noise: OrderedNoise, grid: int, axes: int, *, _entropy: Entropy | None = None) -> Integers:
@@ -59,13 +62,16 @@ def rounded_ordered(noise: OrderedNoise, grid: int, axes: int, *, _entropy: Entr
     n, parts = noise.path.size, len(noise.poles)
     draws = np.empty((axes, n), dtype=np.int64)
     stiff = _stiffness(noise)
-    for axis in range(axes):
-        normals = _Normals(source, (parts, n + 1))
+    together = max(_BLOCK // (parts * (n + 1)), 1)  # short axes are drawn many at a time
+    for start in range(0, axes, together):
+        block = draws[start : start + together]
+        normals = _Normals(source, (len(block), parts, n + 1))
         sums, bounds = _float_sums(noise, stiff, normals)
         scaled = sums * grid
-        nearest = np.rint(scaled)
-        decided = np.abs(scaled - nearest) < 0.5 - bounds * grid * (1 + 2.0**-30) - 2.0**-50  # False for NaN too
-        draws[axis] = nearest if decided.all() else _refined(noise, grid, normals)
+        block[:] = np.rint(scaled)
+        decided = np.abs(scaled - block) < 0.5 - bounds * grid * (1 + 2.0**-30) - UNDECIDED  # False for NaN
+        for axis in np.flatnonzero(~decided.all(axis=1)).tolist():
+            block[axis] = _refined(noise, grid, normals, axis)
     return draws
 
 
@@ -78,16 +84,17 @@ def _stiffness(noise: OrderedNoise) -> Floats:
 
 
 class _Normals:
-    """Standard normals of which only as many bits are drawn as are needed, (parts, numbers)."""
+    """Standard normals of which only as many bits are drawn as are needed, (axes, parts, numbers)."""
 
-    def __init__(self, source: Entropy, shape: tuple[int, int]) -> None:
+    def __init__(self, source: Entropy, shape: tuple[int, int, int]) -> None:
+        self.shape = shape
         self._source = source
-        self._words = take(source, shape[0] * shape[1]).reshape(shape)
-        self._more: dict[tuple[int, int], tuple[int, int]] = {}  # beyond the table: bits so far, and how many
+        self._words = take(source, math.prod(shape))
+        self._more: dict[int, tuple[int, int]] = {}  # where 64 bits did not suffice: the bits, and how many
 
-    def floats(self, part: int) -> tuple[Floats, Floats]:
-        """The numbers of a part as floats, and how far each may be off, (numbers,) each."""
-        words = self._words[part]
+    def floats(self) -> tuple[Floats, Floats]:
+        """The numbers as floats, and how far each may be off, (axes, parts, numbers) each."""
+        words = self._words
         z, bounds = table(NORMAL).evaluate(words)
         for i in np.flatnonzero(~np.isfinite(bounds)).tolist():  # one in 131,072
             v, bits = int(words[i]) >> 1, 64
@@ -97,36 +104,36 @@ class _Normals:
                     ball = _normal(v, bits)
                     z[i] = float(ball.mid()) if ball.is_finite() else 0.0
                     bounds[i] = float(abs(ball - arb(z[i])).upper()) * (1 + 2.0**-30) if ball.is_finite() else np.inf
-            self._more[part, i] = v, bits
-        return np.where(words & np.uint64(1), -z, z), bounds
+            self._more[i] = v, bits
+        return np.where(words & np.uint64(1), -z, z).reshape(self.shape), bounds.reshape(self.shape)
 
-    def balls(self, part: int, words: int) -> list[arb]:
+    def balls(self, axis: int, part: int, words: int) -> list[arb]:
         """The numbers of a part as balls, from this many words of each at least, at the working precision."""
-        found = []
-        for i, word in enumerate(self._words[part].tolist()):
-            v, bits = self._more.get((part, i), (word >> 1, 64))
+        found, count = [], self.shape[2]
+        first = (axis * self.shape[1] + part) * count
+        for i, word in enumerate(self._words[first : first + count].tolist(), start=first):
+            v, bits = self._more.get(i, (word >> 1, 64))
             while bits < 64 * words:
                 v, bits = v << 64 | int(take(self._source, 1)[0]), bits + 64
-            self._more[part, i] = v, bits
+            self._more[i] = v, bits
             found.append(-_normal(v, bits) if word & 1 else _normal(v, bits))
         return found
 
 
 def _float_sums(noise: OrderedNoise, stiff: Floats, normals: _Normals) -> tuple[Floats, Floats]:
-    """Running sums in floats and the bounds on their errors, (n,) each."""
-    n, path = noise.path.size, noise.path
-    sums, bounds = np.zeros(n), np.zeros(n)
-    for j, (pole, weight) in enumerate(zip(noise.poles.tolist(), noise.weights.tolist(), strict=True)):
-        z, b = normals.floats(j)
-        _kernels()[1](path.left, path.values, noise.q, pole, weight, stiff[j], z, b, sums, bounds)
+    """Running sums in floats and the bounds on their errors, (axes, n) each."""
+    path = noise.path
+    sums, bounds = np.zeros((2, normals.shape[0], path.size))
+    z, b = normals.floats()
+    _kernels()[1](path.left, path.values, noise.q, noise.poles, noise.weights, stiff, z, b, sums, bounds)
     return sums, bounds
 
 
-def _refined(noise: OrderedNoise, grid: int, normals: _Normals) -> Integers:
+def _refined(noise: OrderedNoise, grid: int, normals: _Normals, axis: int) -> Integers:
     """The draws of one axis in ball arithmetic, with as many more bits of every normal as they need."""
     for words in range(2, MOST_WORDS):
         with precision(64 * words + _GUARD_BITS):
-            found = _ball_sums(noise, grid, [normals.balls(j, words) for j in range(len(noise.poles))])
+            found = _ball_sums(noise, grid, [normals.balls(axis, j, words) for j in range(len(noise.poles))])
         if all(each is not None for each in found):
             return np.array([int(each) for each in found], dtype=np.int64)  # type: ignore[arg-type]
     raise PrivacyError(f"{MOST_WORDS} random words did not settle one draw: the entropy source is broken, replace it")
@@ -215,16 +222,16 @@ def _compile() -> tuple[Callable[..., Any], Callable[..., Any]]:
             for i in range(n - 1, -1, -1):
                 out[j, i] = a + b
                 if i > 0:
-                    k, l = over(poles[j], 0.0, q[i], 0.0)
-                    k, l = plus(values, 0.0, k, l)
-                    c, d = times(k, l, a, b)
-                    k, l = plus(k, l, a, b)
-                    c, d = over(c, d, k, l)
+                    k, e = over(poles[j], 0.0, q[i], 0.0)
+                    k, e = plus(values, 0.0, k, e)
+                    c, d = times(k, e, a, b)
+                    k, e = plus(k, e, a, b)
+                    c, d = over(c, d, k, e)
                     a, b = over(1.0, 0.0, links[i - 1], 0.0)
                     a, b = plus(a, b, c, d)
 
     @made
-    def sums(left, values, q, p, a, stiffness, z, b, out, bounds):  # type: ignore[no-untyped-def]
+    def one(left, values, q, p, a, stiffness, z, b, out, bounds):  # type: ignore[no-untyped-def]
         u, more = 2.0**-53, 1.0 + 2.0**-30
         k = values + p / q[0]
         extra = np.sqrt(a * left / (1.0 + left * k * stiffness[0] / (k + stiffness[0])))
@@ -247,6 +254,13 @@ def _compile() -> tuple[Callable[..., Any], Callable[..., Any]]:
                 bound += spread * m + abs(factor) * slack + 4.0 * u * abs(factor * m)
             out[i] += part
             bounds[i] = (bounds[i] + bound + 2.0 * u * (abs(part) + abs(out[i]))) * more
+
+    @made
+    def sums(left, values, q, poles, weights, stiffness, z, b, out, bounds):  # type: ignore[no-untyped-def]
+        for axis in range(out.shape[0]):
+            for j in range(poles.size):
+                p, a = poles[j], weights[j]
+                one(left, values, q, p, a, stiffness[j], z[axis, j], b[axis, j], out[axis], bounds[axis])
 
     return stiff, sums
 

@@ -56,7 +56,7 @@ class AxisBlocks(Blocks):
     def price(self, unit: Unit) -> Fraction:
         """The verifier; replacing a record costs at most twice as much as adding one: no entry of Γ is negative.
 
-        (`x/(x + z)` of S is `(I + z S⁻¹)⁻¹` or, with values, a sum of a positive diagonal and of inverses of M-matrices.)
+        (`S (S + z)⁻¹` is a positive diagonal plus the inverse of an M-matrix between two positive diagonals.)
         """
         if self.grid < 1 or self.grid & (self.grid - 1) or self.correlated.path.size != self.cells:
             raise VerificationError("the noise along the axis does not fit what is measured; plan again.")

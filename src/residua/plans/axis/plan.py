@@ -15,13 +15,13 @@ from scipy.sparse import csr_array
 
 from residua.domain import Domain, domain_of_settings
 from residua.errors import PlanError
-from residua.linalg.arrays import Floats, Integers
+from residua.linalg.arrays import Floats
 from residua.linalg.chain import OrderedNoise, over_running_sums
 from residua.linalg.path import Path, prefix_path, range_path
 from residua.plans.axis.blocks import AxisBlocks
 from residua.plans.axis.price import price
 from residua.plans.axis.reading import AxisReading
-from residua.plans.axis.rows import rows_of, terms_along
+from residua.plans.axis.rows import crossed_rows, rows_of, terms_of
 from residua.plans.blocks import Blocks
 from residua.plans.bodies import (
     check_claims,
@@ -38,7 +38,7 @@ from residua.plans.noise import ORDERED, ROUNDING_VARIANCE, Noise
 from residua.plans.questions import Workload, combined, in_one_table
 from residua.privacy import AddRemove, Guarantee, Unit
 from residua.privacy.exact import round_up
-from residua.workload import Products, as_products
+from residua.workload import AttributeQueries, Explicit, Products
 from residua.workload.ordered import Ranges
 
 _MOST_CELLS = 4096
@@ -63,8 +63,8 @@ class Asked:
 class AxisPlan(Plan):
     """`x + N` along one attribute, N normal with covariance `Σ_j a_j (G + p_j Q⁻¹)⁻¹`: the dense optimum in passes.
 
-    Guarantee: measuring this plan satisfies `guarantee` for `unit`; no unbiased linear mechanism with Gaussian noise has
-    a loss below this one's by more than a factor `1 + gap`, the finite number of poles included.
+    Guarantee: measuring this plan satisfies `guarantee` for `unit`; no unbiased linear mechanism with Gaussian noise
+    has a loss below this one's by more than a factor `1 + gap`, the finite number of poles included.
 
     Args:
         domain: what the table may hold.
@@ -136,21 +136,22 @@ class AxisPlan(Plan):
         return self.correlated.row_variances(rows) + squares * (ROUNDING_VARIANCE / self.grid**2)
 
     def _variances(self, workload: Workload) -> Floats:
-        return self.row_variances(rows_of(workload, self.attribute))
+        rows, answered = rows_of(workload, self.attribute)
+        return np.where(answered, self.row_variances(rows), np.inf)
 
     def _term_variances(self, workload: Workload) -> Floats:
-        terms = terms_along(workload, self.attribute)
-        if terms is None or not any(isinstance(asked, Ranges) and asked.rows > 2**20 for asked, _ in terms):
+        if isinstance(workload, Explicit):
             return super()._term_variances(workload)
-        found = []
-        products = as_products(workload)
-        for place, (asked, _) in enumerate(terms):
-            if isinstance(asked, Ranges):
-                rounding = (2 - 2 / (asked.size + 1)) * ROUNDING_VARIANCE / self.grid**2
-                found.append(self.correlated.sum_of_range_variances() / asked.rows + rounding)
-            else:
-                found.append(float(super()._term_variances(_only(products, place))[0]))
-        return np.array(found)
+        return np.array([self._term_variance(asked) for asked, _ in terms_of(workload)])
+
+    def _term_variance(self, asked: dict[int, AttributeQueries]) -> float:
+        """The mean variance of a term's queries; of all ranges in closed form."""
+        along = asked.get(self.attribute)
+        if len(asked) == 1 and isinstance(along, Ranges) and along.rows > 2**16:
+            rounding = (2 - 2 / (along.size + 1)) * ROUNDING_VARIANCE / self.grid**2
+            return self.correlated.sum_of_range_variances() / along.rows + rounding
+        rows, answered = crossed_rows(asked, self.attribute, self.size)
+        return float(self.row_variances(rows).mean()) if answered.all() else float(np.inf)
 
     def _cell_variances(self, positions: tuple[int, ...]) -> Floats:
         if positions not in ((), (self.attribute,)):
@@ -158,8 +159,9 @@ class AxisPlan(Plan):
         return super()._cell_variances(positions)
 
     def _covariance(self, first: Workload, second: Workload) -> Floats:
-        one, other = rows_of(first, self.attribute), rows_of(second, self.attribute)
-        return self.correlated.covariance(one, other) + (one @ other.T).toarray() * (ROUNDING_VARIANCE / self.grid**2)
+        one, other = rows_of(first, self.attribute)[0], rows_of(second, self.attribute)[0]
+        rounding = (one @ other.T).toarray() * (ROUNDING_VARIANCE / self.grid**2)
+        return np.asarray(self.correlated.covariance(one, other) + rounding)
 
     def combined_row(self, combination: Mapping[Any, ArrayLike]) -> csr_array:
         """A linear combination of cells as a row over running sums, (1, n)."""
@@ -211,7 +213,9 @@ class AxisPlan(Plan):
     @property
     def remarks(self) -> tuple[tuple[str, str], ...]:
         """How the axis is measured."""
-        return (("Axis", f"{self.size:,} values of {self.name!r}, noise correlated along them in {len(self.poles)} parts"),)
+        return (
+            ("Axis", f"{self.size:,} values of {self.name!r}, noise correlated along them in {len(self.poles)} parts"),
+        )
 
     # ---- files
 
@@ -264,16 +268,3 @@ def _packed(values: Floats) -> str:
 def _unpacked(text: str) -> Floats:
     raw = zlib.decompressobj().decompress(base64.b85decode(text), 2**30)
     return np.frombuffer(raw, dtype="<f8").astype(np.float64)
-
-
-def _only(workload: Products, place: int) -> Products:
-    """One term of a workload."""
-    from dataclasses import replace
-
-    for family in workload.families:
-        count = len(family.sets.numbers)
-        if place < count:
-            sets = replace(family.sets, numbers=family.sets.numbers[[place]], weights=family.sets.weights[[place]])
-            return replace(workload, families=(replace(family, sets=sets),))
-        place -= count
-    raise IndexError(place)

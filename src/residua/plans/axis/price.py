@@ -1,13 +1,14 @@
 """The verifier of the axis form: what noise correlated along an axis costs, from what is really sampled.
 
-Small and trusted. The noise has covariance `Q^½ r(S) Q^½`, with `r(x) = Σ_j a_j/(x + p_j)` and `S = Q^½ G Q^½`, so that its privacy
-cost matrix is `Γ = Q^-½ (1/r)(S) Q^-½`. The zeros −z_k of r lie between its poles, one in each gap, and
+Small and trusted. The noise has covariance `Q^½ r(S) Q^½`, with `r(x) = Σ_j a_j/(x + p_j)` and `S = Q^½ G Q^½`, so that
+its privacy cost matrix is `Γ = Q^-½ (1/r)(S) Q^-½`. The zeros −z_k of r lie between its poles, one in each gap, and
 
     1/r(x) = c + b x + Σ_k d_k x/(x + z_k),   c = 1/Σ a_j/p_j,  b = 1/Σ a_j,  d_k = 1/(z_k Σ_j a_j/(p_j − z_k)²),
 
-all positive. A record in cell i costs `Γ_ii = c/q_i + b G_ii + Σ_k d_k [S(S + z_k)⁻¹]_ii / q_i`. In whole numbers and fractions
-each z_k is enclosed by two floats between which r changes its sign; c, b and d_k are rounded up, z_k down (a term falls
-with z_k), and the passes along the axis, which add and divide positive floats only, are enlarged by their proven error.
+all positive. A record in cell i costs `Γ_ii = c/q_i + b G_ii + Σ_k d_k [S(S + z_k)⁻¹]_ii / q_i`. In fractions each z_k
+is enclosed by two floats between which r changes its sign; c, b and d_k are rounded up, z_k down (a term falls with
+z_k), and the passes along the axis, which add, multiply and divide positive floats only, are enlarged by their proven
+error.
 """
 
 from __future__ import annotations
@@ -51,7 +52,10 @@ def reciprocal(poles: Floats, weights: Floats) -> tuple[float, float, Floats, Fl
     zeros, factors = [], []
     for low, high in pairwise(poles.tolist()):
         below, above = _enclosed(low, high, p, a)
-        largest = sum((each / max(abs(pole - below), abs(pole - above)) ** 2 for pole, each in zip(p, a, strict=True)), Fraction(0))
+        largest = sum(
+            (each / max(abs(pole - below), abs(pole - above)) ** 2 for pole, each in zip(p, a, strict=True)),
+            Fraction(0),
+        )
         zeros.append(float(below))
         factors.append(round_up(1 / (below * largest)))
     constant = round_up(1 / sum((each / pole for pole, each in zip(p, a, strict=True)), Fraction(0)))
@@ -80,9 +84,17 @@ def _enclosed(low: float, high: float, p: list[Fraction], a: list[Fraction]) -> 
 def _check(noise: OrderedNoise) -> None:
     path = noise.path
     arrays = (path.links, noise.q, noise.poles, noise.weights, np.array([path.right]))
-    if not all(len(each) and np.isfinite(each).all() and (each >= _LEAST).all() and (each <= _MOST).all() for each in arrays):
-        raise VerificationError("the noise along the axis has numbers that are not positive, or out of range; plan again.")
+    if not all(
+        len(each) and np.isfinite(each).all() and (each >= _LEAST).all() and (each <= _MOST).all() for each in arrays
+    ):
+        raise VerificationError(
+            "the noise along the axis has numbers that are not positive, or out of range; plan again."
+        )
     if noise.q.shape != (path.size,) or noise.poles.shape != noise.weights.shape or (np.diff(noise.poles) <= 0).any():
         raise VerificationError("the noise along the axis is incomplete; plan again.")
-    if not (0 <= path.left <= _MOST and 0 <= path.values <= _MOST) or 0 < path.left < _LEAST or 0 < path.values < _LEAST:
+    if (
+        not (0 <= path.left <= _MOST and 0 <= path.values <= _MOST)
+        or 0 < path.left < _LEAST
+        or 0 < path.values < _LEAST
+    ):
         raise VerificationError("the noise along the axis has numbers that are out of range; plan again.")

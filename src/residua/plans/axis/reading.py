@@ -35,7 +35,7 @@ class AxisReading(Reading):
 
     @cached_property
     def _sums(self) -> Floats:
-        return self.measurements / self.plan.grid
+        return np.asarray(self.measurements / self.plan.grid)
 
     def marginal(self, positions: tuple[int, ...]) -> Floats:
         """The counts of the values, or the total."""
@@ -47,7 +47,9 @@ class AxisReading(Reading):
 
     def answers(self, workload: Workload) -> tuple[Floats, Floats]:
         """Estimates and variances of every query, (queries,) each."""
-        rows = rows_of(workload, self.plan.attribute)
+        rows, answered = rows_of(workload, self.plan.attribute)
+        if not answered.all():
+            raise PlanError(f"only {self.plan.name!r} was measured; plan for a workload that asks for the rest.")
         return np.asarray(rows @ self._sums), self.plan.row_variances(rows)
 
     def combination(self, combination: Combination) -> tuple[float, float]:

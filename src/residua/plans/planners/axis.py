@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
+from residua.errors import PlanError
 from residua.linalg.chain import OrderedNoise
 from residua.plans.axis.plan import Asked, AxisPlan
 from residua.plans.axis.price import price
-from residua.plans.axis.rows import terms_along
-from residua.plans.forms import Task
+from residua.plans.axis.rows import terms_of
+from residua.plans.forms import Form, Task
 from residua.plans.noise import guarantee_like
 from residua.plans.objectives import MaxVariance, TotalVariance
 from residua.plans.questions import Workload
@@ -22,6 +24,7 @@ from residua.workload.ordered import Prefixes, Ranges
 LONG = 512  # values; below, dense plans are as quick, and can be combined with every other plan
 _SLACK = 1 - 2.0**-30
 _FINENESS = 2.0**6  # of the grid: the least standard deviation in steps of it
+_ROUNDING = 1 / (6 * _FINENESS**2)  # what rounding two running sums adds to the variance of their difference, at most
 
 
 def plan_axis(task: Task, least: int = LONG) -> AxisPlan | None:
@@ -59,10 +62,11 @@ def _along(workload: Workload) -> tuple[int, Asked] | None:
     if domain[domain.names[attribute]].has_other:
         return None
     weights = {Prefixes: 0.0, Ranges: 0.0, Identity: 0.0}
-    for asked, weight in terms_along(workload, attribute) or [(None, 1.0)]:
-        if type(asked) not in weights:
+    for asked, weight in terms_of(workload):
+        kind = type(asked.get(attribute))
+        if kind not in weights:
             return None
-        weights[type(asked)] += weight  # type: ignore[index]
+        weights[kind] += weight
     if not weights[Prefixes] + weights[Ranges]:
         return None
     return attribute, Asked(weights[Prefixes], weights[Ranges], weights[Identity])
@@ -82,14 +86,17 @@ def _made(task: Task, attribute: int, asked: Asked, solution: OrderedSolution) -
     cost = float(price(noise))
     per_unit = float(task.unit.scaled(1, 2))
     sums, single = noise.variances()
+    scale = _scale(task.objective)
     if isinstance(task.objective, TotalVariance):
         loss = asked.values * single.sum() + float(np.sum(asked.prefixes) * sums.sum())
         if asked.ranges:
             loss += asked.ranges * noise.sum_of_range_variances()
     else:
-        loss = float(sums.max()) / _scale(task.objective, asked)
-    gap = loss * cost / (solution.bound * (1.0 if isinstance(task.objective, TotalVariance) else 1 / _scale(task.objective, asked))) - 1
-    factor = cost * per_unit / (task.allowed * _SLACK) if task.allowed is not None else task.loss / loss * _SLACK
+        loss = float(sums.max()) / scale
+    gap = loss * cost / (solution.bound / scale) - 1
+    factor = (
+        cost * per_unit / (task.allowed * _SLACK) if task.allowed is not None else task.loss / loss * (1 - _ROUNDING)
+    )
     noise = noise.scaled(factor)
     finest = math.sqrt(float(single.min()) * factor)
     grid = 2 ** max(math.ceil(math.log2(_FINENESS / finest)), 0)
@@ -103,16 +110,43 @@ def _made(task: Task, attribute: int, asked: Asked, solution: OrderedSolution) -
         grid,
         task.guarantee,
         task.unit,
-        as_products(task.workload),
+        _products(task.workload),
         "least total variance" if isinstance(task.objective, TotalVariance) else "least largest variance",
-        gap=float(max(gap, 0.0)) + 1 / (6 * _FINENESS**2),
+        gap=float(max(gap, 0.0)) + _ROUNDING,
     )
     if task.guarantee is None:
         made = made.replaced(guarantee=guarantee_like(ZCDP(1.0), made.unit_pcost))
     return made
 
 
-def _scale(objective: object, asked: Asked) -> float:
-    """What the variances are divided by."""
-    assert isinstance(objective, MaxVariance)
-    return float(objective.targets) if objective.targets is not None else 1.0  # type: ignore[arg-type]
+def _products(workload: Workload) -> Products:
+    assert isinstance(workload, Products | Marginals)
+    return as_products(workload)
+
+
+def _scale(objective: object) -> float:
+    """What the loss is divided by: the target of the largest variance."""
+    targets = objective.targets if isinstance(objective, MaxVariance) else None
+    return 1.0 if targets is None else float(targets)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Axis(Form):
+    """A plan along one ordered axis, with noise correlated along it: for values, prefixes and ranges of one attribute.
+
+    Long axes get this form by themselves; say it for short ones.
+    """
+
+    def plan(self, task: Task) -> AxisPlan:
+        """The best plan along the axis.
+
+        Raises:
+            PlanError: the workload or the objective is not of this kind.
+        """
+        made = plan_axis(task, least=2)
+        if made is None:
+            raise PlanError(
+                "form=rs.Axis() is for prefixes and ranges of one attribute, its values beside them, and for total "
+                "variance or the largest variance of prefixes; leave the form out."
+            )
+        return made

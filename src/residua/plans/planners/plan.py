@@ -16,8 +16,8 @@ from residua.plans.lattice.plan import LatticePlan
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.noise import NOISES
 from residua.plans.objectives import Effort, MaxVariance, Objective, Targets, TotalVariance
-from residua.plans.planners.axis import plan_axis
 from residua.plans.planners.attended import attended, attends
+from residua.plans.planners.axis import plan_axis
 from residua.plans.planners.explicit import independent_explicit, plan_biased, plan_explicit
 from residua.plans.planners.forecast import forecast
 from residua.plans.planners.laplace import independent_pure, plan_pure

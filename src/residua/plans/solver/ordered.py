@@ -11,7 +11,6 @@ For the largest variance, the queries have weights too, and those of large varia
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
