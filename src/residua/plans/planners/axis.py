@@ -93,7 +93,7 @@ def _made(task: Task, attribute: int, asked: Asked, solution: OrderedSolution) -
             loss += asked.ranges * noise.sum_of_range_variances()
     else:
         loss = float(sums.max()) / scale
-    gap = loss * cost / (solution.bound / scale) - 1
+    gap = loss * cost / (solution.bound / scale) - 1 if task.unit.contribution is not None else math.inf
     factor = (
         cost * per_unit / (task.allowed * _SLACK) if task.allowed is not None else task.loss / loss * (1 - _ROUNDING)
     )
