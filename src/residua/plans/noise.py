@@ -32,6 +32,11 @@ class Noise:
     name: Literal["normal", "laplace", "ordered"]
     currency: Currency
 
+    @property
+    def gaussian(self) -> bool:
+        """Whether it is normal, correlated or not: what it costs adds up in Γ."""
+        return self.currency == "pcost"
+
     def variance(self, scale: Scale) -> Scale:
         """The variance of rounded noise of this scale, the rounding included."""
         return rounded_laplace_variance(scale) if self.currency == "epsilon" else scale**2 + ROUNDING_VARIANCE

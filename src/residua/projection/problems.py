@@ -8,7 +8,7 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.plans.contract import Plan
-from residua.plans.noise import LAPLACE, NORMAL
+from residua.plans.noise import LAPLACE
 from residua.projection.crossed_tables import CrossedProblem, PlainProblem
 from residua.projection.matrix import MatrixProblem
 from residua.projection.plain import ResidualProblem, TablesProblem
@@ -63,4 +63,4 @@ def is_small(plan: Plan) -> bool:
 
 def is_bounded(plan: Plan) -> bool:
     """Whether a bound on the error of projections can be given: normal noise around unbiased answers."""
-    return plan.noise == NORMAL and not plan.bias
+    return plan.noise.gaussian and not plan.bias

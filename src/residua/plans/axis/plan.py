@@ -217,6 +217,12 @@ class AxisPlan(Plan):
             ("Axis", f"{self.size:,} values of {self.name!r}, noise correlated along them in {len(self.poles)} parts"),
         )
 
+    def __repr__(self) -> str:
+        return (
+            f"AxisPlan({self.size:,} values of {self.name!r}, {len(self.poles)} parts, pcost={self.pcost:.6g}, "
+            f"{self.guarantee!r}, gap={self.gap:.2g})"
+        )
+
     # ---- files
 
     def to_body(self) -> dict[str, Any]:
