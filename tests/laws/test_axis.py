@@ -251,3 +251,21 @@ def test_what_is_not_along_one_axis_is_said():
     assert PLAN.supports({"minute": rs.between(3, 9), "sex": ["F", "M"]})
     assert not PLAN.supports(["sex"])
     assert PLAN.supports(["minute"])
+
+
+def test_a_projection_does_not_fall_and_is_the_nearest(tmp_path):
+    cvxpy = pytest.importorskip("cvxpy")
+    data = pa.table({"minute": [3, 3, 20] * 10, "sex": ["F"] * 30})
+    release = rs.measure(PLAN, data, ledger=rs.Ledger(tmp_path / "ledger", rs.ZCDP(0.5)))
+    observed = np.cumsum(release.estimates(["minute"]))
+    for options, total in (({"total": 30}, 30.0), ({"total": "free"}, None)):
+        projected = rs.project(release, **options)
+        found = np.cumsum(projected.estimates(["minute"]))
+        x = cvxpy.Variable(40, nonneg=True)
+        facts = [] if total is None else [cvxpy.sum(x) == total]
+        best = cvxpy.Problem(cvxpy.Minimize(cvxpy.sum_squares(cvxpy.cumsum(x) - observed)), facts).solve()
+        assert projected.estimates(["minute"]).min() >= 0
+        assert ((found - observed) ** 2).sum() == pytest.approx(best, rel=1e-4, abs=1e-4)
+    projected.save(tmp_path / "projected")
+    again = rs.Projected.load(tmp_path / "projected")
+    assert np.array_equal(again.estimates(["minute"]), projected.estimates(["minute"]))

@@ -73,10 +73,21 @@ class OrderedNoise:
 
     def covariance(self, first: csr_array, second: csr_array) -> Floats:
         """Covariances of combinations of running sums, (rows of the first, rows of the second)."""
+        return np.asarray(first @ self.applied(second).T)
+
+    def applied(self, rows: csr_array) -> Floats:
+        """Covariances of combinations of running sums with every running sum, (rows, n)."""
         n = self.path.size
-        spread = np.zeros((second.shape[0], n))
-        _applied(*self._arguments, second.toarray(), spread, np.empty((4, n)))
-        return np.asarray(first @ spread.T)
+        found = np.zeros((rows.shape[0], n))
+        _applied(*self._arguments, rows.toarray(), found, np.empty((4, n)))
+        return found
+
+    def simulated(self, random: np.random.Generator) -> Floats:
+        """Running sums of noise like this, in floats, (n,): for forecasts, never for a release."""
+        n, parts = self.path.size, len(self.poles)
+        found = np.zeros(n)
+        _simulated(*self._arguments, random.standard_normal((parts, n + 1)), found, np.empty(n))
+        return found
 
     @property
     def _arguments(self) -> tuple[Floats, float, float, float, Floats, Floats, Floats]:
@@ -122,6 +133,22 @@ def _variances(links, left, right, values, q, poles, weights, sums, single, room
             v = phi * phi * v + t
             m = phi * m + psi
             sums[i] += a * (v + extra * m * m)
+
+
+@_compiled
+def _simulated(links, left, right, values, q, poles, weights, z, out, room):  # type: ignore[no-untyped-def]
+    n = q.size
+    for j in range(poles.size):
+        stiffness(links, right, values, q, poles[j], room)
+        k = values + poles[j] / q[0]
+        factor = np.sqrt(weights[j] * left / (1.0 + left * k * room[0] / (k + room[0]))) * z[j, n]
+        c = m = 0.0
+        for i in range(n):
+            k = values + poles[j] / q[i]
+            t = 1.0 / (k + room[i])
+            c = k * t * c + np.sqrt(weights[j] * t) * z[j, i]
+            m = k * t * m + room[i] * t
+            out[i] += c + factor * m
 
 
 @_compiled
