@@ -1,8 +1,8 @@
 """Projection along an ordered axis: running sums that never fall, nearest to those released, in one pass.
 
 The metric is squares over all prefixes. Without negative counts running sums do not fall; those nearest to given
-numbers are their isotonic regression, and with a total that of all but the last, cut off at 0 and at the total. Both are
-exact: the gap is 0.
+numbers are their isotonic regression, and with a total that of all but the last, cut off at 0 and at the total. Both
+are exact: the gap is 0.
 """
 
 from __future__ import annotations
