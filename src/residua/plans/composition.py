@@ -28,7 +28,6 @@ from residua.linalg.arrays import Integers
 from residua.plans.blocks import Blocks, Profile, even
 from residua.plans.cells import MOST_CELLS, Grouping, refine
 from residua.plans.contract import Plan
-from residua.plans.noise import NORMAL
 from residua.plans.persons import by_cells
 
 
@@ -115,7 +114,7 @@ def composed_cost(plans: Sequence[Plan]) -> Fraction:
     by_form: dict[type[Blocks], list[Blocks]] = {}
     total = Fraction(0)
     for plan in measured:
-        if plan.noise == NORMAL:
+        if plan.noise.gaussian:
             by_form.setdefault(type(plan.blocks), []).append(plan.blocks)
         else:  # an epsilon: as expensive as normal noise of its square
             total += plan.blocks.cost(unit) ** 2

@@ -385,7 +385,7 @@ def algebra_of(plans: Sequence[Plan]) -> Algebra:
     for plan in plans:
         if not isinstance(plan, Plan):
             raise PlanError(f"{plan!r} is not a plan; make one with rs.plan.")
-        if plan.noise != NORMAL:
+        if not plan.noise.gaussian:
             raise PlanError(
                 f"{plan!r} cannot be combined with other plans: only plans with Gaussian noise can. Plan with ZCDP, "
                 "GDP or ApproxDP."
