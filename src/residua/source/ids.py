@@ -104,7 +104,8 @@ def id_texts(column: Any, name: str) -> Any:
     if pa.types.is_date(kind):
         return column.cast(pa.date32()).cast(_TEXT)
     if pa.types.is_timestamp(kind) and kind.tz is None:
-        return pc.replace_substring_regex(column.cast(_TEXT), r"\.0+$", "")
+        # Whatever the resolution: 05:00:00.500 and 05:00:00.500000 are one time.
+        return pc.replace_substring_regex(column.cast(_TEXT), r"(\.[0-9]*[1-9])0+$|\.0+$", r"\1")
     raise SourceError(
         f"column {name!r} has the type {kind}; convert it to text, whole numbers or dates, to tell persons."
     )
