@@ -128,12 +128,12 @@ def count(
             codes = _encoded(batch, domain, pool, problems)
             if not problems:  # after the first one, the rest is read only to name every bad column at once
                 kept = _tally(codes, weights, domain, dropped, other)
+                if keep is not None:
+                    keep.add(codes, kept, weights)
                 if persons is None:
                     buffer.add(codes, kept, weights)
                 else:
                     persons.add(batch, codes, kept, weights, problems, buffer.add)
-                if keep is not None:
-                    keep.add(codes, kept, weights)
             rows += batch.num_rows
             if progress is not None:
                 progress(rows, hint if persons is None or hint is None else 2 * hint)
