@@ -2,6 +2,7 @@
 
 from collections import Counter
 from fractions import Fraction
+from hashlib import sha256
 from itertools import combinations
 from typing import Any
 
@@ -169,7 +170,7 @@ def _by_person(who: Any, kinds: Any, counts: Any) -> tuple[Any, Any]:
 def test_one_persons_choice_is_uniform_over_keys() -> None:
     codes, draws = np.array([[0, 1, 2, 3], [0] * 4, [0] * 4]), np.zeros(4)
     for i in range(2000):
-        bound = bound_of(rs.Person(1), DOMAIN, i.to_bytes(32, "little"))
+        bound = bound_of(rs.Person(1), DOMAIN, sha256(bytes([i % 256, i // 256])).digest())
         assert bound is not None
         rows, _ = chosen(np.ones((4, 2), np.uint64), codes, None, bound)
         draws[rows[0]] += 1
