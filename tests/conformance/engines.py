@@ -4,8 +4,10 @@ A row is a function (table, folder) → what `source_of` takes, or a function of
 one, write it, and name it in `ENGINES`; if it spells values otherwise than Arrow does, in `SPELLED_OTHERWISE` as well.
 """
 
+import contextlib
 import gzip
 import json
+import sqlite3
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -26,6 +28,7 @@ from residua.domain import Bins, Categories, Domain, Integers, Policy
 from residua.linalg.lattice import closure
 from residua.linalg.layout import Layout, layout_of
 from residua.source import Source, source_of
+from tests.conformance import postgres
 
 ROWS = 500
 SCHEMA = pa.schema(
@@ -301,6 +304,27 @@ def sql_over_parquet(table: pa.Table, folder: Path) -> Any:
     return partial(Source.sql, {"people": path}, "people")
 
 
+def postgresql(table: pa.Table, folder: Path) -> Any:
+    return partial(Source.sql, postgres.server(), postgres.ingested(table))
+
+
+def postgresql_adbc(table: pa.Table, folder: Path) -> Any:
+    """Through an open connection, with a weight that is a numeric and text that is an enumeration."""
+    query = (
+        f"SELECT age::numeric(9, 2) AS age, sex, region, income, flag, code, n::numeric FROM {postgres.ingested(table)}"
+    )
+    return partial(Source.adbc, postgres.standing(), query)
+
+
+def sqlite(table: pa.Table, folder: Path) -> Any:
+    """Columns without types, and truth values as text: SQLite has none."""
+    with contextlib.closing(sqlite3.connect(folder / "people.db")) as connection, connection:
+        connection.execute(f"CREATE TABLE people ({', '.join(table.column_names)})")
+        rows = [[str(v).lower() if isinstance(v, bool) else v for v in row.values()] for row in table.to_pylist()]
+        connection.executemany("INSERT INTO people VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+    return partial(Source.sql, f"sqlite:///{folder / 'people.db'}", "SELECT * FROM people")
+
+
 def computed(table: pa.Table, folder: Path) -> Any:
     pq.write_table(table.rename_columns(["Age", *table.column_names[1:]]), folder / "c.parquet")
     made = {"age": '"Age" + 0', "code": "code || ''"}
@@ -336,6 +360,9 @@ ENGINES: list[Callable[[pa.Table, Path], Any]] = [
     duckdb_relation,
     sql_over_csv,
     sql_over_parquet,
+    postgresql,
+    postgresql_adbc,
+    sqlite,
     computed,
 ]
 
