@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import ibis
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -325,6 +326,23 @@ def sqlite(table: pa.Table, folder: Path) -> Any:
     return partial(Source.sql, f"sqlite:///{folder / 'people.db'}", "SELECT * FROM people")
 
 
+def ibis_duckdb(table: pa.Table, folder: Path) -> Any:
+    database, _ = duckdb_file(table, folder)
+    people = ibis.duckdb.connect(str(database), read_only=True).table("people")
+    return people.filter(people.age.isnull() | (people.age > 0))
+
+
+def ibis_sqlite(table: pa.Table, folder: Path) -> Any:
+    """Whose types are declared: ibis believes them."""
+    sqlite(table, folder)
+    kinds = {"int16": "INTEGER", "int32": "INTEGER", "int64": "INTEGER", "double": "REAL"}
+    with contextlib.closing(sqlite3.connect(folder / "people.db")) as connection, connection:
+        declared = ", ".join(f"{field.name} {kinds.get(str(field.type), 'TEXT')}" for field in table.schema)
+        connection.execute(f"CREATE TABLE typed ({declared})")
+        connection.execute("INSERT INTO typed SELECT * FROM people")
+    return ibis.sqlite.connect(folder / "people.db").table("typed")
+
+
 def computed(table: pa.Table, folder: Path) -> Any:
     pq.write_table(table.rename_columns(["Age", *table.column_names[1:]]), folder / "c.parquet")
     made = {"age": '"Age" + 0', "code": "code || ''"}
@@ -363,6 +381,8 @@ ENGINES: list[Callable[[pa.Table, Path], Any]] = [
     postgresql,
     postgresql_adbc,
     sqlite,
+    ibis_duckdb,
+    ibis_sqlite,
     computed,
 ]
 

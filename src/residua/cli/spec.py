@@ -1,7 +1,8 @@
 """A specification: one TOML file that says source, domain, workload, privacy or targets, and objective.
 
 [source]          path = "adult.csv" (CSV, Parquet, Feather, JSON lines, a glob, a list, a folder of Parquet), with a
-                  query over the table `data` if you like; or database and query; or [source.tables] and query;
+                  query over the table `data` if you like; or database and query; or uri and query; or
+                  [source.tables] and query;
                   delimiter = ";"; weight = "n"
 [domain.NAME]     values = […] | values = { file, column } | low, high | edges, labels | intervals | first, last, unit |
                   size; unknown, missing; levels; expression = SQL over the columns of one record
@@ -55,7 +56,7 @@ from residua.workload import (
 )
 
 _SECTIONS = {
-    "source": {"path", "tables", "database", "query", "delimiter", "weight"},
+    "source": {"path", "tables", "database", "uri", "query", "delimiter", "weight"},
     "privacy": {"rho", "mu", "epsilon", "delta", "records", "replace"},
     "objective": {"minimise", "p", "tolerance", "dense"},
     "ledger": {"path", "rho", "mu", "epsilon", "delta"},

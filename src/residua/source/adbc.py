@@ -147,8 +147,9 @@ def _vendor(connection: Any) -> str:
 
 
 def _vendor_words(problem: Exception) -> bool:
-    # SQLite has no SQLSTATE; these speak of the query's text.
-    return bool(re.search(r"no such (table|column|function)|syntax error|incomplete input", str(problem)))
+    # SQLite has no SQLSTATE, and errors while streaming have none; these speak of the query's text.
+    known = r"no such (table|column|function)|syntax error|incomplete input|cannot execute \w+ in a read-only"
+    return bool(re.search(known, str(problem)))
 
 
 def _told(connection: Any, text: str) -> None:

@@ -24,8 +24,8 @@ def source_of(data: Any, **options: Unpack[SourceOptions]) -> Source:
 
     Args:
         data: a source (returned unchanged), a path, pattern or list of paths (CSV, TSV, Parquet, Feather or JSON lines
-            by their suffix), a folder of Parquet files, a frame (`Source.frame`), a DuckDB relation, or a pair
-            (database, query).
+            by their suffix), a folder of Parquet files, a frame (`Source.frame`), a DuckDB relation, an ibis table
+            or expression, or a pair (database, query).
         options: weight, person, no_person, show_values (`Source`); a source brings its own.
 
     Raises:
@@ -47,6 +47,10 @@ def source_of(data: Any, **options: Unpack[SourceOptions]) -> Source:
         from residua.source.database import RelationSource
 
         return RelationSource(data, options_of(options))
+    if type(data).__module__.startswith("ibis.expr.types"):
+        from residua.source.ibis_tables import ibis_source
+
+        return ibis_source(data, options_of(options))
     return Source.frame(data, **options)
 
 
