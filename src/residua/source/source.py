@@ -114,7 +114,7 @@ class Source(ABC):
             domain: what the records may hold; all its attributes are read.
             layout: the tables, in the order of the domain's attributes.
             progress: called after each batch with the rows read and a guess of how many there are.
-            bound: how many records of one person are counted at most; all when not given.
+            bound: how many records of each person are counted, by `residua.source.choosing`; all when not given.
 
         Raises:
             SourceError: data that cannot be read, values that the domain refuses, or counts of 2^62 and more.
