@@ -13,8 +13,8 @@ from residua.errors import PlanError
 from residua.projection import Projected
 from residua.projection.folder import is_projection
 from residua.projection.statement import BIASED
+from residua.published.table import Columns
 from residua.release import Release
-from residua.release.table import Columns
 
 
 def print_marginal(

@@ -21,6 +21,7 @@ from residua.plans.blocks import Blocks
 from residua.plans.candidates import Candidate
 from residua.plans.cells import Grouping
 from residua.plans.combining import Algebra, algebra_for
+from residua.plans.forecasts import Forecasts
 from residua.plans.noise import NORMAL, Noise
 from residua.plans.old_names import OldNames
 from residua.plans.questions import Asked, Query, Workload, as_workload, require_same_domain
@@ -34,7 +35,7 @@ KIND, VERSION = "residua plan", 1
 _MOST_QUERIES = 2**28
 
 
-class Plan(OldNames, ABC):
+class Plan(OldNames, Forecasts, ABC):
     """Noise decided before any data is seen. Made by `rs.plan`; `Plan.load` reads any saved plan.
 
     A form of plan is a subclass. It says what it costs, answers three questions about accuracy (the `_…` methods), how

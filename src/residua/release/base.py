@@ -18,8 +18,9 @@ from residua.linalg.layout import Group
 from residua.plans.blocks import Blocks
 from residua.plans.contract import Plan
 from residua.plans.reading import Reading
+from residua.published.table import Answers, Table
+from residua.quoting import Answering, Quotable
 from residua.release.queried import parts_of, single, term_of, whole_part
-from residua.release.table import Answers, Table
 from residua.workload import Asked, Explicit, Marginals, Products, Where, as_products, queries, selected
 
 Simultaneous = Literal["table", "release"]
@@ -36,7 +37,7 @@ class Estimate:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Release:
+class Release(Quotable):
     """What was measured, once. Holds no true count; all answers are post-processing and agree with each other.
 
     Guarantee: estimates are unbiased, with exactly the variances and covariances that `release.plan` states. Where a
@@ -235,6 +236,11 @@ class Release:
         chosen = selected(self.domain, {} if where is None else where)
         coefficients = reduce(np.multiply.outer, chosen.values(), np.ones(()))
         return self.combination({tuple(chosen): coefficients}, confidence=confidence)
+
+    def _answering(self) -> Answering:
+        from residua.release.quoting import ReleaseAnswers
+
+        return ReleaseAnswers(self.plan, self.reading)
 
     def save(self, path: str | Path) -> None:
         """Writes the release as a folder, whole or not at all; the folder must not exist."""

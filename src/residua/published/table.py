@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     import pandas
     import polars
     import pyarrow
+
+    from residua.published.quality import Flagged
 
 
 _MOST, _FEWEST = 15, 2
@@ -95,6 +97,34 @@ class Columns(ABC):
     def note(self) -> str:
         """What a reader of the numbers must know, in a sentence; nothing if they speak for themselves."""
         return ""
+
+    @property
+    def decimals(self) -> int:
+        """How many decimals people are shown."""
+        return 1
+
+    def flagged(
+        self,
+        thresholds: Sequence[float] = (0.165, 0.333),
+        *,
+        suppress: Literal["use with caution", "unreliable"] | None = None,
+        omit: bool = False,
+    ) -> Flagged:
+        """The same numbers with a column `quality`, by coefficient of variation; poor ones suppressed on request.
+
+        Args:
+            thresholds: above the first, a number is to `use with caution`; above the second it is `unreliable`.
+            suppress: numbers with this flag or a worse one are left blank.
+            omit: leave their rows out instead.
+
+        Raises:
+            PlanError: numbers without standard deviations (a projection's), or thresholds that mean nothing.
+
+        Reference: Statistics Canada's bands, 16.5 % and 33.3 %.
+        """
+        from residua.published.quality import Flagged, checked
+
+        return Flagged(self, checked(thresholds), suppress, omit)
 
     def to_arrow(self) -> pyarrow.Table:
         """The table as a pyarrow Table."""
@@ -175,7 +205,9 @@ class Columns(ABC):
         rows = [[printable(name) for name in names]]
         for i in range(min(len(self), _SHOWN)):
             cells = [self.columns[name][i] for name in names]
-            rows.append([f"{cell:.1f}" if isinstance(cell, float) else printable(str(cell)) for cell in cells])
+            rows.append(
+                [f"{cell:.{self.decimals}f}" if isinstance(cell, float) else printable(str(cell)) for cell in cells]
+            )
         widths = [max(len(row[j]) for row in rows) for j in range(len(names))]
         lines = ["  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in rows]
         rest = [f"… {len(self) - _SHOWN:,} more rows"] if len(self) > _SHOWN else []
