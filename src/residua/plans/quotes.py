@@ -19,6 +19,7 @@ from residua.workload import Explicit, Marginals, Products
 
 MOST_PAIRS = 2**24
 _MOST_ENTRIES = 2**26
+_POINTS = 17  # of an interpolated width, which changes by a tenth at most from end to end
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,33 +66,66 @@ class NoiseOf:
             return math.nan
         if self.plan.noise == NORMAL:
             return width(confidence, together)
-        alike = second is None and np.ndim(factors) == 0 and self.plan.alike
-        asked = _first_groups(first) if alike else first
-        rows = _combinations(asked, second, factors)
-        shape, cells = rows.shape[:-1], rows.shape[-1]
-        if rows.size > _MOST_ENTRIES:
-            raise PlanError(f"{math.prod(shape):,} intervals over {cells:,} cells are too many; ask for fewer groups.")
+        one, other = _one_of_each(first, second) if self.plan.alike else (first, second)
+        if other is not None and factors.size > _POINTS * math.prod(one.shape):
+            return self._interpolated(one, other, factors, confidence, together)
+        found = self._each(one, other, factors, confidence, together)
+        return found if second is not None else np.broadcast_to(found, first.shape)
+
+    def _each(self, first: Term, second: Term | None, factors: Floats, confidence: float, together: float) -> Floats:
+        """Of every combination by itself, (…, one axis per attribute)."""
         from scipy.sparse import csr_array
 
-        flat = rows.reshape(-1, cells)
         names = tuple(i for i in first.rows if not _all_values(i, first, second))
-        labels = tuple("" for _ in range(len(flat)))
-        workload = Explicit(self.plan.domain, names, csr_array(flat), labels, np.ones(len(flat)))
-        found = np.asarray(self.reading.widths(workload, confidence, together), dtype=np.float64)
-        return np.broadcast_to(
-            found.reshape(shape), (*shape[: len(shape) - len(asked.shape)], *first.shape) if alike else shape
-        )
+        cells = math.prod(int(self.plan.domain.sizes[i]) for i in names)
+        shape = np.broadcast_shapes(first.shape, factors.shape, first.shape if second is None else second.shape)
+        if math.prod(shape) * cells > _MOST_ENTRIES:
+            raise PlanError(f"{math.prod(shape):,} intervals over {cells:,} cells are too many; ask for fewer groups.")
+        rows = _combinations(first, second, factors).reshape(-1, cells)
+        labels = ("",) * len(rows)
+        workload = Explicit(self.plan.domain, names, csr_array(rows), labels, np.ones(len(rows)))
+        return np.asarray(self.reading.widths(workload, confidence, together), dtype=np.float64).reshape(shape)
+
+    def _interpolated(self, one: Term, other: Term, factors: Floats, confidence: float, together: float) -> Floats:
+        """Many factors of few combinations: of each a smooth function of the factor, read between points."""
+        above, below = (float(self.covariances(term, term).max()) for term in (one, other))
+        scale = math.sqrt(above / below) if above > 0 and below > 0 else 1.0
+        angles = np.arctan(factors / scale)
+        low, high = float(angles.min()), float(angles.max())
+        points = np.linspace(low, high, _POINTS)
+        at = (np.tan(points) * scale).reshape(-1, *([1] * len(one.shape)))
+        shape = factors.shape[factors.ndim - len(one.shape) :]
+        known = np.broadcast_to(self._each(one, other, at, confidence, together), (_POINTS, *shape))
+        steps = (angles - low) / max(high - low, 1e-300) * (_POINTS - 1)
+        before = np.minimum(steps.astype(np.int64), _POINTS - 2)
+        place = tuple(np.indices(shape))
+        return known[(before, *place)] + (steps - before) * (known[(before + 1, *place)] - known[(before, *place)])
 
 
-def _first_groups(term: Term) -> Term:
-    """One row of every attribute that is told apart by value: measured alike, one stands for all."""
-    rows = {
-        i: part[:1]
-        if part is not None and len(part) == part.shape[1] and np.array_equal(part, np.eye(len(part)))
-        else part
-        for i, part in term.rows.items()
-    }
-    return Term(term.domain, rows)
+def _one_of_each(first: Term, second: Term | None) -> tuple[Term, Term | None]:
+    """One row of every attribute that is told apart by value: where values are measured alike, one stands for all."""
+    single = [
+        i
+        for i, rows in first.rows.items()
+        if rows is not None
+        and ((rows == 1).sum(axis=1) == 1).all()
+        and ((rows == 0).sum(axis=1) == rows.shape[1] - 1).all()
+        and _same_or_all(None if second is None else second.rows[i], rows)
+    ]
+    terms = [
+        None if term is None else Term(term.domain, {i: _start(part, i in single) for i, part in term.rows.items()})
+        for term in (first, second)
+    ]
+    assert terms[0] is not None
+    return terms[0], terms[1]
+
+
+def _same_or_all(others: Floats | None, rows: Floats) -> bool:
+    return others is None or np.array_equal(others, rows)
+
+
+def _start(rows: Floats | None, single: bool) -> Floats | None:
+    return rows if rows is None or not single else rows[:1]
 
 
 def _all_values(position: int, first: Term, second: Term | None) -> bool:

@@ -57,6 +57,7 @@ def quoted(
     axes: tuple[Axis, ...],
     found: Found,
     *remarks: str,
+    told: Mapping[str, list[Any]] | None = None,
     extra: Mapping[str, list[Any]] | None = None,
     dates: bool = False,
 ) -> Quoted:
@@ -73,7 +74,7 @@ def quoted(
     said = (answering.note, *remarks, *found.remarks)
     whole = replace(found, remarks=tuple(dict.fromkeys(filter(None, said))))
     confidence = sure.level(1).confidence if known else None
-    return Quoted(what, axes, whole, confidence, sure.simultaneous == "table", extra or {}, dates)
+    return Quoted(what, axes, whole, confidence, sure.simultaneous == "table", told or {}, extra or {}, dates)
 
 
 @dataclass(frozen=True, eq=False)

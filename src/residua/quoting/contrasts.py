@@ -7,8 +7,8 @@ matters,
 
     lower = Σ c_k r_k − √(Σ_kl c_k c_l ρ_kl d_k d_l),      upper likewise with the other ends,
 
-ρ the correlations of the rates' noise. Each rate brings the skewness of its own interval, and where one is unbounded so
-is the result. For a ratio of two rates the same distances stand in Fieller's inequality in place of standard errors.
+ρ the correlations of the rates' noise. Each rate brings the skewness of its own interval; one whose interval is unbounded
+brings its whole range. For a ratio of two rates the same distances stand in Fieller's inequality in place of standard errors.
 
 Reference: Zou and Donner (2008); Donner and Zou (2012), for ratios.
 """
@@ -24,7 +24,7 @@ import numpy as np
 
 from residua.domain import Label
 from residua.errors import PlanError
-from residua.linalg.arrays import Floats
+from residua.linalg.arrays import Booleans, Floats
 from residua.quoting.answering import Answering
 from residua.quoting.asking import SURE, Rate, RateRows, Sure, cells, quoted, rate_rows
 from residua.quoting.fieller import Moments, fieller
@@ -157,63 +157,63 @@ def rates_of(
 
 
 def combined(rates: Rates, coefficients: Floats, rate: RateRows) -> Found:
-    """`Σ c_k r_k` with the interval recovered from those of the rates."""
-    estimate = rates.each.estimate @ coefficients
+    """`Σ c_k r_k` with the interval recovered from those of the rates.
+
+    Of a rate whose own interval is unbounded nothing is known but its bounds (a share is between 0 and 1): it adds its
+    whole range.
+    """
     if rates.correlations is None:
-        return unknown(estimate, *rates.each.remarks)
-    up = coefficients > 0
-    to_lower, to_upper = _distances(rates.each)
-    below = np.where(up, to_lower, to_upper) * coefficients
-    above = np.where(up, to_upper, to_lower) * coefficients
-    lower, upper = estimate - _length(below, rates.correlations), estimate + _length(above, rates.correlations)
-    stddev = _length(rates.each.stddev * coefficients, rates.correlations)
-    ends = (
-        np.where(up, rate.lowest, rate.highest) @ coefficients,
-        np.where(up, rate.highest, rate.lowest) @ coefficients,
+        return unknown(rates.each.estimate @ coefficients, *rates.each.remarks)
+    each, lost = rates.each, _lost(rates.each)
+    r = np.where(lost, np.clip(np.nan_to_num(each.estimate), rate.lowest, rate.highest), each.estimate)
+    up, c = coefficients > 0, np.where(lost, 0.0, coefficients)
+    to_lower, to_upper = (
+        np.where(lost, 0.0, part) for part in (each.estimate - each.lower, each.upper - each.estimate)
     )
-    return Found(estimate, stddev, np.clip(lower, *ends), np.clip(upper, *ends), rates.each.remarks)
+    below = _length(np.where(up, to_lower, to_upper) * c, rates.correlations)
+    above = _length(np.where(up, to_upper, to_lower) * c, rates.correlations)
+    ends = (np.where(up, rate.lowest, rate.highest), np.where(up, rate.highest, rate.lowest))
+    estimate, known = r @ coefficients, (c * r).sum(axis=-1)
+    least, most = (known + ((coefficients - c) * end).sum(axis=-1) for end in ends)
+    lower, upper = (np.clip(end, *(each @ coefficients for each in ends)) for end in (least - below, most + above))
+    stddev = np.where(lost.any(axis=-1), np.inf, _length(np.where(lost, 0.0, each.stddev) * c, rates.correlations))
+    return Found(estimate, stddev, lower, upper, each.remarks)
 
 
 def compared(rates: Rates, rate: RateRows) -> Found:
-    """`r_1/r_2` with the interval recovered from those of the two rates."""
+    """`r_1/r_2` with the interval recovered from those of the two rates; unbounded where the second may be 0."""
     one, two = rates.each.estimate[..., 0], rates.each.estimate[..., 1]
     with np.errstate(divide="ignore", invalid="ignore"):
         estimate = np.asarray(one / two)
     if rates.correlations is None:
         return unknown(estimate, *rates.each.remarks)
-    rho = rates.correlations[..., 0, 1]
-    to_lower, to_upper = _distances(rates.each)
-    known = np.isfinite(to_lower).all(axis=-1) & np.isfinite(to_upper).all(axis=-1)
+    lost = _lost(rates.each).any(axis=-1)
+    rho = np.where(lost, 0.0, rates.correlations[..., 0, 1])
+    to_lower = np.where(lost[..., None], 1.0, rates.each.estimate - rates.each.lower)
+    to_upper = np.where(lost[..., None], 1.0, rates.each.upper - rates.each.estimate)
 
-    def moments(first: Floats, second: Floats) -> Moments:
-        d, e = (np.where(known, part, 1.0) for part in (first, second))
-        return Moments(one, two, d**2, rho * d * e, e**2)
+    def moments(d: Floats, e: Floats) -> Moments:
+        return Moments(np.where(lost, 0.0, one), np.where(lost, 0.0, two), d**2, rho * d * e, e**2)
 
     # At the lower end the first rate is at its least and the second at its largest.
-    low = fieller(moments(to_lower[..., 0], to_upper[..., 1]), 1.0, 1.0, -np.inf, np.inf)
-    high = fieller(moments(to_upper[..., 0], to_lower[..., 1]), 1.0, 1.0, -np.inf, np.inf)
-    sure = known & ~low[2] & ~high[2]
     lowest = 0.0 if rate.lowest >= 0 else -np.inf
-    lower = np.clip(np.where(sure, low[0], -np.inf), lowest, np.inf)
-    upper = np.clip(np.where(sure, high[1], np.inf), lowest, np.inf)
+    low, _, open_below = fieller(moments(to_lower[..., 0], to_upper[..., 1]), 1.0, 1.0, lowest, np.inf)
+    _, high, open_above = fieller(moments(to_upper[..., 0], to_lower[..., 1]), 1.0, 1.0, lowest, np.inf)
     s, t = rates.each.stddev[..., 0], rates.each.stddev[..., 1]
     with np.errstate(divide="ignore", invalid="ignore"):
         stddev = np.sqrt(np.maximum(s**2 + (estimate * t) ** 2 - 2 * rho * s * t * estimate, 0.0)) / np.abs(two)
-    return Found(estimate, np.where(sure, stddev, np.inf), lower, upper, rates.each.remarks)
+    return Found(estimate, np.where(open_below | open_above, np.inf, stddev), low, high, rates.each.remarks)
 
 
-def _distances(each: Found) -> tuple[Floats, Floats]:
-    """From the rates down and up to the ends of their intervals; infinite where one is unbounded."""
-    with np.errstate(invalid="ignore"):
-        found = each.estimate - each.lower, each.upper - each.estimate
-    return tuple(np.where(np.isnan(part) | (part < 0), np.inf, part) for part in found)  # type: ignore[return-value]
+def _lost(each: Found) -> Booleans:
+    """Of which rates nothing is known: their own intervals are unbounded."""
+    return ~(np.isfinite(each.estimate) & np.isfinite(each.lower) & np.isfinite(each.upper))
 
 
 def _length(parts: Floats, correlations: Floats) -> Floats:
-    """`√(xᵀ ρ x)`; infinite where a part is."""
-    finite = np.where(np.isfinite(parts), parts, 0.0)
-    square = np.einsum("...k,...kl,...l->...", finite, correlations, finite)
-    return np.where(np.isfinite(parts).all(axis=-1), np.sqrt(np.maximum(square, 0.0)), np.inf)
+    """`√(xᵀ ρ x)`."""
+    square = np.einsum("...k,...kl,...l->...", parts, correlations, parts)
+    return np.sqrt(np.maximum(square, 0.0))
 
 
 def _rate(groups: Groups, position: int, name: str, of: Rate, values: Values | None) -> RateRows:

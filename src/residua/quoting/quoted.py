@@ -34,7 +34,8 @@ class Quoted(Columns):
         found: the numbers.
         confidence: how often an interval holds the truth; None where there are no intervals.
         simultaneous: whether all intervals hold together with that confidence.
-        extra: further columns, one value per row.
+        told: further columns that say what a row is, one value per row.
+        extra: further columns of numbers, one value per row.
         dates: whether the numbers are days since 1970-01-01, shown as dates.
     """
 
@@ -43,6 +44,7 @@ class Quoted(Columns):
     found: Found
     confidence: float | None
     simultaneous: bool = False
+    told: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     extra: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     dates: bool = False
 
@@ -81,8 +83,8 @@ class Quoted(Columns):
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The groups' attributes."""
-        return tuple(name for name, _ in self.axes)
+        """The columns that say what a row is."""
+        return (*(name for name, _ in self.axes), *self.told)
 
     def __len__(self) -> int:
         return self.found.estimate.size
@@ -96,11 +98,15 @@ class Quoted(Columns):
 
     @property
     def decimals(self) -> int:
-        """As many as two digits of the smallest standard error take."""
+        """As many as two digits of the smallest standard error take; one where all are values of an attribute."""
         known = self.found.stddev[np.isfinite(self.found.stddev) & (self.found.stddev > 0)]
-        largest = float(np.max(np.abs(self.found.estimate), initial=0.0, where=np.isfinite(self.found.estimate)))
-        smallest = float(known.min()) if known.size else largest / 1000
-        return min(max(1 - math.floor(math.log10(smallest)), 0), _DIGITS) if smallest > 0 else 1
+        told = np.concatenate([part.ravel() for part in (self.found.estimate, self.found.lower, self.found.upper)])
+        told = told[np.isfinite(told)]
+        if not told.size or (told == np.rint(told)).all():
+            return 1
+        smallest = float(known.min()) if known.size else float(np.abs(told).max()) / 1000
+        places = min(max(1 - math.floor(math.log10(smallest)), 0), _DIGITS)
+        return max(places, 2) if self.extra else places
 
     @cached_property
     def columns(self) -> dict[str, Any]:
@@ -112,6 +118,7 @@ class Quoted(Columns):
             each = np.array([str(label) for label in labels] if mixed else labels, dtype=object)
             along = [-1 if k == axis else 1 for k in range(len(shape))]
             found[name] = np.broadcast_to(each.reshape(along), shape).ravel().tolist()
+        found |= {name: list(values) for name, values in self.told.items()}
         numbers = _NUMBERS if self.confidence is not None else _NUMBERS[:1]
         found |= {name: np.array(getattr(self.found, name)).ravel() for name in numbers}
         if self.dates:
@@ -132,11 +139,11 @@ class Quoted(Columns):
             if label not in self.axes[axis][1]:
                 raise PlanError(f"{label!r} is not a label of {name!r}; there are {self.axes[axis][1][:8]!r}.")
             at[axis] = self.axes[axis][1].index(label)
-        if self.extra:
+        if self.told:
             raise PlanError("a list in an order has no rows to pick by label; read its columns.")
         kept = tuple(axis for axis in self.axes if axis[0] not in labels)
         found = self.found.mapped(lambda part: np.array(part[tuple(at)]))
-        return Quoted(self.what, kept, found, self.confidence, self.simultaneous, {}, self.dates)
+        return Quoted(self.what, kept, found, self.confidence, self.simultaneous, dates=self.dates)
 
 
 def _plain(numbers: Floats) -> Any:

@@ -66,7 +66,7 @@ def top(
     numbers = found.mapped(lambda part: np.array(part.ravel()[chosen]))
     axis: tuple[str, tuple[Label, ...]] = ("rank", tuple(range(1, len(chosen) + 1)))
     what = f"largest counts of {' × '.join(name for name, _ in groups.axes)}"
-    return quoted(answering, sure, what, (axis,), numbers, *remarks, extra={**told, **places})
+    return quoted(answering, sure, what, (axis,), numbers, *remarks, told=told, extra=places)
 
 
 def rank_intervals(estimates: Floats, covariance: Floats, level: Level) -> tuple[Integers, Integers]:
