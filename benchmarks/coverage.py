@@ -2,8 +2,8 @@
 
 `python -m benchmarks.coverage [releases]`. Every kind of number, for every form of plan and both kinds of noise, with
 easy data and with hard data (groups of a few records, denominators near zero, quantiles at the ends, few values).
-A percentage has a standard error of 0.5. Quantiles and ranks are values, not continuous: their intervals hold at least as
-often as stated. `delta` is what the first-order interval, estimate ± 1.96 standard errors, would have held.
+A percentage has a standard error of 0.5. Quantiles are values, not continuous: their intervals hold at least so often.
+`delta` is what the first-order interval, estimate ± 1.96 standard errors, would have held.
 """
 
 from __future__ import annotations

@@ -15,7 +15,12 @@ _SHAPE = np.array([8, 12, 15, 20, 24, 20, 14, 10, 6, 3])
 # Hundreds of records per cell; and a handful: the noise is as large as most counts, and men are few.
 EASY = np.stack([np.outer(_SHAPE, [70, 30]), np.outer(_SHAPE[::-1], [40, 60])], axis=1)
 HARD = np.stack([np.outer(_SHAPE, [3, 1]), np.outer([1, 2, 3, 3, 4, 4, 3, 2, 1, 1], [2, 1])], axis=1)
-TABLES = {"easy": EASY, "hard": HARD}
+# Men are ten, all but a few of one kind: denominators near zero, and cells that are.
+TINY = np.stack(
+    [np.outer(_SHAPE, [1, 0]) // 2 + np.outer(1 + np.arange(10) % 3, [0, 1]), np.tile([1, 0], (10, 1))], axis=1
+)
+TINY[4:7, 1, 1] = 1
+TABLES = {"easy": EASY, "hard": HARD, "tiny": TINY}
 
 
 def _marginals() -> Plan:

@@ -28,12 +28,16 @@ class Form:
     Args:
         csv: as CSV; with `spreadsheet` and `full` as for `Columns.to_csv`.
         everything: every row.
+        quality: with flags by coefficient of variation.
+        suppress: the flag from which on numbers are left blank.
     """
 
     csv: bool = False
     everything: bool = False
     spreadsheet: bool = False
     full: bool = False
+    quality: bool = False
+    suppress: Any = None
 
 
 class PlainTable:

@@ -99,7 +99,8 @@ class NoiseOf:
         steps = (angles - low) / max(high - low, 1e-300) * (_POINTS - 1)
         before = np.minimum(steps.astype(np.int64), _POINTS - 2)
         place = tuple(np.indices(shape))
-        return known[(before, *place)] + (steps - before) * (known[(before + 1, *place)] - known[(before, *place)])
+        rise = known[(before + 1, *place)] - known[(before, *place)]
+        return np.asarray(known[(before, *place)] + (steps - before) * rise)
 
 
 def _one_of_each(first: Term, second: Term | None) -> tuple[Term, Term | None]:

@@ -7,8 +7,9 @@ matters,
 
     lower = Σ c_k r_k − √(Σ_kl c_k c_l ρ_kl d_k d_l),      upper likewise with the other ends,
 
-ρ the correlations of the rates' noise. Each rate brings the skewness of its own interval; one whose interval is unbounded
-brings its whole range. For a ratio of two rates the same distances stand in Fieller's inequality in place of standard errors.
+ρ the correlations of the rates' noise. Each rate brings the skewness of its own interval; one whose interval is
+unbounded brings its whole range. For a ratio of two rates the same distances stand in Fieller's inequality in place of
+standard errors.
 
 Reference: Zou and Donner (2008); Donner and Zou (2012), for ratios.
 """
@@ -187,7 +188,7 @@ def compared(rates: Rates, rate: RateRows) -> Found:
         estimate = np.asarray(one / two)
     if rates.correlations is None:
         return unknown(estimate, *rates.each.remarks)
-    lost = _lost(rates.each).any(axis=-1)
+    lost = np.asarray(_lost(rates.each).any(axis=-1))
     rho = np.where(lost, 0.0, rates.correlations[..., 0, 1])
     to_lower = np.where(lost[..., None], 1.0, rates.each.estimate - rates.each.lower)
     to_upper = np.where(lost[..., None], 1.0, rates.each.upper - rates.each.estimate)
@@ -213,7 +214,7 @@ def _lost(each: Found) -> Booleans:
 def _length(parts: Floats, correlations: Floats) -> Floats:
     """`√(xᵀ ρ x)`."""
     square = np.einsum("...k,...kl,...l->...", parts, correlations, parts)
-    return np.sqrt(np.maximum(square, 0.0))
+    return np.asarray(np.sqrt(np.maximum(square, 0.0)))
 
 
 def _rate(groups: Groups, position: int, name: str, of: Rate, values: Values | None) -> RateRows:

@@ -2,9 +2,10 @@
 
 With counts x over values v it is `Q/P`, `Q = xᵀ M_Q x` with `M_Q = |v_i − v_j|/2` and `P = xᵀ M_P x`, the number of
 records times the sum of values. Noise makes squares too large: `E x̂ᵀ M x̂ = xᵀ M x + tr(M Σ)`; the trace is known and is
-taken off. Then `Q̂ − g P̂` estimates 0 without bias exactly when g is the Gini coefficient, and its variance
-`4 xᵀ M Σ M x + 2 tr(M Σ M Σ)`, `M = M_Q − g M_P`, is estimated without bias too. The interval is Fieller's for `Q/P`:
-of second order in the noise, and unbounded (hence 0 to 1) where the noise of P reaches zero.
+taken off. Then `Q̂ − g P̂` estimates 0 without bias exactly when g is the Gini coefficient. Its variance is
+`4 xᵀ M Σ M x + 2 tr(M Σ M Σ)`, `M = M_Q − g M_P`; it is estimated by `4 x̂ᵀ M Σ M x̂`, which is larger by `2 tr(M Σ M Σ)`
+on average: that makes up for the skewness of squares where counts are as small as their noise. The interval is
+Fieller's for `Q/P`, unbounded (hence 0 to 1) where the noise of P reaches zero.
 
 Values within a bin are taken for its midpoint, so that inequality within bins is left out.
 """
@@ -76,16 +77,11 @@ def _found(x: Floats, covariance: Floats, v: Floats, level: Level) -> Found:
         for M, MS in zip(forms, mixed, strict=True)
     ]
     pushed = [x @ M for M in forms]  # M x
-    sizes = np.empty((*x.shape[:-1], 2, 2))
-    noise = np.empty((*covariance.shape[:-2], 2, 2))
+    whole = np.empty((*x.shape[:-1], 2, 2))
     for i in range(2):
+        half = np.einsum("...i,...ij->...j", pushed[i], covariance)
         for j in range(2):
-            noise[..., i, j] = np.einsum("...ij,...ji->...", mixed[i], mixed[j])
-            half = np.einsum("...i,...ij->...j", pushed[i], covariance)
-            sizes[..., i, j] = 4 * np.einsum("...j,...j->...", half, pushed[j]) - 4 * noise[..., i, j]
-    # What is estimated is a covariance matrix: what is negative of it is noise.
-    values, vectors = np.linalg.eigh((sizes + np.swapaxes(sizes, -1, -2)) / 2)
-    whole = (vectors * np.maximum(values, 0.0)[..., None, :]) @ np.swapaxes(vectors, -1, -2) + 2 * noise
+            whole[..., i, j] = 4 * np.einsum("...j,...j->...", half, pushed[j])
     moments = Moments(centred[0], centred[1], whole[..., 0, 0], whole[..., 0, 1], whole[..., 1, 1])
     width = NormalDist().inv_cdf(0.5 + level.confidence ** (1 / level.together) / 2)
     lower, upper, open_ended = fieller(moments, width, width, 0.0, 1.0)
