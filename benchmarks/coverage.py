@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+import residua as rs
 from benchmarks.show import print_rows
 from tests.statistics.many_releases import ManyReleases, coverage
 from tests.statistics.quoted_cases import CASES, PLANS, TABLES
@@ -43,6 +44,23 @@ def rows(releases: int) -> Iterator[list[str]]:
                 ]
 
 
+def fine_quantiles(releases: int) -> Iterator[list[str]]:
+    """Quantiles of 100 values with few records each: every value tested by itself, and a band over all inverted."""
+    domain = rs.Domain({"v": rs.Integers(0, 99)})
+    plans = {
+        "values": rs.plan(rs.marginals(domain, ways=[0, 1]), rs.ZCDP(rho=0.5)),
+        "prefixes": rs.plan(rs.prefixes(domain, "v"), rs.ZCDP(rho=0.5)),
+    }
+    for form, plan in plans.items():
+        for records in (1, 5, 100):
+            many = ManyReleases(plan, np.full(100, records), releases)
+            for q in (0.05, 0.5, 0.95):
+                alone = coverage(many, lambda of, q=q: of.quantile("v", q))
+                band = coverage(many, lambda of, q=q: of.quantile("v", q, simultaneous=None if of.note else "table"))
+                figures = (100 * alone.held, alone.width, 100 * band.held, band.width)
+                yield [form, str(records), f"{q}", *(f"{float(each):.1f}" for each in figures)]
+
+
 def main() -> None:
     releases = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
     columns = [
@@ -58,6 +76,8 @@ def main() -> None:
         "CPU s",
     ]
     print_rows(f"95 % intervals over {releases:,} releases", columns, list(rows(releases)))
+    columns = ["plan", "records per value", "quantile", "held %", "median width", "band held %", "band width"]
+    print_rows("95 % intervals of quantiles of 100 values", columns, list(fine_quantiles(releases)))
 
 
 if __name__ == "__main__":

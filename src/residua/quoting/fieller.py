@@ -65,7 +65,7 @@ def fieller(
     Example:
         >>> ends = fieller(Moments(*map(np.array, (50.0, 100.0, 25.0, 0.0, 25.0))), 1.96, 1.96, -np.inf, np.inf)
         >>> [round(float(end), 3) for end in ends[:2]]
-        [0.391, 0.623]
+        [0.395, 0.615]
     """
     left, right, sure = _roots(moments, np.maximum(low_width, high_width))
     below, above = (left, right) if high_width is low_width else _ends(moments, low_width, high_width)

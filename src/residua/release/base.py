@@ -40,6 +40,8 @@ class Estimate:
 class Release(Quotable):
     """What was measured, once. Holds no true count; all answers are post-processing and agree with each other.
 
+    Shares, means, quantiles and other numbers people quote are the methods of `Quotable`; see docs/quoting.md.
+
     Guarantee: estimates are unbiased, with exactly the variances and covariances that `release.plan` states. Where a
     plan was asked for with a bias, they are unbiased for the nearby queries `release.plan.workload`, and no intervals
     are given.
