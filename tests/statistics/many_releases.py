@@ -30,6 +30,7 @@ class ManyReleases(Quotable):
     x: np.ndarray
     runs: int
     note: str = ""
+    remark: str = ""
 
     @property
     def domain(self) -> rs.Domain:
@@ -70,6 +71,7 @@ class Truth(Quotable):
     domain: rs.Domain
     x: np.ndarray
     note: str = "true"
+    remark: str = ""
 
     def _answering(self) -> Truth:
         return self

@@ -15,6 +15,7 @@ from rich.table import Table as RichTable
 
 from residua.printable import printable
 from residua.published.table import Columns
+from residua.published.table import shown as as_text
 
 Side = Literal["left", "right"]
 ROWS_SHOWN = 40
@@ -99,7 +100,7 @@ def print_table(table: Columns, *, rows: int | None = ROWS_SHOWN) -> None:
     count = len(table) if rows is None else min(len(table), rows)
     for i in range(count):
         cells = (table.columns[name][i] for name in names)
-        shown.add_row(*(f"{cell:,.{table.decimals}f}" if isinstance(cell, float) else str(cell) for cell in cells))
+        shown.add_row(*(as_text(cell, table.decimals, thousands=",") for cell in cells))
     out.print(shown)
     if count < len(table):
         out.print(f"… {len(table) - count:,} more rows (--all shows them, --csv writes them)")

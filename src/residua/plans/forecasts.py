@@ -19,6 +19,7 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.plans.noise import NORMAL
 from residua.plans.quotes import MOST_PAIRS, NoiseOf, picked
+from residua.published.table import what_is_counted
 from residua.quoting import Answering, Quotable, Quoted, Term
 
 Assumed = Mapping[str | tuple[str, ...], Mapping[Label, float] | ArrayLike]
@@ -147,6 +148,11 @@ class Forecast(Quotable):
     def note(self) -> str:
         """Errors are known."""
         return ""
+
+    @property
+    def remark(self) -> str:
+        """What a release would count."""
+        return what_is_counted(self.plan.unit)
 
     def _answering(self) -> Answering:
         return self

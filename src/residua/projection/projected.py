@@ -20,6 +20,7 @@ from residua.projection.problems import problem_of
 from residua.projection.rounding import controlled_rounding
 from residua.projection.statement import BIASED, projection_statement
 from residua.projection.tables import CountTable, ProjectedAnswers, ProjectedTable
+from residua.published.table import what_is_counted
 from residua.quoting import Answering, Points, Quotable
 from residua.release.queried import parts_of, term_of, whole_part
 from residua.workload import Asked, Explicit, Marginals, Products, Where, applied, as_products, queries, selected
@@ -188,7 +189,7 @@ class Projected(Quotable):
         return float(found)
 
     def _answering(self) -> Answering:
-        return Points(self.domain, self.estimates, BIASED)
+        return Points(self.domain, self.estimates, BIASED, what_is_counted(self.plan.unit))
 
     @property
     def histogram(self) -> Floats:

@@ -33,7 +33,12 @@ class Answering(Protocol):
 
     @property
     def note(self) -> str:
-        """What readers of the numbers must know, in words; nothing where they are unbiased."""
+        """Why nothing is known of errors, in words; nothing where the numbers are unbiased and their noise is known."""
+        ...
+
+    @property
+    def remark(self) -> str:
+        """What else readers must know, in words, such as that at most some records of each person are counted."""
         ...
 
     def estimates(self, term: Term) -> Floats:
@@ -67,11 +72,13 @@ class Points:
         domain: what the table may hold.
         table: the marginal on some attributes, an array with one axis each, in the order of the names.
         note: why there are no errors, in words.
+        remark: what else readers must know, in words.
     """
 
     domain: Domain
     table: Callable[[Sequence[str]], Floats]
     note: str
+    remark: str = ""
 
     def estimates(self, term: Term) -> Floats:
         """Rows along each axis of the marginal."""

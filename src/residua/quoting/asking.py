@@ -71,7 +71,7 @@ def quoted(
         raise PlanError(
             f"these numbers have no intervals ({answering.note}); leave confidence out, or ask the release."
         )
-    said = (answering.note, *remarks, *found.remarks)
+    said = (answering.note, *remarks, *found.remarks, answering.remark)
     whole = replace(found, remarks=tuple(dict.fromkeys(filter(None, said))))
     confidence = sure.level(1).confidence if known else None
     return Quoted(what, axes, whole, confidence, sure.simultaneous == "table", told or {}, extra or {}, dates)

@@ -30,6 +30,8 @@ from residua.quoting.terms import Axis, By, groups_of
 from residua.quoting.values import Numbers, Values, ordered_numbers
 from residua.workload import Where
 
+_MOST_VALUES = 4096
+
 
 def quantile(
     answering: Answering,
@@ -46,6 +48,8 @@ def quantile(
     shares = _shares(q)
     numbers = ordered_numbers(answering.domain, attribute, values)
     order = np.flatnonzero(numbers.counted)[np.argsort(numbers.values[numbers.counted], kind="stable")]
+    if len(order) > _MOST_VALUES:
+        raise PlanError(f"{attribute!r} has {len(order):,} values; quantiles are found among {_MOST_VALUES:,} at most.")
     level = sure.level(cells(groups.shape) * len(order) * len(shares))
     parts = []
     for each in shares:

@@ -22,6 +22,7 @@ from residua.workload import AttributeQueries, Identity, MatrixRows, Products, W
 
 By = Sequence[str] | Mapping[str, str]  # attributes, or attribute → one of its levels
 Axis = tuple[str, tuple[Label, ...]]  # a column and its labels
+_MOST_GROUPS = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,6 +190,11 @@ def position_of(domain: Domain, name: Any, argument: str) -> int:
 
 def _axis(name: str, attribute: Attribute, level: Any, argument: str) -> tuple[tuple[Label, ...], Floats]:
     if level is None or level == "identity":
+        if attribute.size > _MOST_GROUPS:
+            raise PlanError(
+                f"{argument}: {name!r} has {attribute.size:,} values, more than {_MOST_GROUPS:,} groups; group by a level "
+                f"of it, {{{name!r}: level}}, or keep some values with where."
+            )
         return attribute.labels, np.eye(attribute.size)
     try:
         found = attribute.level(level)

@@ -20,10 +20,12 @@ class ReleaseAnswers:
     Args:
         plan: the plan as it was really measured.
         reading: how estimates are read off the measurements.
+        remark: what else readers must know.
     """
 
     plan: Plan
     reading: Reading
+    remark: str = ""
 
     @property
     def domain(self) -> Domain:
