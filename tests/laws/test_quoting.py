@@ -249,6 +249,37 @@ def test_projections_and_models_quote_numbers_without_intervals(release):
     assert top(model, ["town"], 2).columns["estimate"][0] == projected.estimates(["town"]).max()
 
 
+def test_tables_that_count_some_records_of_each_person_say_so_when_quoted():
+    domain = rs.Domain.of_sizes({"a": 3})
+    plan = rs.plan(rs.marginals(domain, ways=[0, 1]), rs.ZCDP(rho=0.5), unit=rs.Person(records=2))
+    assert "at most 2 records of each person" in plan.share(["a"], records=50).note
+
+
+def test_a_plan_with_a_bias_quotes_numbers_without_intervals():
+    domain = rs.Domain({"a": rs.Integers(0, 7)})
+    plan = rs.plan(rs.prefixes(domain, "a"), rs.ZCDP(rho=0.5), form=rs.Matrix(bias=0.1))
+    assert plan.bias > 0
+    blocks = plan.compile()
+    release = rs.Release(plan, blocks, np.zeros(blocks.cells, dtype=np.int64))
+    found = release.share({"a": 0})
+    assert list(found.columns) == ["estimate"]
+    assert "biased" in found.note
+
+
+def test_combinations_by_label_are_those_by_position(release):
+    by_label = release.combination({("sex", "town"): {("F", "b"): 1, ("M", "c"): -2}, ("sex",): {"M": 3}})
+    array = np.zeros((2, 4))
+    array[0, 1], array[1, 2] = 1, -2
+    assert by_label == release.combination({("sex", "town"): array, ("sex",): [0, 3]})
+    for wrong, words in (
+        ({("sex",): {"X": 1}}, "there are 'F', 'M'"),
+        ({("sex",): {"F": "1"}}, "not a number"),
+        ({("sex", "town"): {"F": 1}}, "not a label for each"),
+    ):
+        with pytest.raises(PlanError, match=words):
+            release.combination(wrong)
+
+
 # ---- tables
 
 

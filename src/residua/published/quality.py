@@ -89,6 +89,10 @@ class Flagged(Columns):
             raise PlanError(f"suppress={self.suppress!r} is not {FLAGS[1]!r} or {FLAGS[2]!r}; use one of them.")
         if "stddev" not in self.table.columns:
             raise PlanError("these numbers have no standard deviation to judge them by; flag those of the release.")
+        if not isinstance(self.table.columns["estimate"], np.ndarray):
+            raise PlanError(
+                "dates have no coefficient of variation, so that they cannot be flagged; read their intervals."
+            )
         if COLUMN in self.table.columns:
             raise PlanError(f"the table has a column {COLUMN!r} already; rename that attribute to have flags.")
 

@@ -287,7 +287,7 @@ def label_columns(
     """A column of labels (the attributes' own, unless given) for each axis of a table, one per cell, row by row."""
     columns = {}
     for axis, name in enumerate(attributes):
-        labels = _of_one_type(domain[name].labels if given is None else given[axis])
+        labels = of_one_type(domain[name].labels if given is None else given[axis])
         along = [-1 if a == axis else 1 for a in range(len(shape))]
         codes = np.broadcast_to(np.arange(shape[axis]).reshape(along), tuple(shape))
         columns[name] = labels[codes.ravel()].tolist()
@@ -361,7 +361,7 @@ class Answers(Rows):
         return self.estimates, self.stddevs
 
 
-def _of_one_type(labels: Sequence[Label]) -> Objects:
+def of_one_type(labels: Sequence[Label]) -> Objects:
     """Labels for a column, which has one type: numbers beside text, such as `(other)`, become text."""
     mixed = len({type(label) for label in labels}) > 1
     return np.array([str(label) for label in labels] if mixed else labels, dtype=object)

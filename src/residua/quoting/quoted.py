@@ -12,7 +12,7 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
-from residua.published import Columns
+from residua.published.table import Columns, of_one_type
 from residua.quoting.pairs import Found
 from residua.quoting.terms import Axis
 
@@ -114,8 +114,7 @@ class Quoted(Columns):
         shape = self.found.estimate.shape
         found: dict[str, Any] = {}
         for axis, (name, labels) in enumerate(self.axes):
-            mixed = len({type(label) for label in labels}) > 1
-            each = np.array([str(label) for label in labels] if mixed else labels, dtype=object)
+            each = of_one_type(labels)
             along = [-1 if k == axis else 1 for k in range(len(shape))]
             found[name] = np.broadcast_to(each.reshape(along), shape).ravel().tolist()
         found |= {name: list(values) for name, values in self.told.items()}

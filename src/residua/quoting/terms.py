@@ -192,8 +192,8 @@ def _axis(name: str, attribute: Attribute, level: Any, argument: str) -> tuple[t
     if level is None or level == "identity":
         if attribute.size > _MOST_GROUPS:
             raise PlanError(
-                f"{argument}: {name!r} has {attribute.size:,} values, more than {_MOST_GROUPS:,} groups; group by a level "
-                f"of it, {{{name!r}: level}}, or keep some values with where."
+                f"{argument}: {name!r} has {attribute.size:,} values, more than {_MOST_GROUPS:,} groups; group by a "
+                f"level of it, {{{name!r}: level}}, or ask for one value with where."
             )
         return attribute.labels, np.eye(attribute.size)
     try:

@@ -19,6 +19,7 @@ import numpy as np
 from residua.domain import Label
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
+from residua.published.table import of_one_type
 from residua.quoting.answering import Answering
 from residua.quoting.asking import SURE, Sure, cells, quoted
 from residua.quoting.pairs import Level, linear
@@ -62,7 +63,8 @@ def top(
         places = {"rank_lower": low[chosen].tolist(), "rank_upper": high[chosen].tolist(), "in_top": in_top.tolist()}
         remarks.append(f"probability of this order: {order:.2f}")
     labels = [np.unravel_index(int(i), groups.shape) for i in chosen]
-    told = {name: [names[at[axis]] for at in labels] for axis, (name, names) in enumerate(groups.axes)}
+    each = {name: of_one_type(names) for name, names in groups.axes}
+    told = {name: [each[name][at[axis]] for at in labels] for axis, name in enumerate(each)}
     numbers = found.mapped(lambda part: np.array(part.ravel()[chosen]))
     axis: tuple[str, tuple[Label, ...]] = ("rank", tuple(range(1, len(chosen) + 1)))
     what = f"largest counts of {' × '.join(name for name, _ in groups.axes)}"

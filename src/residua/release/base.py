@@ -22,7 +22,7 @@ from residua.plans.reading import Reading
 from residua.plans.tails import width
 from residua.published.table import Answers, Table, what_is_counted
 from residua.quoting import Answering, Quotable
-from residua.release.queried import parts_of, single, term_of, whole_part
+from residua.release.queried import by_position, parts_of, single, term_of, whole_part
 from residua.workload import Asked, Explicit, Marginals, Products, Where, as_products, queries, selected
 
 Simultaneous = Literal["table", "release"]
@@ -233,9 +233,13 @@ class Release(Quotable):
         return Answers(labels, estimates, np.sqrt(variances), reach, confidence, simultaneous, self._counts)
 
     def combination(self, combination: Mapping[Sequence[str], ArrayLike], *, confidence: float = 0.95) -> Estimate:
-        """A linear combination of cells with its exact standard deviation: attribute set → coefficients."""
+        """A linear combination of cells with its exact standard deviation: attribute set → coefficients.
+
+        Coefficients are by label, `{("sex",): {"Female": 1, "Male": -1}}`, or an array over the cells.
+        """
         if not isinstance(combination, Mapping):
             raise PlanError(f"combination={combination!r} is not a mapping; write {{('sex',): [1, -1], …}}.")
+        combination = by_position(self.domain, combination)
         value, variance = self.reading.combination(combination)
         stddev = float(np.sqrt(variance))
         reach = float(np.max(self.reading.widths(combination, confidence, 1.0))) * stddev
