@@ -28,7 +28,7 @@ from residua.quoting.terms import By, groups_of
 from residua.workload import Where
 
 _MOST_CELLS = 4096
-_DRAWS = 10_000
+_DRAWS, _NUMBERS = (1_000, 10_000), 4_000_000  # a probability is told to 0.005, of thousands of counts to 0.016
 
 
 def top(
@@ -89,10 +89,12 @@ def _probabilities(estimates: Floats, covariance: Floats, chosen: Integers) -> t
     near = np.flatnonzero(estimates >= estimates[chosen[-1]] - 2 * far)
     rest = near[~np.isin(near, chosen)]
     listed = np.concatenate([chosen, rest])
-    values, vectors = np.linalg.eigh(covariance[np.ix_(listed, listed)])
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    joint = covariance[np.ix_(listed, listed)]
+    tiny = 1e-9 * max(float(np.diagonal(joint).max()), 1e-300)  # a covariance matrix need not have full rank
+    root = np.linalg.cholesky(joint + tiny * np.eye(len(listed)))
     # A numerical integral, not noise: the same list is said to be as sure every time.
-    normal = np.random.default_rng(0).standard_normal((_DRAWS, len(listed)))
+    count = int(np.clip(_NUMBERS // len(listed), *_DRAWS))
+    normal = np.random.default_rng(0).standard_normal((count, len(listed)))
     draws = estimates[listed] + normal @ root.T
     ahead = draws[:, k:].max(axis=1, initial=-np.inf)
     least = np.partition(draws, len(listed) - k, axis=1)[:, len(listed) - k]
