@@ -21,6 +21,7 @@ from residua.plans.blocks import Blocks
 from residua.plans.candidates import Candidate
 from residua.plans.cells import Grouping
 from residua.plans.combining import Algebra, algebra_for
+from residua.plans.forecasts import Forecasts
 from residua.plans.noise import NORMAL, Noise
 from residua.plans.old_names import OldNames
 from residua.plans.persons import price_remarks
@@ -35,7 +36,7 @@ KIND, VERSION = "residua plan", 1
 _MOST_QUERIES = 2**28
 
 
-class Plan(OldNames, ABC):
+class Plan(OldNames, Forecasts, ABC):
     """Noise decided before any data is seen. Made by `rs.plan`; `Plan.load` reads any saved plan.
 
     A form of plan is a subclass. It says what it costs, answers three questions about accuracy (the `_…` methods), how
@@ -386,10 +387,8 @@ def algebra_of(plans: Sequence[Plan]) -> Algebra:
         if not isinstance(plan, Plan):
             raise PlanError(f"{plan!r} is not a plan; make one with rs.plan.")
         if not plan.noise.gaussian:
-            raise PlanError(
-                f"{plan!r} cannot be combined with other plans: only plans with Gaussian noise can. Plan with ZCDP, "
-                "GDP or ApproxDP."
-            )
+            remedy = "only plans with Gaussian noise can. Plan with ZCDP, GDP or ApproxDP."
+            raise PlanError(f"{plan!r} cannot be combined with other plans: {remedy}")
         if plan.domain != first.domain:
             raise PlanError("the plans are over different domains; plan over one domain.")
         if plan.unit != first.unit:
