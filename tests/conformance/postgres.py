@@ -17,7 +17,7 @@ _SETTINGS = "-c listen_addresses= -c fsync=off -c autovacuum=off -c shared_buffe
 @cache
 def server() -> str:
     """The URI of the server, which is started when first asked for."""
-    folder = Path(tempfile.mkdtemp(prefix="residua-pg-"))
+    folder = Path(tempfile.mkdtemp(prefix="residua-pg-", dir="/tmp"))  # a socket needs a short path
     as_user, owner = [], os.geteuid()
     if owner == 0:  # PostgreSQL refuses to run as root
         as_user = ["runuser", "-u", "postgres", "--"]
