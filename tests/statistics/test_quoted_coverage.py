@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import residua as rs
+from residua.quoting.gini import unbiased
 from residua.quoting.pairs import Level
 from residua.quoting.top import rank_intervals
 from tests.statistics.many_releases import ManyReleases, Truth, coverage
@@ -48,6 +49,19 @@ def test_the_first_order_interval_would_fail_where_ours_does_not():
     found = {name: coverage(many, CASES[name]).delta.min() for name in ("ratio", "quantile 0.05", "quantile 0.95")}
     assert max(found.values()) < 0.95 - OFF / 2
     assert found["quantile 0.05"] < 0.9
+
+
+def test_squares_are_freed_of_the_noise_in_them():
+    plan, table = PLANS["marginals"](), np.zeros((10, 2, 2), dtype=np.int64)
+    table[3, 0, 0] = 2
+    x = table.sum(axis=(1, 2)).astype(float)
+    found = ManyReleases(plan, table, RELEASES).tables.sum(axis=(2, 3))
+    covariance, v = plan.covariance(["age"]), np.arange(10.0)
+    for M in (np.abs(v[:, None] - v) / 2, np.eye(10)):
+        draws = unbiased(M, found, covariance)
+        error = draws.std() / math.sqrt(RELEASES)
+        assert abs(draws.mean() - x @ M @ x) < 6 * error
+        assert abs(np.trace(M @ covariance)) > 12 * error  # left in, it would show
 
 
 def test_simultaneous_intervals_hold_together():

@@ -69,13 +69,14 @@ def _points(x: Floats, v: Floats) -> Found:
         return unknown(np.asarray(above / below))
 
 
+def unbiased(M: Floats, x: Floats, covariance: Floats) -> Floats:
+    """`x̂ᵀ M x̂ − tr(M Σ)`, which estimates `xᵀ M x` without bias, (…)."""
+    return np.asarray(np.einsum("...i,...i->...", x @ M, x) - np.einsum("ij,...ji->...", M, covariance))
+
+
 def _found(x: Floats, covariance: Floats, v: Floats, level: Level) -> Found:
     forms = _forms(v)
-    mixed = [M @ covariance for M in forms]  # M Σ, (groups, k, k)
-    centred = [
-        np.einsum("...i,...i->...", x @ M, x) - np.trace(MS, axis1=-2, axis2=-1)
-        for M, MS in zip(forms, mixed, strict=True)
-    ]
+    centred = [unbiased(M, x, covariance) for M in forms]
     pushed = [x @ M for M in forms]  # M x
     whole = np.empty((*x.shape[:-1], 2, 2))
     for i in range(2):
