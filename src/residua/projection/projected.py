@@ -21,11 +21,12 @@ from residua.projection.rounding import controlled_rounding
 from residua.projection.statement import BIASED, projection_statement
 from residua.projection.tables import CountTable, ProjectedAnswers, ProjectedTable
 from residua.release.queried import parts_of, term_of, whole_part
+from residua.showing import Exported
 from residua.workload import Asked, Explicit, Marginals, Products, Where, applied, as_products, queries, selected
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Projected:
+class Projected(Exported):
     """A release's nearest tables that meet what is known: non-negative, consistent, with public facts met exactly.
 
     Guarantee: computed from the release alone; no data is touched and no privacy is spent. All tables agree with each

@@ -20,6 +20,7 @@ from residua.plans.contract import Plan
 from residua.plans.reading import Reading
 from residua.release.queried import parts_of, single, term_of, whole_part
 from residua.release.table import Answers, Table
+from residua.showing import Exported
 from residua.workload import Asked, Explicit, Marginals, Products, Where, as_products, queries, selected
 
 Simultaneous = Literal["table", "release"]
@@ -36,7 +37,7 @@ class Estimate:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Release:
+class Release(Exported):
     """What was measured, once. Holds no true count; all answers are post-processing and agree with each other.
 
     Guarantee: estimates are unbiased, with exactly the variances and covariances that `release.plan` states. Where a

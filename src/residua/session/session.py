@@ -23,13 +23,14 @@ from residua.session.missing import Missing, look_at, require_telling, was_taken
 from residua.session.opening import beside, budget_of, check_place, open_folder, require_gaussian, require_its_ledger
 from residua.session.signal import Workload
 from residua.session.state import Stored, digest_of_measured
+from residua.showing import Reported
 from residua.source import source_of
 from residua.source.counting import Tallies
 
 _LOST = "lost its look in a crash"
 
 
-class Session:
+class Session(Reported):
     """Adaptive use of one dataset: choices that waste nothing, and releases that pay only for what is missing.
 
     Everything measured in a session is kept, and every answer is the best linear unbiased estimate from all of it.

@@ -1,0 +1,1 @@
+"""The formats in which statistical offices publish tables."""
