@@ -15,8 +15,9 @@ from residua.showing import Shown
 class Tabular(Shown):
     """Columns of equal length that are also rows.
 
-    Iterating gives the rows, each a dictionary. `table["estimate"]` is a column, `table[0]` a row, `table[2:5]` a list of
-    rows, and `table[{"sex": "Female"}]` the rows with these labels. Polars, DuckDB and pandas take the table as it is.
+    Iterating gives the rows, each a dictionary. `table["estimate"]` is a column, `table[0]` a row, `table[2:5]` a list
+    of rows, and `table[{"sex": "Female"}]` the rows with these labels. Polars, DuckDB and pandas take the table
+    as it is.
     """
 
     @property
@@ -33,7 +34,10 @@ class Tabular(Shown):
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         names = list(self.columns)
-        lists = [np.asarray(values).tolist() if isinstance(values, np.ndarray) else values for values in self.columns.values()]
+        lists = [
+            np.asarray(values).tolist() if isinstance(values, np.ndarray) else values
+            for values in self.columns.values()
+        ]
         return (dict(zip(names, row, strict=True)) for row in zip(*lists, strict=True))
 
     @overload

@@ -38,7 +38,7 @@ class Attribute(Described, ABC):
     unknown: Policy = "error"
     missing: Policy = "error"
     levels: Mapping[str, Any] | Sequence[str] | tuple[Level, ...] = field(default=(), hash=False, repr=False)
-    words: Words = field(default=Words(), compare=False, repr=False)  # noqa: RUF009 – frozen
+    words: Words = field(default=Words(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for argument, value in (("unknown", self.unknown), ("missing", self.missing)):

@@ -94,7 +94,8 @@ class Described:
 
         Example:
             >>> from residua.domain import Categories
-            >>> sex = Categories(["F", "M"]).described("Sex", meanings={"F": {"code": "2", "title": "Female"}, "M": "Male"})
+            >>> words = {"F": {"code": "2", "title": "Female"}, "M": "Male"}
+            >>> sex = Categories(["F", "M"]).described("Sex", meanings=words)
             >>> [title_of(sex, label) for label in sex.labels], sex == Categories(["F", "M"])
             (['Female', 'Male'], True)
         """

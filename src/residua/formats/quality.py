@@ -1,7 +1,7 @@
 """How reliable a number is, by its coefficient of variation, as statistical offices flag it. The one place that says.
 
-The coefficient of variation is `stddev / |estimate|`: at most 16.5 % is `reliable`, at most 33.3 % `use with caution`, more
-is `unreliable` (the bands of Statistics Canada). Flags are made from published numbers alone, and cost nothing.
+The coefficient of variation is `stddev / |estimate|`: at most 16.5 % is `reliable`, at most 33.3 % `use with caution`,
+more is `unreliable` (the bands of Statistics Canada). Flags are made from published numbers alone, and cost nothing.
 """
 
 from __future__ import annotations

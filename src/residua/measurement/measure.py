@@ -8,6 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from residua.bars import with_bar
 from residua.domain import Domain
 from residua.errors import LedgerError, PlanError, ResiduaError, SourceError
 from residua.linalg.arrays import Integers
@@ -28,13 +29,14 @@ from residua.source.counting import Tallies
 Progress = Callable[[str, int, int | None], None]
 
 
+@with_bar("measuring")
 def measure(
     plan: Plan,
     source: Any,
     *,
     ledger: Ledger | str | Path | Callable[[], Ledger],
     purpose: str = "release",
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     notice: Callable[[Tallies], None] | None = None,
 ) -> Release:
     """Measures a plan on data, once.
@@ -54,7 +56,8 @@ def measure(
         ledger: the dataset's ledger, the path of one that exists, or a function that makes it, called when the
             data has been checked.
         purpose: what the ledger notes.
-        progress: called with the step, how much is done, and of how much if known.
+        progress: `True` draws a bar on a terminal or in a notebook; or a function, called
+            with the step, how much is done, and of how much if known.
         notice: called once, with how many records followed a policy for unknown or missing values. For the
             curator's eyes only: these are true counts.
 
@@ -79,6 +82,7 @@ def measure(
         True
     """
     require_plan(plan)  # says so if it is no plan, before the ledger is looked for
+    told = None if isinstance(progress, bool) else progress  # a bar has become a function
     account = None if callable(ledger) else _account(ledger, plan)
     blocks, cost = priced(plan)
 
@@ -87,7 +91,7 @@ def measure(
             cost, purpose=purpose, dataset=fingerprint, currency=blocks.currency
         )
 
-    return carry_out(plan, blocks, cost, source_of(source), pay, progress=progress, notice=notice)
+    return carry_out(plan, blocks, cost, source_of(source), pay, progress=told, notice=notice)
 
 
 def carry_out(

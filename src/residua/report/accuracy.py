@@ -98,6 +98,11 @@ def listing(title: str, numbers: float, stddev: float, flagged: tuple[int, int, 
     return Listed(title, int(numbers), float(stddev), *sizes_for(float(stddev)), flagged)
 
 
+def rms(stddevs: Floats | float) -> float:
+    """The root mean square of standard errors."""
+    return float(np.sqrt(np.mean(np.square(stddevs))))
+
+
 def tally(estimates: Floats, stddevs: Floats | float) -> tuple[int, int, int]:
     """How many numbers are reliable, to be used with caution, and unreliable."""
     first, second, third = np.bincount(grades(estimates, stddevs).ravel(), minlength=3).tolist()

@@ -29,12 +29,16 @@ def panel(series: Series, scale: Scale, left: float, top: float, right: float) -
     for i, label in enumerate(series.labels[0]):
         y = top + ROW * i
         estimate = float(series.estimates[i])
-        yield text(left - 8, y + 16, shortened(label, _LETTERS), "end", "label", label if len(label) > _LETTERS else None)
+        yield text(
+            left - 8, y + 16, shortened(label, _LETTERS), "end", "label", label if len(label) > _LETTERS else None
+        )
         end = scale(estimate)
         marks = [element("rect", x=left, y=y, width=right - left, height=ROW, class_="touch")]
         kind = GRADES[series.grade(i)] + (" below" if estimate < 0 else "")
         marks.append(
-            element("rect", x=min(zero, end), y=y + 4, width=max(abs(end - zero), 0.5), height=ROW - 8, class_=f"bar {kind}")
+            element(
+                "rect", x=min(zero, end), y=y + 4, width=max(abs(end - zero), 0.5), height=ROW - 8, class_=f"bar {kind}"
+            )
         )
         reach = end
         if series.lower is not None and series.upper is not None and math.isfinite(series.lower[i]):

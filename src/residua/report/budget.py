@@ -40,7 +40,7 @@ class Budget:
 
 
 def budget(plan: Plan) -> Budget | None:
-    """What a plan's budget goes to; None for a plan that measures one matrix, whose rows cannot be told apart by table."""
+    """What a plan's budget goes to; None for a plan that measures one matrix, which has no parts by table."""
     if isinstance(plan, LatticePlan):
         costs = plan.precisions * plan.costs
         words = "what a table adds to the smaller tables in it"
@@ -63,10 +63,13 @@ def budget(plan: Plan) -> Budget | None:
     order = measured[np.argsort(-shares[measured], kind="stable")][:SHOWN]
     names = plan.domain.names
     largest = tuple(
-        Share(" × ".join(names[i] for i in plan.lattice.members(int(n))) or "the total", float(shares[n])) for n in order
+        Share(" × ".join(names[i] for i in plan.lattice.members(int(n))) or "the total", float(shares[n]))
+        for n in order
     )
     return Budget(ways, largest, len(measured), words)
 
 
 def _ways(count: int) -> str:
-    return {0: "the total", 1: "one attribute", 2: "two attributes", 3: "three attributes"}.get(count, f"{count} attributes")
+    return {0: "the total", 1: "one attribute", 2: "two attributes", 3: "three attributes"}.get(
+        count, f"{count} attributes"
+    )

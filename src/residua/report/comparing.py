@@ -28,7 +28,7 @@ class Asked:
 
 
 def compared(first: Plan, second: Plan) -> Iterator[dict[str, Any]]:
-    """Every table that either plan was made for, once: its title, how many queries, and both root mean square errors."""
+    """Every table that either plan was made for, once: title, number of queries, both root mean square errors."""
     same = first.domain == second.domain
     seen: set[str] = set()
     for plan in (first, second):

@@ -17,7 +17,7 @@ from residua.projection import Projected
 from residua.projection.statement import WARNING
 from residua.release import Release
 from residua.release.statement import privacy_statement
-from residua.report.accuracy import LISTED, Accuracy, Listed, accuracy, curves, listing, tally
+from residua.report.accuracy import LISTED, Accuracy, Listed, accuracy, curves, listing, rms, tally
 from residua.report.bars import draw_bars
 from residua.report.budget import Budget, budget
 from residua.report.comparing import changes, compared, promises
@@ -35,7 +35,8 @@ _LARGE = 2**20  # numbers of a table beyond which they are not judged one by one
 _PLANNED = {"noise": "Exactly sampled", "published": "would be published"}
 _MEASURED = {"noise": "Exactly sampled", "published": "are published"}
 _ADVICE = (
-    "Estimates below zero are as they should be: noise goes both ways. Keep them when adding up, and read them as “about zero”.",
+    "Estimates below zero are as they should be: noise goes both ways. Keep them when adding up, and read them as "
+    "“about zero”.",
     "All tables agree with each other: a table summed over an attribute is the smaller table, exactly.",
     "For sums, shares and differences ask the release itself: errors of cells of one release are correlated.",
     "Publishing more tables of the same release costs no privacy. Measuring again does.",
@@ -110,8 +111,8 @@ def page_of(thing: Any, title: str | None = None, beside: Any = None) -> Page:
 
 
 def _plan_page(plan: Plan, title: str | None, beside: Plan | None) -> Page:
-    page = Page(title or "Plan", "What would be published, how accurate it would be, and how strongly people are protected. "
-                "No data has been read.", protection(plan), tense=_PLANNED)  # fmt: skip
+    lead = "What would be published, how accurate it would be, and how strongly people are protected. No data was read."
+    page = Page(title or "Plan", lead, protection(plan), tense=_PLANNED)
     _protect(page, plan)
     if beside is not None:
         page.title = title or "Two plans side by side"
@@ -134,8 +135,9 @@ def _release_page(release: Release, title: str | None) -> Page:
 
 
 def _projection_page(projected: Projected, title: str | None) -> Page:
-    page = Page(title or "Projection", "Tables that could be true: consistent, and not negative where that was asked.",
-                protection(projected.plan, projected.receipt), projection=True, biased=WARNING)  # fmt: skip
+    lead = "Tables that could be true: consistent, and not negative where that was asked."
+    shield = protection(projected.plan, projected.receipt)
+    page = Page(title or "Projection", lead, shield, projection=True, biased=WARNING)
     _protect(page, projected.plan)
     _judge(page, projected.plan, accuracy(projected.plan))
     _draw(page, projected)
@@ -149,7 +151,9 @@ def _projection_page(projected: Projected, title: str | None) -> Page:
 def _session_page(session: Session, title: str | None) -> Page:
     status, known = session.status, session.known
     shield = spent_protection(float(status.spent_exactly), session.ledger.unit, status.spent)
-    page = Page(title or "Session", "What a session has measured step by step, and everything that follows from it.", shield)
+    page = Page(
+        title or "Session", "What a session has measured step by step, and everything that follows from it.", shield
+    )
     _protect(page, None)
     lost = [(str(n), "was paid for and lost; the debit stands") for n in status.lost]
     page.session = {
@@ -170,7 +174,7 @@ def _session_page(session: Session, title: str | None) -> Page:
 
 def _lead(release: Release) -> str:
     what = "answers" if isinstance(release.plan.workload, Explicit) else "numbers in tables of counts"
-    return f"{release.asked_cells:,.0f} {what}, published with exactly sampled noise that protects people, and with error bars."
+    return f"{release.asked_cells:,.0f} {what}, with exactly sampled noise that protects people, and with error bars."
 
 
 def _publish(page: Page, release: Release) -> None:
@@ -188,7 +192,11 @@ def _protect(page: Page, plan: Plan | None) -> None:
     if shield.odds is None:
         return
     found = [
-        (f"Wrongly flagging 1 in {round(1 / alarms):,}, they recognise", f"at most {hundred(share)} of 100", "100 of 100 without protection")
+        (
+            f"Wrongly flagging 1 in {round(1 / alarms):,}, they recognise",
+            f"at most {hundred(share)} of 100",
+            "100 of 100 without protection",
+        )
         for alarms, share in shield.odds.found.items()
     ]
     right = f"at most {hundred(shield.odds.right)} of 100"
@@ -221,10 +229,10 @@ def _judged(release: Release) -> Accuracy | None:
         listed = [_judged_table(release, names, one) for names, one in zip(workload.sets, found.listed, strict=False)]
     else:
         tables = islice(release.tables(), LISTED) if max(workload.cells[:LISTED]) <= _LARGE else iter(())
-        listed = [
-            listing(t.title, len(t), float(np.sqrt(np.mean(np.square(t.stddev)))), tally(t.estimates, t.stddev)) for t in tables
-        ]
-        return Accuracy(found.what, max(found.count, len(listed)), found.numbers, tuple(listed) or found.listed, found.spread)
+        listed = [listing(t.title, len(t), rms(t.stddev), tally(t.estimates, t.stddev)) for t in tables]
+        return Accuracy(
+            found.what, max(found.count, len(listed)), found.numbers, tuple(listed) or found.listed, found.spread
+        )
     return Accuracy(found.what, found.count, found.numbers, tuple(listed), found.spread)
 
 
@@ -241,9 +249,12 @@ def _judge(page: Page, plan: Plan, found: Accuracy | None) -> None:
     page.accuracy = found
     page.add("accuracy", "What is published, and how accurate it is")
     flagged = ("reliable", "with caution", "unreliable") if found.judged else ()
-    page.accuracy_head = (found.what[:-1] if found.what == "tables" else "query", "numbers", "standard error",
-                          "95 % margin", "reliable from", "caution from", *flagged)  # fmt: skip
-    page.accuracy_caption = "How accurate each of them is" + (", and how many of its numbers are reliable" if flagged else "")
+    first = "table" if found.what == "tables" else "query"
+    sizes = ("numbers", "standard error", "95 % margin", "reliable from", "caution from")
+    page.accuracy_head = (first, *sizes, *flagged)
+    page.accuracy_caption = "How accurate each of them is" + (
+        ", and how many of its numbers are reliable" if flagged else ""
+    )
     for one in found.listed:
         known = tuple(f"{count:,}" for count in one.flagged) if one.flagged else ("",) * len(flagged)
         figures = (one.stddev, one.margin, one.reliable, one.caution)
@@ -262,8 +273,8 @@ def _draw(page: Page, published: Any) -> None:
         page.pictures_note = "Point at a mark to read its number. There are no error bars: the numbers are biased."
         return
     page.pictures_note = (
-        "Point at a mark to read its number. Thin lines and bands are 95 % intervals, each by itself. Pale marks are to be used "
-        "with caution; hollow or dotted ones are unreliable. Estimates below zero are shown as they are."
+        "Point at a mark to read its number. Thin lines and bands are 95 % intervals, each by itself. Pale marks are "
+        "to be used with caution; hollow or dotted ones are unreliable. Estimates below zero are shown as they are."
     )
 
 
@@ -308,7 +319,8 @@ def _reuse(page: Page, receipt: Mapping[str, Any], what: str) -> None:
     )
     kind = "Release" if what == "release" else "Projected"
     page.command = (
-        f'residua table DIR NAME NAME      # any table\nresidua count DIR "CONDITION"    # any count, such as "age <= 8"\n'
+        "residua table DIR NAME NAME      # any table\n"
+        'residua count DIR "CONDITION"    # any count, such as "age <= 8"\n'
         f"residua tables DIR --out TABLES --format xlsx\n\n"
         f'import residua as rs\n{what} = rs.{kind}.load("DIR")'
     )

@@ -43,7 +43,15 @@ def _(domain: Domain) -> str:
     facts = [("attributes", f"{len(domain):,}", ""), ("rules", f"{len(domain.impossible):,}", "structural zeros")]
     more = len(domain) - len(rows)
     head = ("attribute", "kind", "values", "such as")
-    return _card("Domain", facts if domain.impossible else facts[:1], caption="What a table may hold", head=head, rows=rows, texts=4, more=more)
+    return _card(
+        "Domain",
+        facts if domain.impossible else facts[:1],
+        caption="What a table may hold",
+        head=head,
+        rows=rows,
+        texts=4,
+        more=more,
+    )
 
 
 def _attribute_row(domain: Domain, name: str) -> tuple[str, ...]:
@@ -62,7 +70,10 @@ def _(workload: Any) -> str:
     if queries:
         rows = [(label, "1") for label in workload.labels[:SHOWN]]
     elif isinstance(workload, Marginals):
-        rows = [(" × ".join(s) or "(total)", f"{int(c):,}") for s, c in zip(workload.sets[:SHOWN], workload.cells, strict=False)]
+        rows = [
+            (" × ".join(s) or "(total)", f"{int(c):,}")
+            for s, c in zip(workload.sets[:SHOWN], workload.cells, strict=False)
+        ]
     else:
         from residua.release.queried import term_title
 
@@ -75,17 +86,29 @@ def _(workload: Any) -> str:
 
 @fragment.register
 def _(plan: Plan) -> str:
-    return _card("Plan", _protection_facts(plan, {}), note=f"Made for {plan.objective}; {proof(plan)}. No data has been read.", **_errors(accuracy(plan, SHOWN)))
+    return _card(
+        "Plan",
+        _protection_facts(plan, {}),
+        note=f"Made for {plan.objective}; {proof(plan)}. No data has been read.",
+        **_errors(accuracy(plan, SHOWN)),
+    )
 
 
 @fragment.register
 def _(release: Release) -> str:
-    return _card("Release", _protection_facts(release.planned, release.receipt), note=release.summary, **_errors(accuracy(release.plan, SHOWN)))
+    return _card(
+        "Release",
+        _protection_facts(release.planned, release.receipt),
+        note=release.summary,
+        **_errors(accuracy(release.plan, SHOWN)),
+    )
 
 
 @fragment.register
 def _(projected: Projected) -> str:
-    return _card("Projection", _protection_facts(projected.plan, projected.receipt), note=f"Tables that could be true; {BIASED}.")
+    return _card(
+        "Projection", _protection_facts(projected.plan, projected.receipt), note=f"Tables that could be true; {BIASED}."
+    )
 
 
 @fragment.register
@@ -100,20 +123,41 @@ def _(session: Session) -> str:
 def _(ledger: Ledger) -> str:
     entries = ledger.entries
     rows = [(str(e.sequence), e.time[:19], e.purpose, number(float(e.cost))) for e in entries[-SHOWN:]]
-    facts = [("budget", repr(ledger.budget), f"for {ledger.unit}"), ("spent", repr(ledger.spent), ""), ("left", repr(ledger.remaining), "")]
+    facts = [
+        ("budget", repr(ledger.budget), f"for {ledger.unit}"),
+        ("spent", repr(ledger.spent), ""),
+        ("left", repr(ledger.remaining), ""),
+    ]
     head = ("debit", "time", "purpose", ledger.currency)
-    return _card(f"Ledger of {ledger.population}", facts, caption="Debits, oldest first", head=head, rows=rows, texts=3, more=len(entries) - len(rows))
+    return _card(
+        f"Ledger of {ledger.population}",
+        facts,
+        caption="Debits, oldest first",
+        head=head,
+        rows=rows,
+        texts=3,
+        more=len(entries) - len(rows),
+    )
 
 
 @fragment.register
 def _(table: Columns) -> str:
     names = list(table.columns)
     rows = [
-        tuple(number(cell) if isinstance(cell, float) else str(cell) for cell in row.values()) for row in table[: 2 * SHOWN]
+        tuple(number(cell) if isinstance(cell, float) else str(cell) for cell in row.values())
+        for row in table[: 2 * SHOWN]
     ]
     drawn = picture(table) if getattr(table, "attributes", ()) and hasattr(table, "estimates") else None
     heading = getattr(table, "title", "") or " × ".join(table.keys) or "Total"
-    return _card(heading, caption=table.note or "Published numbers", head=names, rows=rows, texts=len(table.keys), more=len(table) - len(rows), svg=drawn and drawn.svg)
+    return _card(
+        heading,
+        caption=table.note or "Published numbers",
+        head=names,
+        rows=rows,
+        texts=len(table.keys),
+        more=len(table) - len(rows),
+        svg=drawn and drawn.svg,
+    )
 
 
 def _protection_facts(plan: Plan, receipt: Any) -> list[tuple[str, str, str]]:

@@ -57,7 +57,9 @@ def _labels(labels: tuple[str, ...], x: np.ndarray, width: float, height: float,
     for i in shown:
         anchor = "end" if i == len(labels) - 1 and len(labels) > 1 else "middle"
         yield line(float(x[i]), height - FOOT, float(x[i]), height - FOOT + 4, "axis")
-        yield text(float(x[i]) + (6 if anchor == "end" else 0), height - FOOT + 18, shortened(labels[i], 12), anchor, "tick")
+        yield text(
+            float(x[i]) + (6 if anchor == "end" else 0), height - FOOT + 18, shortened(labels[i], 12), anchor, "tick"
+        )
 
 
 def draw_line_panels(parts: list[Series], titles: list[str], name: str, *, across: int = 3) -> Markup:
@@ -70,5 +72,7 @@ def draw_line_panels(parts: list[Series], titles: list[str], name: str, *, acros
     for i, (part, title) in enumerate(zip(parts, titles, strict=True)):
         place = f"translate({wide * (i % across):.0f} {high * (i // across):.0f})"
         inside = element("g", *panel(part, scale, wide, high - 20, ticks=5), transform="translate(0 20)")
-        drawn.append(element("g", text(LEFT, 15, shortened(title, 30), "start", "panel", title), inside, transform=place))
+        drawn.append(
+            element("g", text(LEFT, 15, shortened(title, 30), "start", "panel", title), inside, transform=place)
+        )
     return drawing(wide * across, high * math.ceil(len(parts) / across), name, drawn)

@@ -69,13 +69,15 @@ def protection(plan: Plan, receipt: Mapping[str, Any] | None = None) -> Protecti
         epsilon = float(receipt.get("epsilon", plan.unit_epsilon))
         odds = pure_odds(epsilon) if epsilon else None
         return Protection(
-            **hidden, guarantee=guarantee, odds=odds, currencies=_pure_currencies(epsilon) if epsilon else (), halved=2.0
+            **hidden,
+            guarantee=guarantee,
+            odds=odds,
+            currencies=_pure_currencies(epsilon) if epsilon else (),
+            halved=2.0,
         )
     pcost = float(receipt.get("pcost", plan.unit_pcost))
-    return Protection(
-        **hidden, guarantee=guarantee, odds=normal_odds(describe(pcost).mu) if pcost else None,
-        currencies=_currencies(pcost), halved=math.sqrt(2),
-    )  # fmt: skip
+    odds = normal_odds(describe(pcost).mu) if pcost else None
+    return Protection(**hidden, guarantee=guarantee, odds=odds, currencies=_currencies(pcost), halved=math.sqrt(2))
 
 
 def spent_protection(pcost: float, unit: Any, budget: object) -> Protection:

@@ -11,7 +11,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from residua.files import write_atomically
+from residua.files import check_replaceable, write_atomically
 from residua.report.contents import Page
 
 _BEGINS = b"<!DOCTYPE html>\n<!-- residua report -->"
@@ -28,7 +28,7 @@ def environment() -> Environment:
 @cache
 def style() -> Markup:
     """The style sheet, shared by reports and notebooks. It is ours: it holds no text of others."""
-    return Markup(environment().get_template("style.css").render())  # noqa: S704
+    return Markup(environment().get_template("style.css").render())
 
 
 def policy() -> str:
@@ -42,9 +42,7 @@ def html(page: Page) -> str:
     from residua import __version__
 
     made: str = (
-        environment()
-        .get_template("page.html")
-        .render(page=page, policy=policy(), style=style(), version=__version__)
+        environment().get_template("page.html").render(page=page, policy=policy(), style=style(), version=__version__)
     )
     return made + "\n"
 
@@ -53,6 +51,15 @@ def fragment_html(template: str, **values: Any) -> str:
     """A small picture of a value for a notebook, with the style of the report."""
     made: str = environment().get_template(template).render(style=style(), **values)
     return made
+
+
+def require_report_or_free(path: Path) -> None:
+    """Refuses, before any work, a place that holds something else than a report.
+
+    Raises:
+        FileError: it does, or it cannot be a file.
+    """
+    check_replaceable(path, lambda head: head.startswith(_BEGINS))
 
 
 def write_page(page: Page, path: str | Path, *, overwrite: bool = False) -> None:

@@ -1,7 +1,7 @@
 """Which pictures a report shows, and how each table is best drawn.
 
-One attribute: a line with a band if its values are ordered and many, else bars with error bars. Two: panels of lines where
-one is ordered and the other has few values, panels of bars where both are small, else a heat map. Three: panels.
+One attribute: a line with a band if its values are ordered and many, else bars with error bars. Two: panels of lines
+where one is ordered and the other has few values, panels of bars where both are small, else a heat map. Three: panels.
 What would be too large to read is not drawn, and the page says so.
 """
 
@@ -76,7 +76,9 @@ def picture(table: Any) -> Picture | None:
     labels = [tuple(title_of(domain[name], x) for x in along) for name, along in zip(attributes, given, strict=True)]
     series = series_of(table, names, labels)
     plain = table.labels is None or [len(x) for x in labels] == [domain[name].size for name in attributes]
-    ordered = [is_ordered(domain[name]) and (plain or len(along) > 7) for name, along in zip(attributes, labels, strict=True)]
+    ordered = [
+        is_ordered(domain[name]) and (plain or len(along) > 7) for name, along in zip(attributes, labels, strict=True)
+    ]
     heading = _heading(table, names)
     svg, caption, wide = _drawn(series, ordered, heading)
     if svg is None:
@@ -110,7 +112,11 @@ def _drawn(series: Series, ordered: Sequence[bool], name: str) -> tuple[Markup |
         parts, titles = _panels(series, others)
         if lines:
             return draw_line_panels(parts, titles, name, across=min(3, panels)), "All panels have the same scale.", True
-        return draw_bar_panels(parts, titles, name, across=1 if panels == 1 else 2), "All panels have the same scale.", True
+        return (
+            draw_bar_panels(parts, titles, name, across=1 if panels == 1 else 2),
+            "All panels have the same scale.",
+            True,
+        )
     if len(sizes) == 2 and max(sizes) <= SIDE:
         return draw_heat(series, name), "The shade grows with the square root of the estimate.", True
     return None, "", False
@@ -155,7 +161,7 @@ def _main_tables(published: Any) -> Iterator[Any]:
 
 
 def _varied(sets: list[tuple[str, ...]], sizes: Mapping[tuple[str, ...], int]) -> Iterator[tuple[str, ...]]:
-    """Sets so that each attribute comes into a picture before one comes into many; what can be read at a glance first."""
+    """Sets so that each attribute comes into a picture before one comes into many; only what can be read."""
     used: Counter[str] = Counter()
     left = [names for names in sets if sizes[names] <= _READABLE][:2048]
     for _ in range(min(4 * PICTURES, len(left))):

@@ -76,7 +76,7 @@ class Series:
 def series_of(table: Any, names: Sequence[str], labels: Sequence[Sequence[str]]) -> Series:
     """The numbers of a published table (or a projection's), one axis per attribute."""
     shape, columns = table.estimates.shape, table.columns
-    told = {"lower": None, "upper": None, "grades": None}
+    told: dict[str, Any] = {"lower": None, "upper": None, "grades": None}
     if "stddev" in columns:
         lower, upper = (np.reshape(columns[name], shape) for name in ("lower", "upper"))
         bare = np.isnan(lower).all()

@@ -28,7 +28,9 @@ def element(_name: str, *inside: Markup | str, **attributes: object) -> Markup:
     return Markup("<{0}{1}>{2}</{0}>").format(Markup(_name), told, content)
 
 
-def text(x: float, y: float, words: str, anchor: str = "start", class_: str = "label", full: str | None = None) -> Markup:
+def text(
+    x: float, y: float, words: str, anchor: str = "start", class_: str = "label", full: str | None = None
+) -> Markup:
     """One line of text; `full` is shown on hover."""
     inside: list[Markup | str] = [printable(words)]
     if full is not None:
@@ -90,6 +92,7 @@ class Scale:
     end: float
 
     def __call__(self, value: float) -> float:
+        """Where a number lies; beyond the ends, at the end."""
         share = (min(max(value, self.low), self.high) - self.low) / (self.high - self.low)
         return self.start + share * (self.end - self.start)
 

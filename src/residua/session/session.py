@@ -7,6 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from residua.bars import lasting_bar
 from residua.errors import SessionError
 from residua.measurement import Ledger
 from residua.measurement.ledger_amounts import affordable, stated
@@ -49,7 +50,8 @@ class Session(Reported):
         ledger: the dataset's ledger, or its path.
         state: the session's folder, created or opened again; beside the ledger, named after it, if left out.
         unit: whom the budget protects, for a ledger that is to be created.
-        progress: called with the step, how much is done, and of how much if known.
+        progress: `True` draws a bar on a terminal or in a notebook; or a function, called
+            with the step, how much is done, and of how much if known.
         notice: called with how many records followed a policy, for the curator's eyes only.
 
     Raises:
@@ -84,7 +86,7 @@ class Session(Reported):
         ledger: Ledger | str | Path,
         state: str | Path | None = None,
         unit: Unit | None = None,
-        progress: Progress | None = None,
+        progress: Progress | bool | None = None,
         notice: Callable[[Tallies], None] | None = None,
     ) -> None:
         require_gaussian(budget, budget_of(ledger))
@@ -97,7 +99,7 @@ class Session(Reported):
             ledger = Ledger(ledger, budget, unit=unit, dataset=fingerprint)
         elif unit is not None and unit != ledger.unit:
             raise SessionError(f"the ledger protects against {ledger.unit}, not {unit}; leave unit out.")
-        self._ledger, self._progress, self._notice = ledger, progress, notice
+        self._ledger, self._progress, self._notice = ledger, lasting_bar(progress), notice
         self._folder = open_folder(path.absolute(), fingerprint, ledger, budget)
         limit = self._folder.identity.budget
         self._allowed = None if limit is None else limit.pcost_allowed()
