@@ -130,11 +130,16 @@ def _shown(cube: Cube) -> int:
 
 
 def _list(texts: list[str] | tuple[str, ...]) -> str:
-    return ",".join(_text(text) for text in texts)
+    return ",".join(f'"{_safe(text)}"' for text in texts)  # in pieces, one would be read as several
 
 
 def _text(words: str) -> str:
-    """A text as PX writes it: in quotes, which it cannot hold itself, in pieces where it is long."""
-    safe = printable(words).replace('"', "'")
+    """A text as PX writes it: in quotes, in pieces where it is long."""
+    safe = _safe(words)
     pieces = [safe[i : i + _LONGEST] for i in range(0, len(safe), _LONGEST)] or [""]
     return "\n".join(f'"{piece}"' for piece in pieces)
+
+
+def _safe(words: str) -> str:
+    """A text without what PX cannot hold: quotes; and `DATA=`, for which some readers look in texts too."""
+    return printable(words).replace('"', "'").replace("DATA=", "DATA =")
