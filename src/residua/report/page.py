@@ -12,6 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from residua.files import check_replaceable, write_atomically
+from residua.printable import printable
 from residua.report.contents import Page
 
 _BEGINS = b"<!DOCTYPE html>\n<!-- residua report -->"
@@ -19,10 +20,9 @@ _BEGINS = b"<!DOCTYPE html>\n<!-- residua report -->"
 
 @cache
 def environment() -> Environment:
-    """Our templates; every value that they show is escaped, and a name that is missing is an error."""
-    return Environment(
-        loader=PackageLoader("residua.report"), autoescape=True, undefined=StrictUndefined, keep_trailing_newline=False
-    )
+    """Our templates; every value that they show is printable and escaped, and a name that is missing is an error."""
+    loader = PackageLoader("residua.report")
+    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, finalize=_shown)
 
 
 @cache
@@ -35,6 +35,11 @@ def policy() -> str:
     """Nothing may be loaded, run, framed or sent; the one style sheet is named by its digest."""
     digest = base64.b64encode(hashlib.sha256(style().encode()).digest()).decode()
     return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+
+
+def _shown(value: Any) -> Any:
+    """Texts of others without characters that turn the direction of writing, or that nobody sees."""
+    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def html(page: Page) -> str:
