@@ -1,4 +1,4 @@
-"""A small release with everything that formats and reports must cope with: codes, languages, hostile labels, negatives."""
+"""A small release with all that formats and reports must cope with: codes, languages, hostile labels, negatives."""
 
 from __future__ import annotations
 
@@ -13,7 +13,14 @@ import residua as rs
 
 HOSTILE = "<script>alert(1)</script>"
 NAME = 'in"come</title><img src=x onerror=alert(2)>'
-LABELS = (HOSTILE, '"><svg onload=alert(3)>', "{{ 7 * 7 }}{% raw %}", "=1+1", "a\u202eb\x1b[31m", "it's; DATA=\n;#" + "x" * 300)
+LABELS = (
+    HOSTILE,
+    '"><svg onload=alert(3)>',
+    "{{ 7 * 7 }}{% raw %}",
+    "=1+1",
+    "a\u202eb\x1b[31m",
+    "it's; DATA=\n;#" + "x" * 300,
+)
 RHO = 0.1
 
 
@@ -34,7 +41,9 @@ def domain() -> rs.Domain:
 
 @cache
 def plan() -> rs.Plan:
-    asked = rs.marginals(domain(), [[], ["sex"], ["age"], [NAME], ["age", "sex"], ["sex", NAME], ["age", NAME], ["sex", "quality"]])
+    asked = rs.marginals(
+        domain(), [[], ["sex"], ["age"], [NAME], ["age", "sex"], ["sex", NAME], ["age", NAME], ["sex", "quality"]]
+    )
     return rs.plan(asked, rs.ZCDP(RHO))
 
 

@@ -281,7 +281,9 @@ def test_a_table_is_rows_and_columns():
 
 
 def test_words_change_nothing_that_is_counted(tmp_path):
-    bare = rs.Domain({name: rs.Categories(domain()[name].labels) if name == "sex" else domain()[name] for name in domain()})
+    bare = rs.Domain(
+        {name: rs.Categories(domain()[name].labels) if name == "sex" else domain()[name] for name in domain()}
+    )
     assert bare == domain()
     assert hash(bare) == hash(domain())
     domain().save(tmp_path / "d.toml")

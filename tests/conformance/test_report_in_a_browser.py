@@ -1,4 +1,4 @@
-"""Reports in a real browser: nothing is loaded, axe-core finds no violation, it prints to a tagged PDF, keys suffice."""
+"""Reports in a real browser: nothing is loaded, axe-core finds no violation, keys suffice, the PDF is tagged."""
 
 from __future__ import annotations
 
@@ -15,10 +15,15 @@ import residua as rs
 from tests.published import LABELS, NAME, RHO, plan, release
 
 # As root there is no sandbox; the others keep the browser itself from calling home.
-FLAGS = (
-    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-).split()
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +45,9 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 def opened(browser: Browser, path: Path, *, dark: bool = False, width: int = 1100) -> tuple[Page, list[str], list[str]]:
     """A page, the requests it made, and what it complained about."""
-    page = browser.new_context(color_scheme="dark" if dark else "light", viewport={"width": width, "height": 900}).new_page()
+    page = browser.new_context(
+        color_scheme="dark" if dark else "light", viewport={"width": width, "height": 900}
+    ).new_page()
     requests: list[str] = []
     complaints: list[str] = []
     page.on("request", lambda request: requests.append(request.url))
@@ -59,8 +66,8 @@ def test_nothing_is_loaded_and_axe_finds_no_violation(browser, reports, name, da
     assert requests == [reports[name].as_uri()]
     assert complaints == []
     page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
-    # What is inside a picture is not read out: the picture has a name, and its numbers are in a table. Thousands of marks
-    # would only make axe slow.
+    # What is inside a picture is not read out: the picture has a name, and its numbers are in a table. Thousands of
+    # marks would only make axe slow.
     page.evaluate("document.querySelectorAll('svg > *').forEach(each => each.remove())")
     only = {"runOnly": ["color-contrast"]} if dark else {}  # all that differs
     found = Axe().run(page, options={"resultTypes": ["violations"], **only})
@@ -83,7 +90,8 @@ def test_hostile_labels_do_nothing_and_are_read(browser, reports):
 
 def test_the_policy_stops_what_would_be_injected(browser, reports, tmp_path):
     """Were escaping to fail, the policy would still keep scripts, pictures and styles out."""
-    bad = "<script>document.title = 'owned'</script><img src='https://example.org/x.png'><p id='p' style='color: red'>x</p>"
+    bad = "<script>document.title = 'owned'</script><img src='https://example.org/x.png'>"
+    bad += "<p id='p' style='color: red'>x</p>"
     (tmp_path / "bad.html").write_text(reports["plan"].read_text().replace("</main>", f"{bad}</main>"))
     page, _, complaints = opened(browser, tmp_path / "bad.html")
     assert page.title() != "owned"

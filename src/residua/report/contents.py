@@ -41,6 +41,7 @@ _ADVICE = (
     "For sums, shares and differences ask the release itself: errors of cells of one release are correlated.",
     "Publishing more tables of the same release costs no privacy. Measuring again does.",
 )
+_OBJECTIVES = {"TotalVariance": "the least total variance", "MaxVariance": "the least maximum variance"}
 
 
 @dataclass(frozen=True)
@@ -280,7 +281,7 @@ def _draw(page: Page, published: Any) -> None:
 
 def _spend(page: Page, plan: Plan) -> None:
     page.add("budget", "What the budget went to" if page.tense is _MEASURED else "What the budget would go to")
-    page.objective, page.proof = plan.objective or "no objective", proof(plan)
+    page.objective, page.proof = _OBJECTIVES.get(plan.objective, plan.objective) or "no objective", proof(plan)
     page.budget = found = budget(plan)
     if found is None:
         return
@@ -295,7 +296,7 @@ def _compare(page: Page, first: Plan, second: Plan) -> None:
     one, two = promises(first), promises(second)
     page.comparison = {
         "changes": changes(first, second),
-        "promises": [(name, one[name], two[name]) for name in one],
+        "promises": [*((name, one[name], two[name]) for name in one), ("best guess right", *map(_guess, (first, second)))],
         "rows": [
             (row["table"], f"{row['queries']:,}", *("—" if row[x] is None else number(row[x]) for x in "AB"),
              f"{row['B'] / row['A']:.3f}" if row["A"] and row["B"] else "")
@@ -305,6 +306,11 @@ def _compare(page: Page, first: Plan, second: Plan) -> None:
         if len(rows) > LISTED else 0,
     }  # fmt: skip
     page.add("comparison", "What changes")
+
+
+def _guess(plan: Plan) -> str:
+    odds = protection(plan).odds
+    return "50 of 100" if odds is None else f"at most {hundred(odds.right)} of 100"
 
 
 def _reuse(page: Page, receipt: Mapping[str, Any], what: str) -> None:
