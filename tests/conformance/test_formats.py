@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from pathlib import Path
 
@@ -310,3 +311,25 @@ def test_words_change_nothing_that_is_counted(tmp_path):
 def test_words_that_mean_nothing_are_refused(words):
     with pytest.raises(rs.ResiduaError):
         rs.Categories(["F", "M"]).described(**words)
+
+
+@pytest.mark.parametrize("format", ["csv", "xlsx"])
+def test_an_interruption_leaves_nothing_behind_and_says_nothing(tmp_path, monkeypatch, format, capfd):
+    """Half-written files are let go of: no library finishes them afterwards."""
+    made = rs.Release.tables
+
+    def interrupted(self, **options):
+        yield next(made(self, **options))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(rs.Release, "tables", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        release().export(tmp_path / "x", format)
+    gc.collect()
+    assert list(tmp_path.iterdir()) == []
+    assert capfd.readouterr() == ("", "")
+
+
+def test_an_unknown_language_is_refused(tmp_path):
+    with pytest.raises(rs.ResiduaError, match="there are en, de"):
+        release().export(tmp_path / "x", "csv", language="fr")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from residua.folders import write_synced
 from residua.formats.about import About
 from residua.formats.cube import Cube
 from residua.formats.quality import FLAGS
+from residua.formats.writer import Writer
 from residua.printable import inert
 
 _BESIDE = {"csv": ("datapackage", "csvw"), "datapackage": ("datapackage",), "csvw": ("csvw",)}
@@ -21,13 +23,29 @@ def opened(folder: Path, about: About, *, format: str = "csv", spreadsheet: bool
     return Delimited(folder, about, _BESIDE[format], spreadsheet)
 
 
-class Delimited:
-    """Writes one CSV file per table, and when all are written what stands beside them."""
+class Delimited(Writer):
+    """Writes one CSV file per table, and what stands beside them table by table too."""
 
     def __init__(self, folder: Path, about: About, beside: tuple[str, ...], spreadsheet: bool) -> None:
-        self.folder, self.about, self.beside, self.spreadsheet = folder, about, beside, spreadsheet
-        self.resources: list[dict[str, Any]] = []
-        self.tables: list[dict[str, Any]] = []
+        super().__init__(folder, about)
+        self.spreadsheet = spreadsheet
+        self.package = self.group = None
+        if "datapackage" in beside:
+            head: dict[str, Any] = {
+                "profile": "tabular-data-package",
+                "name": "tables",
+                "title": about.title,
+                "description": "\n\n".join(about.notes),
+                "residua": about.plain(),
+            }
+            self.package = Listing(folder / "datapackage.json", head, "resources")
+        if "csvw" in beside:
+            head = {
+                "@context": ["http://www.w3.org/ns/csvw", {"@language": about.language or "en"}],
+                "dc:title": about.title,
+                "dc:description": " ".join(about.notes),
+            }
+            self.group = Listing(folder / "csv-metadata.json", head, "tables")
 
     def add(self, cube: Cube) -> Path:
         """Writes a table."""
@@ -41,30 +59,43 @@ class Delimited:
         pyarrow.csv.write_csv(pyarrow.table(columns), buffer)
         path = self.folder / f"{cube.name}.csv"
         write_synced(path, buffer.getvalue())
-        self.resources.append(resource(cube, self.about, path.name, spreadsheet=self.spreadsheet))
-        self.tables.append(csvw_table(cube, self.about, path.name, spreadsheet=self.spreadsheet))
+        if self.package is not None:
+            self.package.add(resource(cube, self.about, path.name, spreadsheet=self.spreadsheet))
+        if self.group is not None:
+            self.group.add(csvw_table(cube, self.about, path.name, spreadsheet=self.spreadsheet))
         return path
 
     def close(self) -> None:
-        """Writes `datapackage.json` and `csv-metadata.json`."""
-        if "datapackage" in self.beside:
-            package = {
-                "profile": "tabular-data-package",
-                "name": "tables",
-                "title": self.about.title,
-                "description": "\n\n".join(self.about.notes),
-                "resources": self.resources,
-                "residua": self.about.plain(),
-            }
-            write_synced(self.folder / "datapackage.json", _json(package))
-        if "csvw" in self.beside:
-            group = {
-                "@context": ["http://www.w3.org/ns/csvw", {"@language": self.about.language or "en"}],
-                "dc:title": self.about.title,
-                "dc:description": " ".join(self.about.notes),
-                "tables": self.tables,
-            }
-            write_synced(self.folder / "csv-metadata.json", _json(group))
+        """Ends `datapackage.json` and `csv-metadata.json`."""
+        for listing in filter(None, (self.package, self.group)):
+            listing.close()
+
+    def abandon(self) -> None:
+        """Closes the two files."""
+        for listing in filter(None, (self.package, self.group)):
+            listing.file.close()
+
+
+class Listing:
+    """A JSON document that ends in a long list, written entry by entry."""
+
+    def __init__(self, path: Path, head: dict[str, Any], name: str) -> None:
+        self.file = path.open("w", encoding="utf-8")
+        text = json.dumps(head, ensure_ascii=False, indent=1)
+        self.file.write(f"{text[:-2]},\n {json.dumps(name)}: [")
+        self.first = True
+
+    def add(self, entry: dict[str, Any]) -> None:
+        """Writes an entry."""
+        self.file.write(("\n" if self.first else ",\n") + json.dumps(entry, ensure_ascii=False))
+        self.first = False
+
+    def close(self) -> None:
+        """Ends the document, and waits until the disk has it."""
+        self.file.write("\n]}\n")
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        self.file.close()
 
 
 def resource(cube: Cube, about: About, path: str, *, spreadsheet: bool = False) -> dict[str, Any]:
@@ -125,10 +156,6 @@ def csvw_table(cube: Cube, about: About, path: str, *, spreadsheet: bool = False
     keys = [one["name"] for one in columns[: len(cube.dimensions)]]
     schema = {"columns": columns, **({"primaryKey": keys} if keys else {})}
     return {"url": path, "dc:title": cube.title, "dc:description": about.protection, "tableSchema": schema}
-
-
-def _json(content: Any) -> bytes:
-    return (json.dumps(content, ensure_ascii=False, indent=1) + "\n").encode()
 
 
 def _inert_cells(values: Any) -> Any:

@@ -8,27 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
+from residua.domain import Domain
 from residua.errors import PlanError, ResiduaError
 from residua.folders import whole_folder
 from residua.formats.about import About, about
 from residua.formats.cube import Cube, cube_of
+from residua.formats.writer import Writer
 from residua.projection import Projected
 from residua.release import Release
-
-
-class Writer(Protocol):
-    """Something that writes tables one after the other into a folder."""
-
-    def add(self, cube: Cube) -> Path:
-        """Writes a table; the file it is in."""
-        ...
-
-    def close(self) -> None:
-        """Writes what stands beside all tables."""
-        ...
-
 
 # Format → the module that writes it, and the extra that it needs.
 FORMATS: dict[str, tuple[str, str]] = {
@@ -70,6 +59,7 @@ def export(
         raise PlanError(f"{type(published).__name__} has no tables; give a release or a projection.")
     if spreadsheet and FORMATS[format][0] != "delimited":
         raise PlanError(f"spreadsheet is for CSV, not for {format}; leave it out.")
+    _check_language(published.domain, language)
     tables = _tables(published, confidence)
     biased = isinstance(published, Projected)
     level = None if biased else 0.95 if confidence is None else confidence
@@ -81,15 +71,26 @@ def export(
     target = Path(folder)
     written: list[Path] = []
     with whole_folder(target, "folder of tables") as partial:
-        writer: Writer = opened(partial, told_about, format=format, spreadsheet=spreadsheet)
-        for i, table in enumerate(tables, start=1):
-            cube = cube_of(table, i, language, full=full)
-            path = target / writer.add(cube).name
-            written.append(path)
-            if told is not None:
-                told(cube, path)
-        writer.close()
+        writer = opened(partial, told_about, format=format, spreadsheet=spreadsheet)
+        try:
+            for i, table in enumerate(tables, start=1):
+                cube = cube_of(table, i, language, full=full)
+                path = target / writer.add(cube).name
+                written.append(path)
+                if told is not None:
+                    told(cube, path)
+            writer.close()
+        except BaseException:
+            writer.abandon()
+            raise
     return written
+
+
+def _check_language(domain: Domain, language: str | None) -> None:
+    known = dict.fromkeys(each for name in domain for each in domain[name].words.languages)
+    if language is not None and language not in known:
+        there = ", ".join(known) or "none; declare titles in it"
+        raise PlanError(f"language={language!r} is not one of the domain's; there are {there}.")
 
 
 def writer_of(format: str) -> Callable[..., Writer]:

@@ -12,6 +12,7 @@ from residua.folders import write_synced
 from residua.formats.about import About
 from residua.formats.cube import Cube
 from residua.formats.quality import CODES, FLAGS
+from residua.formats.writer import Writer
 
 _TITLES = {"estimate": "Estimate", "stddev": "Standard error", "lower": "Lower", "upper": "Upper"}
 
@@ -21,20 +22,14 @@ def opened(folder: Path, about: About, **_: object) -> JsonStat:
     return JsonStat(folder, about)
 
 
-class JsonStat:
+class JsonStat(Writer):
     """Writes one JSON file per table."""
-
-    def __init__(self, folder: Path, about: About) -> None:
-        self.folder, self.about = folder, about
 
     def add(self, cube: Cube) -> Path:
         """Writes a table."""
         path = self.folder / f"{cube.name}.json"
         write_synced(path, json.dumps(dataset(cube, self.about), ensure_ascii=False).encode() + b"\n")
         return path
-
-    def close(self) -> None:
-        """Nothing stands beside the files."""
 
 
 def dataset(cube: Cube, about: About) -> dict[str, Any]:

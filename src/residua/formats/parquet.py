@@ -7,6 +7,7 @@ from pathlib import Path
 
 from residua.formats.about import About
 from residua.formats.cube import Cube
+from residua.formats.writer import Writer
 
 
 def opened(folder: Path, about: About, **_: object) -> Parquet:
@@ -14,11 +15,8 @@ def opened(folder: Path, about: About, **_: object) -> Parquet:
     return Parquet(folder, about)
 
 
-class Parquet:
+class Parquet(Writer):
     """Writes one Parquet file per table."""
-
-    def __init__(self, folder: Path, about: About) -> None:
-        self.folder, self.about = folder, about
 
     def add(self, cube: Cube) -> Path:
         """Writes a table; its metadata is JSON under the key `residua`, and the title under `title`."""
@@ -32,6 +30,3 @@ class Parquet:
         path = self.folder / f"{cube.name}.parquet"
         pyarrow.parquet.write_table(pyarrow.table(cube.tidy).replace_schema_metadata(metadata), path)
         return path
-
-    def close(self) -> None:
-        """Nothing stands beside the files."""

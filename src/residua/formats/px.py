@@ -12,6 +12,7 @@ from residua.folders import write_synced
 from residua.formats.about import About
 from residua.formats.cube import Cube
 from residua.formats.quality import FLAGS
+from residua.formats.writer import Writer
 from residua.printable import printable
 
 _TITLES = {"estimate": "Estimate", "stddev": "Standard error", "lower": "Lower", "upper": "Upper"}
@@ -25,20 +26,14 @@ def opened(folder: Path, about: About, **_: object) -> Px:
     return Px(folder, about)
 
 
-class Px:
+class Px(Writer):
     """Writes one PX file per table."""
-
-    def __init__(self, folder: Path, about: About) -> None:
-        self.folder, self.about = folder, about
 
     def add(self, cube: Cube) -> Path:
         """Writes a table."""
         path = self.folder / f"{cube.name}.px"
         write_synced(path, "".join(lines(cube, self.about)).encode())
         return path
-
-    def close(self) -> None:
-        """Nothing stands beside the files."""
 
 
 def lines(cube: Cube, about: About) -> Iterator[str]:

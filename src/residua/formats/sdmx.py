@@ -33,6 +33,7 @@ from residua.folders import write_synced
 from residua.formats.about import About
 from residua.formats.cube import Cube, Dimension
 from residua.formats.quality import CODES, FLAGS, meaning
+from residua.formats.writer import Writer
 
 AGENCY, VERSION = "RESIDUA", "1.0.0"
 _ATTRIBUTES = {"stddev": "STD_ERR", "lower": "LOWER", "upper": "UPPER"}
@@ -45,11 +46,8 @@ def opened(folder: Path, about: About, **_: object) -> Sdmx:
     return Sdmx(folder, about)
 
 
-class Sdmx:
+class Sdmx(Writer):
     """Writes two files per table, `….csv` and `….structure.json`."""
-
-    def __init__(self, folder: Path, about: About) -> None:
-        self.folder, self.about = folder, about
 
     def add(self, cube: Cube) -> Path:
         """Writes a table."""
@@ -60,9 +58,6 @@ class Sdmx:
         path = self.folder / f"{cube.name}.csv"
         write_synced(path, data(cube, ids))
         return path
-
-    def close(self) -> None:
-        """Nothing stands beside the files."""
 
 
 def with_a_dimension(cube: Cube) -> Cube:

@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 import xlsxwriter
+from xlsxwriter.exceptions import XlsxWriterException
 
 from residua.errors import FileError
 from residua.formats.about import About
 from residua.formats.cube import Cube
 from residua.formats.quality import FLAGS, meaning
+from residua.formats.writer import Writer
 from residua.printable import printable
 
 FILE = "tables.xlsx"
@@ -23,14 +25,15 @@ _UNIT = "Unit: records"
 
 def opened(folder: Path, about: About, **_: object) -> Workbook:
     """A writer of one workbook."""
-    return Workbook(folder / FILE, about)
+    return Workbook(folder, about)
 
 
-class Workbook:
+class Workbook(Writer):
     """Writes all tables into one workbook, row by row: what is written is not kept in memory."""
 
-    def __init__(self, path: Path, about: About) -> None:
-        self.path, self.about = path, about
+    def __init__(self, folder: Path, about: About) -> None:
+        super().__init__(folder, about)
+        path = self.path = folder / FILE
         # No text becomes a formula, a link or a number; rows go to disk as they come.
         options = {"constant_memory": True, "strings_to_formulas": False, "strings_to_urls": False,
                    "strings_to_numbers": False, "nan_inf_to_errors": True, "tmpdir": str(path.parent)}  # fmt: skip
@@ -108,7 +111,18 @@ class Workbook:
 
     def close(self) -> None:
         """Writes the file."""
-        self.book.close()
+        try:
+            self.book.close()
+        except XlsxWriterException as problem:
+            raise FileError(f"cannot write the workbook: {str(problem).rstrip('.')}; nothing was written.") from None
+
+    def abandon(self) -> None:
+        """Keeps the library from writing the file when it is thrown away."""
+        self.book.fileclosed = 1
+        for sheet in self.book.worksheets():
+            rows = getattr(sheet, "row_data_fh", None)  # where rows wait
+            if rows is not None:
+                rows.close()
 
     def _sheet_name(self, cube: Cube) -> str:
         """A sheet's name: at most 31 characters, none of `[]:*?/\\`, no two the same."""

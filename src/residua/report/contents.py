@@ -23,7 +23,7 @@ from residua.report.budget import Budget, budget
 from residua.report.comparing import changes, compared, promises
 from residua.report.markdown import Block, blocks
 from residua.report.odds import Protection, hundred, normal_odds, protection, pure_odds, spent_protection
-from residua.report.pictures import Picture, pictures
+from residua.report.pictures import Picture, pictures, within
 from residua.report.plan_text import proof
 from residua.report.relative import draw_relative
 from residua.report.series import Series
@@ -229,7 +229,7 @@ def _judged(release: Release) -> Accuracy | None:
     elif isinstance(workload, Marginals):
         listed = [_judged_table(release, names, one) for names, one in zip(workload.sets, found.listed, strict=False)]
     else:
-        tables = islice(release.tables(), LISTED) if max(workload.cells[:LISTED]) <= _LARGE else iter(())
+        tables = within(release.tables(), LISTED) if max(workload.cells[:LISTED]) <= _LARGE else iter(())
         listed = [listing(t.title, len(t), rms(t.stddev), tally(t.estimates, t.stddev)) for t in tables]
         return Accuracy(
             found.what, max(found.count, len(listed)), found.numbers, tuple(listed) or found.listed, found.spread
@@ -294,9 +294,10 @@ def _spend(page: Page, plan: Plan) -> None:
 def _compare(page: Page, first: Plan, second: Plan) -> None:
     rows = list(islice(compared(first, second), LISTED + 1))
     one, two = promises(first), promises(second)
+    guesses = ("best guess right", _guess(first), _guess(second))
     page.comparison = {
         "changes": changes(first, second),
-        "promises": [*((name, one[name], two[name]) for name in one), ("best guess right", *map(_guess, (first, second)))],
+        "promises": [*((name, one[name], two[name]) for name in one), guesses],
         "rows": [
             (row["table"], f"{row['queries']:,}", *("—" if row[x] is None else number(row[x]) for x in "AB"),
              f"{row['B'] / row['A']:.3f}" if row["A"] and row["B"] else "")

@@ -19,7 +19,6 @@ from markupsafe import Markup
 
 from residua.domain import Attribute, Bins, Dates, Domain, Integers
 from residua.domain.words import said, title_of
-from residua.errors import PlanError
 from residua.report.bars import draw_bar_panels, draw_bars
 from residua.report.heat import draw_heat
 from residua.report.lines import draw_line_panels, draw_lines
@@ -148,16 +147,23 @@ def _main_tables(published: Any) -> Iterator[Any]:
     """Tables in the order in which people look: few attributes first, all that fit a page."""
     workload = published.plan.workload
     if not isinstance(workload, Marginals):
-        try:
-            yield from islice(published.tables(), 8 * PICTURES)
-        except PlanError:
-            return
+        if workload is not None:
+            yield from within(published.tables(), 8 * PICTURES)
         return
     sizes = {names: published.domain.cells(names) for names in islice(workload.sets, 2**16)}
     ordered = sorted((names for names in sizes if 2 <= sizes[names] <= _LARGEST), key=len)
     one = [names for names in ordered if len(names) == 1][: PICTURES // 2]
     for names in [*one, *_varied([names for names in ordered if len(names) > 1], sizes)]:
         yield published.table(names)
+
+
+def within(tables: Iterator[Any], most: int, cells: int = 2**22) -> Iterator[Any]:
+    """The first tables, as many as there is time to look at."""
+    for table in islice(tables, most):
+        yield table
+        cells -= len(table)
+        if cells < 0:
+            return
 
 
 def _varied(sets: list[tuple[str, ...]], sizes: Mapping[tuple[str, ...], int]) -> Iterator[tuple[str, ...]]:
@@ -172,10 +178,10 @@ def _varied(sets: list[tuple[str, ...]], sizes: Mapping[tuple[str, ...], int]) -
 
 
 def _answers(published: Any, workload: Explicit) -> Picture | None:
+    if workload.queries > _LARGEST:
+        return None
     answers = published.answers(workload)
     labels = tuple(workload.labels)
-    if len(labels) < 1:
-        return None
     columns = answers.columns
     single = _Flat(columns["estimate"], columns)
     few, caption = _largest(series_of(single, ["query"], [labels]))
