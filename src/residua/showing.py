@@ -59,7 +59,7 @@ class Listed(Reported):
     """A plan: `print` shows the table of errors that the command shows."""
 
     def __str__(self) -> str:
-        text: str = package("report").plan_text(self)
+        text: str = package("report").text_of_plan(self)
         return text
 
 
