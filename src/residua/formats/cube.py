@@ -145,7 +145,7 @@ def _codes(attribute: Attribute, labels: Sequence[Any]) -> tuple[str, ...]:
     found: list[str] = []
     for i, label in enumerate(map(str, labels)):
         code = declared.get(label, "")
-        if not code and _CODE.fullmatch(label) and label not in taken:
+        if not code and _CODE.fullmatch(label):
             code = label
         while not code or (code in taken and label not in declared):
             code = f"_{i}" if not code else f"_{code}"

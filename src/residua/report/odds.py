@@ -47,7 +47,6 @@ class Protection:
         noise: "normal" or "Laplace".
         odds: what an attacker can do at most; None where nothing was spent.
         currencies: (name, figure, what it is) of every currency.
-        halved: by which factor standard errors grow when the budget is halved.
     """
 
     unit: str
@@ -56,7 +55,6 @@ class Protection:
     noise: str
     odds: Odds | None
     currencies: tuple[tuple[str, str, str], ...]
-    halved: float
 
 
 def protection(plan: Plan, receipt: Mapping[str, Any] | None = None) -> Protection:
@@ -69,21 +67,17 @@ def protection(plan: Plan, receipt: Mapping[str, Any] | None = None) -> Protecti
         epsilon = float(receipt.get("epsilon", plan.unit_epsilon))
         odds = pure_odds(epsilon) if epsilon else None
         return Protection(
-            **hidden,
-            guarantee=guarantee,
-            odds=odds,
-            currencies=_pure_currencies(epsilon) if epsilon else (),
-            halved=2.0,
+            **hidden, guarantee=guarantee, odds=odds, currencies=_pure_currencies(epsilon) if epsilon else ()
         )
     pcost = float(receipt.get("pcost", plan.unit_pcost))
     odds = normal_odds(describe(pcost).mu) if pcost else None
-    return Protection(**hidden, guarantee=guarantee, odds=odds, currencies=_currencies(pcost), halved=math.sqrt(2))
+    return Protection(**hidden, guarantee=guarantee, odds=odds, currencies=_currencies(pcost))
 
 
 def spent_protection(pcost: float, unit: Any, budget: object) -> Protection:
     """The same of a session, which has spent a pcost."""
     odds = normal_odds(describe(pcost).mu) if pcost else None
-    return Protection(secret(unit), str(unit), repr(budget), "normal", odds, _currencies(pcost), math.sqrt(2))
+    return Protection(secret(unit), str(unit), repr(budget), "normal", odds, _currencies(pcost))
 
 
 def normal_odds(mu: float) -> Odds:

@@ -41,7 +41,6 @@ class Picture:
         caption: what a reader should know of it.
         head, rows: the same numbers as text.
         more: how many rows are left out.
-        wide: whether it takes the whole width of the page.
         numbers: how many columns are numbers.
     """
 
@@ -51,7 +50,6 @@ class Picture:
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     more: int
-    wide: bool
     numbers: int = 1
 
 
@@ -79,11 +77,11 @@ def picture(table: Any) -> Picture | None:
         is_ordered(domain[name]) and (plain or len(along) > 7) for name, along in zip(attributes, labels, strict=True)
     ]
     heading = _heading(table, names)
-    svg, caption, wide = _drawn(series, ordered, heading)
+    svg, caption = _drawn(series, ordered, heading)
     if svg is None:
         return None
     head, rows, more = _listed(table, names, labels)
-    return Picture(heading, svg, caption, head, rows, more, wide, len(head) - len(names))
+    return Picture(heading, svg, caption, head, rows, more, len(head) - len(names))
 
 
 def title(domain: Domain, name: str, language: str | None = None) -> str:
@@ -96,29 +94,24 @@ def is_ordered(attribute: Attribute) -> bool:
     return isinstance(attribute, Integers | Bins | Dates)
 
 
-def _drawn(series: Series, ordered: Sequence[bool], name: str) -> tuple[Markup | None, str, bool]:
+def _drawn(series: Series, ordered: Sequence[bool], name: str) -> tuple[Markup | None, str]:
     sizes = [len(along) for along in series.labels]
     if len(sizes) == 1:
         if ordered[0] and 7 < sizes[0] <= POINTS:
-            return draw_lines(series, name), "", False
+            return draw_lines(series, name), ""
         few, caption = _largest(series)
-        return draw_bars(few, name), caption, False
+        return draw_bars(few, name), caption
     best = max(range(len(sizes)), key=lambda i: (ordered[i] and sizes[i] > 7, sizes[i]))
     others = [i for i in range(len(sizes)) if i != best]
     panels = math.prod(sizes[i] for i in others)
     lines = ordered[best] and 7 < sizes[best] <= POINTS
     if panels <= PANELS and (lines or sizes[best] <= (12 if panels <= 6 else 8)):
         parts, titles = _panels(series, others)
-        if lines:
-            return draw_line_panels(parts, titles, name, across=min(3, panels)), "All panels have the same scale.", True
-        return (
-            draw_bar_panels(parts, titles, name, across=1 if panels == 1 else 2),
-            "All panels have the same scale.",
-            True,
-        )
+        drawn = draw_line_panels(parts, titles, name) if lines else draw_bar_panels(parts, titles, name)
+        return drawn, "All panels have the same scale."
     if len(sizes) == 2 and max(sizes) <= SIDE:
-        return draw_heat(series, name), "The shade grows with the square root of the estimate.", True
-    return None, "", False
+        return draw_heat(series, name), "The shade grows with the square root of the estimate."
+    return None, ""
 
 
 def _panels(series: Series, others: list[int]) -> tuple[list[Series], list[str]]:
@@ -186,7 +179,7 @@ def _answers(published: Any, workload: Explicit) -> Picture | None:
     single = _Flat(columns["estimate"], columns)
     few, caption = _largest(series_of(single, ["query"], [labels]))
     head, rows, more = _rows(columns, ("query",), [list(labels)])
-    return Picture("Queries", draw_bars(few, "Queries"), caption, head, rows, more, wide=False, numbers=len(head) - 1)
+    return Picture("Queries", draw_bars(few, "Queries"), caption, head, rows, more, numbers=len(head) - 1)
 
 
 @dataclass(frozen=True)
