@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from residua.errors import GapWarning as GapWarning
     from residua.errors import ResiduaError as ResiduaError
     from residua.measurement import Ledger as Ledger
+    from residua.measurement import RecordsPerPerson as RecordsPerPerson
     from residua.measurement import measure as measure
+    from residua.measurement import records_per_person as records_per_person
     from residua.plans import ConvexLoss as ConvexLoss
     from residua.plans import Lattice as Lattice
     from residua.plans import Matrix as Matrix
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from residua.privacy import ZCDP as ZCDP
     from residua.privacy import AddRemove as AddRemove
     from residua.privacy import ApproxDP as ApproxDP
+    from residua.privacy import Person as Person
     from residua.privacy import PureDP as PureDP
     from residua.privacy import ReplaceOne as ReplaceOne
     from residua.projection import Projected as Projected
@@ -66,11 +69,11 @@ __version__ = "0.1.0"
 _NAMES_OF = {
     "domain": "Anonymous Bins Categories Dates Domain Integers between",
     "errors": "GapWarning ResiduaError",
-    "measurement": "Ledger measure",
+    "measurement": "Ledger RecordsPerPerson measure records_per_person",
     "plans": "ConvexLoss Lattice Matrix MaxVariance"
     " PNormVariance Plan Stakeholders TotalVariance common"
     " independent plan residual top_up",
-    "privacy": "GDP ZCDP AddRemove ApproxDP PureDP ReplaceOne",
+    "privacy": "GDP ZCDP AddRemove ApproxDP Person PureDP ReplaceOne",
     "projection": "Projected for_mbi project",
     "release": "Release Table pooled",
     "session": "Session",
@@ -101,9 +104,11 @@ __all__ = [
     "Matrix",
     "MaxVariance",
     "PNormVariance",
+    "Person",
     "Plan",
     "Projected",
     "PureDP",
+    "RecordsPerPerson",
     "Release",
     "ReplaceOne",
     "ResiduaError",
@@ -128,6 +133,7 @@ __all__ = [
     "project",
     "queries",
     "ranges",
+    "records_per_person",
     "residual",
     "top_up",
 ]
