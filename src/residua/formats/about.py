@@ -10,6 +10,7 @@ from residua.formats.quality import FLAGS, meaning
 from residua.plans.contract import Plan
 from residua.privacy import PureDP, describe, pure_to_zcdp
 from residua.privacy.currencies import printed
+from residua.release.table import what_is_counted
 
 MEASURES = {
     "estimate": "Estimated count, with random noise; unbiased, and below zero where noise took it there",
@@ -35,6 +36,7 @@ class About:
         receipt: what the ledger recorded: time, sequence, digest.
         version: of residua.
         language: in which titles are written; None for the first that there is.
+        counted: what is counted, where the unit of protection bounds it; nothing where every record is.
     """
 
     title: str
@@ -47,6 +49,7 @@ class About:
     receipt: Mapping[str, Any]
     version: str
     language: str | None = None
+    counted: str = ""
 
     @property
     def protection(self) -> str:
@@ -78,7 +81,8 @@ class About:
         when = str(self.receipt.get("time", ""))[:10]
         made = f"Made with residua {self.version}" + (f"; measured {when}" if when else "") + "."
         quality = () if self.biased else (f"Quality of a number: {flags}.",)
-        return (self.protection, numbers, *quality, "Unit: records.", made)
+        unit = f"Unit: records; each table {self.counted}." if self.counted else "Unit: records."
+        return (self.protection, numbers, *quality, unit, made)
 
     def plain(self) -> dict[str, Any]:
         """The same as plain values, for metadata."""
@@ -125,4 +129,5 @@ def about(
     guarantee = "no cost" if plan.guarantee is None else repr(plan.guarantee)
     noise = "Laplace" if laplace else "normal"
     level = None if biased or plan.bias else confidence
-    return About(title, guarantee, str(plan.unit), costs, noise, level, biased, receipt, __version__, language)
+    counted = what_is_counted(plan.unit)
+    return About(title, guarantee, str(plan.unit), costs, noise, level, biased, receipt, __version__, language, counted)

@@ -17,6 +17,7 @@ from residua.projection import Projected
 from residua.projection.statement import WARNING
 from residua.release import Release
 from residua.release.statement import privacy_statement
+from residua.release.table import what_is_counted
 from residua.report.accuracy import LISTED, Accuracy, Listed, accuracy, curves, listing, rms, tally
 from residua.report.bars import draw_bars
 from residua.report.budget import Budget, budget
@@ -70,6 +71,7 @@ class Page:
     accuracy_rows: list[tuple[str, ...]] = field(default_factory=list)
     curve: Markup | None = None
     biased: str = ""
+    counted: str = ""
     projection: bool = False
     pictures: list[Picture] = field(default_factory=list)
     pictures_note: str = ""
@@ -247,7 +249,7 @@ def _judged_table(release: Release, names: tuple[str, ...], one: Listed) -> List
 def _judge(page: Page, plan: Plan, found: Accuracy | None) -> None:
     if found is None:
         return
-    page.accuracy = found
+    page.accuracy, page.counted = found, what_is_counted(plan.unit)
     page.add("accuracy", "What is published, and how accurate it is")
     flagged = ("reliable", "with caution", "unreliable") if found.judged else ()
     first = "table" if found.what == "tables" else "query"
