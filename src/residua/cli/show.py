@@ -13,7 +13,8 @@ import typer
 from rich.console import Console
 
 from residua.printable import printable
-from residua.release.table import Columns
+from residua.published.table import Columns
+from residua.published.table import shown as as_text
 from residua.screen import ANY_WIDTH, PlainTable, Screen, Side
 
 ROWS_SHOWN = 40
@@ -26,12 +27,16 @@ class Form:
     Args:
         csv: as CSV; with `spreadsheet` and `full` as for `Columns.to_csv`.
         everything: every row.
+        quality: with flags by coefficient of variation.
+        suppress: the flag from which on numbers are left blank.
     """
 
     csv: bool = False
     everything: bool = False
     spreadsheet: bool = False
     full: bool = False
+    quality: bool = False
+    suppress: Any = None
 
 
 # Names and labels are shown as they are: "[red]" is not markup, ":smile:" is not an emoji. Tables are as wide as they
@@ -57,7 +62,7 @@ def print_table(table: Columns, *, rows: int | None = ROWS_SHOWN) -> None:
     count = len(table) if rows is None else min(len(table), rows)
     for i in range(count):
         cells = (table.columns[name][i] for name in names)
-        shown.add_row(*(f"{cell:,.1f}" if isinstance(cell, float) else str(cell) for cell in cells))
+        shown.add_row(*(as_text(cell, table.decimals, thousands=",") for cell in cells))
     out.print(shown)
     if count < len(table):
         out.print(f"… {len(table) - count:,} more rows (--all shows them, --csv writes them)")

@@ -10,7 +10,7 @@ from residua.formats.quality import FLAGS, meaning
 from residua.plans.contract import Plan
 from residua.privacy import PureDP, describe, pure_to_zcdp
 from residua.privacy.currencies import printed
-from residua.release.table import what_is_counted
+from residua.published.table import what_is_counted
 
 MEASURES = {
     "estimate": "Estimated count, with random noise; unbiased, and below zero where noise took it there",

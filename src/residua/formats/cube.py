@@ -14,7 +14,7 @@ from residua.domain import Attribute, Domain
 from residua.domain.words import said, title_of
 from residua.formats.quality import COLUMN, FLAGS, grades
 from residua.printable import printable
-from residua.release.table import shortened
+from residua.published.table import shortened
 
 _CODE = re.compile(r"[A-Za-z0-9_@$-]{1,64}")
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")

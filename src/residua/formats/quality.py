@@ -1,4 +1,4 @@
-"""How reliable a number is, by its coefficient of variation, as statistical offices flag it. The one place that says.
+"""Reliability flags as formats and reports show them: by the bands of `published/quality.py`, the one place that says.
 
 The coefficient of variation is `stddev / |estimate|`: at most 16.5 % is `reliable`, at most 33.3 % `use with caution`,
 more is `unreliable` (the bands of Statistics Canada). Flags are made from published numbers alone, and cost nothing.
@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-FLAGS = ("reliable", "use with caution", "unreliable")
+from residua.published.quality import COLUMN, FLAGS, THRESHOLDS, variation
+
+__all__ = ["CODES", "COLUMN", "FLAGS", "THRESHOLDS", "flags", "grades", "meaning", "sizes_for"]
+
 CODES = ("A", "C", "U")  # for formats whose flags are letters
-THRESHOLDS = (0.165, 0.333)
-COLUMN = "quality"
 
 
 def grades(estimates: ArrayLike, stddevs: ArrayLike) -> NDArray[np.int64]:
@@ -24,9 +25,8 @@ def grades(estimates: ArrayLike, stddevs: ArrayLike) -> NDArray[np.int64]:
         >>> [FLAGS[i] for i in grades([100.0, 20.0, -3.0, 0.0], 5.0)]
         ['reliable', 'use with caution', 'unreliable', 'unreliable']
     """
-    sizes, deviations = np.abs(np.asarray(estimates, dtype=np.float64)), np.asarray(stddevs, dtype=np.float64)
-    found = (deviations > THRESHOLDS[0] * sizes).astype(np.int64) + (deviations > THRESHOLDS[1] * sizes)
-    return np.where(np.isfinite(deviations) & (sizes + deviations > 0), found, 2)
+    found = variation(estimates, stddevs)
+    return np.asarray((found > THRESHOLDS[0]).astype(np.int64) + (found > THRESHOLDS[1]))
 
 
 def flags(estimates: ArrayLike, stddevs: ArrayLike) -> list[str]:

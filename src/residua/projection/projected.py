@@ -21,13 +21,15 @@ from residua.projection.problems import problem_of
 from residua.projection.rounding import controlled_rounding
 from residua.projection.statement import BIASED, projection_statement
 from residua.projection.tables import CountTable, ProjectedAnswers, ProjectedTable
+from residua.published.table import what_is_counted
+from residua.quoting import Answering, Points, Quotable
 from residua.release.queried import parts_of, term_of, whole_part
 from residua.showing import Exported
 from residua.workload import Asked, Explicit, Marginals, Products, Where, applied, as_products, queries, selected
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Projected(Exported):
+class Projected(Exported, Quotable):
     """A release's nearest tables that meet what is known: non-negative, consistent, with public facts met exactly.
 
     Guarantee: computed from the release alone; no data is touched and no privacy is spent. All tables agree with each
@@ -119,12 +121,16 @@ class Projected(Exported):
         names = self.domain.listed(attributes)
         found = self.estimates(names)
         if not queries:
-            return ProjectedTable(self.domain, names, found)
+            return ProjectedTable(self.domain, names, found, counted=self._counted)
         asked = dict(next(term_of(self.domain, names, queries).terms()))
         term = tuple((i, asked[i]) for i in self.domain.positions(names))
         whole = whole_part(self.domain, term)
         found = np.array(applied(term, found), order="C")
-        return ProjectedTable(self.domain, names, found, whole.labels, whole.title)
+        return ProjectedTable(self.domain, names, found, whole.labels, whole.title, self._counted)
+
+    @property
+    def _counted(self) -> str:
+        return what_is_counted(self.plan.unit)
 
     def tables(self) -> Iterator[ProjectedTable]:
         """Every table that was asked for: one per term, and of a hierarchy one per level, each with its title.
@@ -140,7 +146,7 @@ class Projected(Exported):
             found = applied(term, self.estimates(names))
             for part in parts_of(self.domain, term):
                 cells = np.array(found[part.rows], order="C")
-                yield ProjectedTable(self.domain, names, cells, part.labels, part.title)
+                yield ProjectedTable(self.domain, names, cells, part.labels, part.title, self._counted)
 
     def rounded(self, attributes: Sequence[str]) -> CountTable:
         """The marginal on these attributes in whole numbers, by controlled rounding; zeros stay zero.
@@ -155,7 +161,7 @@ class Projected(Exported):
         if not self.terms.nonnegative:
             raise PlanError("only tables of non-negative numbers can be rounded; project with nonnegative=True.")
         rounding = controlled_rounding(self.estimates(attributes))
-        return CountTable(self.domain, tuple(attributes), rounding.counts, rounding.margin_error)
+        return CountTable(self.domain, tuple(attributes), rounding.counts, rounding.margin_error, self._counted)
 
     def answers(self, workload: Explicit | Marginals | Products | None = None) -> ProjectedAnswers:
         """The answers to every query of a workload, by default of the one the release was planned for.
@@ -176,7 +182,7 @@ class Projected(Exported):
             found = np.concatenate([applied(term, marginal).ravel() for term, marginal in terms])
         else:
             found = np.asarray(workload.matrix @ self.estimates(workload.names).ravel())
-        return ProjectedAnswers(tuple(workload.query_labels()), found)
+        return ProjectedAnswers(tuple(workload.query_labels()), found, self._counted)
 
     def count(self, where: Where | str | None = None) -> float:
         """How many records have these values: a dictionary, or a condition in SQL, as `Release.count` takes it."""
@@ -187,6 +193,9 @@ class Projected(Exported):
         for coefficients in reversed(list(chosen.values())):
             found = found @ coefficients
         return float(found)
+
+    def _answering(self) -> Answering:
+        return Points(self.domain, self.estimates, BIASED, what_is_counted(self.plan.unit))
 
     @property
     def histogram(self) -> Floats:

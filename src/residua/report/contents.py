@@ -15,9 +15,9 @@ from residua.errors import PlanError
 from residua.plans.contract import Plan
 from residua.projection import Projected
 from residua.projection.statement import WARNING
+from residua.published.table import what_is_counted
 from residua.release import Release
 from residua.release.statement import privacy_statement
-from residua.release.table import what_is_counted
 from residua.report.accuracy import LISTED, Accuracy, Listed, accuracy, curves, listing, rms, tally
 from residua.report.bars import draw_bars
 from residua.report.budget import Budget, budget

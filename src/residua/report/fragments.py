@@ -12,8 +12,8 @@ from residua.measurement import Ledger
 from residua.plans.contract import Plan
 from residua.projection import Projected
 from residua.projection.statement import BIASED
+from residua.published.table import Columns
 from residua.release import Release
-from residua.release.table import Columns
 from residua.report.accuracy import Accuracy, accuracy
 from residua.report.odds import hundred, protection
 from residua.report.page import fragment_html
