@@ -11,6 +11,8 @@ import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from residua import showing as _showing
+
 if TYPE_CHECKING:
     from residua import analysis as analysis
     from residua.domain import Anonymous as Anonymous
@@ -80,6 +82,9 @@ _NAMES_OF = {
     "workload": "explicit hierarchy marginals prefixes product queries ranges",
 }
 _HOME = {name: package for package, names in _NAMES_OF.items() for name in names.split()}
+# What plans, releases and tables are shown by: loaded when a report, a picture or a file is first asked for.
+_showing.register("report", lambda: import_module("residua.report"))
+_showing.register("formats", lambda: import_module("residua.formats"))
 _MOVED = dict.fromkeys(("baselines", "compare", "factorisation_norm"), "analysis")  # until 0.2
 
 __all__ = [

@@ -126,7 +126,7 @@ def test_all_tables_of_a_projection(tmp_path: Path) -> None:
     inside("project", "out", "--out", "projected", cwd=tmp_path)
     done = inside("tables", "projected", "--out", "csv", cwd=tmp_path)
     assert done.code == 0, done.err
-    files = sorted((tmp_path / "csv").iterdir())
+    files = sorted((tmp_path / "csv").glob("*.csv"))
     assert len(files) == 4
     assert files[1].read_text().startswith('"sex","estimate"\n"F",')
     refused(tmp_path, "exists already", args=("tables", "projected", "--out", "csv"))

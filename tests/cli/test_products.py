@@ -83,7 +83,7 @@ def test_tables_of_prefixes_and_levels(folder: Path) -> None:
 def test_all_tables_are_written(folder: Path) -> None:
     shown = inside("tables", "out", "--out", "csv", cwd=folder)
     assert shown.code == 0
-    files = sorted(path.name for path in (folder / "csv").iterdir())
+    files = sorted(path.name for path in (folder / "csv").glob("*.csv"))
     assert len(files) == 4
     assert any("county-state" in name for name in files)
     again = inside("tables", "out", "--out", "csv", cwd=folder)

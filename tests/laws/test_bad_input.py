@@ -12,7 +12,7 @@ from residua.errors import DomainError, FileError, PlanError, PrivacyError, Work
 from residua.plans import LatticePlan, residual
 
 NAN, INF = math.nan, math.inf
-LONG = rs.Domain.of_sizes([2**21])
+LONG = rs.Domain.of_sizes([2**27])
 DOMAIN = rs.Domain({"age": rs.Integers(17, 90), "sex": ["F", "M"], "race": rs.Anonymous(5)})
 OTHER_DOMAIN = rs.Domain({"age": rs.Integers(17, 91), "sex": ["F", "M"], "race": rs.Anonymous(5)})
 ASKED = rs.marginals(DOMAIN, [("age",), ("sex",)])

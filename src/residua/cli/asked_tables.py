@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 
 from residua.cli.places import require_free
-from residua.cli.show import Form, out, plain_table
+from residua.cli.show import Form, out, plain_table, progress_bar
 from residua.domain import Domain
 from residua.errors import PlanError
-from residua.folders import whole_folder
+from residua.formats.cube import Cube
+from residua.formats.export import export
 from residua.projection import Projected
 from residua.projection.folder import is_projection
 from residua.projection.tables import ProjectedTable
@@ -31,25 +30,45 @@ def split_queries(domain: Domain, arguments: Sequence[str]) -> tuple[list[str], 
     return names, queries
 
 
-def write_tables(folder: Path, target: Path | None, confidence: float | None, form: Form) -> None:
-    """Lists all tables that were asked for, and writes each as a CSV file if a folder is named, all or none.
+def write_tables(
+    folder: Path,
+    target: Path | None,
+    confidence: float | None,
+    form: Form,
+    *,
+    format: str | None = None,
+    title: str | None = None,
+    language: str | None = None,
+) -> None:
+    """Lists all tables that were asked for, and writes them in a format if a folder is named, all or none.
 
     Raises:
         FileError: the folder exists or cannot be made.
-        PlanError: a confidence for a projection, or queries that make no tables.
+        PlanError: a confidence for a projection, an unknown format, or queries that make no tables.
     """
-    if target is not None:
-        require_free(target, "folder of tables")
-    with whole_folder(target, "folder of tables") if target is not None else nullcontext() as partial:
-        columns = (("table", "left"), ("rows", "right"), *((("file", "left"),) if target is not None else ()))
-        shown = plain_table(*columns)
-        for number, table in enumerate(_tables(folder, confidence), start=1):
-            row = [table.title, f"{len(table):,}"]
-            if target is not None and partial is not None:
-                name = f"{number:04d}-{_plain(table.title)}.csv"
-                table.to_csv(partial / name, spreadsheet=form.spreadsheet, full=form.full)
-                row.append(str(target / name))
-            shown.add_row(*row)
+    if target is None:
+        if format is not None:
+            raise PlanError("--format says how tables are written; say where, with --out DIR.")
+        shown = plain_table(("table", "left"), ("rows", "right"))
+        for table in _tables(folder, confidence):
+            shown.add_row(table.title, f"{len(table):,}")
+        out.print(shown)
+        return
+    require_free(target, "folder of tables")
+    published: Release | Projected = Projected.load(folder) if is_projection(folder) else Release.load(folder)
+    if is_projection(folder):
+        no_intervals(confidence)
+    shown = plain_table(("table", "left"), ("rows", "right"), ("file", "left"))
+    with progress_bar() as show:
+
+        def told(cube: Cube, path: Path) -> None:
+            show("writing tables", cube.number, None)
+            shown.add_row(cube.title, f"{len(cube):,}", str(path))
+
+        export(
+            published, target, format or "csv", confidence=confidence, language=language, title=title, full=form.full,
+            spreadsheet=form.spreadsheet, told=told,
+        )  # fmt: skip
     out.print(shown)
 
 
@@ -65,8 +84,3 @@ def _tables(folder: Path, confidence: float | None) -> Iterator[Table | Projecte
         yield from Projected.load(folder).tables()
     else:
         yield from Release.load(folder).tables(confidence=0.95 if confidence is None else confidence)
-
-
-def _plain(title: str) -> str:
-    """A title as part of a file's name."""
-    return re.sub(r"[^\w]+", "-", title).strip("-")[:100]

@@ -166,7 +166,14 @@ def table(
 def tables(
     folder: ReleasePath,
     out: Annotated[
-        Path | None, typer.Option(help="Also write each as CSV into this folder; it must not exist.")
+        Path | None, typer.Option(help="Also write them into this folder, as CSV by default; it must not exist.")
+    ] = None,
+    format: Annotated[
+        str | None, typer.Option(help="csv, parquet, xlsx, jsonstat, px, sdmx, datapackage or csvw. [default: csv]")
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="What the whole is called, in its metadata.")] = None,
+    language: Annotated[
+        str | None, typer.Option(help="Of titles, where the domain declares several: en, de, …")
     ] = None,
     confidence: Confidence = None,
     spreadsheet: Spreadsheet = False,
@@ -176,7 +183,26 @@ def tables(
     from residua.cli.asked_tables import write_tables
     from residua.cli.show import Form
 
-    write_tables(folder, out, confidence, Form(spreadsheet=spreadsheet, full=full))
+    form = Form(spreadsheet=spreadsheet, full=full)
+    write_tables(folder, out, confidence, form, format=format, title=title, language=language)
+
+
+@app.command()
+def report(
+    subject: Annotated[
+        Path,
+        typer.Argument(metavar="DIR", help="A release or projection folder, a saved plan, or a specification."),
+    ],
+    beside: Annotated[
+        Path | None, typer.Argument(metavar="PLAN", help="Another plan or specification, to see two side by side.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The page to write; an older report is replaced.")] = Path("report.html"),
+    title: Annotated[str | None, typer.Option(help="What the page is called.")] = None,
+) -> None:
+    """Write one self-contained page for people: protection, accuracy, pictures. Reads no data and costs nothing."""
+    from residua.cli.reporting import write_report_of
+
+    write_report_of(subject, beside, out, title)
 
 
 @app.command()

@@ -159,3 +159,19 @@ def status(spec: SpecPath, json: AsJson = False) -> None:
     with opened(read_session_spec(spec)) as session:
         pass
     print_status(session, as_json=json)
+
+
+@app.command()
+def report(
+    spec: SpecPath,
+    out: Annotated[Path, typer.Option(help="The page to write; an older report is replaced.")] = Path("report.html"),
+    title: Annotated[str | None, typer.Option(help="What the page is called.")] = None,
+) -> None:
+    """Write one self-contained page about all that the session has measured. Spends nothing."""
+    from residua.cli.session_spec import read_session_spec
+    from residua.cli.sessions import opened
+    from residua.cli.show import out as screen
+
+    with opened(read_session_spec(spec)) as session:
+        session.report(out, title=title)
+    screen.print(f"Wrote {out}: one page, to be opened in any browser or printed")

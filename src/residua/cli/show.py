@@ -7,19 +7,17 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import typer
 from rich.console import Console
-from rich.table import Table as RichTable
 
 from residua.printable import printable
 from residua.published.table import Columns
 from residua.published.table import shown as as_text
+from residua.screen import ANY_WIDTH, PlainTable, Screen, Side
 
-Side = Literal["left", "right"]
 ROWS_SHOWN = 40
-_ANY_WIDTH = 10_000
 
 
 @dataclass(frozen=True)
@@ -41,45 +39,9 @@ class Form:
     suppress: Any = None
 
 
-class PlainTable:
-    """A table without lines; a column is a title and "left" or "right". Every cell is one line."""
-
-    def __init__(self, *columns: tuple[str, Side]) -> None:
-        self.grid = RichTable(box=None, pad_edge=False, header_style="bold")
-        for title, justify in columns:
-            self.grid.add_column(printable(title), justify=justify)
-
-    def add_row(self, *cells: str) -> None:
-        """Adds a row, one cell per column."""
-        self.grid.add_row(*map(printable, cells))
-
-
-class Screen:
-    """A console on which a line is a line: names and labels that others wrote can neither break nor colour it.
-
-    A line may begin with line ends, which leave lines empty; those inside it are shown as escapes.
-    """
-
-    def __init__(self, console: Console) -> None:
-        self.console = console
-
-    @property
-    def is_terminal(self) -> bool:
-        """Whether a person is looking."""
-        return self.console.is_terminal
-
-    def print(self, what: str | PlainTable = "") -> None:
-        """Prints a line or a table."""
-        if isinstance(what, PlainTable):
-            self.console.print(what.grid)
-            return
-        line = what.lstrip("\n")
-        self.console.print("\n" * (len(what) - len(line)) + printable(line))
-
-
 # Names and labels are shown as they are: "[red]" is not markup, ":smile:" is not an emoji. Tables are as wide as they
 # need: a narrow terminal breaks their lines, where rich would cut numbers short.
-out = Screen(Console(markup=False, emoji=False, highlight=False, soft_wrap=True, width=_ANY_WIDTH))
+out = Screen(Console(markup=False, emoji=False, highlight=False, soft_wrap=True, width=ANY_WIDTH))
 err = Screen(Console(markup=False, emoji=False, stderr=True, highlight=False, soft_wrap=True))
 
 

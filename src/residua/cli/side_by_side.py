@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from residua.analysis import compare
 from residua.cli.places import is_plan
 from residua.cli.show import ROWS_SHOWN, out, plain_table, print_json
 from residua.cli.spec import Spec, read_spec
 from residua.cli.steps import make_plan
-from residua.errors import PlanError, SpecError
+from residua.errors import SpecError
 from residua.plans.contract import Plan
-from residua.privacy import ZCDP, PureDP
-from residua.release.queried import single, term_title
-from residua.workload import Explicit, Identity, Marginals, Products, as_explicit, as_products, marginals
+from residua.privacy import ZCDP
+from residua.report.comparing import changes, compared, promises
+from residua.workload import Products, as_explicit
 
 
 def print_comparison(spec: Spec, *, as_json: bool) -> None:
@@ -52,32 +47,21 @@ def print_comparison(spec: Spec, *, as_json: bool) -> None:
     out.print(table)
 
 
-_MOST_QUERIES = 2**24  # of one table
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A table or query that one of the plans was made for: its title, and how to ask any plan for it."""
-
-    title: str
-    workload: Marginals | Products | Explicit
-
-
 def print_side_by_side(first: Path, second: Path, *, as_json: bool, everything: bool) -> None:
     """Two plans, each saved or made from a specification: privacy, errors, and what only one of them answers."""
     paths, plans = (first, second), tuple(_plan_of(path) for path in (first, second))
-    same = plans[0].domain == plans[1].domain
     limit = None if everything or as_json else ROWS_SHOWN
-    rows = list(islice(_rows(*plans, same=same), None if limit is None else limit + 1))
+    rows = list(islice(compared(*plans), None if limit is None else limit + 1))
     if as_json:
         print_json({"plans": [_facts(*pair) for pair in zip(paths, plans, strict=True)], "tables": rows})
         return
     facts = plain_table(("", "left"), ("A", "left"), ("B", "left"))
     facts.add_row("plan", *map(str, paths))
     for title in ("guarantee", "protects", "objective", "gap"):
-        facts.add_row(title, *(_promises(plan)[title] for plan in plans))
+        facts.add_row(title, *(promises(plan)[title] for plan in plans))
     out.print(facts)
-    _print_changes(*plans, same=same)
+    for sentence in changes(*plans):
+        out.print(sentence)
     table = plain_table(
         ("table", "left"), ("queries", "right"), ("A stddev", "right"), ("B stddev", "right"), ("B / A", "right")
     )
@@ -97,68 +81,5 @@ def _plan_of(path: Path) -> Plan:
     return Plan.load(path) if is_plan(path) else make_plan(read_spec(path))
 
 
-def _rows(first: Plan, second: Plan, *, same: bool) -> Iterator[dict[str, Any]]:
-    """Every table that either plan was made for, once."""
-    seen: set[str] = set()
-    for plan in (first, second):
-        for asked in _asked(plan):
-            if asked.title in seen:
-                continue
-            seen.add(asked.title)
-            answers = [_stddev(one, asked) if same or one is plan else None for one in (first, second)]
-            yield {"table": asked.title, "queries": int(asked.workload.queries), "A": answers[0], "B": answers[1]}
-
-
-def _asked(plan: Plan) -> Iterator[Asked]:
-    workload = plan.workload
-    if isinstance(workload, Explicit):
-        for i, label in enumerate(workload.labels):
-            one = Explicit(workload.domain, workload.attributes, workload.matrix[[i]], (label,), workload.weights[[i]])
-            yield Asked(label, one)
-    elif workload is not None:
-        whole = as_products(workload)
-        for term in whole.terms():
-            names = tuple(plan.domain.names[i] for i, _ in term)
-            plain = all(isinstance(rows, Identity) for _, rows in term)
-            asked = marginals(plan.domain, [names]) if plain else single(whole, term)
-            yield Asked(term_title(plan.domain, term), asked)
-
-
-def _stddev(plan: Plan, asked: Asked) -> float | None:
-    """The root mean square error of a table, None where the plan does not tell it."""
-    if asked.workload.queries > _MOST_QUERIES:
-        return None
-    known: Any = plan
-    try:
-        mean = float(np.mean(known.variances(asked.workload)))
-    except PlanError:
-        return None
-    return math.sqrt(mean) if math.isfinite(mean) else None
-
-
-def _promises(plan: Plan) -> dict[str, str]:
-    proven = f"within {plan.gap:.2g} of {plan.rival}" if math.isfinite(plan.gap) else "not compared"
-    noise = "" if isinstance(plan.guarantee, PureDP | ZCDP) else f" (rho {plan.unit_pcost / 2:.5g})"
-    return {
-        "guarantee": f"{plan.guarantee!r}{noise}",
-        "protects": str(plan.unit),
-        "objective": plan.objective,
-        "gap": f"proven {plan.rival}" if plan.gap == 0 else proven,
-    }
-
-
 def _facts(path: Path, plan: Plan) -> dict[str, Any]:
-    return {"plan": str(path), **_promises(plan)}
-
-
-def _print_changes(first: Plan, second: Plan, *, same: bool) -> None:
-    """What the figures do not show."""
-    if not same:
-        ours, theirs = set(first.domain.names), set(second.domain.names)
-        gone, new = sorted(ours - theirs), sorted(theirs - ours)
-        both = [name for name in first.domain.names if name in theirs and first.domain[name] != second.domain[name]]
-        parts = (("only in A", gone), ("only in B", new), ("declared differently", both))
-        words = "; ".join(f"{what}: {', '.join(names)}" for what, names in parts if names) or "order or rules differ"
-        out.print(f"The domains differ ({words}): each plan tells its own tables only.")
-    if first.unit != second.unit:
-        out.print("The two protect different things: their guarantees cannot be compared as figures.")
+    return {"plan": str(path), **promises(plan)}

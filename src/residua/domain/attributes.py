@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 from residua.domain.levels import OTHER, Cells, Level, levels_of, settings_of_levels
 from residua.domain.value_files import values_of_file
+from residua.domain.words import Described, Words
 from residua.errors import DomainError
 
 Policy = Literal["error", "other", "drop"]
@@ -27,7 +28,7 @@ _MOST_VALUES = 2**31 - 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attribute(ABC):
+class Attribute(Described, ABC):
     """A column's declared values, with a policy for values outside them and for absent ones.
 
     `levels` may declare a hierarchy, from the finest level to the coarsest; see `residua.domain.levels`.
@@ -37,6 +38,7 @@ class Attribute(ABC):
     unknown: Policy = "error"
     missing: Policy = "error"
     levels: Mapping[str, Any] | Sequence[str] | tuple[Level, ...] = field(default=(), hash=False, repr=False)
+    words: Words = field(default=Words(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for argument, value in (("unknown", self.unknown), ("missing", self.missing)):

@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 from residua.domain.attributes import Anonymous, Attribute, Categories
 from residua.domain.impossible import Rule, rules_of
 from residua.errors import DomainError
+from residua.showing import Shown
 
 _RESERVED = ("estimate", "stddev", "lower", "upper")
 type_names = "rs.Categories, rs.Integers, rs.Bins, rs.Dates, or a list of labels"
 
 
 @dataclass(frozen=True, init=False, eq=False)
-class Domain:
+class Domain(Shown):
     """What a table may hold: a name and an attribute for each column. Declared, never learned from data.
 
     A record belongs to the table when every declared attribute accepts it, so that all tables of a release

@@ -13,6 +13,7 @@ from residua.domain.attributes import Anonymous, Attribute, Bins, Categories, In
 from residua.domain.dates import Dates
 from residua.domain.domain import Domain
 from residua.domain.value_files import values_of_settings
+from residua.domain.words import KEYS, words_of_settings
 from residua.errors import DomainError, FileError
 from residua.files import MOST_PLAN, read_regular, write_atomically
 
@@ -31,7 +32,7 @@ _READERS: dict[frozenset[str], Callable[..., Attribute]] = {
 }
 _KINDS = (
     "values = […] (or a file), low and high, edges = […] (with labels), intervals = [[…]], first and last (with unit), "
-    "or size (and levels)"
+    "or size (and levels, title, description, code, meanings)"
 )
 _RULES = "impossible"
 
@@ -59,7 +60,7 @@ def settings_of_domain(domain: Domain) -> dict[str, Any]:
     for name, attribute in domain.attributes.items():
         policy = {key: value for key in ("unknown", "missing") if (value := getattr(attribute, key)) != "error"}
         levels = {"levels": attribute.level_settings()} if attribute.hierarchy else {}
-        settings[name] = {**attribute.settings(), **policy, **levels}
+        settings[name] = {**attribute.settings(), **policy, **levels, **attribute.words.settings()}
     if domain.impossible:
         settings[_RULES] = [rule.settings() for rule in domain.impossible]
     return settings
@@ -96,12 +97,14 @@ def _attribute_of_settings(name: str, declared: object, folder: Path) -> Attribu
         raise DomainError(f"attribute {name!r} is declared as {declared!r}; use a table with {_KINDS}.")
     settings = dict(declared)
     policy = {key: settings.pop(key) for key in ("unknown", "missing", "levels") if key in settings}
+    words = {key: settings.pop(key) for key in KEYS if key in settings}
     reader = _READERS.get(frozenset(settings))
     if reader is None:
         raise DomainError(f"attribute {name!r} has the keys {sorted(settings)}; use {_KINDS}.")
     try:
         if "values" in settings:
             settings["values"] = values_of_settings(settings["values"], folder)
-        return reader(**settings, **policy)
+        made: Attribute = words_of_settings(reader(**settings, **policy), words)
+        return made
     except DomainError as problem:
         raise DomainError(f"attribute {name!r}: {problem}") from None

@@ -37,12 +37,13 @@ from residua.measurement.ledger_lines import (
 )
 from residua.plans.noise import Currency
 from residua.privacy import AddRemove, Guarantee, Person, ReplaceOne, Unit
+from residua.showing import Shown
 from residua.source import source_of
 
 __all__ = ["Acceptance", "Entry", "Ledger"]
 
 
-class Ledger:
+class Ledger(Shown):
     """The budget of one population and what was spent of it, in a file that only grows; created, or opened.
 
     A ledger belongs to people, not to bytes: whatever is released about them, from whichever version of their data, is

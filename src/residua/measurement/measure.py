@@ -9,6 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from residua.bars import with_bar
 from residua.domain import Domain
 from residua.errors import LedgerError, SourceError
 from residua.linalg.arrays import Integers
@@ -35,13 +36,14 @@ from residua.source.counting import Tallies
 Progress = Callable[[str, int, int | None], None]
 
 
+@with_bar("measuring")
 def measure(
     plan: Plan,
     source: Any,
     *,
     ledger: Ledger | str | Path | Callable[[], Ledger],
     purpose: str = "release",
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     notice: Callable[[Tallies], None] | None = None,
     left_out: Guarantee | None = None,
     left_out_most: int | None = None,
@@ -64,7 +66,8 @@ def measure(
         ledger: the dataset's ledger, the path of one that exists, or a function that makes it, called when the
             data has been checked.
         purpose: what the ledger notes.
-        progress: called with the step, how much is done, and of how much if known.
+        progress: `True` draws a bar on a terminal or in a notebook; or a function, called
+            with the step, how much is done, and of how much if known.
         notice: called once, with how many records followed a policy for unknown or missing values. For the
             curator's eyes only: these are true counts.
         left_out: under `rs.Person`: what to spend, beside the plan's cost, on an estimate of how many records the
@@ -93,6 +96,7 @@ def measure(
         True
     """
     require_plan(plan)  # says so if it is no plan, before the ledger is looked for
+    told = None if isinstance(progress, bool) else progress  # a bar has become a function
     account = None if callable(ledger) else _account(ledger, plan)
     data = source_of(source)
     require_agreement(data.options, plan.unit, plan.domain)
@@ -105,7 +109,7 @@ def measure(
         recognise(paying, data, fingerprint)
         return paying.debit(cost, purpose=purpose, dataset=fingerprint, currency=blocks.currency), paying
 
-    return carry_out(plan, blocks, cost, data, pay, progress=progress, notice=notice, aside=aside)
+    return carry_out(plan, blocks, cost, data, pay, progress=told, notice=notice, aside=aside)
 
 
 def carry_out(

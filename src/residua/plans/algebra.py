@@ -18,12 +18,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from residua.bars import with_bar
 from residua.errors import PlanError
 from residua.plans.combining import Progress
 from residua.plans.contract import Plan, algebra_of
 
 
-def common(plans: Sequence[Plan], *, progress: Progress | None = None) -> Plan:
+@with_bar("combining")
+def common(plans: Sequence[Plan], *, progress: Progress | bool | None = None) -> Plan:
     """The most that all these plans release, whichever of them is chosen: run it first, and nothing is wasted.
 
     For plans for marginals it is unique. For others there may be several maximal ones; this one has the least total
@@ -35,7 +37,8 @@ def common(plans: Sequence[Plan], *, progress: Progress | None = None) -> Plan:
 
     Args:
         plans: the candidates, over one domain and with one unit of protection.
-        progress: called with the round and its gap, where rounds are needed.
+        progress: `True` draws a bar on a terminal or in a notebook; or a function, called
+            with the round and its gap, where rounds are needed.
 
     Raises:
         PlanError: no plans, plans over different domains or units, plans with no Gaussian noise, or too many cells.
@@ -55,7 +58,7 @@ def common(plans: Sequence[Plan], *, progress: Progress | None = None) -> Plan:
     listed = list(plans)
     if not listed:
         raise PlanError("plans is empty; give at least one plan.")
-    made: Plan = algebra_of(listed).common(listed, progress)
+    made: Plan = algebra_of(listed).common(listed, None if isinstance(progress, bool) else progress)
     return made
 
 

@@ -29,6 +29,7 @@ from residua.plans.questions import Asked, Query, Workload, as_workload, require
 from residua.plans.reading import Reading
 from residua.privacy import Guarantee, Unit
 from residua.privacy.exact import round_up
+from residua.showing import Listed
 from residua.workload import Explicit, marginals
 
 Per = Literal["query", "term"]
@@ -36,7 +37,7 @@ KIND, VERSION = "residua plan", 1
 _MOST_QUERIES = 2**28
 
 
-class Plan(OldNames, Forecasts, ABC):
+class Plan(Listed, OldNames, Forecasts, ABC):
     """Noise decided before any data is seen. Made by `rs.plan`; `Plan.load` reads any saved plan.
 
     A form of plan is a subclass. It says what it costs, answers three questions about accuracy (the `_…` methods), how

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
+from residua.bars import with_bar
 from residua.errors import PlanError
 from residua.projection.accuracy import bound_of, simulated_error
 from residua.projection.facts import facts_of
@@ -17,6 +18,7 @@ from residua.release.base import Release
 _CONFLICT = 1e-4  # of the total: a violation that no more rounds would remove
 
 
+@with_bar("projecting")
 def project(
     release: Release,
     *,
@@ -26,7 +28,7 @@ def project(
     metric: Metric | None = None,
     tolerance: float | None = None,
     simulations: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Projected:
     """The tables nearest to a release that some dataset could have given: not negative, consistent, facts met.
 
@@ -56,7 +58,8 @@ def project(
             case, and `projected.gap` says how far it got.
         simulations: how many releases to simulate to indicate the error; None is one where there is no bound, or none
             below the release's own and at most a million cells.
-        progress: called with how many rounds were done, and the gap or violation left.
+        progress: `True` draws a bar on a terminal or in a notebook; or a function, called
+            with how many rounds were done, and the gap or violation left.
 
     Raises:
         PlanError: a metric that this kind of release lacks; facts that contradict each other, the structural zeros,
@@ -75,6 +78,7 @@ def project(
         >>> bool(projected.estimates(["sex", "age"]).min() >= 0), projected.estimates(["sex"]).round(6).tolist()
         (True, [50.0, 50.0])
     """
+    told = None if isinstance(progress, bool) else progress  # a bar has become a function
     if not isinstance(release, Release):
         raise PlanError(f"release={release!r} is not a release; measure one, or load it with rs.Release.load.")
     if metric is not None and metric not in get_args(Metric):
@@ -97,7 +101,7 @@ def project(
     terms = Terms(bool(nonnegative), facts, metric_of(plan, metric), float(tolerance), stddev)
     problem = problem_of(plan, terms)
     observed = problem.observed(release)
-    fit = problem.solve(observed, progress)
+    fit = problem.solve(observed, told)
     size = max(1.0, abs(float(fit.marginal(()))))
     if fit.infeasibility > _CONFLICT * size:
         raise PlanError(
@@ -107,7 +111,7 @@ def project(
     bound = bound_of(problem, observed, fit) if is_bounded(plan) else None
     if simulations is None:
         simulations = int(bound is None or (bound.projected >= bound.released and is_small(plan)))
-    simulated = simulated_error(problem, fit, simulations, progress=progress) if simulations else None
+    simulated = simulated_error(problem, fit, simulations, progress=told) if simulations else None
     return Projected(plan, terms, fit, problem.moved(observed, fit), bound, dict(release.receipt), simulated)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from residua.bars import with_bar
 from residua.domain import Domain, impossible_cells
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
@@ -23,11 +24,12 @@ from residua.projection.tables import CountTable, ProjectedAnswers, ProjectedTab
 from residua.published.table import what_is_counted
 from residua.quoting import Answering, Points, Quotable
 from residua.release.queried import parts_of, term_of, whole_part
+from residua.showing import Exported
 from residua.workload import Asked, Explicit, Marginals, Products, Where, applied, as_products, queries, selected
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Projected(Quotable):
+class Projected(Exported, Quotable):
     """A release's nearest tables that meet what is known: non-negative, consistent, with public facts met exactly.
 
     Guarantee: computed from the release alone; no data is touched and no privacy is spent. All tables agree with each
@@ -208,18 +210,25 @@ class Projected(Quotable):
 
     # ---- accuracy
 
-    def simulated_error(self, simulations: int = 10, *, progress: Progress | None = None) -> SimulatedError:
+    @with_bar("simulating")
+    def simulated_error(self, simulations: int = 10, *, progress: Progress | bool | None = None) -> SimulatedError:
         """The mean absolute error over what was asked, if these tables were the truth: an indication, not a bound.
 
         Releases are simulated from the plan with the projection as the data, and projected. It touches no real data.
 
         Args:
             simulations: how many releases to simulate; each is projected, which takes as long as the projection did.
-            progress: called with how many are done, and the error so far.
+            progress: `True` draws a bar on a terminal or in a notebook; or a function, called
+                with how many are done, and the error so far.
         """
         if isinstance(simulations, bool) or not isinstance(simulations, int) or simulations < 1:
             raise PlanError(f"simulations={simulations!r} is not a positive whole number; 10 is a good one.")
-        return simulated_error(problem_of(self.plan, self.terms), self.fit, simulations, done=progress)
+        return simulated_error(
+            problem_of(self.plan, self.terms),
+            self.fit,
+            simulations,
+            done=None if isinstance(progress, bool) else progress,
+        )
 
     # ---- files
 

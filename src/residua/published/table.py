@@ -19,6 +19,7 @@ from residua.files import write_atomically
 from residua.linalg.arrays import Floats, Objects
 from residua.printable import inert, printable
 from residua.privacy import Person, Unit
+from residua.tabular import Tabular
 
 if TYPE_CHECKING:
     import pandas
@@ -78,7 +79,7 @@ def _cut(name: str, values: NDArray[np.float64], places: int) -> NDArray[np.floa
 _SHOWN = 10
 
 
-class Columns(ABC):
+class Columns(Tabular, ABC):
     """Published numbers, one per row: columns that say what a row is, and columns of numbers."""
 
     @property

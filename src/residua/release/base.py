@@ -23,6 +23,7 @@ from residua.plans.tails import width
 from residua.published.table import Answers, Table, what_is_counted
 from residua.quoting import Answering, Quotable
 from residua.release.queried import by_position, parts_of, single, term_of, whole_part
+from residua.showing import Exported
 from residua.workload import Asked, Explicit, Marginals, Products, Where, as_products, queries, selected
 
 Simultaneous = Literal["table", "release"]
@@ -39,7 +40,7 @@ class Estimate:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Release(Quotable):
+class Release(Exported, Quotable):
     """What was measured, once. Holds no true count; all answers are post-processing and agree with each other.
 
     Shares, means, quantiles and other numbers people quote are the methods of `Quotable`; see docs/quoting.md.

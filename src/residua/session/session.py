@@ -7,6 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from residua.bars import lasting_bar
 from residua.errors import SessionError
 from residua.measurement import Ledger
 from residua.measurement.ledger_amounts import affordable, stated
@@ -25,6 +26,7 @@ from residua.session.missing import Missing, look_at, require_telling, was_taken
 from residua.session.opening import beside, budget_of, check_place, open_folder, require_gaussian, require_its_ledger
 from residua.session.signal import Workload
 from residua.session.state import Stored, digest_of_measured
+from residua.showing import Reported
 from residua.source import source_of
 from residua.source.bound import require_agreement
 from residua.source.counting import Tallies
@@ -32,7 +34,7 @@ from residua.source.counting import Tallies
 _LOST = "lost its look in a crash"
 
 
-class Session(Quotable):
+class Session(Reported, Quotable):
     """Adaptive use of one dataset: choices that waste nothing, and releases that pay only for what is missing.
 
     Everything measured in a session is kept, and every answer is the best linear unbiased estimate from all of it.
@@ -51,7 +53,8 @@ class Session(Quotable):
         ledger: the dataset's ledger, or its path.
         state: the session's folder, created or opened again; beside the ledger, named after it, if left out.
         unit: whom the budget protects, for a ledger that is to be created.
-        progress: called with the step, how much is done, and of how much if known.
+        progress: `True` draws a bar on a terminal or in a notebook; or a function, called
+            with the step, how much is done, and of how much if known.
         notice: called with how many records followed a policy, for the curator's eyes only.
 
     Raises:
@@ -86,7 +89,7 @@ class Session(Quotable):
         ledger: Ledger | str | Path,
         state: str | Path | None = None,
         unit: Unit | None = None,
-        progress: Progress | None = None,
+        progress: Progress | bool | None = None,
         notice: Callable[[Tallies], None] | None = None,
     ) -> None:
         require_gaussian(budget, budget_of(ledger))
@@ -103,7 +106,7 @@ class Session(Quotable):
             ledger = Ledger(ledger, budget, unit=unit, dataset=fingerprint)
         elif unit is not None and unit != ledger.unit:
             raise SessionError(f"the ledger protects against {ledger.unit}, not {unit}; leave unit out.")
-        self._ledger, self._progress, self._notice = ledger, progress, notice
+        self._ledger, self._progress, self._notice = ledger, lasting_bar(progress), notice
         recognise(ledger, self._data, fingerprint)
         self._folder = open_folder(path.absolute(), fingerprint, ledger, budget, self._data.earlier_fingerprint)
         limit = self._folder.identity.budget

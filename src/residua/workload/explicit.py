@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from residua.domain import Domain
 from residua.errors import DomainError, WorkloadError
 from residua.printable import printable
+from residua.showing import Shown
 from residua.workload.marginals import Marginals, checked_weight
 
 if TYPE_CHECKING:  # SciPy's sparse matrices take a third of a second to import: only when they are used
@@ -23,7 +24,7 @@ MOST_CELLS = 2**20
 
 
 @dataclass(frozen=True, eq=False)
-class Explicit:
+class Explicit(Shown):
     """Linear queries over the cells of some attributes. Made by `explicit` and `queries`; `+` joins, `*` weighs.
 
     Args:

@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from residua.domain import Domain
 from residua.errors import DomainError, WorkloadError
 from residua.linalg.lattice import Lattice, all_sets, closure, extensions, row_keys
+from residua.showing import Shown
 
 _MOST_SETS = 20_000_000
 _LEAST_WEIGHT, _LARGEST_WEIGHT = 1e-300, 1e100
 
 
 @dataclass(frozen=True, eq=False)
-class Marginals:
+class Marginals(Shown):
     """Marginals of a domain, each with a weight. Made by `marginals`; add workloads with `+`, weigh with `*`.
 
     The queries are the cells of the marginals: marginal by marginal in the order asked, cells row by row with

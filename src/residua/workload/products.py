@@ -16,6 +16,7 @@ from residua.domain import Domain, Label
 from residua.errors import DomainError, WorkloadError
 from residua.linalg.arrays import Floats
 from residua.linalg.lattice import Lattice
+from residua.showing import Shown
 from residua.workload.asking import attribute_queries, listed_ranges
 from residua.workload.attribute_queries import AttributeQueries, Identity
 from residua.workload.explicit import Explicit, check_cells, explicit_of_marginals
@@ -54,7 +55,7 @@ class Family:
 
 
 @dataclass(frozen=True, eq=False)
-class Products:
+class Products(Shown):
     """Products of per-attribute queries, each term with a weight. Made by `product`, `prefixes`, `ranges`,
     `hierarchy`; add workloads with `+`, weigh with `*`.
 

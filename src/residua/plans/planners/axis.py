@@ -15,6 +15,7 @@ from residua.plans.axis.rows import terms_of
 from residua.plans.forms import Form, Task
 from residua.plans.noise import guarantee_like
 from residua.plans.objectives import MaxVariance, TotalVariance
+from residua.plans.planners.forecast import Forecast
 from residua.plans.questions import Workload
 from residua.plans.solver.ordered import OrderedSolution, least_largest, least_total
 from residua.privacy import ZCDP
@@ -23,6 +24,7 @@ from residua.workload.ordered import Prefixes, Ranges
 
 LONG = 512  # values; below, dense plans are as quick, and can be combined with every other plan
 _SLACK = 1 - 2.0**-30
+_SECONDS, _BYTES = 3e-5, 800  # per value: to plan it, and to measure it
 _FINENESS = 2.0**6  # of the grid: the least standard deviation in steps of it
 _ROUNDING = 1 / (6 * _FINENESS**2)  # what rounding two running sums adds to the variance of their difference, at most
 
@@ -39,6 +41,7 @@ def plan_axis(task: Task, least: int = LONG) -> AxisPlan | None:
         return None
     attribute, asked = found
     n = int(task.workload.domain.sizes[attribute])
+    Forecast(n * _SECONDS, float(n * _BYTES), f"an axis of {n:,} values").check()
     tolerance = task.effort.tolerance
     if isinstance(task.objective, TotalVariance):
         solution = least_total(asked.path(n), tolerance=0.9 * tolerance, step=task.effort.progress)

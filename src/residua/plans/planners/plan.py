@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, TypedDict, Unpack, cast, overload
 
+from residua.bars import with_bar
 from residua.domain import Domain
 from residua.errors import PlanError
 from residua.plans.contract import Plan
@@ -48,7 +49,7 @@ class _Options(TypedDict, total=False):
     at_most: float | None
     unit: Unit
     tolerance: float | None
-    progress: Progress | None
+    progress: Progress | bool | None
 
 
 class _Old(TypedDict, total=False):
@@ -115,6 +116,7 @@ def plan(
 ) -> Plan: ...
 
 
+@with_bar("planning")
 def plan(
     workload: Workload,
     guarantee: Guarantee | None = None,
@@ -126,7 +128,7 @@ def plan(
     noise: NoiseName | None = None,
     form: Form | None = None,
     tolerance: float | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     **old: Unpack[_Old],
 ) -> Plan:
     """The best plan for a workload: least loss for a budget, or least privacy for a wanted accuracy.
@@ -154,7 +156,8 @@ def plan(
         noise: `"normal"` or `"laplace"`; what the guarantee asks for if left out, else normal.
         form: `rs.Lattice(…)` or `rs.Matrix(…)`, with what can be said of that form alone; what the workload asks for if
             left out: a lattice for marginals and products, a matrix for explicit queries.
-        progress: called with the round and its gap.
+        progress: `True` draws a bar on a terminal or in a notebook; or a function, called
+            with the round and its gap.
 
     Raises:
         PlanError: contradictory or missing arguments, bad targets.
@@ -172,6 +175,7 @@ def plan(
         >>> least.guarantee
         ZCDP(rho=0.0448...)
     """
+    shown = None if isinstance(progress, bool) else progress  # a bar has become a function
     if not isinstance(workload, Workload):
         raise PlanError(f"workload={workload!r} is not a workload; make one with rs.marginals or rs.queries.")
     if form is not None and not isinstance(form, Form):
@@ -187,7 +191,7 @@ def plan(
     _check_unit(unit, workload.domain)
     usual = PRODUCT_TOLERANCE if isinstance(workload, Products) else MARGINAL_TOLERANCE
     limit = form.limit if isinstance(form, Lattice) else Lattice().limit
-    effort = Effort(_tolerance(usual if tolerance is None else tolerance), _limit(limit), progress)
+    effort = Effort(_tolerance(usual if tolerance is None else tolerance), _limit(limit), shown)
     task = Task(workload, guarantee, objective, loss, unit, tolerance, effort)
     made = form.plan(task) if form is not None else None
     if made is not None:
@@ -201,7 +205,7 @@ def plan(
     if attends(ahead):
         asked = {"minimise": minimise, "targets": targets, "at_most": at_most, "unit": unit, "tolerance": tolerance}
         again: Any = partial(plan, workload, guarantee, noise=noise, form=form, **asked)
-        return attended(lambda told: cast("Plan", again(progress=told)), ahead, progress, (workload, workload.domain))
+        return attended(lambda told: cast("Plan", again(progress=told)), ahead, shown, (workload, workload.domain))
     if laplace:
         if form not in (None, Matrix(), Lattice(limit=limit)):
             raise PlanError("refined, bias and like are for Gaussian noise; leave them out, or give another guarantee.")

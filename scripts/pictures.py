@@ -1,0 +1,66 @@
+"""Makes docs/pictures again: the report of the demonstration and what notebooks show, as Debian's Chromium draws them.
+
+    bash scripts/debian.sh chromium && .venv-test/bin/python -m scripts.pictures
+
+The release is measured anew, so that its noise, and the pictures, differ a little each time.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from playwright.sync_api import Browser, sync_playwright
+
+import residua as rs
+from residua.demo_data import demo_folder
+
+PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
+FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync"]
+
+
+def shot(
+    browser: Browser,
+    page: Path,
+    name: str,
+    *,
+    at: str = "body",
+    width: int = 1000,
+    height: int = 1100,
+    dark: bool = False,
+) -> None:
+    """A picture of a page, from where an element begins."""
+    context = browser.new_context(color_scheme="dark" if dark else "light", viewport={"width": width, "height": height})
+    opened = context.new_page()
+    opened.goto(page.as_uri())
+    opened.evaluate(f"document.querySelector({at!r}).scrollIntoView()")
+    opened.screenshot(path=PICTURES / f"{name}.png")
+    context.close()
+
+
+def made() -> None:
+    """All pictures."""
+    from residua.cli.spec import read_spec
+
+    folder = Path(tempfile.mkdtemp())
+    spec = read_spec(demo_folder() / "adult.toml")
+    plan = rs.plan(spec.workload, rs.ZCDP(rho=0.5))
+    release = rs.measure(plan, demo_folder() / "adult.parquet", ledger=rs.Ledger(folder / "l", rs.ZCDP(rho=0.5)))
+    release.report(folder / "release.html", title="Adult: tables of up to two attributes")
+    plan.report(folder / "two.html", beside=rs.plan(spec.workload, rs.ZCDP(rho=0.25)))
+    cells = [plan._repr_html_(), release.table(["race"])._repr_html_()]
+    (folder / "notebook.html").write_text("<!DOCTYPE html><meta charset='utf-8'><body>" + "<hr>".join(cells))
+    PICTURES.mkdir(exist_ok=True)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
+        shot(browser, folder / "release.html", "report-top")
+        shot(browser, folder / "release.html", "report-accuracy", at="#accuracy")
+        shot(browser, folder / "release.html", "report-pictures", at="figure:nth-of-type(6)", height=1500)
+        shot(browser, folder / "release.html", "report-narrow-dark", at="#pictures", width=380, height=900, dark=True)
+        shot(browser, folder / "two.html", "report-two-plans", at="#comparison", height=900)
+        shot(browser, folder / "notebook.html", "notebook", height=1150)
+        browser.close()
+
+
+if __name__ == "__main__":
+    made()

@@ -1,0 +1,165 @@
+"""What attributes and their values are called in public: titles, descriptions and codes, in several languages.
+
+Words change nothing that is counted: two domains that differ in words alone are equal, and a plan for one is a plan
+for the other. Reports, notebooks and the formats of statistical offices show them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Self, cast
+
+from residua.errors import DomainError
+
+Text = str | Mapping[str, str]  # a text, or language → text
+KEYS = ("title", "description", "code", "meanings")
+_CODE = re.compile(r"[A-Za-z0-9_@$-]{1,64}")
+_LANGUAGE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*")
+_MOST = 2**16  # characters of a text
+
+
+def _nothing() -> Mapping[str, Any]:
+    return MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Named:
+    """A title, a description and a code: of an attribute, or of one of its values.
+
+    Args:
+        title: language → text; a text without a language stands under "".
+        description: the same.
+        code: what code lists call it; nothing if they have no code.
+    """
+
+    title: Mapping[str, str] = field(default_factory=_nothing)
+    description: Mapping[str, str] = field(default_factory=_nothing)
+    code: str = ""
+
+    def settings(self) -> dict[str, Any]:
+        """As plain values, for files; nothing where nothing is said."""
+        told = {"title": _plain(self.title), "description": _plain(self.description), "code": self.code}
+        return {key: value for key, value in told.items() if value}
+
+
+@dataclass(frozen=True)
+class Words(Named):
+    """What an attribute and its values are called.
+
+    Args:
+        meanings: label, as text → what it means.
+    """
+
+    meanings: Mapping[str, Named] = field(default_factory=_nothing)
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The languages in which something is said, in the order of their first appearance."""
+        texts = [self.title, self.description]
+        texts += [text for named in self.meanings.values() for text in (named.title, named.description)]
+        return tuple(dict.fromkeys(language for text in texts for language in text if language))
+
+    def settings(self) -> dict[str, Any]:
+        """As plain values, for files."""
+        meanings = {label: named.settings() for label, named in self.meanings.items()}
+        return {**super().settings(), **({"meanings": meanings} if meanings else {})}
+
+
+class Described:
+    """Something with words: an attribute."""
+
+    words: Words
+
+    def described(
+        self,
+        title: Text = "",
+        *,
+        description: Text = "",
+        code: str = "",
+        meanings: Mapping[Any, Any] = MappingProxyType({}),
+    ) -> Self:
+        """The same attribute with what it and its values are called, for reports and published files.
+
+        Args:
+            title: what it is called: a text, or language → text, such as `{"en": "Sex", "de": "Geschlecht"}`.
+            description: what it means, in the same form.
+            code: what code lists call it: letters, digits, `_`, `@`, `$` and `-`.
+            meanings: value → its title, or `{"code": …, "title": …, "description": …}`.
+
+        Raises:
+            DomainError: something that is no text, a code with other characters, or a value that is not declared.
+
+        Example:
+            >>> from residua.domain import Categories
+            >>> words = {"F": {"code": "2", "title": "Female"}, "M": "Male"}
+            >>> sex = Categories(["F", "M"]).described("Sex", meanings=words)
+            >>> [title_of(sex, label) for label in sex.labels], sex == Categories(["F", "M"])
+            (['Female', 'Male'], True)
+        """
+        named = _named("", {"title": title, "description": description, "code": code})
+        words = Words(named.title, named.description, named.code, _meanings(cast("Any", self).labels, meanings))
+        made: Self = replace(cast("Any", self), words=words)
+        return made
+
+
+def title_of(attribute: Described, label: object, language: str | None = None) -> str:
+    """What a value is called: its declared title, else its label."""
+    named = attribute.words.meanings.get(str(label))
+    return (said(named.title, language) if named else "") or str(label)
+
+
+def said(text: Mapping[str, str], language: str | None = None) -> str:
+    """A text in a language; in the first that there is, if not in that one."""
+    return text.get(language or "") or next(iter(text.values()), "")
+
+
+def words_of_settings(attribute: Any, settings: Mapping[str, Any]) -> Any:
+    """An attribute with the words that plain values declare."""
+    return attribute.described(**settings) if settings else attribute
+
+
+def _meanings(labels: Any, declared: object) -> Mapping[str, Named]:
+    if not isinstance(declared, Mapping):
+        raise DomainError(f"meanings={declared!r} is not a mapping; pass {{value: title}}.")
+    known = {str(label) for label in labels} if declared else set()
+    found: dict[str, Named] = {}
+    for label, meaning in declared.items():
+        if str(label) not in known:
+            raise DomainError(f"meanings: {label!r} is not a value of the attribute; correct it.")
+        found[str(label)] = _named(f"meanings of {label!r}: ", meaning)
+    codes = [named.code for named in found.values() if named.code]
+    twice = next((code for i, code in enumerate(codes) if code in codes[:i]), None)
+    if twice is not None:
+        raise DomainError(f"meanings: the code {twice!r} is given to two values; give each its own.")
+    return MappingProxyType(found)
+
+
+def _named(where: str, declared: object) -> Named:
+    if isinstance(declared, str) or (isinstance(declared, Mapping) and not set(declared) & {*KEYS}):
+        declared = {"title": declared}
+    if not isinstance(declared, Mapping) or set(declared) - {"title", "description", "code"}:
+        raise DomainError(f"{where}{declared!r} is neither a title nor a table with code, title and description.")
+    code = declared.get("code", "")
+    if code != "" and not (isinstance(code, str) and _CODE.fullmatch(code)):
+        raise DomainError(f"{where}the code {code!r} must be letters, digits, _, @, $ and -, at most 64; rename it.")
+    parts = {part: _text(f"{where}{part}", declared.get(part, "")) for part in ("title", "description")}
+    return Named(parts["title"], parts["description"], code)
+
+
+def _text(what: str, given: object) -> Mapping[str, str]:
+    texts = {"": given} if isinstance(given, str) else given
+    if not isinstance(texts, Mapping):
+        raise DomainError(f"{what}={given!r} is not a text; write a text, or {{language: text}}.")
+    for language, text in texts.items():
+        if language != "" and not (isinstance(language, str) and _LANGUAGE.fullmatch(language)):
+            raise DomainError(f"{what}: {language!r} is not the code of a language; write one such as 'en' or 'de'.")
+        if not isinstance(text, str) or len(text) > _MOST:
+            raise DomainError(f"{what} holds something that is not a text, or too long; shorten it.")
+    return MappingProxyType({language: text for language, text in texts.items() if text})
+
+
+def _plain(text: Mapping[str, str]) -> Any:
+    return text[""] if set(text) == {""} else dict(text)

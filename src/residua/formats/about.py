@@ -1,0 +1,133 @@
+"""What a reader of published tables must know, whatever the format: guarantee, unit, what numbers and flags mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from residua.formats.quality import FLAGS, meaning
+from residua.plans.contract import Plan
+from residua.privacy import PureDP, describe, pure_to_zcdp
+from residua.privacy.currencies import printed
+from residua.published.table import what_is_counted
+
+MEASURES = {
+    "estimate": "Estimated count, with random noise; unbiased, and below zero where noise took it there",
+    "stddev": "Standard error: the standard deviation of the noise in the estimate",
+    "lower": "Lower end of the interval",
+    "upper": "Upper end of the interval",
+}
+BIASED = "Estimated count, made consistent and not negative; biased, without a standard error"
+
+
+@dataclass(frozen=True)
+class About:
+    """What stands beside every table.
+
+    Args:
+        title: what the whole is called.
+        guarantee: the privacy guarantee, as written in Python.
+        unit: whom it protects.
+        costs: the cost in every currency, name → figure, rounded up.
+        noise: "normal" or "Laplace".
+        confidence: of the intervals; None where there are none.
+        biased: whether the numbers are biased (a projection's).
+        receipt: what the ledger recorded: time, sequence, digest.
+        version: of residua.
+        language: in which titles are written; None for the first that there is.
+        counted: what is counted, where the unit of protection bounds it; nothing where every record is.
+    """
+
+    title: str
+    guarantee: str
+    unit: str
+    costs: Mapping[str, str]
+    noise: str
+    confidence: float | None
+    biased: bool
+    receipt: Mapping[str, Any]
+    version: str
+    language: str | None = None
+    counted: str = ""
+
+    @property
+    def protection(self) -> str:
+        """The guarantee in a sentence."""
+        costs = ", ".join(f"{name} = {figure}" for name, figure in self.costs.items())
+        return f"Differential privacy: {self.guarantee}, for {self.unit} ({costs})."
+
+    @property
+    def measures(self) -> dict[str, str]:
+        """Column → what it means."""
+        if self.biased:
+            return {"estimate": BIASED}
+        told = dict(MEASURES)
+        if self.confidence is None:
+            return {name: told[name] for name in ("estimate", "stddev")}
+        for name in ("lower", "upper"):
+            told[name] += f", which holds the count without noise with a probability of {100 * self.confidence:.10g} %"
+        return told
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What people are told, a sentence each."""
+        flags = "; ".join(f"{flag}: {words}" for flag, words in meaning().items())
+        numbers = (
+            "Numbers are biased and have no standard errors; take those from the release."
+            if self.biased
+            else f"Numbers are counts plus {self.noise} noise: unbiased estimates, some below zero; keep those in sums."
+        )
+        when = str(self.receipt.get("time", ""))[:10]
+        made = f"Made with residua {self.version}" + (f"; measured {when}" if when else "") + "."
+        quality = () if self.biased else (f"Quality of a number: {flags}.",)
+        unit = f"Unit: records; each table {self.counted}." if self.counted else "Unit: records."
+        return (self.protection, numbers, *quality, unit, made)
+
+    def plain(self) -> dict[str, Any]:
+        """The same as plain values, for metadata."""
+        told: dict[str, Any] = {
+            "guarantee": self.guarantee,
+            "protects": self.unit,
+            "cost": dict(self.costs),
+            "noise": self.noise,
+            "unit": "records",
+            "measures": self.measures,
+            "made_with": f"residua {self.version}",
+        }
+        if not self.biased:
+            told["quality"] = meaning()
+            told["flags"] = list(FLAGS)
+        if self.confidence is not None:
+            told["confidence"] = self.confidence
+        told |= {key: self.receipt[key] for key in ("time", "sequence", "digest") if key in self.receipt}
+        return told
+
+
+def about(
+    plan: Plan,
+    receipt: Mapping[str, Any],
+    *,
+    title: str,
+    confidence: float | None,
+    biased: bool,
+    language: str | None,
+) -> About:
+    """What stands beside the tables of a release or a projection."""
+    from residua import __version__
+
+    laplace = plan.noise.currency == "epsilon"
+    costs: dict[str, str] = {}
+    if laplace:
+        pure = PureDP(float(receipt.get("epsilon", plan.unit_epsilon)))
+        costs = {"epsilon": printed(pure.epsilon), "rho": printed(pure_to_zcdp(pure).rho)}
+    else:
+        found = describe(float(receipt.get("pcost", plan.unit_pcost)))
+        costs = {"rho": printed(found.rho), "mu": printed(found.mu)}
+        for epsilon, delta in zip(found.epsilons, found.deltas, strict=True):
+            costs[f"epsilon at delta {delta:g}"] = printed(epsilon)
+    guarantee = "no cost" if plan.guarantee is None else repr(plan.guarantee)
+    noise = "Laplace" if laplace else "normal"
+    level = None if biased or plan.bias else confidence
+    counted = what_is_counted(plan.unit)
+    return About(title, guarantee, str(plan.unit), costs, noise, level, biased, receipt, __version__, language, counted)

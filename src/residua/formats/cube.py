@@ -1,0 +1,164 @@
+"""A published table as formats see it: dimensions with codes and titles, measures, and a flag per number."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from residua.domain import Attribute, Domain
+from residua.domain.words import said, title_of
+from residua.formats.quality import COLUMN, FLAGS, grades
+from residua.printable import printable
+from residua.published.table import shortened
+
+_CODE = re.compile(r"[A-Za-z0-9_@$-]{1,64}")
+_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """One axis of a table.
+
+    Args:
+        name: the attribute's name, the column's in tidy files.
+        code: what code lists call it, an identifier.
+        title, description: for people, in the language asked for.
+        labels: the values as they stand in tidy files.
+        codes: a code per value, distinct.
+        titles: a title per value.
+    """
+
+    name: str
+    code: str
+    title: str
+    description: str
+    labels: tuple[Any, ...]
+    codes: tuple[str, ...]
+    titles: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Cube:
+    """A table with its metadata.
+
+    Args:
+        number: its place among the tables, from 1.
+        title: what it is.
+        dimensions: its axes.
+        table: the published numbers.
+        full: every digit, instead of as many as the standard errors justify.
+    """
+
+    number: int
+    title: str
+    dimensions: tuple[Dimension, ...]
+    table: Any
+    full: bool = False
+
+    @property
+    def name(self) -> str:
+        """A name for a file, without an ending."""
+        return f"{self.number:04d}-{plain(self.title)}".rstrip("-")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many values each axis has."""
+        return tuple(len(each.labels) for each in self.dimensions)
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    @cached_property
+    def measures(self) -> dict[str, np.ndarray[Any, np.dtype[np.float64]]]:
+        """Column → numbers, flat: estimate, and where there are any stddev, lower, upper."""
+        columns = self.table.columns if self.full else shortened(self.table.columns)
+        wanted = [name for name in ("estimate", "stddev", "lower", "upper") if name in columns]
+        return {name: columns[name] for name in wanted if name == "estimate" or not np.isnan(columns[name]).all()}
+
+    @cached_property
+    def grades(self) -> np.ndarray[Any, np.dtype[np.int64]] | None:
+        """The place of each number's flag in `FLAGS`; None where there is no standard error."""
+        columns = self.table.columns
+        return grades(columns["estimate"], columns["stddev"]) if "stddev" in columns else None
+
+    @property
+    def flag_column(self) -> str:
+        """What the column of flags is called."""
+        taken = {each.name for each in self.dimensions}
+        return COLUMN if COLUMN not in taken else f"{COLUMN}_flag"
+
+    @cached_property
+    def tidy(self) -> dict[str, Any]:
+        """All columns of the table, flags among them, as tidy files have them."""
+        keys = {name: self.table.columns[name] for name in self.table.keys}
+        flagged = {} if self.grades is None else {self.flag_column: [FLAGS[i] for i in self.grades]}
+        return {**keys, **self.measures, **flagged}
+
+
+def cube_of(table: Any, number: int, language: str | None, *, full: bool = False) -> Cube:
+    """A published table as formats see it."""
+    domain: Domain = table.domain
+    given = table.labels or [domain[name].labels for name in table.attributes]
+    dimensions = tuple(
+        dimension(domain[name], name, labels, language) for name, labels in zip(table.attributes, given, strict=True)
+    )
+    return Cube(number, table.title or " × ".join(table.attributes) or "(total)", _distinct(dimensions), table, full)
+
+
+def dimension(attribute: Attribute, name: str, labels: Sequence[Any], language: str | None) -> Dimension:
+    """An attribute, or prefixes, ranges or a level of it, as an axis."""
+    words = attribute.words
+    titles = tuple(printable(title_of(attribute, label, language)) for label in labels)
+    title, description = said(words.title, language) or name, said(words.description, language)
+    code = words.code if _IDENTIFIER.fullmatch(words.code) else identifier(words.code or name)
+    return Dimension(
+        name, code, printable(title), printable(description), tuple(labels), _codes(attribute, labels), titles
+    )
+
+
+def identifier(name: str) -> str:
+    """A name as formats want identifiers: letters, digits and `_`, a letter first.
+
+    Example:
+        >>> identifier("marital-status"), identifier("5-year age"), identifier("年齢")
+        ('MARITAL_STATUS', 'A_5_YEAR_AGE', 'A')
+    """
+    found = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_").upper()[:60]
+    return found if found[:1].isalpha() else f"A_{found}".rstrip("_")
+
+
+def plain(title: str) -> str:
+    """A title as part of a file's name."""
+    return re.sub(r"[^\w]+", "-", title).strip("-")[:100]
+
+
+def _codes(attribute: Attribute, labels: Sequence[Any]) -> tuple[str, ...]:
+    """A code per value: the declared one, else the label where it is one, else its number."""
+    meanings = attribute.words.meanings
+    declared = {label: named.code for label, named in meanings.items() if named.code}
+    taken = set(declared.values())
+    found: list[str] = []
+    for i, label in enumerate(map(str, labels)):
+        code = declared.get(label, "")
+        if not code and _CODE.fullmatch(label):
+            code = label
+        while not code or (code in taken and label not in declared):
+            code = f"_{i}" if not code else f"_{code}"
+        taken.add(code)
+        found.append(code)
+    return tuple(found)
+
+
+def _distinct(dimensions: tuple[Dimension, ...]) -> tuple[Dimension, ...]:
+    """Two attributes whose names make one identifier are told apart by a number."""
+    codes = [each.code for each in dimensions]
+    if len(set(codes)) == len(codes):
+        return dimensions
+    from dataclasses import replace
+
+    return tuple(replace(each, code=f"{each.code}_{i + 1}") for i, each in enumerate(dimensions))

@@ -1,0 +1,123 @@
+"""Writing all tables of a release or a projection in one of the formats: a folder that is whole or absent.
+
+Tables are made, written and forgotten one by one: no format holds them all in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from residua.domain import Domain
+from residua.errors import PlanError, ResiduaError
+from residua.folders import whole_folder
+from residua.formats.about import About, about
+from residua.formats.cube import Cube, cube_of
+from residua.formats.writer import Writer
+from residua.projection import Projected
+from residua.release import Release
+
+# Format → the module that writes it, and the extra that it needs.
+FORMATS: dict[str, tuple[str, str]] = {
+    "csv": ("delimited", ""),
+    "parquet": ("parquet", ""),
+    "xlsx": ("workbook", "xlsx"),
+    "jsonstat": ("jsonstat", ""),
+    "px": ("px", ""),
+    "sdmx": ("sdmx", "sdmx"),
+    "datapackage": ("delimited", ""),
+    "csvw": ("delimited", ""),
+}
+
+
+def export(
+    published: Any,
+    folder: str | Path,
+    format: str = "csv",
+    *,
+    confidence: float | None = None,
+    language: str | None = None,
+    title: str | None = None,
+    full: bool = False,
+    spreadsheet: bool = False,
+    told: Callable[[Cube, Path], None] | None = None,
+) -> list[Path]:
+    """Writes every table that was asked for; see `Exported.export`.
+
+    Args:
+        published: a release or a projection.
+        folder, format, confidence, language, title: as there.
+        full: every digit.
+        spreadsheet: CSV whose text cannot start a formula.
+        told: called with every table and its file.
+    """
+    if format not in FORMATS:
+        raise PlanError(f"format={format!r} is not known; use one of {', '.join(FORMATS)}.")
+    if not isinstance(published, Release | Projected):
+        raise PlanError(f"{type(published).__name__} has no tables; give a release or a projection.")
+    if spreadsheet and FORMATS[format][0] != "delimited":
+        raise PlanError(f"spreadsheet is for CSV, not for {format}; leave it out.")
+    _check_language(published.domain, language)
+    tables = _tables(published, confidence)
+    biased = isinstance(published, Projected)
+    level = None if biased else 0.95 if confidence is None else confidence
+    name = title or ("Projected tables" if biased else "Tables of counts")
+    told_about = about(
+        published.plan, published.receipt, title=name, confidence=level, biased=biased, language=language
+    )  # fmt: skip
+    opened = writer_of(format)
+    target = Path(folder)
+    written: list[Path] = []
+    with whole_folder(target, "folder of tables") as partial:
+        writer = opened(partial, told_about, format=format, spreadsheet=spreadsheet)
+        try:
+            for i, table in enumerate(tables, start=1):
+                cube = cube_of(table, i, language, full=full)
+                path = target / writer.add(cube).name
+                written.append(path)
+                if told is not None:
+                    told(cube, path)
+            writer.close()
+        except BaseException:
+            writer.abandon()
+            raise
+    return written
+
+
+def _check_language(domain: Domain, language: str | None) -> None:
+    known = dict.fromkeys(each for name in domain for each in domain[name].words.languages)
+    if language is not None and language not in known:
+        there = ", ".join(known) or "none; declare titles in it"
+        raise PlanError(f"language={language!r} is not one of the domain's; there are {there}.")
+
+
+def writer_of(format: str) -> Callable[..., Writer]:
+    """What opens a writer of a format.
+
+    Raises:
+        ResiduaError: the library that the format needs is not installed.
+    """
+    module, extra = FORMATS[format]
+    try:
+        found: Callable[..., Writer] = import_module(f"residua.formats.{module}").opened
+    except ImportError as problem:
+        if not extra:
+            raise
+        raise ResiduaError(
+            f"{problem.name} is not installed; install it with: pip install 'residua[{extra}]'"
+        ) from None
+    return found
+
+
+def _tables(published: Any, confidence: float | None) -> Iterator[Any]:
+    if isinstance(published, Release):
+        return published.tables(confidence=0.95 if confidence is None else confidence)
+    if confidence is not None:
+        raise PlanError("a projection is biased and has no intervals; ask the release for a confidence.")
+    found: Iterator[Any] = published.tables()
+    return found
+
+
+__all__ = ["FORMATS", "About", "Cube", "Writer", "export", "writer_of"]

@@ -1,0 +1,82 @@
+"""JSON-stat 2.0: one dataset per table; measures are a dimension of their own, flags the status of each number."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from residua.folders import write_synced
+from residua.formats.about import About
+from residua.formats.cube import Cube
+from residua.formats.quality import CODES, FLAGS
+from residua.formats.writer import Writer
+
+_TITLES = {"estimate": "Estimate", "stddev": "Standard error", "lower": "Lower", "upper": "Upper"}
+
+
+def opened(folder: Path, about: About, **_: object) -> JsonStat:
+    """A writer of JSON-stat files."""
+    return JsonStat(folder, about)
+
+
+class JsonStat(Writer):
+    """Writes one JSON file per table."""
+
+    def add(self, cube: Cube) -> Path:
+        """Writes a table."""
+        path = self.folder / f"{cube.name}.json"
+        write_synced(path, json.dumps(dataset(cube, self.about), ensure_ascii=False).encode() + b"\n")
+        return path
+
+
+def dataset(cube: Cube, about: About) -> dict[str, Any]:
+    """A table as a JSON-stat dataset."""
+    measures = list(cube.measures)
+    ids = [each.code for each in cube.dimensions]
+    metric = "MEASURE" if "MEASURE" not in ids else "MEASURE_"
+    dimensions: dict[str, Any] = {}
+    for each in cube.dimensions:
+        labels = dict(zip(each.codes, each.titles, strict=True))
+        dimensions[each.code] = {"label": each.title, "category": {"index": list(each.codes), "label": labels}}
+        if each.description:
+            dimensions[each.code]["note"] = [each.description]
+    places = _decimals(cube)
+    dimensions[metric] = {
+        "label": "Measure",
+        "category": {
+            "index": measures,
+            "label": {name: _TITLES[name] for name in measures},
+            "unit": {name: {"label": "records", "decimals": places} for name in measures},
+            "note": {name: [about.measures[name]] for name in measures},
+        },
+    }
+    values = np.stack([cube.measures[name] for name in measures], axis=-1).ravel()
+    made: dict[str, Any] = {
+        "version": "2.0",
+        "class": "dataset",
+        "label": cube.title,
+        "source": about.title,
+        "note": list(about.notes),
+        "id": [*ids, metric],
+        "size": [*cube.shape, len(measures)],
+        "role": {"metric": [metric]},
+        "dimension": dimensions,
+        "value": [value if np.isfinite(value) else None for value in values.tolist()],
+        "extension": {"residua": about.plain()},
+    }
+    when = str(about.receipt.get("time", ""))
+    if when:
+        made["updated"] = when
+    if cube.grades is not None:
+        made["status"] = [CODES[i] for i in np.repeat(cube.grades, len(measures))]
+        made["extension"]["status"] = {"label": dict(zip(CODES, FLAGS, strict=True))}
+    return made
+
+
+def _decimals(cube: Cube) -> int:
+    """How many decimals the numbers have."""
+    told = (f"{value:.15g}".partition(".")[2] for value in cube.measures["estimate"][:100])
+    return max((len(part) for part in told if "e" not in part), default=0)

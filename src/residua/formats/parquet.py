@@ -1,0 +1,32 @@
+"""Parquet, with what a reader must know in the file's own metadata."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from residua.formats.about import About
+from residua.formats.cube import Cube
+from residua.formats.writer import Writer
+
+
+def opened(folder: Path, about: About, **_: object) -> Parquet:
+    """A writer of Parquet files."""
+    return Parquet(folder, about)
+
+
+class Parquet(Writer):
+    """Writes one Parquet file per table."""
+
+    def add(self, cube: Cube) -> Path:
+        """Writes a table; its metadata is JSON under the key `residua`, and the title under `title`."""
+        import pyarrow
+        import pyarrow.parquet
+
+        known = {"title": cube.title, "notes": list(self.about.notes), **self.about.plain()}
+        titles = {each.name: {"title": each.title, "values": dict(zip(map(str, each.labels), each.titles, strict=True))}
+                  for each in cube.dimensions}  # fmt: skip
+        metadata = {"title": cube.title, "residua": json.dumps({**known, "dimensions": titles}, ensure_ascii=False)}
+        path = self.folder / f"{cube.name}.parquet"
+        pyarrow.parquet.write_table(pyarrow.table(cube.tidy).replace_schema_metadata(metadata), path)
+        return path

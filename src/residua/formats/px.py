@@ -1,0 +1,140 @@
+"""PX, the file format of PxWeb: one file per table, in UTF-8, with codes, notes and several languages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from residua.domain.words import said, title_of
+from residua.folders import write_synced
+from residua.formats.about import About
+from residua.formats.cube import Cube
+from residua.formats.quality import FLAGS
+from residua.formats.writer import Writer
+from residua.printable import printable
+
+_TITLES = {"estimate": "Estimate", "stddev": "Standard error", "lower": "Lower", "upper": "Upper"}
+_QUALITY = "Quality (1, 2 or 3)"
+_LONGEST = 200  # characters of one piece of text; longer ones are continued
+MEASURE = "Measure"
+
+
+def opened(folder: Path, about: About, **_: object) -> Px:
+    """A writer of PX files."""
+    return Px(folder, about)
+
+
+class Px(Writer):
+    """Writes one PX file per table."""
+
+    def add(self, cube: Cube) -> Path:
+        """Writes a table."""
+        path = self.folder / f"{cube.name}.px"
+        write_synced(path, "".join(lines(cube, self.about)).encode())
+        return path
+
+
+def lines(cube: Cube, about: About) -> Iterator[str]:
+    """A table in PX, line by line."""
+    measures = {name: _TITLES[name] for name in cube.measures}
+    heads = [*measures.values(), *([_QUALITY] if cube.grades is not None else [])]
+    names = _names(cube)
+    first, others = _languages(cube, about)
+    when = "".join(c for c in str(about.receipt.get("time", ""))[:16] if c.isdigit())
+    yield 'CHARSET="ANSI";\nAXIS-VERSION="2013";\nCODEPAGE="utf-8";\n'
+    yield f'LANGUAGE="{first}";\n'
+    if others:
+        yield f"LANGUAGES={_list([first, *others])};\n"
+    if len(when) == 12:
+        yield f'CREATION-DATE="{when[:8]} {when[8:10]}:{when[10:]}";\n'
+    yield f'DECIMALS=15;\nSHOWDECIMALS={_shown(cube)};\nMATRIX="T{cube.number:04d}";\nSUBJECT-CODE="DP";\n'
+    yield f"SUBJECT-AREA={_text(about.title)};\nCONTENTS={_text('Counts')};\nUNITS={_text('records')};\n"
+    yield f"TITLE={_text(cube.title)};\nDESCRIPTION={_text(cube.title)};\n"
+    if names:
+        yield f"STUB={_list(names)};\n"
+    yield f"HEADING={_list([MEASURE])};\n"
+    for name, each in zip(names, cube.dimensions, strict=True):
+        yield f"VALUES({_text(name)})={_list(_unique(each.titles, each.codes))};\n"
+    yield f"VALUES({_text(MEASURE)})={_list(heads)};\n"
+    for name, each in zip(names, cube.dimensions, strict=True):
+        yield f"CODES({_text(name)})={_list(each.codes)};\n"
+    yield f"CODES({_text(MEASURE)})={_list([*measures, *(['quality'] if cube.grades is not None else [])])};\n"
+    for language in others:
+        yield from _translated(cube, names, language)
+    yield f"NOTEX={_text('#'.join(about.notes))};\n"
+    for name, each in zip(names, cube.dimensions, strict=True):
+        if each.description:
+            yield f"NOTE({_text(name)})={_text(each.description)};\n"
+    for name, title in measures.items():
+        yield f"VALUENOTE({_text(MEASURE)},{_text(title)})={_text(about.measures[name])};\n"
+    if cube.grades is not None:
+        words = ", ".join(f"{i + 1}: {flag}" for i, flag in enumerate(FLAGS))
+        yield f"VALUENOTE({_text(MEASURE)},{_text(_QUALITY)})={_text(words)};\n"
+    yield f"SOURCE={_text(f'residua {about.version}')};\nDATA=\n"
+    columns = [values.tolist() for values in cube.measures.values()]
+    for i, row in enumerate(zip(*columns, strict=True)):
+        cells = [f"{value:.15g}" if np.isfinite(value) else '"."' for value in row]
+        yield " ".join([*cells, *([str(int(cube.grades[i]) + 1)] if cube.grades is not None else [])]) + "\n"
+    yield ";\n"
+
+
+def _names(cube: Cube) -> list[str]:
+    """What each variable is called; PX tells variables apart by it."""
+    titles = [each.title for each in cube.dimensions]
+    taken = [title for i, title in enumerate(titles) if title in titles[:i] or title == MEASURE]
+    return [each.name if each.title in taken else each.title for each in cube.dimensions]
+
+
+def _languages(cube: Cube, about: About) -> tuple[str, list[str]]:
+    attributes = [cube.table.domain[each.name] for each in cube.dimensions]
+    known = dict.fromkeys(language for attribute in attributes for language in attribute.words.languages)
+    first = about.language or next(iter(known), "en")
+    return first, [language for language in known if language != first]
+
+
+def _translated(cube: Cube, names: list[str], language: str) -> Iterator[str]:
+    """The same texts in another language."""
+    told = f"[{language}]"
+    others = []
+    for name, each in zip(names, cube.dimensions, strict=True):
+        attribute = cube.table.domain[each.name]
+        title = printable(said(attribute.words.title, language)) or name
+        others.append((title, [printable(title_of(attribute, label, language)) for label in each.labels], each.codes))
+    yield f"TITLE{told}={_text(cube.title)};\nCONTENTS{told}={_text('Counts')};\nUNITS{told}={_text('records')};\n"
+    if others:
+        yield f"STUB{told}={_list([title for title, _, _ in others])};\n"
+    yield f"HEADING{told}={_list([MEASURE])};\n"
+    for title, values, codes in others:
+        yield f"VALUES{told}({_text(title)})={_list(_unique(values, codes))};\n"
+        yield f"CODES{told}({_text(title)})={_list(codes)};\n"
+
+
+def _unique(titles: list[str] | tuple[str, ...], codes: tuple[str, ...]) -> list[str]:
+    """Values, told apart where two have one title."""
+    if len(set(titles)) == len(titles):
+        return list(titles)
+    return [f"{title} ({code})" for title, code in zip(titles, codes, strict=True)]
+
+
+def _shown(cube: Cube) -> int:
+    """How many decimals people are shown: PX allows six."""
+    told = (f"{value:.15g}".partition(".")[2] for value in cube.measures["estimate"][:100])
+    return min(max((len(part) for part in told if "e" not in part), default=0), 6)
+
+
+def _list(texts: list[str] | tuple[str, ...]) -> str:
+    return ",".join(f'"{_safe(text)}"' for text in texts)  # in pieces, one would be read as several
+
+
+def _text(words: str) -> str:
+    """A text as PX writes it: in quotes, in pieces where it is long."""
+    safe = _safe(words)
+    pieces = [safe[i : i + _LONGEST] for i in range(0, len(safe), _LONGEST)] or [""]
+    return "\n".join(f'"{piece}"' for piece in pieces)
+
+
+def _safe(words: str) -> str:
+    """A text without what PX cannot hold: quotes; and `DATA=`, for which some readers look in texts too."""
+    return printable(words).replace('"', "'").replace("DATA=", "DATA =")

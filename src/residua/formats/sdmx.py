@@ -1,0 +1,159 @@
+"""SDMX 3.0: for every table its structure as SDMX-JSON 2.0 and its data as SDMX-CSV 2.0, the forms that SDMX 3.0 has.
+
+Codes come from the domain where it declares them, else from the labels where they are codes, else they are numbered;
+titles are names in the code lists. The guarantee, the unit and what flags mean are annotations of the dataflow.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pysdmx.io import write_sdmx
+from pysdmx.io.format import Format
+from pysdmx.model import (
+    Annotation,
+    Code,
+    Codelist,
+    Component,
+    Components,
+    Concept,
+    ConceptScheme,
+    Dataflow,
+    DataStructureDefinition,
+    DataType,
+    Role,
+)
+
+from residua.folders import write_synced
+from residua.formats.about import About
+from residua.formats.cube import Cube, Dimension
+from residua.formats.quality import CODES, FLAGS, meaning
+from residua.formats.writer import Writer
+
+AGENCY, VERSION = "RESIDUA", "1.0.0"
+_ATTRIBUTES = {"stddev": "STD_ERR", "lower": "LOWER", "upper": "UPPER"}
+_FLAG, _UNIT, _VALUE = "OBS_QUALITY", "UNIT_MEASURE", "OBS_VALUE"
+_RESERVED = {*_ATTRIBUTES.values(), _FLAG, _UNIT, _VALUE, "STRUCTURE", "STRUCTURE_ID", "ACTION"}
+
+
+def opened(folder: Path, about: About, **_: object) -> Sdmx:
+    """A writer of SDMX files."""
+    return Sdmx(folder, about)
+
+
+class Sdmx(Writer):
+    """Writes two files per table, `….csv` and `….structure.json`."""
+
+    def add(self, cube: Cube) -> Path:
+        """Writes a table."""
+        cube = with_a_dimension(cube)
+        ids = identifiers(cube)
+        structure = write_sdmx(structures(cube, self.about, ids), Format.STRUCTURE_SDMX_JSON_2_0_0)
+        write_synced(self.folder / f"{cube.name}.structure.json", _valid(str(structure)))
+        path = self.folder / f"{cube.name}.csv"
+        write_synced(path, data(cube, ids))
+        return path
+
+
+def with_a_dimension(cube: Cube) -> Cube:
+    """A total has no dimension, and SDMX wants one: it gets one with the usual code of a total."""
+    if cube.dimensions:
+        return cube
+    return replace(cube, dimensions=(Dimension("total", "TOTAL", "Total", "", ("total",), ("_T",), ("Total",)),))
+
+
+def identifiers(cube: Cube) -> list[str]:
+    """The identifier of each dimension, none of those that SDMX itself uses."""
+    found = [f"{each.code}_DIM" if each.code in _RESERVED else each.code for each in cube.dimensions]
+    return found if len(set(found)) == len(found) else [f"{code}_{i}" for i, code in enumerate(found)]
+
+
+def structures(cube: Cube, about: About, ids: list[str]) -> list[Any]:
+    """Code lists, concepts, the data structure and the dataflow of a table."""
+    name = f"T{cube.number:04d}"
+    lists = [
+        Codelist(
+            id=f"CL_{name}_{i}", agency=AGENCY, version=VERSION, name=each.title,
+            items=[Code(id=code, name=title) for code, title in zip(each.codes, each.titles, strict=True)],
+        )
+        for i, each in zip(ids, cube.dimensions, strict=True)
+    ]  # fmt: skip
+    flags = Codelist(
+        id="CL_QUALITY", agency=AGENCY, version=VERSION, name="Quality of a number",
+        items=[Code(id=code, name=flag, description=meaning()[flag]) for code, flag in zip(CODES, FLAGS, strict=True)],
+    )  # fmt: skip
+    urn = f"urn:sdmx:org.sdmx.infomodel.conceptscheme.Concept={AGENCY}:CS_{name}({VERSION})."
+    concepts = [
+        Concept(id=i, urn=urn + i, name=each.title, description=each.description or None, dtype=DataType.STRING)
+        for i, each in zip(ids, cube.dimensions, strict=True)
+    ]
+    told = [Component(i, True, Role.DIMENSION, concept, local_codes=codes)
+            for i, concept, codes in zip(ids, concepts, lists, strict=True)]  # fmt: skip
+    value = Concept(
+        id=_VALUE, urn=urn + _VALUE, name="Estimate", description=about.measures["estimate"], dtype=DataType.DOUBLE
+    )
+    concepts.append(value)
+    told.append(Component(_VALUE, True, Role.MEASURE, value))
+
+    def attribute(i: str, title: str, dtype: DataType, codes: Codelist | None = None) -> None:
+        concept = Concept(id=i, urn=urn + i, name=title, dtype=dtype)
+        concepts.append(concept)
+        told.append(Component(i, False, Role.ATTRIBUTE, concept, attachment_level="O", local_codes=codes))
+
+    for measure, i in _ATTRIBUTES.items():
+        if measure in cube.measures:
+            attribute(i, about.measures[measure], DataType.DOUBLE)
+    if cube.grades is not None:
+        attribute(_FLAG, "Quality of the number", DataType.STRING, flags)
+    attribute(_UNIT, "Unit", DataType.STRING)
+    scheme = ConceptScheme(id=f"CS_{name}", agency=AGENCY, version=VERSION, name=cube.title, items=concepts)
+    definition = DataStructureDefinition(
+        id=f"DSD_{name}", agency=AGENCY, version=VERSION, name=cube.title, components=Components(told)
+    )
+    notes = [Annotation(id=f"NOTE{i}", text=words, type="NOTE") for i, words in enumerate(about.notes)]
+    flow = Dataflow(
+        id=name, agency=AGENCY, version=VERSION, name=cube.title, description=about.protection,
+        structure=definition, annotations=notes,
+    )  # fmt: skip
+    return [*lists, *([flags] if cube.grades is not None else []), scheme, definition, flow]
+
+
+def _valid(message: str) -> bytes:
+    """The message without the empty list of groups that pysdmx writes and the schema of SDMX refuses."""
+    content = json.loads(message)
+    for definition in content["data"]["dataStructures"]:
+        parts = definition["dataStructureComponents"]
+        if not parts.get("groups", True):
+            del parts["groups"]
+    content["meta"]["sender"] = {"id": AGENCY}
+    return (json.dumps(content, ensure_ascii=False, indent=1) + "\n").encode()
+
+
+def data(cube: Cube, ids: list[str]) -> bytes:
+    """The numbers as SDMX-CSV 2.0."""
+    import pyarrow
+    import pyarrow.csv
+
+    count = len(cube)
+    columns: dict[str, Any] = {
+        "STRUCTURE": ["dataflow"] * count,
+        "STRUCTURE_ID": [f"{AGENCY}:T{cube.number:04d}({VERSION})"] * count,
+        "ACTION": ["I"] * count,
+    }
+    for axis, (i, each) in enumerate(zip(ids, cube.dimensions, strict=True)):
+        along = [-1 if a == axis else 1 for a in range(len(cube.shape))]
+        places = np.broadcast_to(np.arange(len(each.codes)).reshape(along), cube.shape).ravel()
+        columns[i] = np.array(each.codes, dtype=object)[places].tolist()
+    columns[_VALUE] = cube.measures["estimate"]
+    columns |= {i: cube.measures[measure] for measure, i in _ATTRIBUTES.items() if measure in cube.measures}
+    if cube.grades is not None:
+        columns[_FLAG] = [CODES[i] for i in cube.grades]
+    columns[_UNIT] = ["records"] * count
+    buffer = io.BytesIO()
+    pyarrow.csv.write_csv(pyarrow.table(columns), buffer)
+    return buffer.getvalue()

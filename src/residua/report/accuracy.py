@@ -1,0 +1,127 @@
+"""How accurate what is published is: one row per table asked for, and from which size on its numbers are reliable."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+
+from residua.formats.quality import grades, sizes_for
+from residua.linalg.arrays import Floats
+from residua.plans.contract import Plan
+from residua.plans.tails import width
+from residua.release.queried import term_title
+from residua.workload import Explicit, Marginals, Products
+
+LISTED = 60
+_MOST_TERMS = 2**17  # beyond, errors are not worked out for a page that lists forty of them
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A table (or a query) and how accurate it is.
+
+    Args:
+        title: what it is.
+        numbers: how many numbers it has.
+        stddev: the standard error of one number, the root mean square where they differ.
+        reliable: from which size on a number is reliable.
+        caution: from which size on it is to be used with caution, below that size.
+        flagged: how many of the published numbers have each flag; None before anything is measured.
+    """
+
+    title: str
+    numbers: int
+    stddev: float
+    reliable: float
+    caution: float
+    flagged: tuple[int, int, int] | None = None
+
+    @property
+    def margin(self) -> float:
+        """The 95 % margin of error of one number."""
+        return width(0.95) * self.stddev
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """What is published, and how accurate it is.
+
+    Args:
+        what: "tables" or "queries".
+        count: how many there are.
+        numbers: how many numbers in all.
+        listed: the first of them.
+        spread: the smallest and the largest standard error of all; None where there are too many to say.
+    """
+
+    what: str
+    count: int
+    numbers: int
+    listed: tuple[Listed, ...]
+    spread: tuple[float, float] | None
+
+    @property
+    def more(self) -> int:
+        """How many are not listed."""
+        return self.count - len(self.listed)
+
+    @property
+    def judged(self) -> bool:
+        """Whether the numbers themselves were judged."""
+        return any(one.flagged is not None for one in self.listed)
+
+
+def accuracy(plan: Plan, limit: int = LISTED) -> Accuracy | None:
+    """How accurate a plan's answers are, before anything is measured; None where nothing was asked."""
+    workload = plan.workload
+    if workload is None:
+        return None
+    titles = list(islice(_titles(workload), limit))
+    what = "queries" if isinstance(workload, Explicit) else "tables"
+    count = workload.queries if isinstance(workload, Explicit) else len(workload)
+    if count > _MOST_TERMS:
+        return Accuracy(what, count, workload.queries, (), None)
+    variances = plan.variances(workload, per="term")
+    sizes = np.ones(count) if isinstance(workload, Explicit) else workload.cells
+    listed = tuple(listing(*one) for one in zip(titles, sizes, np.sqrt(variances), strict=False))
+    stddevs = np.sqrt(variances[np.isfinite(variances)])
+    spread = (float(stddevs.min()), float(stddevs.max())) if len(stddevs) else None
+    return Accuracy(what, count, workload.queries, listed, spread)
+
+
+def listing(title: str, numbers: float, stddev: float, flagged: tuple[int, int, int] | None = None) -> Listed:
+    """A table with its standard error, and what that means for its numbers."""
+    return Listed(title, int(numbers), float(stddev), *sizes_for(float(stddev)), flagged)
+
+
+def rms(stddevs: Floats | float) -> float:
+    """The root mean square of standard errors."""
+    return float(np.sqrt(np.mean(np.square(stddevs))))
+
+
+def tally(estimates: Floats, stddevs: Floats | float) -> tuple[int, int, int]:
+    """How many numbers are reliable, to be used with caution, and unreliable."""
+    first, second, third = np.bincount(grades(estimates, stddevs).ravel(), minlength=3).tolist()
+    return first, second, third
+
+
+def curves(found: Accuracy, most: int = 4) -> list[Listed]:
+    """Tables whose errors stand for all that are listed: the most accurate, the least, and some between."""
+    ordered = sorted((one for one in found.listed if 0 < one.stddev < math.inf), key=lambda one: one.stddev)
+    distinct = [one for i, one in enumerate(ordered) if i == 0 or one.stddev > 1.15 * ordered[i - 1].stddev]
+    if len(distinct) <= most:
+        return distinct
+    places = np.unique(np.linspace(0, len(distinct) - 1, most).round().astype(int))
+    return [distinct[i] for i in places]
+
+
+def _titles(workload: Marginals | Products | Explicit) -> Iterator[str]:
+    if isinstance(workload, Explicit):
+        return iter(workload.labels)
+    if isinstance(workload, Marginals):
+        return (" × ".join(names) or "(total)" for names in workload.sets)
+    return (term_title(workload.domain, term) for term in workload.terms())

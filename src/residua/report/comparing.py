@@ -1,0 +1,93 @@
+"""Two plans side by side: what each promises, every table that either was made for, and what only one of them tells."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from residua.errors import PlanError
+from residua.plans.contract import Plan
+from residua.privacy import ZCDP, PureDP
+from residua.release.queried import single, term_title
+from residua.report.plan_text import proof
+from residua.workload import Explicit, Identity, Marginals, Products, as_products, marginals
+
+_MOST_QUERIES = 2**24  # of one table
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A table or query that one of the plans was made for: its title, and how to ask any plan for it."""
+
+    title: str
+    workload: Marginals | Products | Explicit
+
+
+def compared(first: Plan, second: Plan) -> Iterator[dict[str, Any]]:
+    """Every table that either plan was made for, once: title, number of queries, both root mean square errors."""
+    same = first.domain == second.domain
+    seen: set[str] = set()
+    for plan in (first, second):
+        for asked in _asked(plan):
+            if asked.title in seen:
+                continue
+            seen.add(asked.title)
+            answers = [_stddev(one, asked) if same or one is plan else None for one in (first, second)]
+            yield {"table": asked.title, "queries": int(asked.workload.queries), "A": answers[0], "B": answers[1]}
+
+
+def promises(plan: Plan) -> dict[str, str]:
+    """What a plan promises, in words."""
+    noise = "" if isinstance(plan.guarantee, PureDP | ZCDP) else f" (rho {plan.unit_pcost / 2:.5g})"
+    return {
+        "guarantee": f"{plan.guarantee!r}{noise}",
+        "protects": str(plan.unit),
+        "objective": plan.objective,
+        "gap": proof(plan).removeprefix("proven ") if plan.gap else proof(plan),
+    }
+
+
+def changes(first: Plan, second: Plan) -> list[str]:
+    """What the figures do not show, a sentence each."""
+    found = []
+    if first.domain != second.domain:
+        ours, theirs = set(first.domain.names), set(second.domain.names)
+        gone, new = sorted(ours - theirs), sorted(theirs - ours)
+        both = [name for name in first.domain.names if name in theirs and first.domain[name] != second.domain[name]]
+        parts = (("only in A", gone), ("only in B", new), ("declared differently", both))
+        words = "; ".join(f"{what}: {', '.join(names)}" for what, names in parts if names) or "order or rules differ"
+        found.append(f"The domains differ ({words}): each plan tells its own tables only.")
+    if first.unit != second.unit:
+        found.append("The two protect different things: their guarantees cannot be compared as figures.")
+    return found
+
+
+def _asked(plan: Plan) -> Iterator[Asked]:
+    workload = plan.workload
+    if isinstance(workload, Explicit):
+        for i, label in enumerate(workload.labels):
+            one = Explicit(workload.domain, workload.attributes, workload.matrix[[i]], (label,), workload.weights[[i]])
+            yield Asked(label, one)
+    elif workload is not None:
+        whole = as_products(workload)
+        for term in whole.terms():
+            names = tuple(plan.domain.names[i] for i, _ in term)
+            plain = all(isinstance(rows, Identity) for _, rows in term)
+            asked = marginals(plan.domain, [names]) if plain else single(whole, term)
+            yield Asked(term_title(plan.domain, term), asked)
+
+
+def _stddev(plan: Plan, asked: Asked) -> float | None:
+    """The root mean square error of a table, None where the plan does not tell it."""
+    if asked.workload.queries > _MOST_QUERIES:
+        return None
+    known: Any = plan
+    try:
+        mean = float(np.mean(known.variances(asked.workload)))
+    except PlanError:
+        return None
+    return math.sqrt(mean) if math.isfinite(mean) else None

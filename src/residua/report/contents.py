@@ -1,0 +1,335 @@
+"""What a report says, top down, as plain values for the templates: of a plan, a release, a projection or a session."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from residua.errors import PlanError
+from residua.plans.contract import Plan
+from residua.projection import Projected
+from residua.projection.statement import WARNING
+from residua.published.table import what_is_counted
+from residua.release import Release
+from residua.release.statement import privacy_statement
+from residua.report.accuracy import LISTED, Accuracy, Listed, accuracy, curves, listing, rms, tally
+from residua.report.bars import draw_bars
+from residua.report.budget import Budget, budget
+from residua.report.comparing import changes, compared, promises
+from residua.report.markdown import Block, blocks
+from residua.report.odds import Protection, hundred, normal_odds, protection, pure_odds, spent_protection
+from residua.report.pictures import Picture, pictures, within
+from residua.report.plan_text import proof
+from residua.report.relative import draw_relative
+from residua.report.series import Series
+from residua.report.svg import number
+from residua.session import Session
+from residua.workload import Explicit, Marginals
+
+_LARGE = 2**20  # numbers of a table beyond which they are not judged one by one
+_PLANNED = {"noise": "Exactly sampled", "published": "would be published"}
+_MEASURED = {"noise": "Exactly sampled", "published": "are published"}
+_ADVICE = (
+    "Estimates below zero are as they should be: noise goes both ways. Keep them when adding up, and read them as "
+    "“about zero”.",
+    "All tables agree with each other: a table summed over an attribute is the smaller table, exactly.",
+    "For sums, shares and differences ask the release itself: errors of cells of one release are correlated.",
+    "Publishing more tables of the same release costs no privacy. Measuring again does.",
+)
+_OBJECTIVES = {"TotalVariance": "the least total variance", "MaxVariance": "the least maximum variance"}
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section of the page: the template of this name."""
+
+    name: str
+    title: str
+
+
+@dataclass
+class Page:
+    """Everything that the templates show."""
+
+    title: str
+    lead: str
+    protection: Protection
+    sections: list[Section] = field(default_factory=list)
+    tense: Mapping[str, str] = field(default_factory=lambda: _MEASURED)
+    odds: list[tuple[str, str, str]] = field(default_factory=list)
+    currencies: tuple[tuple[str, str, str], ...] = ()
+    what_if: list[tuple[str, str, str]] = field(default_factory=list)
+    accuracy: Accuracy | None = None
+    accuracy_caption: str = ""
+    accuracy_head: tuple[str, ...] = ()
+    accuracy_rows: list[tuple[str, ...]] = field(default_factory=list)
+    curve: Markup | None = None
+    biased: str = ""
+    counted: str = ""
+    projection: bool = False
+    pictures: list[Picture] = field(default_factory=list)
+    pictures_note: str = ""
+    budget: Budget | None = None
+    budget_ways: list[tuple[str, ...]] = field(default_factory=list)
+    budget_picture: Markup | None = None
+    objective: str = ""
+    proof: str = ""
+    comparison: dict[str, Any] | None = None
+    session: dict[str, Any] | None = None
+    cite: str = ""
+    advice: tuple[str, ...] = _ADVICE
+    command: str = ""
+    statement: list[Block] = field(default_factory=list)
+
+    def add(self, name: str, title: str) -> None:
+        """Adds a section."""
+        self.sections.append(Section(name, title))
+
+
+def page_of(thing: Any, title: str | None = None, beside: Any = None) -> Page:
+    """The page about a plan, a release, a projection or a session.
+
+    Raises:
+        PlanError: something else; or something to stand beside it that is not a plan beside a plan.
+    """
+    if beside is not None and not (isinstance(thing, Plan) and isinstance(beside, Plan)):
+        raise PlanError("beside: two plans stand side by side; give a plan beside a plan.")
+    if title is not None and not isinstance(title, str):
+        raise PlanError(f"title={title!r} is not a text; give one.")
+    if isinstance(thing, Plan):
+        return _plan_page(thing, title, beside)
+    if isinstance(thing, Release):
+        return _release_page(thing, title)
+    if isinstance(thing, Projected):
+        return _projection_page(thing, title)
+    if isinstance(thing, Session):
+        return _session_page(thing, title)
+    raise PlanError(f"{type(thing).__name__} has no report; give a plan, a release, a projection or a session.")
+
+
+def _plan_page(plan: Plan, title: str | None, beside: Plan | None) -> Page:
+    lead = "What would be published, how accurate it would be, and how strongly people are protected. No data was read."
+    page = Page(title or "Plan", lead, protection(plan), tense=_PLANNED)
+    _protect(page, plan)
+    if beside is not None:
+        page.title = title or "Two plans side by side"
+        _compare(page, plan, beside)
+    _judge(page, plan, accuracy(plan))
+    _spend(page, plan)
+    return page
+
+
+def _release_page(release: Release, title: str | None) -> Page:
+    plan = release.plan
+    page = Page(title or "Release", _lead(release), protection(release.planned, release.receipt))
+    _protect(page, plan)
+    _publish(page, release)
+    _spend(page, plan)
+    _reuse(page, release.receipt, "release")
+    page.statement = blocks(privacy_statement(release))[1:]
+    page.add("statement", "Privacy statement")
+    return page
+
+
+def _projection_page(projected: Projected, title: str | None) -> Page:
+    lead = "Tables that could be true: consistent, and not negative where that was asked."
+    shield = protection(projected.plan, projected.receipt)
+    page = Page(title or "Projection", lead, shield, projection=True, biased=WARNING)
+    _protect(page, projected.plan)
+    _judge(page, projected.plan, accuracy(projected.plan))
+    _draw(page, projected)
+    _reuse(page, projected.receipt, "projection")
+    page.advice = (WARNING, _ADVICE[1], _ADVICE[3])
+    page.statement = blocks(projected.statement)[1:]
+    page.add("statement", "What was done, and how accurate it is")
+    return page
+
+
+def _session_page(session: Session, title: str | None) -> Page:
+    status, known = session.status, session.known
+    shield = spent_protection(float(status.spent_exactly), session.ledger.unit, status.spent)
+    page = Page(
+        title or "Session", "What a session has measured step by step, and everything that follows from it.", shield
+    )
+    _protect(page, None)
+    lost = [(str(n), "was paid for and lost; the debit stands") for n in status.lost]
+    page.session = {
+        "spent": repr(status.spent),
+        "remaining": repr(status.remaining),
+        "parts": [*((str(n), words) for n, words in status.parts.items()), *lost],
+        "choices": [(str(n), ", ".join(names), end) for n, (names, end) in status.choices.items()],
+    }
+    page.add("session", "What the session did")
+    if known is not None:
+        _publish(page, known)
+        _spend(page, known.plan)
+        _reuse(page, known.receipt, "release")
+        page.statement = blocks(privacy_statement(known))[1:]
+        page.add("statement", "Privacy statement")
+    return page
+
+
+def _lead(release: Release) -> str:
+    what = "answers" if isinstance(release.plan.workload, Explicit) else "numbers in tables of counts"
+    return f"{release.asked_cells:,.0f} {what}, with exactly sampled noise that protects people, and with error bars."
+
+
+def _publish(page: Page, release: Release) -> None:
+    plan = release.plan
+    if plan.bias:
+        page.biased = "Answers are biased, as the privacy statement says; no intervals are given."
+    _judge(page, plan, _judged(release))
+    _draw(page, release)
+
+
+def _protect(page: Page, plan: Plan | None) -> None:
+    page.add("protection", "What is protected, and how strongly")
+    shield = page.protection
+    page.currencies = shield.currencies
+    if shield.odds is None:
+        return
+    found = [
+        (
+            f"Wrongly flagging 1 in {round(1 / alarms):,}, they recognise",
+            f"at most {hundred(share)} of 100",
+            "100 of 100 without protection",
+        )
+        for alarms, share in shield.odds.found.items()
+    ]
+    right = f"at most {hundred(shield.odds.right)} of 100"
+    page.odds = [("Between two equally likely cases, they guess right", right, "50 of 100 by tossing a coin"), *found]
+    if plan is not None:
+        page.what_if = _what_if(plan, shield)
+
+
+def _what_if(plan: Plan, shield: Protection) -> list[tuple[str, str, str]]:
+    """Half and twice the budget: errors follow from it alone."""
+    laplace = shield.noise == "Laplace"
+    rows = []
+    for times, words in ((0.5, "half of it"), (1.0, "as it is"), (2.0, "twice as much")):
+        odds = pure_odds(plan.unit_epsilon * times) if laplace else normal_odds(math.sqrt(plan.unit_pcost * times))
+        errors = times**-1.0 if laplace else times**-0.5
+        rows.append((words, hundred(odds.right), f"× {errors:.3g}"))
+    return rows
+
+
+def _judged(release: Release) -> Accuracy | None:
+    """How accurate a release is, its numbers judged one by one."""
+    workload, found = release.plan.workload, accuracy(release.plan)
+    if found is None or workload is None or not found.listed:
+        return found
+    if isinstance(workload, Explicit):
+        columns = release.answers(workload).columns
+        pairs = zip(found.listed, columns["estimate"], columns["stddev"], strict=False)
+        listed = [listing(one.title, 1, float(s), tally(np.array([e]), float(s))) for one, e, s in pairs]
+    elif isinstance(workload, Marginals):
+        listed = [_judged_table(release, names, one) for names, one in zip(workload.sets, found.listed, strict=False)]
+    else:
+        tables = within(release.tables(), LISTED) if max(workload.cells[:LISTED]) <= _LARGE else iter(())
+        listed = [listing(t.title, len(t), rms(t.stddev), tally(t.estimates, t.stddev)) for t in tables]
+        return Accuracy(
+            found.what, max(found.count, len(listed)), found.numbers, tuple(listed) or found.listed, found.spread
+        )
+    return Accuracy(found.what, found.count, found.numbers, tuple(listed), found.spread)
+
+
+def _judged_table(release: Release, names: tuple[str, ...], one: Listed) -> Listed:
+    if one.numbers > _LARGE:
+        return one
+    table = release.table(names)
+    return listing(one.title, one.numbers, one.stddev, tally(table.estimates, table.stddev))
+
+
+def _judge(page: Page, plan: Plan, found: Accuracy | None) -> None:
+    if found is None:
+        return
+    page.accuracy, page.counted = found, what_is_counted(plan.unit)
+    page.add("accuracy", "What is published, and how accurate it is")
+    flagged = ("reliable", "with caution", "unreliable") if found.judged else ()
+    first = "table" if found.what == "tables" else "query"
+    sizes = ("numbers", "standard error", "95 % margin", "reliable from", "caution from")
+    page.accuracy_head = (first, *sizes, *flagged)
+    page.accuracy_caption = "How accurate each of them is" + (
+        ", and how many of its numbers are reliable" if flagged else ""
+    )
+    for one in found.listed:
+        known = tuple(f"{count:,}" for count in one.flagged) if one.flagged else ("",) * len(flagged)
+        figures = (one.stddev, one.margin, one.reliable, one.caution)
+        page.accuracy_rows.append((one.title, f"{one.numbers:,}", *map(number, figures), *known))
+    chosen = curves(found)
+    if chosen:
+        page.curve = draw_relative(chosen, "Relative standard error against the true count, one line per table")
+
+
+def _draw(page: Page, published: Any) -> None:
+    page.pictures = pictures(published)
+    if not page.pictures:
+        return
+    page.add("pictures", "Pictures")
+    if page.projection:
+        page.pictures_note = "Point at a mark to read its number. There are no error bars: the numbers are biased."
+        return
+    page.pictures_note = (
+        "Point at a mark to read its number. Thin lines and bands are 95 % intervals, each by itself. Pale marks are "
+        "to be used with caution; hollow or dotted ones are unreliable. Estimates below zero are shown as they are."
+    )
+
+
+def _spend(page: Page, plan: Plan) -> None:
+    page.add("budget", "What the budget went to" if page.tense is _MEASURED else "What the budget would go to")
+    page.objective, page.proof = _OBJECTIVES.get(plan.objective, plan.objective) or "no objective", proof(plan)
+    page.budget = found = budget(plan)
+    if found is None:
+        return
+    page.budget_ways = [(one.title, f"{one.parts:,}", f"{100 * one.share:.1f} %") for one in found.ways]
+    shares = np.array([100 * one.share for one in found.largest])
+    series = Series(("part",), (tuple(one.title for one in found.largest),), shares)
+    page.budget_picture = draw_bars(series, "Shares of the budget in per cent, the largest first")
+
+
+def _compare(page: Page, first: Plan, second: Plan) -> None:
+    rows = list(islice(compared(first, second), LISTED + 1))
+    one, two = promises(first), promises(second)
+    guesses = ("best guess right", _guess(first), _guess(second))
+    page.comparison = {
+        "changes": changes(first, second),
+        "promises": [*((name, one[name], two[name]) for name in one), guesses],
+        "rows": [
+            (row["table"], f"{row['queries']:,}", *("—" if row[x] is None else number(row[x]) for x in "AB"),
+             f"{row['B'] / row['A']:.3f}" if row["A"] and row["B"] else "")
+            for row in rows[:LISTED]
+        ],
+        "more": max(len(first.workload or ()) if not isinstance(first.workload, Explicit) else 0, len(rows)) - LISTED
+        if len(rows) > LISTED else 0,
+    }  # fmt: skip
+    page.add("comparison", "What changes")
+
+
+def _guess(plan: Plan) -> str:
+    odds = protection(plan).odds
+    return "50 of 100" if odds is None else f"at most {hundred(odds.right)} of 100"
+
+
+def _reuse(page: Page, receipt: Mapping[str, Any], what: str) -> None:
+    from residua import __version__
+
+    page.add("reuse", "How to cite and reuse")
+    when = str(receipt.get("time", ""))[:10]
+    trace = f" Ledger entry {receipt['sequence']}, {str(receipt['digest'])[:16]}." if "digest" in receipt else ""
+    page.cite = (
+        f"{page.title}. Tables of counts under differential privacy: {page.protection.guarantee}, for "
+        f"{page.protection.change}.{f' Measured {when}.' if when else ''}{trace} Made with residua {__version__}."
+    )
+    kind = "Release" if what == "release" else "Projected"
+    page.command = (
+        "residua table DIR NAME NAME      # any table\n"
+        'residua count DIR "CONDITION"    # any count, such as "age <= 8"\n'
+        f"residua tables DIR --out TABLES --format xlsx\n\n"
+        f'import residua as rs\n{what} = rs.{kind}.load("DIR")'
+    )

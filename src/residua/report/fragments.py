@@ -1,0 +1,176 @@
+"""What notebooks show of a value: a card with its main facts and a table, by the report's templates."""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from itertools import islice
+from typing import Any
+
+from residua.domain import Domain
+from residua.domain.words import title_of
+from residua.measurement import Ledger
+from residua.plans.contract import Plan
+from residua.projection import Projected
+from residua.projection.statement import BIASED
+from residua.published.table import Columns
+from residua.release import Release
+from residua.report.accuracy import Accuracy, accuracy
+from residua.report.odds import hundred, protection
+from residua.report.page import fragment_html
+from residua.report.pictures import picture, title
+from residua.report.plan_text import proof
+from residua.report.svg import number
+from residua.session import Session
+from residua.workload import Explicit, Marginals, Products
+
+SHOWN = 12
+
+
+@singledispatch
+def fragment(thing: Any) -> str:
+    """A value as a notebook shows it."""
+    raise TypeError(f"{type(thing).__name__} is not shown")
+
+
+def _card(heading: str, facts: list[tuple[str, str, str]] | None = None, **rest: Any) -> str:
+    blank = {"note": "", "caption": "", "head": (), "rows": [], "texts": 1, "more": 0, "svg": None}
+    return fragment_html("card.html", heading=heading, facts=facts or [], **{**blank, **rest})
+
+
+@fragment.register
+def _(domain: Domain) -> str:
+    rows = [_attribute_row(domain, name) for name in domain.names[: 2 * SHOWN]]
+    facts = [("attributes", f"{len(domain):,}", ""), ("rules", f"{len(domain.impossible):,}", "structural zeros")]
+    more = len(domain) - len(rows)
+    head = ("attribute", "kind", "values", "such as")
+    return _card(
+        "Domain",
+        facts if domain.impossible else facts[:1],
+        caption="What a table may hold",
+        head=head,
+        rows=rows,
+        texts=4,
+        more=more,
+    )
+
+
+def _attribute_row(domain: Domain, name: str) -> tuple[str, ...]:
+    attribute, told = domain[name], title(domain, name)
+    few = [title_of(attribute, label) for label in islice(attribute.declared_labels, 4)]
+    such = ", ".join(few) + (", …" if attribute.declared > 4 else "")
+    return (f"{name} ({told})" if told != name else name, attribute.kind, f"{attribute.size:,}", such)
+
+
+@fragment.register(Marginals)
+@fragment.register(Products)
+@fragment.register(Explicit)
+def _(workload: Any) -> str:
+    queries = isinstance(workload, Explicit)
+    count = workload.queries if queries else len(workload)
+    if queries:
+        rows = [(label, "1") for label in workload.labels[:SHOWN]]
+    elif isinstance(workload, Marginals):
+        rows = [
+            (" × ".join(s) or "(total)", f"{int(c):,}")
+            for s, c in zip(workload.sets[:SHOWN], workload.cells, strict=False)
+        ]
+    else:
+        from residua.release.queried import term_title
+
+        pairs = zip(islice(workload.terms(), SHOWN), workload.cells, strict=False)
+        rows = [(term_title(workload.domain, term), f"{int(c):,}") for term, c in pairs]
+    what = "queries" if queries else "tables" if isinstance(workload, Marginals) else "terms"
+    facts = [(what, f"{count:,}", ""), ("numbers", f"{workload.queries:,}", "")]
+    return _card("Workload", facts, caption="What is asked", head=(what, "numbers"), rows=rows, more=count - len(rows))
+
+
+@fragment.register
+def _(plan: Plan) -> str:
+    return _card(
+        "Plan",
+        _protection_facts(plan, {}),
+        note=f"Made for {plan.objective}; {proof(plan)}. No data has been read.",
+        **_errors(accuracy(plan, SHOWN)),
+    )
+
+
+@fragment.register
+def _(release: Release) -> str:
+    return _card(
+        "Release",
+        _protection_facts(release.planned, release.receipt),
+        note=release.summary,
+        **_errors(accuracy(release.plan, SHOWN)),
+    )
+
+
+@fragment.register
+def _(projected: Projected) -> str:
+    return _card(
+        "Projection", _protection_facts(projected.plan, projected.receipt), note=f"Tables that could be true; {BIASED}."
+    )
+
+
+@fragment.register
+def _(session: Session) -> str:
+    status = session.status
+    rows = [(str(n), words) for n, words in status.parts.items()]
+    facts = [("spent", repr(status.spent), ""), ("left", repr(status.remaining), "")]
+    return _card("Session", facts, caption="What was measured", head=("part", "what"), rows=rows, texts=2)
+
+
+@fragment.register
+def _(ledger: Ledger) -> str:
+    entries = ledger.entries
+    rows = [(str(e.sequence), e.time[:19], e.purpose, number(float(e.cost))) for e in entries[-SHOWN:]]
+    facts = [
+        ("budget", repr(ledger.budget), f"for {ledger.unit}"),
+        ("spent", repr(ledger.spent), ""),
+        ("left", repr(ledger.remaining), ""),
+    ]
+    head = ("debit", "time", "purpose", ledger.currency)
+    return _card(
+        f"Ledger of {ledger.population}",
+        facts,
+        caption="Debits, oldest first",
+        head=head,
+        rows=rows,
+        texts=3,
+        more=len(entries) - len(rows),
+    )
+
+
+@fragment.register
+def _(table: Columns) -> str:
+    names = list(table.columns)
+    rows = [
+        tuple(number(cell) if isinstance(cell, float) else str(cell) for cell in row.values())
+        for row in table[: 2 * SHOWN]
+    ]
+    drawn = picture(table) if getattr(table, "attributes", ()) and hasattr(table, "estimates") else None
+    heading = getattr(table, "title", "") or " × ".join(table.keys) or "Total"
+    return _card(
+        heading,
+        caption=table.note or "Published numbers",
+        head=names,
+        rows=rows,
+        texts=len(table.keys),
+        more=len(table) - len(rows),
+        svg=drawn and drawn.svg,
+    )
+
+
+def _protection_facts(plan: Plan, receipt: Any) -> list[tuple[str, str, str]]:
+    shield = protection(plan, receipt)
+    facts = [("guarantee", shield.guarantee, f"for {shield.change}")]
+    if shield.odds is not None:
+        facts.append(("best guess right", f"{hundred(shield.odds.right)} of 100", "at most; 50 by tossing a coin"))
+    return facts
+
+
+def _errors(found: Accuracy | None) -> dict[str, Any]:
+    if found is None:
+        return {}
+    rows = [(one.title, f"{one.numbers:,}", number(one.stddev), number(one.reliable)) for one in found.listed]
+    head = (found.what, "numbers", "standard error", "reliable from")
+    return {"caption": "Expected errors", "head": head, "rows": rows, "more": found.more}

@@ -1,0 +1,154 @@
+"""Whom the noise protects and how well, in words and odds that need no formula.
+
+The odds are those of the best possible guesser, who knows all other records and has to tell two datasets apart that
+differ by the protected change. Under mu-GDP, tests obey `power ≤ Φ(Φ⁻¹(false alarms) + mu)`, and a guess between two
+equally likely cases is right with probability `Φ(mu/2)` at most; under epsilon-DP, `e^ε/(1 + e^ε)` and
+`min(e^ε α, 1 − e^−ε (1 − α))`. Every figure is rounded up.
+
+Reference: Dong, Roth and Su (2022), Definition 2.6; Kairouz, Oh and Viswanath (2015), Theorem 2.1, for epsilon-DP.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any
+
+from residua.plans.contract import Plan
+from residua.privacy import AddRemove, Person, PureDP, ReplaceOne, describe, pure_to_gdp, pure_to_zcdp
+from residua.privacy.currencies import printed
+
+_FALSE_ALARMS = (0.01, 0.001)
+
+
+@dataclass(frozen=True)
+class Odds:
+    """What the best guesser can do at most.
+
+    Args:
+        right: how often a guess between two equally likely cases is right, of 1.
+        found: share of false alarms → the share of people found at most.
+    """
+
+    right: float
+    found: Mapping[float, float]
+
+
+@dataclass(frozen=True)
+class Protection:
+    """How strongly something is protected, for people.
+
+    Args:
+        unit: what is hidden, as a sentence part: "whether any one record is in the data".
+        change: the change of the data, as the guarantee names it.
+        guarantee: the guarantee as written in Python.
+        noise: "normal" or "Laplace".
+        odds: what an attacker can do at most; None where nothing was spent.
+        currencies: (name, figure, what it is) of every currency.
+    """
+
+    unit: str
+    change: str
+    guarantee: str
+    noise: str
+    odds: Odds | None
+    currencies: tuple[tuple[str, str, str], ...]
+
+
+def protection(plan: Plan, receipt: Mapping[str, Any] | None = None) -> Protection:
+    """What a plan guarantees; what was really spent, where a receipt says so."""
+    receipt = receipt or {}
+    laplace = plan.noise.currency == "epsilon"
+    hidden = {"unit": secret(plan.unit), "change": str(plan.unit), "noise": "Laplace" if laplace else "normal"}
+    guarantee = "no cost" if plan.guarantee is None else repr(plan.guarantee)
+    if laplace:
+        epsilon = float(receipt.get("epsilon", plan.unit_epsilon))
+        odds = pure_odds(epsilon) if epsilon else None
+        return Protection(
+            **hidden, guarantee=guarantee, odds=odds, currencies=_pure_currencies(epsilon) if epsilon else ()
+        )
+    pcost = float(receipt.get("pcost", plan.unit_pcost))
+    odds = normal_odds(describe(pcost).mu) if pcost else None
+    return Protection(**hidden, guarantee=guarantee, odds=odds, currencies=_currencies(pcost))
+
+
+def spent_protection(pcost: float, unit: Any, budget: object) -> Protection:
+    """The same of a session, which has spent a pcost."""
+    odds = normal_odds(describe(pcost).mu) if pcost else None
+    return Protection(secret(unit), str(unit), repr(budget), "normal", odds, _currencies(pcost))
+
+
+def normal_odds(mu: float) -> Odds:
+    """The odds against mu-GDP, rounded up.
+
+    Example:
+        >>> odds = normal_odds(1.0)
+        >>> odds.right, odds.found[0.01]
+        (0.692, 0.093)
+    """
+    normal = NormalDist()
+    found = {alarms: _up(normal.cdf(normal.inv_cdf(alarms) + mu)) for alarms in _FALSE_ALARMS}
+    return Odds(_up(normal.cdf(mu / 2)), found)
+
+
+def pure_odds(epsilon: float) -> Odds:
+    """The odds against epsilon-DP, rounded up.
+
+    Example:
+        >>> pure_odds(1.0)
+        Odds(right=0.732, found={0.01: 0.028, 0.001: 0.003})
+    """
+    growth = math.exp(min(epsilon, 700.0))
+    found = {alarms: _up(min(growth * alarms, 1 - (1 - alarms) / growth)) for alarms in _FALSE_ALARMS}
+    return Odds(_up(growth / (1 + growth)), found)
+
+
+def secret(unit: Any) -> str:
+    """What a unit of protection hides, as the object of a sentence."""
+    if isinstance(unit, ReplaceOne):
+        return "which values any one record has"
+    if isinstance(unit, AddRemove) and unit.records == 1:
+        return "whether any one record is in the data"
+    if isinstance(unit, AddRemove):
+        return f"whether any one person, with up to {unit.records:,} records, is in the data"
+    if isinstance(unit, Person):
+        return f"whether any one person, with up to {unit.records:,} counted records, is in the data"
+    return f"the difference that {unit} makes"
+
+
+def hundred(share: float) -> str:
+    """A share as so many of 100.
+
+    Example:
+        >>> hundred(0.692), hundred(0.5), hundred(1.0)
+        ('69.2', '50', '100')
+    """
+    return f"{100 * share:.1f}".removesuffix(".0")
+
+
+def _up(share: float) -> float:
+    """Rounded up to a thousandth, and never to certainty unless it is."""
+    return min(math.ceil((share - 1e-12) * 1000) / 1000, 1.0)
+
+
+def _currencies(pcost: float) -> tuple[tuple[str, str, str], ...]:
+    costs = describe(pcost)
+    return (
+        ("rho", printed(costs.rho), "zero-concentrated differential privacy"),
+        ("mu", printed(costs.mu), "Gaussian differential privacy"),
+        *(
+            ("epsilon", printed(epsilon), f"approximate differential privacy at delta = {delta:g}")
+            for epsilon, delta in zip(costs.epsilons, costs.deltas, strict=True)
+        ),
+    )
+
+
+def _pure_currencies(epsilon: float) -> tuple[tuple[str, str, str], ...]:
+    pure = PureDP(epsilon)
+    return (
+        ("epsilon", printed(pure.epsilon), "pure differential privacy: no delta"),
+        ("rho", printed(pure_to_zcdp(pure).rho), "zero-concentrated differential privacy"),
+        ("mu", printed(pure_to_gdp(pure).mu), "Gaussian differential privacy"),
+    )

@@ -1,0 +1,211 @@
+"""Which pictures a report shows, and how each table is best drawn.
+
+One attribute: a line with a band if its values are ordered and many, else bars with error bars. Two: panels of lines
+where one is ordered and the other has few values, panels of bars where both are small, else a heat map. Three: panels.
+What would be too large to read is not drawn, and the page says so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice, product
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from residua.domain import Attribute, Bins, Dates, Domain, Integers
+from residua.domain.words import said, title_of
+from residua.report.bars import draw_bar_panels, draw_bars
+from residua.report.heat import draw_heat
+from residua.report.lines import draw_line_panels, draw_lines
+from residua.report.series import Series, series_of
+from residua.report.svg import number
+from residua.workload import Explicit, Marginals
+
+PICTURES, PANELS, BARS, SIDE, POINTS, ROWS = 10, 9, 40, 30, 400, 60
+_READABLE = 700  # numbers of a table of several attributes
+_LARGEST = 2**16  # cells of a table that is looked at for a picture
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A table as a picture, and its first rows as a table for those who do not see it.
+
+    Args:
+        title: what it shows.
+        svg: the drawing.
+        caption: what a reader should know of it.
+        head, rows: the same numbers as text.
+        more: how many rows are left out.
+        numbers: how many columns are numbers.
+    """
+
+    title: str
+    svg: Markup
+    caption: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    more: int
+    numbers: int = 1
+
+
+def pictures(published: Any, most: int = PICTURES) -> list[Picture]:
+    """The main tables of a release or a projection as pictures, smaller tables first."""
+    workload = published.plan.workload
+    if isinstance(workload, Explicit):
+        drawn = _answers(published, workload)
+        return [] if drawn is None else [drawn]
+    found = (picture(table) for table in _main_tables(published))
+    return list(islice((each for each in found if each is not None), most))
+
+
+def picture(table: Any) -> Picture | None:
+    """A table as a picture; None if it is too large to be read as one, or one number."""
+    domain, attributes = table.domain, table.attributes
+    if not 1 <= len(attributes) <= 3 or table.estimates.size > _LARGEST or table.estimates.size < 2:
+        return None
+    names = [title(domain, name) for name in attributes]
+    given = table.labels or [domain[name].labels for name in attributes]
+    labels = [tuple(title_of(domain[name], x) for x in along) for name, along in zip(attributes, given, strict=True)]
+    series = series_of(table, names, labels)
+    plain = table.labels is None or [len(x) for x in labels] == [domain[name].size for name in attributes]
+    ordered = [
+        is_ordered(domain[name]) and (plain or len(along) > 7) for name, along in zip(attributes, labels, strict=True)
+    ]
+    heading = _heading(table, names)
+    svg, caption = _drawn(series, ordered, heading)
+    if svg is None:
+        return None
+    head, rows, more = _listed(table, names, labels)
+    return Picture(heading, svg, caption, head, rows, more, len(head) - len(names))
+
+
+def title(domain: Domain, name: str, language: str | None = None) -> str:
+    """What an attribute is called: its declared title, else its name."""
+    return said(domain[name].words.title, language) or name
+
+
+def is_ordered(attribute: Attribute) -> bool:
+    """Whether the values lie along a line."""
+    return isinstance(attribute, Integers | Bins | Dates)
+
+
+def _drawn(series: Series, ordered: Sequence[bool], name: str) -> tuple[Markup | None, str]:
+    sizes = [len(along) for along in series.labels]
+    if len(sizes) == 1:
+        if ordered[0] and 7 < sizes[0] <= POINTS:
+            return draw_lines(series, name), ""
+        few, caption = _largest(series)
+        return draw_bars(few, name), caption
+    best = max(range(len(sizes)), key=lambda i: (ordered[i] and sizes[i] > 7, sizes[i]))
+    others = [i for i in range(len(sizes)) if i != best]
+    panels = math.prod(sizes[i] for i in others)
+    lines = ordered[best] and 7 < sizes[best] <= POINTS
+    if panels <= PANELS and (lines or sizes[best] <= (12 if panels <= 6 else 8)):
+        parts, titles = _panels(series, others)
+        drawn = draw_line_panels(parts, titles, name) if lines else draw_bar_panels(parts, titles, name)
+        return drawn, "All panels have the same scale."
+    if len(sizes) == 2 and max(sizes) <= SIDE:
+        return draw_heat(series, name), "The shade grows with the square root of the estimate."
+    return None, ""
+
+
+def _panels(series: Series, others: list[int]) -> tuple[list[Series], list[str]]:
+    parts, titles = [series], [""]
+    for axis in sorted(others, reverse=True):
+        name, labels = series.names[axis], series.labels[axis]
+        split = [(part, told) for part, told in zip(parts, titles, strict=True)]
+        parts = [piece for part, _ in split for piece in part.along(axis)]
+        titles = [f"{name}: {label}" + (f", {told}" if told else "") for _, told in split for label in labels]
+    return parts, titles
+
+
+def _largest(series: Series) -> tuple[Series, str]:
+    """At most as many bars as can be read, the largest ones."""
+    count = len(series.labels[0])
+    if count <= BARS:
+        return series, ""
+    kept = np.sort(np.argsort(-series.estimates, kind="stable")[:BARS])
+    arrays = (series.estimates, series.lower, series.upper, series.grades)
+    few = [None if array is None else array[kept] for array in arrays]
+    labels = (tuple(series.labels[0][i] for i in kept),)
+    return Series(series.names, labels, *few), f"The {BARS} largest estimates of {count:,}."  # type: ignore[arg-type]
+
+
+def _main_tables(published: Any) -> Iterator[Any]:
+    """Tables in the order in which people look: few attributes first, all that fit a page."""
+    workload = published.plan.workload
+    if not isinstance(workload, Marginals):
+        if workload is not None:
+            yield from within(published.tables(), 8 * PICTURES)
+        return
+    sizes = {names: published.domain.cells(names) for names in islice(workload.sets, 2**16)}
+    ordered = sorted((names for names in sizes if 2 <= sizes[names] <= _LARGEST), key=len)
+    one = [names for names in ordered if len(names) == 1][: PICTURES // 2]
+    for names in [*one, *_varied([names for names in ordered if len(names) > 1], sizes)]:
+        yield published.table(names)
+
+
+def within(tables: Iterator[Any], most: int, cells: int = 2**22) -> Iterator[Any]:
+    """The first tables, as many as there is time to look at."""
+    for table in islice(tables, most):
+        yield table
+        cells -= len(table)
+        if cells < 0:
+            return
+
+
+def _varied(sets: list[tuple[str, ...]], sizes: Mapping[tuple[str, ...], int]) -> Iterator[tuple[str, ...]]:
+    """Sets so that each attribute comes into a picture before one comes into many; only what can be read."""
+    used: Counter[str] = Counter()
+    left = [names for names in sets if sizes[names] <= _READABLE][:2048]
+    for _ in range(min(4 * PICTURES, len(left))):
+        best = min(left, key=lambda names: (sum(used[name] for name in names), len(names)))
+        left.remove(best)
+        used.update(best)
+        yield best
+
+
+def _answers(published: Any, workload: Explicit) -> Picture | None:
+    if workload.queries > _LARGEST:
+        return None
+    answers = published.answers(workload)
+    labels = tuple(workload.labels)
+    columns = answers.columns
+    single = _Flat(columns["estimate"], columns)
+    few, caption = _largest(series_of(single, ["query"], [labels]))
+    head, rows, more = _rows(columns, ("query",), [list(labels)])
+    return Picture("Queries", draw_bars(few, "Queries"), caption, head, rows, more, numbers=len(head) - 1)
+
+
+@dataclass(frozen=True)
+class _Flat:
+    """Answers as a table of one axis."""
+
+    estimates: Any
+    columns: dict[str, Any]
+
+
+def _heading(table: Any, names: Sequence[str]) -> str:
+    told = table.title
+    return told if told and ":" in told else " × ".join(names)
+
+
+def _listed(table: Any, names: Sequence[str], labels: Sequence[Sequence[str]]) -> Any:
+    keys = [list(column) for column in zip(*islice(product(*labels), ROWS), strict=True)]
+    return _rows(table.columns, tuple(names), keys)
+
+
+def _rows(columns: dict[str, Any], names: tuple[str, ...], keys: list[list[str]]) -> Any:
+    numbers = [name for name in ("estimate", "stddev", "lower", "upper") if name in columns]
+    told = {"estimate": "estimate", "stddev": "standard error", "lower": "from", "upper": "to"}
+    count = len(columns["estimate"])
+    rows = tuple(
+        (*(str(key[i]) for key in keys), *(number(float(columns[name][i])) for name in numbers))
+        for i in range(min(count, ROWS))
+    )
+    return (*names, *(told[name] for name in numbers)), rows, count - len(rows)

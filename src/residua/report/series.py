@@ -1,0 +1,85 @@
+"""The numbers of one picture: what each is, its estimate, its interval, how reliable it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from residua.formats.quality import FLAGS, grades
+from residua.linalg.arrays import Floats
+from residua.report.svg import number
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """Estimates along one or more axes, with what belongs to them in arrays of the same shape.
+
+    Args:
+        names: what each axis is called.
+        labels: the labels along each axis.
+        estimates: the numbers.
+        lower, upper: their intervals; None where there are none (a projection).
+        grades: the place of each flag in `FLAGS`; None where there are none.
+    """
+
+    names: tuple[str, ...]
+    labels: tuple[tuple[str, ...], ...]
+    estimates: Floats
+    lower: Floats | None = None
+    upper: Floats | None = None
+    grades: Any = None
+
+    @property
+    def span(self) -> list[float]:
+        """The smallest and the largest number to be drawn, intervals included."""
+        arrays = [array for array in (self.estimates, self.lower, self.upper) if array is not None]
+        finite = np.concatenate([array.ravel() for array in arrays])
+        finite = finite[np.isfinite(finite)]
+        return [float(finite.min()), float(finite.max())] if len(finite) else [0.0, 1.0]
+
+    def along(self, axis: int) -> list[Self]:
+        """One series per label of an axis, that axis left out."""
+        rest = [i for i in range(len(self.names)) if i != axis]
+
+        def part(array: Any, i: int) -> Any:
+            return None if array is None else np.take(array, i, axis=axis)
+
+        return [
+            replace(
+                self,
+                names=tuple(self.names[j] for j in rest),
+                labels=tuple(self.labels[j] for j in rest),
+                estimates=part(self.estimates, i),
+                lower=part(self.lower, i),
+                upper=part(self.upper, i),
+                grades=part(self.grades, i),
+            )
+            for i in range(len(self.labels[axis]))
+        ]
+
+    def grade(self, *cell: int) -> int:
+        """The place of a cell's flag; 0 where there is none."""
+        return 0 if self.grades is None else int(self.grades[cell])
+
+    def words(self, *cell: int) -> str:
+        """A cell in words, as shown on hover: what it is, its estimate, interval and flag."""
+        where = ", ".join(f"{name} {along[i]}" for name, along, i in zip(self.names, self.labels, cell, strict=True))
+        told = f"{where}: {number(float(self.estimates[cell]))}"
+        if self.lower is not None and self.upper is not None and np.isfinite(self.lower[cell]):
+            told += f", {number(float(self.lower[cell]))} to {number(float(self.upper[cell]))}"
+        return told if self.grades is None else f"{told} ({FLAGS[self.grade(*cell)]})"
+
+
+def series_of(table: Any, names: Sequence[str], labels: Sequence[Sequence[str]]) -> Series:
+    """The numbers of a published table (or a projection's), one axis per attribute."""
+    shape, columns = table.estimates.shape, table.columns
+    told: dict[str, Any] = {"lower": None, "upper": None, "grades": None}
+    if "stddev" in columns:
+        lower, upper = (np.reshape(columns[name], shape) for name in ("lower", "upper"))
+        bare = np.isnan(lower).all()
+        told = {"lower": None if bare else lower, "upper": None if bare else upper, "grades": None}
+        told["grades"] = np.reshape(grades(columns["estimate"], columns["stddev"]), shape)
+    return Series(tuple(names), tuple(tuple(each) for each in labels), table.estimates, **told)

@@ -1,0 +1,140 @@
+"""Drawing: SVG elements with every text escaped, axes with round ticks, numbers as people write them.
+
+Colours are classes of the page's style sheet, so that pictures follow light and dark; there are no inline styles, which
+the page's policy would refuse. A mark carries its text as an SVG title, which browsers show on hover without scripts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup, escape
+
+from residua.printable import printable
+
+LETTER = 7.5  # mean width of a letter at the size of labels, in pixels
+
+
+def element(_name: str, *inside: Markup | str, **attributes: object) -> Markup:
+    """An SVG element; attributes and texts are escaped. `class_` is the class, `_` in names becomes `-`."""
+    told = Markup("").join(
+        Markup(' {}="{}"').format(name.rstrip("_").replace("_", "-"), _short(value))
+        for name, value in attributes.items()
+        if value is not None
+    )
+    content = Markup("").join(escape(part) for part in inside)
+    return Markup("<{0}{1}>{2}</{0}>").format(Markup(_name), told, content)
+
+
+def text(
+    x: float, y: float, words: str, anchor: str = "start", class_: str = "label", full: str | None = None
+) -> Markup:
+    """One line of text; `full` is shown on hover."""
+    inside: list[Markup | str] = [printable(words)]
+    if full is not None:
+        inside.insert(0, element("title", printable(full)))
+    return element("text", *inside, x=x, y=y, text_anchor=anchor, class_=class_)
+
+
+def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Markup:
+    """A straight line."""
+    return element("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
+
+
+def hover(words: str) -> Markup:
+    """What is shown when the mark is pointed at."""
+    return element("title", printable(words))
+
+
+def drawing(width: float, height: float, name: str, parts: Iterable[Markup]) -> Markup:
+    """A whole picture; `name` is what a screen reader says, the numbers follow in a table beside it."""
+    return element(
+        "svg",
+        *parts,
+        viewBox=f"0 0 {width:.0f} {height:.0f}",
+        width=f"{width:.0f}",
+        height=f"{height:.0f}",
+        role="img",
+        aria_label=printable(name),
+    )
+
+
+def shortened(words: str, most: int) -> str:
+    """A label that fits, with an ellipsis where it was cut."""
+    return words if len(words) <= most else words[: max(most - 1, 1)].rstrip() + "…"
+
+
+def number(value: float) -> str:
+    """A count as people write it, three digits at least where it is small.
+
+    Example:
+        >>> number(12345.6), number(-3.14159), number(0.0)
+        ('12,346', '−3.14', '0')
+    """
+    if not math.isfinite(value):
+        return "?"
+    size = abs(value)
+    places = 0 if size >= 100 else 1 if size >= 10 else 2
+    told = f"{size:,.{places}f}"
+    told = told.rstrip("0").rstrip(".") if "." in told else told
+    return f"−{told}" if value < 0 and told != "0" else told
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Where numbers lie along an axis of some pixels."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def __call__(self, value: float) -> float:
+        """Where a number lies; beyond the ends, at the end."""
+        share = (min(max(value, self.low), self.high) - self.low) / (self.high - self.low)
+        return self.start + share * (self.end - self.start)
+
+    @property
+    def ticks(self) -> list[float]:
+        """Round numbers along the axis."""
+        return ticks(self.low, self.high)
+
+
+def scale_over(values: Iterable[float], start: float, end: float) -> Scale:
+    """A scale that holds zero and all finite values, with round ends."""
+    finite = [value for value in values if math.isfinite(value)]
+    low, high = min([0.0, *finite]), max([0.0, *finite])
+    if low == high:
+        high = 1.0
+    step = _step(low, high)
+    room = 0.02 * (high - low)
+    return Scale(low - room if low < 0 else 0.0, max(math.ceil(high / step - 0.5) * step, high + room), start, end)
+
+
+def ticks(low: float, high: float) -> list[float]:
+    """Round numbers between two, about five.
+
+    Example:
+        >>> ticks(-20, 103)
+        [0.0, 50.0, 100.0]
+    """
+    step = _step(low, high)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [i * step for i in range(first, last + 1)]
+
+
+def _step(low: float, high: float) -> float:
+    rough = (high - low) / 4
+    power = 10.0 ** math.floor(math.log10(rough))
+    return next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= rough * (1 - 1e-9))
+
+
+def widest(labels: Sequence[str], most: int) -> float:
+    """How many pixels the labels take, at most."""
+    return LETTER * min(max((len(label) for label in labels), default=0), most)
+
+
+def _short(value: object) -> object:
+    return f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else value

@@ -1,0 +1,136 @@
+"""Reports in a real browser: nothing is loaded, axe-core finds no violation, keys suffice, the PDF is tagged."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+import pypdf
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, sync_playwright
+
+import residua as rs
+from tests.published import LABELS, NAME, RHO, plan, release
+
+# As root there is no sandbox; the others keep the browser itself from calling home.
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("reports")
+    release().report(folder / "release.html", title="People")
+    plan().report(folder / "plan.html", beside=rs.plan(plan().workload, rs.ZCDP(RHO / 2)))
+    rs.project(release()).report(folder / "projection.html")
+    return {path.stem: path for path in folder.iterdir()}
+
+
+def opened(browser: Browser, path: Path, *, dark: bool = False, width: int = 1100) -> tuple[Page, list[str], list[str]]:
+    """A page, the requests it made, and what it complained about."""
+    page = browser.new_context(
+        color_scheme="dark" if dark else "light", viewport={"width": width, "height": 900}
+    ).new_page()
+    requests: list[str] = []
+    complaints: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("dialog", lambda dialog: complaints.append(dialog.message))
+    page.goto(path.as_uri())
+    return page, requests, complaints
+
+
+@pytest.mark.parametrize(
+    ("name", "dark"), [("release", False), ("release", True), ("plan", False), ("projection", False)]
+)
+def test_nothing_is_loaded_and_axe_finds_no_violation(browser, reports, name, dark):
+    page, requests, complaints = opened(browser, reports[name], dark=dark)
+    assert requests == [reports[name].as_uri()]
+    assert complaints == []
+    page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+    # What is inside a picture is not read out: the picture has a name, and its numbers are in a table. Thousands of
+    # marks would only make axe slow.
+    page.evaluate("document.querySelectorAll('svg > *').forEach(each => each.remove())")
+    only = {"runOnly": ["color-contrast"]} if dark else {}  # all that differs
+    found = Axe().run(page, options={"resultTypes": ["violations"], **only})
+    assert found.violations_count == 0, found.generate_report()
+    dark_paper = page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(15, 20, 25)"
+    assert dark_paper == dark
+    page.context.close()
+
+
+def test_hostile_labels_do_nothing_and_are_read(browser, reports):
+    page, requests, complaints = opened(browser, reports["release"])
+    assert len(requests) == 1
+    assert complaints == []
+    assert page.locator("script, img, iframe, object, embed, link").count() == 0
+    assert NAME in page.locator("main").inner_text()
+    titles = page.locator("svg title").all_text_contents()
+    assert any(LABELS[0] in title for title in titles)
+    page.context.close()
+
+
+def test_the_policy_stops_what_would_be_injected(browser, reports, tmp_path):
+    """Were escaping to fail, the policy would still keep scripts, pictures and styles out."""
+    bad = "<script>document.title = 'owned'</script><img src='https://example.org/x.png'>"
+    bad += "<p id='p' style='color: red'>x</p>"
+    (tmp_path / "bad.html").write_text(reports["plan"].read_text().replace("</main>", f"{bad}</main>"))
+    page, _, complaints = opened(browser, tmp_path / "bad.html")
+    assert page.title() != "owned"
+    assert page.evaluate("getComputedStyle(document.getElementById('p')).color") != "rgb(255, 0, 0)"
+    assert len([words for words in complaints if "Content Security Policy" in words]) >= 3
+    page.context.close()
+
+
+def test_narrow_screens_do_not_scroll_sideways(browser, reports):
+    for name in reports:
+        page, *_ = opened(browser, reports[name], width=360)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360, name
+        page.context.close()
+
+
+def test_keys_suffice(browser, reports):
+    page, *_ = opened(browser, reports["release"])
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    assert page.locator(".skip").bounding_box()["x"] >= 0, "the link to skip is seen when it has the focus"
+    seen = set()
+    for _ in range(80):
+        page.keyboard.press("Tab")
+        seen.add(page.evaluate("document.activeElement.tagName"))
+        if page.evaluate("document.activeElement.tagName") == "SUMMARY":
+            break
+    assert {"A", "DIV", "SUMMARY"} <= seen
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.parentElement.open") is True
+    page.context.close()
+
+
+def test_it_prints_to_a_tagged_pdf(browser, reports):
+    page, *_ = opened(browser, reports["release"], dark=True)
+    document = pypdf.PdfReader(io.BytesIO(page.pdf(tagged=True, outline=True)))
+    root = document.trailer["/Root"]
+    assert root["/MarkInfo"]["/Marked"]
+    assert "/StructTreeRoot" in root
+    assert root["/Lang"] == "en"
+    text = "\n".join(sheet.extract_text() for sheet in document.pages)
+    assert "What is protected, and how strongly" in text
+    page.context.close()

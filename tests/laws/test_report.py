@@ -1,0 +1,369 @@
+"""Reports say what their values say: odds, errors, shares and marks against other computation; labels are text."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+import residua as rs
+from residua.report import report_html
+from residua.report.accuracy import accuracy
+from residua.report.bars import draw_bars
+from residua.report.budget import budget
+from residua.report.contents import page_of
+from residua.report.heat import draw_heat
+from residua.report.lines import draw_lines
+from residua.report.odds import normal_odds, pure_odds, secret
+from residua.report.pictures import PICTURES, picture, pictures
+from residua.report.series import Series
+from residua.report.svg import number, scale_over, ticks
+from tests.published import HOSTILE, LABELS, NAME, RHO, domain, plan, release
+
+TAGS = {
+    "html",
+    "head",
+    "meta",
+    "title",
+    "style",
+    "body",
+    "a",
+    "header",
+    "h1",
+    "p",
+    "nav",
+    "ol",
+    "li",
+    "main",
+    "section",
+    "h2",
+    "strong",
+    "em",
+    "dl",
+    "div",
+    "dt",
+    "dd",
+    "small",
+    "table",
+    "caption",
+    "thead",
+    "tr",
+    "th",
+    "tbody",
+    "td",
+    "figure",
+    "h3",
+    "svg",
+    "g",
+    "rect",
+    "line",
+    "text",
+    "circle",
+    "polygon",
+    "polyline",
+    "figcaption",
+    "details",
+    "summary",
+    "span",
+    "ul",
+    "code",
+    "pre",
+    "footer",
+}
+
+
+class Reader(HTMLParser):
+    """Tags, attributes and text of a page, as a browser would see them."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.comments: list[str] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        self.text += data
+
+    def handle_comment(self, data):
+        self.comments.append(data)
+
+
+@cache
+def all_reports() -> dict[str, str]:
+    half = rs.plan(plan().workload, rs.ZCDP(RHO / 2))
+    return {
+        "release": report_html(release(), title=HOSTILE),
+        "plan": report_html(plan(), title=HOSTILE),
+        "two": report_html(plan(), beside=half, title=HOSTILE),
+        "projection": report_html(rs.project(release()), title=HOSTILE),
+    }
+
+
+# ---- odds
+
+
+@pytest.mark.parametrize("mu", [0.05, 0.5, 1.0, 3.0])
+def test_the_odds_are_those_of_the_best_test_between_two_normal_laws(mu):
+    def best(x: float) -> float:
+        return 0.5 * max(stats.norm.pdf(x), stats.norm.pdf(x, loc=mu))
+
+    right = integrate.quad(best, -12, mu / 2)[0] + integrate.quad(best, mu / 2, 15)[0]
+    odds = normal_odds(mu)
+    assert right <= odds.right <= right + 0.001
+    for alarms, found in odds.found.items():
+        power = stats.norm.sf(stats.norm.isf(alarms), loc=mu)
+        assert power <= found <= power + 0.001
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0, 800.0])
+def test_the_odds_against_pure_privacy_are_those_of_randomised_response(epsilon):
+    """Randomised response reaches them: it tells the truth with probability e^ε/(1 + e^ε)."""
+    truth = 1 / (1 + np.exp(-epsilon))
+    odds = pure_odds(epsilon)
+    assert truth <= odds.right <= truth + 0.001
+    for alarms, found in odds.found.items():
+        power = (
+            alarms / (1 - truth) * truth
+            if alarms <= 1 - truth
+            else truth + (alarms - (1 - truth)) / truth * (1 - truth)
+        )
+        assert power - 1e-12 <= found <= power + 0.001
+
+
+def test_what_is_hidden_is_said_for_every_unit():
+    from residua.privacy import Person
+
+    units = (rs.AddRemove(), rs.AddRemove(3), rs.ReplaceOne(), Person(records=12, one_per="month"))
+    said = [secret(unit) for unit in units]
+    assert len(set(said)) == 4
+    assert "up to 12 counted records" in said[3]
+
+
+# ---- accuracy and budget
+
+
+def test_listed_errors_are_the_plans_own():
+    found = accuracy(plan())
+    assert found is not None
+    wanted = np.sqrt(plan().variances(plan().workload, per="term"))
+    assert np.allclose([one.stddev for one in found.listed], wanted)
+    assert np.allclose([one.reliable for one in found.listed], wanted / 0.165)
+    page = page_of(release())
+    assert page.accuracy is not None
+    for one, table in zip(page.accuracy.listed, release().tables(), strict=True):
+        share = table["stddev"] / np.abs(table["estimate"])
+        wanted_flags = ((share <= 0.165).sum(), ((share > 0.165) & (share <= 0.333)).sum(), (share > 0.333).sum())
+        assert one.flagged == wanted_flags
+
+
+def test_shares_of_the_budget_add_up_and_are_those_of_the_blocks():
+    found = budget(plan())
+    assert found is not None
+    assert np.isclose(sum(one.share for one in found.ways), 1.0)
+    shares = {one.title: one.share for one in found.largest}
+    row = list(plan().lattice).index(plan().domain.positions(["sex"]))
+    cost = plan().precisions[row] * plan().costs[row] / plan().pcost
+    assert np.isclose(shares["sex"], cost)
+    pure = rs.plan(rs.marginals(domain(), [["sex"], ["age"]]), rs.PureDP(1.0))
+    told = budget(pure)
+    assert told is not None
+    assert np.isclose(sum(one.share for one in told.largest), 1.0)
+    assert budget(rs.plan(rs.queries(domain(), ["age <= 3", "sex = 'F'"]), rs.ZCDP(1.0))) is None
+
+
+def test_halving_the_budget_does_what_the_page_says():
+    page = page_of(plan())
+    half = rs.plan(plan().workload, rs.ZCDP(RHO / 2))
+    ratio = np.sqrt(half.variances(plan().workload) / plan().variances(plan().workload))
+    assert np.allclose(ratio, float(page.what_if[0][2].removeprefix("× ")), atol=0.005)
+    pure = rs.plan(rs.marginals(domain(), [["sex"]]), rs.PureDP(1.0))
+    less = rs.plan(rs.marginals(domain(), [["sex"]]), rs.PureDP(0.5))
+    told = float(page_of(pure).what_if[0][2].removeprefix("× "))
+    asked = rs.marginals(domain(), [["sex"]])
+    assert np.allclose(np.sqrt(less.variances(asked) / pure.variances(asked)), told, atol=0.01)
+
+
+# ---- pictures
+
+
+def test_bars_and_error_bars_lie_where_the_numbers_are():
+    estimates = np.array([120.0, -40.0, 0.0])
+    series = Series(("x",), (("a", "b", "c"),), estimates, estimates - 15, estimates + 15, np.array([0, 2, 2]))
+    svg = str(draw_bars(series, "x"))
+    bars = re.findall(r'<rect x="([\d.]+)" y="[\d.]+" width="([\d.]+)" height="16" class="bar (\w+)( below)?"', svg)
+    assert [(kind, below != "") for *_, kind, below in bars] == [("sure", False), ("poor", True), ("poor", False)]
+    zero = float(bars[0][0])
+    per_count = float(bars[0][1]) / 120.0
+    assert np.isclose(float(bars[1][0]), zero - 40 * per_count, atol=0.2)
+    reaches = re.findall(r'<line x1="([\d.]+)" y1="([\d.]+)" x2="([\d.]+)" y2="([\d.]+)" class="reach"', svg)
+    lying = [(float(a), float(b)) for a, y, b, z in reaches if y == z]
+    for (start, end), estimate in zip(lying, estimates, strict=True):
+        assert np.allclose([start, end], zero + per_count * np.array([estimate - 15, estimate + 15]), atol=0.2)
+
+
+def test_lines_and_bands_lie_where_the_numbers_are():
+    estimates = np.linspace(-20, 100, 13)
+    series = Series(("x",), (tuple(map(str, range(13))),), estimates, estimates - 9, estimates + 9)
+    svg = str(draw_lines(series, "x"))
+    path = np.array(
+        [point.split(",") for point in re.findall(r'<polyline points="([^"]*)"', svg)[0].split()], dtype=float
+    )
+    band = np.array(
+        [point.split(",") for point in re.findall(r'<polygon points="([^"]*)"', svg)[0].split()], dtype=float
+    )
+    slope, start = np.polyfit(path[:, 1], estimates, 1)
+    assert np.allclose(slope * path[:, 1] + start, estimates, atol=0.5)
+    assert np.allclose(slope * band[:13, 1] + start, estimates + 9, atol=0.5)
+    assert np.allclose(slope * band[13:, 1][::-1] + start, estimates - 9, atol=0.5)
+    assert svg.count("<circle") == 13
+
+
+def test_heat_maps_show_negative_estimates_in_a_colour_of_their_own():
+    series = Series(("x", "y"), (("a", "b"), ("c", "d")), np.array([[100.0, 25.0], [-4.0, 0.0]]))
+    svg = str(draw_heat(series, "x"))
+    assert re.findall(r'class="heat (\w+)"><', svg)[:4] == ["plus8", "plus4", "minus2", "plus1"]
+    assert "estimate below zero" in svg
+
+
+def test_every_kind_of_table_is_drawn_or_left_out():
+    kinds = {tuple(table.attributes): picture(table) for table in release().tables()}
+    assert kinds[()] is None
+    assert "polyline" in kinds["age",].svg
+    assert "bar sure" in kinds["sex",].svg
+    assert kinds["age", "sex"].svg.count("<polyline") == 2
+    assert len(pictures(release())) <= PICTURES
+    wide = rs.Domain.of_sizes({"a": 50, "b": 60})
+    assert picture(rs.Table(wide, ("a", "b"), np.zeros((50, 60)), 1.0, 2.0)) is None
+
+
+def test_numbers_on_hover_are_the_numbers():
+    table = release().table(["sex"])
+    drawn = picture(table)
+    assert drawn is not None
+    for row in table:
+        title = {"F": "Female", "M": "Male"}[row["sex"]]
+        told = f"Sex {title}: {number(row['estimate'])}, {number(row['lower'])} to {number(row['upper'])}"
+        assert told in str(drawn.svg)
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 1), (-3, 97), (0, 1e-9), (-1e12, 5), (0.2, 0.3)])
+def test_ticks_are_round_few_and_inside(low, high):
+    found = ticks(low, high)
+    assert 2 <= len(found) <= 7 or low > 0
+    assert all(low - 1e-9 * (high - low) <= tick <= high + 1e-9 * (high - low) for tick in found)
+    scale = scale_over([low, high], 0.0, 100.0)
+    assert 0 <= scale(low) < scale(high) <= 100
+
+
+# ---- the page
+
+
+@pytest.mark.parametrize("kind", ["release", "plan", "two", "projection"])
+def test_hostile_labels_are_text(kind):
+    page = Reader(all_reports()[kind])
+    assert {tag for tag, _ in page.tags} <= TAGS
+    for tag, attributes in page.tags:
+        assert not [
+            name for name in attributes if name.startswith("on") or name in ("style", "src", "srcset", "xlink:href")
+        ]
+        assert tag != "a" or (attributes["href"] or "").startswith("#")
+    assert HOSTILE in page.text
+    assert NAME in page.text
+    assert page.comments == [" residua report "]
+    assert "\u202e" not in page.text
+    assert "\x1b" not in page.text
+    if kind in ("release", "projection"):
+        assert "{{ 7 * 7 }}{% raw %}" in page.text
+        assert LABELS[1] in page.text
+
+
+def test_the_policy_lets_nothing_be_loaded():
+    text = all_reports()["plan"]
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)
+    assert policy is not None
+    told = policy[1].replace("&#39;", "'")
+    assert told.startswith("default-src 'none'; style-src 'sha256-")
+    assert "unsafe" not in told
+    assert not re.search(r"https?:|url\(|@import|<script|<link|<iframe|<object", text)
+
+
+def test_a_report_needs_nothing_but_the_saved_folder(tmp_path: Path):
+    """Whatever is in it was in the release that is published: no data, no ledger, no path."""
+    release().save(tmp_path / "out")
+    (tmp_path / "out").rename(tmp_path / "moved")
+    text = report_html(rs.Release.load(tmp_path / "moved"))
+    assert text == report_html(release())
+    assert "ledger" not in text.replace("Ledger entry", "").lower() or "people.ledger" not in text
+    assert str(tmp_path) not in text
+
+
+def test_reports_replace_reports_and_nothing_else(tmp_path: Path):
+    path = tmp_path / "r.html"
+    plan().report(path, title="First")
+    release().report(path, title="Second")
+    assert "Second" in path.read_text()
+    path.write_text("a letter")
+    with pytest.raises(rs.ResiduaError, match="exists and is something else"):
+        plan().report(path)
+    assert path.read_text() == "a letter"
+    plan().report(path, overwrite=True)
+    with pytest.raises(rs.ResiduaError, match="two plans"):
+        release().report(path, beside=plan())
+    with pytest.raises(rs.ResiduaError, match="title"):
+        plan().report(path, title=5)
+
+
+def test_every_form_of_plan_and_unit_has_a_report(tmp_path: Path):
+    small = rs.Domain({"a": ["x", "y"], "b": rs.Integers(0, 5)})
+    plans = [
+        rs.plan(rs.queries(small, ["b <= 2", "a = 'x'"]), rs.ZCDP(0.5)),
+        rs.plan(rs.prefixes(small, "b", by=["a"]), rs.GDP(1.0)),
+        rs.plan(rs.marginals(small, ways=1), rs.PureDP(1.0)),
+        rs.plan(rs.marginals(small, ways=1), rs.ApproxDP(1.0, 1e-9), unit=rs.AddRemove(3)),
+        rs.plan(rs.marginals(small, ways=1), rs.ZCDP(0.5), unit=rs.ReplaceOne()),
+    ]
+    import pyarrow as pa
+
+    data = pa.table({"a": ["x", "y"] * 30, "b": [0, 1, 2, 3, 4, 5] * 10})
+    for i, one in enumerate(plans):
+        assert "What is protected" in report_html(one)
+        ledger = rs.Ledger(tmp_path / f"{i}.ledger", one.guarantee, unit=one.unit)
+        made = rs.measure(one, data, ledger=ledger)
+        text = report_html(made)
+        assert "Privacy statement" in text
+        assert "<svg" in text
+        assert made._repr_html_()
+        assert one._repr_html_()
+        assert ledger._repr_html_()
+
+
+def test_a_large_plan_is_reported_quickly_and_shortly():
+    many = rs.Domain.of_sizes({f"a{i}": 3 for i in range(60)})
+    big = rs.plan(rs.marginals(many, ways=[1, 2]), rs.ZCDP(1.0))
+    text = report_html(big)
+    assert len(text) < 100_000
+    assert "and 1,770 more" in text
+
+
+def test_a_session_has_a_report(tmp_path: Path):
+    import pyarrow as pa
+
+    small = rs.Domain({"sex": ["F", "M"], "answer": ["no", "yes"]})
+    data = pa.table({"sex": ["F", "M"] * 50, "answer": ["no", "yes"] * 50})
+    session = rs.Session(data, rs.ZCDP(0.5), ledger=tmp_path / "s.ledger")
+    assert "Nothing is measured" in report_html(session)
+    session.release(rs.plan(rs.marginals(small, ways=1), rs.ZCDP(0.25)), purpose="first look")
+    text = report_html(session)
+    assert "first look" in text
+    assert "ZCDP(rho=0.25" in text
+    assert str(tmp_path) not in text
+    assert session._repr_html_()
