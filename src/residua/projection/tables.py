@@ -20,7 +20,7 @@ from residua.release.table import Columns, label_columns
 from residua.workload import Marginals
 
 if TYPE_CHECKING:
-    from residua.projection.projected import Projected
+    from residua.projection.answering import Answering
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -116,7 +116,7 @@ class ProjectedAnswers(Columns):
 
 
 def export_long(
-    projected: Projected,
+    projected: Answering,
     folder: Path,
     sets: Iterable[Sequence[str]] | None = None,
     *,
@@ -162,7 +162,7 @@ def export_long(
     return [Path(folder) / file for file in files]
 
 
-def _counts(projected: Projected, names: tuple[str, ...]) -> CountTable:
+def _counts(projected: Answering, names: tuple[str, ...]) -> CountTable:
     return CountTable(projected.domain, names, projected.estimates(names))
 
 
