@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from residua.domain import between as between
     from residua.errors import GapWarning as GapWarning
     from residua.errors import ResiduaError as ResiduaError
+    from residua.estimation import Estimated as Estimated
+    from residua.estimation import estimate as estimate
+    from residua.estimation import plan_estimates as plan_estimates
     from residua.measurement import Ledger as Ledger
     from residua.measurement import measure as measure
     from residua.plans import ConvexLoss as ConvexLoss
@@ -64,6 +67,7 @@ __version__ = "0.1.0"
 _NAMES_OF = {
     "domain": "Anonymous Bins Categories Dates Domain Integers between",
     "errors": "GapWarning ResiduaError",
+    "estimation": "Estimated estimate plan_estimates",
     "measurement": "Ledger measure",
     "plans": "ConvexLoss Lattice Matrix MaxVariance"
     " PNormVariance Plan Stakeholders TotalVariance common"
@@ -89,6 +93,7 @@ __all__ = [
     "ConvexLoss",
     "Dates",
     "Domain",
+    "Estimated",
     "GapWarning",
     "Integers",
     "Lattice",
@@ -110,6 +115,7 @@ __all__ = [
     "analysis",
     "between",
     "common",
+    "estimate",
     "explicit",
     "for_mbi",
     "hierarchy",
@@ -117,6 +123,7 @@ __all__ = [
     "marginals",
     "measure",
     "plan",
+    "plan_estimates",
     "pooled",
     "prefixes",
     "product",

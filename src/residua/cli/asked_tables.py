@@ -7,13 +7,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
+from residua.cli.made import is_made, load_made
 from residua.cli.places import require_free
 from residua.cli.show import Form, out, plain_table
 from residua.domain import Domain
 from residua.errors import PlanError
 from residua.folders import whole_folder
-from residua.projection import Projected
-from residua.projection.folder import is_projection
 from residua.projection.tables import ProjectedTable
 from residua.release import Release, Table
 
@@ -60,9 +59,9 @@ def no_intervals(confidence: float | None, simultaneous: str | None = None) -> N
 
 
 def _tables(folder: Path, confidence: float | None) -> Iterator[Table | ProjectedTable]:
-    if is_projection(folder):
+    if is_made(folder):
         no_intervals(confidence)
-        yield from Projected.load(folder).tables()
+        yield from load_made(folder).tables()
     else:
         yield from Release.load(folder).tables(confidence=0.95 if confidence is None else confidence)
 

@@ -3,5 +3,6 @@
 from residua.estimation.accuracy import TableAccuracy
 from residua.estimation.estimate import estimate
 from residua.estimation.estimated import Estimated, EstimatedTable
+from residua.estimation.planning import plan_estimates
 
-__all__ = ["Estimated", "EstimatedTable", "TableAccuracy", "estimate"]
+__all__ = ["Estimated", "EstimatedTable", "TableAccuracy", "estimate", "plan_estimates"]

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
 
 from residua.domain import Domain
 from residua.estimation.facts import Members
 from residua.estimation.tables import Interaction
+from residua.linalg.arrays import Floats
 
 ODD = 5.0  # standard deviations above what noise explains: then measurements contradict the model
 
@@ -57,18 +61,39 @@ def _listed(sets: tuple[tuple[str, ...], ...], most: int = 5) -> str:
     return f"{shown} and {len(sets) - most:,} more" if len(sets) > most else shown
 
 
-def accuracy_of(domain: Domain, asked: tuple[str, ...], found: dict[Members, Interaction]) -> TableAccuracy:
+def _passed_on(found: dict[Members, Interaction], members: Members, even: Floats, uneven: Floats) -> float:
+    """The squared error that the pairs pass on to the residual of a larger set, raked from them.
+
+    An error of a pair is spread over another attribute as its records are, not evenly: its square grows by `Σ p²`, of
+    which `1/n` stays in the pair's own residual.
+    """
+    error = 0.0
+    for pair in combinations(members, 2):
+        rest = [i for i in members if i not in pair]
+        own = found[pair].error
+        error += 0.0 if math.isnan(own) else own * float(np.prod(uneven[rest]) - np.prod(even[rest]))
+    return error
+
+
+def accuracy_of(
+    domain: Domain, asked: tuple[str, ...], found: dict[Members, Interaction], concentrations: Floats
+) -> TableAccuracy:
     """The accuracy of the table of all attributes in `found`.
 
     Residuals are orthogonal, so the squared error is `Σ_S Π_{i∉S} 1/n_i · error_S`, summed over cells.
+    `concentrations` are `Σ p²` of the shares of each attribute, (attributes,).
     """
     members = max(found, key=len)
     sizes = {i: int(domain.sizes[i]) for i in members}
+    even = 1.0 / domain.sizes
     error, before, after = 0.0, 0.0, 0.0
     named: dict[str, list[tuple[str, ...]]] = {"measured": [], "unmeasured": [], "unknown": [], "odd": []}
     for subset, one in found.items():
-        if not math.isnan(one.error):
-            error += one.error / math.prod(sizes[i] for i in members if i not in subset)
+        own = 0.0 if math.isnan(one.error) else one.error
+        if len(subset) > 2:
+            left = 1.0 if math.isnan(one.kept) else 1.0 - min(max(one.kept, 0.0), 1.0)
+            own = max(own, left**2 * _passed_on(found, subset, even, concentrations))
+        error += own / math.prod(sizes[i] for i in members if i not in subset)
         if not subset:
             continue
         names = tuple(domain.names[i] for i in subset)

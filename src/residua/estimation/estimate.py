@@ -37,8 +37,8 @@ def estimate(
     margins, and shrunk towards that where their own interaction was measured. Reads the release alone: no data is
     touched and nothing is spent.
 
-    Guarantee: no cell is negative, impossible cells are zero, public facts are met, and tables agree on the margins they
-    share up to `apart` counts (`Estimated.accuracy`). The estimates are biased towards the model. Their errors are
+    Guarantee: no cell is negative, impossible cells are zero, public facts are met, and tables agree on the margins
+    they share up to `apart` counts (`Estimated.accuracy`). The estimates are biased towards the model. Their errors are
     estimated, not bounded; unbiased estimates with exact variances stay in the release.
 
     Args:

@@ -84,8 +84,8 @@ class Estimated(Answering):
         cells = self.domain.cells(list(attributes))
         if cells > MOST_CELLS or len(positions) > MOST_ATTRIBUTES:
             raise PlanError(
-                f"the table on {tuple(attributes)!r} has {cells:,} cells of {len(positions)} attributes; ask for at most "
-                f"{MOST_CELLS:,} cells of {MOST_ATTRIBUTES} attributes."
+                f"the table on {tuple(attributes)!r} has {cells:,} cells of {len(positions)} attributes; ask for at "
+                f"most {MOST_CELLS:,} cells of {MOST_ATTRIBUTES} attributes."
             )
         return tuple(sorted(positions)), positions
 
@@ -102,7 +102,8 @@ class Estimated(Answering):
     def accuracy(self, attributes: Sequence[str]) -> TableAccuracy:
         """How accurate the table of these attributes is estimated to be, and what it rests on."""
         members, _ = self._members(attributes)
-        return accuracy_of(self.domain, tuple(attributes), self._tables.interactions(members))
+        found = self._tables.interactions(members)
+        return accuracy_of(self.domain, tuple(attributes), found, self.fitted.concentrations)
 
     def table(self, attributes: Sequence[str], *, queries: Mapping[str, Asked] | None = None) -> EstimatedTable:
         """The table of these attributes, or of prefixes, ranges or levels of them; `[]` for the total.

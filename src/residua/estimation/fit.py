@@ -1,4 +1,4 @@
-"""Fitting: from the residuals of a release to the tables of all single attributes and pairs, consistent with each other.
+"""Fitting: from the residuals of a release to the tables of all single attributes and pairs, which agree.
 
 Three steps. A mixture of independent attributes is fitted to everything measured (`mixture`). Each measured residual is
 then shrunk towards it by its own evidence (`shrinkage`). Margins are restored by raking, singles to the total and pairs
@@ -64,6 +64,12 @@ class Fitted:
     doubt: Floats
     priors: dict[int, Prior]
 
+    @property
+    def concentrations(self) -> Floats:
+        """`Σ p²` of the shares of each attribute, (attributes,)."""
+        squares = np.add.reduceat(self.singles**2, self.values.starts)
+        return np.asarray(squares / max(self.total, 1e-300) ** 2)
+
     def single(self, i: int) -> Floats:
         """An attribute's table."""
         return self.singles[self.values.of(i)]
@@ -103,8 +109,8 @@ def fitted(
     values = Values(domain.sizes.astype(np.int64))
     if len(values.owner) > MOST_VALUES:
         raise PlanError(
-            f"the attributes have {len(values.owner):,} values in all, more than the {MOST_VALUES:,} that can be estimated "
-            "together; declare coarser attributes, or fewer."
+            f"the attributes have {len(values.owner):,} values in all, more than the {MOST_VALUES:,} that can be "
+            "estimated together; declare coarser attributes, or fewer."
         )
     say = progress or (lambda what, done, of: None)
     target = _target(observed, public, values, total)
@@ -150,9 +156,7 @@ def _target(observed: Observed, public: Public, values: Values, total: float) ->
             pair_weights[members] = pair_weights[members[::-1]] = most
     scale = mean**2 if mean else 1.0
     first = first_shares(values, singles)
-    return Target(
-        values, singles, pairs, single_weights / scale, pair_weights / scale, first, penalty(total, mean)
-    )
+    return Target(values, singles, pairs, single_weights / scale, pair_weights / scale, first, penalty(total, mean))
 
 
 def _singles(
@@ -182,7 +186,7 @@ def _judged(observed: Observed, members: Members, model: Floats, kept: Floats, d
     """The posterior of a single's or a pair's deviation from the model; notes what was kept and how odd it is."""
     deviation = observed.residual(members) - centred(model)
     posterior = shrunk(deviation, model, observed.cell_variance(members))
-    for at in (members * 2, ) if len(members) == 1 else (members, members[::-1]):
+    for at in (members * 2,) if len(members) == 1 else (members, members[::-1]):
         kept[at] = float((posterior.mean * deviation).sum() / max(float((deviation**2).sum()), 1e-300))
         doubt[at] = doubt_of(deviation, observed.variance(members), observed.directions(members))
     return posterior

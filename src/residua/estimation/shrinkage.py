@@ -22,6 +22,7 @@ _MULTIPLES = np.array([0.0, *(2.0**k for k in range(-16, 9))])
 _SPIKES = (0.0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99)  # shares of cells that are as the model says
 _SLAB = 8.0 ** -np.arange(4)  # of the largest squared deviation
 _RARE = 0.1  # cells' worth of belief that a deviation has nothing to do with the model, for each such variance
+SCALES = len(_MULTIPLES) + len(_SLAB)
 _ROUNDS = 8
 _UNSEEN = 1e-12
 _PRIOR = 2.0  # cells' worth of belief in the model

@@ -1,4 +1,4 @@
-"""How far estimates are from the truth, by simulation: the release is made again from the estimates, and fitted again."""
+"""How far estimates are from the truth, by simulation: a release is made from the estimates, and fitted again."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 
 from residua.domain import Domain
 from residua.estimation.facts import Members
+from residua.estimation.mixture import Values
 from residua.estimation.observed import Observed, centred
 from residua.linalg.arrays import Floats
-from residua.estimation.mixture import Values
 
 
 @dataclass(frozen=True, eq=False)

@@ -80,9 +80,7 @@ class Tables:
         measured = math.isfinite(self.observed.variance(members))
         return table, Interaction(measured, float(fitted.errors[at]), float(fitted.kept[at]), float(fitted.doubt[at]))
 
-    def _raked(
-        self, members: Members, found: dict[Members, tuple[Floats, Interaction]]
-    ) -> tuple[Floats, Interaction]:
+    def _raked(self, members: Members, found: dict[Members, tuple[Floats, Interaction]]) -> tuple[Floats, Interaction]:
         known = self.public.known(members)
         if known is not None:
             return known, Interaction(False, 0.0)

@@ -1,4 +1,4 @@
-"""The total of a table that was measured poorly: what is measured of it and of single attributes, and that it is positive.
+"""A total that was measured poorly: from what is measured of it and of single attributes, and from its being positive.
 
 A released total is normal around the truth, N is not negative, and neither is a cell of an attribute's table, whose
 residual r is measured apart from the total: `r + N/n ≥ 0`. The squared distance of a measured residual from the tables
@@ -16,7 +16,8 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.release.base import Release
 
-_CLEAR = 6.0  # standard deviations above zero: then the released total is kept as it is
+_CLEAR = 3.0  # standard deviations above zero: then the released total is kept as it is
+_REACH = 6.0  # standard deviations above the released total: further up, nothing is looked for
 _STEPS = 800
 _MOST_VALUES = 5_000  # of an attribute that is looked at
 
@@ -30,7 +31,7 @@ def estimated_total(release: Release) -> tuple[float, float] | None:
     stddev = float(release.table(()).columns["stddev"][0])
     if stddev == 0.0 or released > _CLEAR * stddev:
         return max(released, 0.0), stddev
-    grid = np.linspace(0.0, max(released, 0.0) + _CLEAR * stddev, _STEPS + 1)[1:]
+    grid = np.linspace(0.0, max(released, 0.0) + _REACH * stddev, _STEPS + 1)[1:]
     log = -0.5 * ((grid - released) / stddev) ** 2
     for name in release.domain.names:
         size = release.domain[name].size
