@@ -41,6 +41,10 @@ GROUPS: tuple[tuple[str, str], ...] = (
     ("Measure: the one door to data", "Source Ledger measure"),
     ("Publish: estimates with error bars", "Release Table release:Answers release:Estimate pooled"),
     ("Project: tables that could be true", "project Projected for_mbi"),
+    (
+        "Estimate: tables that borrow strength",
+        "estimate Estimated estimation:EstimatedTable estimation:TableAccuracy plan_estimates",
+    ),
     ("Look before you choose", "Session session:Choice"),
     ("Beside the pipeline", "analysis"),
     ("Errors and warnings", "ResiduaError GapWarning"),

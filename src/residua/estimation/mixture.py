@@ -24,6 +24,7 @@ from residua.linalg.arrays import Floats
 
 Singles = NDArray[np.float32]
 COMPONENTS, ROUNDS = 300, 300
+_FEWEST = 32
 _THRESHOLD = 2.0
 _STEP, _WARM, _SPREAD = 0.1, 20, 0.2
 _LEAST_SHARE = 1e-6
@@ -108,11 +109,12 @@ def penalty(total: float, mean_root_precision: float) -> float:
 
 def fit_mixture(
     target: Target,
-    components: int = COMPONENTS,
+    components: int | None = None,
     rounds: int = ROUNDS,
     progress: Callable[[int, float], object] | None = None,
 ) -> Mixture:
     """The mixture that fits the target best, by Adam with a warm start and a cosine schedule; the same every time."""
+    components = components or int(np.clip(4 * len(target.first), _FEWEST, COMPONENTS))
     random = np.random.default_rng(20)  # where the components begin: no noise of privacy, so that results repeat
     single = np.float32
     values = target.values
