@@ -2,8 +2,8 @@
 
 `python -m benchmarks.estimates [adult] [wide]` (both by default). `--seeds N` sets how many releases are averaged (3);
 `--unbiased` adds the unbiased release and its projection, planned by `rs.plan` (minutes). Truth is counted here, apart
-from everything measured; releases go through `rs.measure`. AIM's figures are those printed by issue 18, an own
-implementation on a junction tree of 4 MB, each workload by itself; they are not measured here.
+from everything measured; releases go through `rs.measure`. AIM's figures are printed here, not measured: an own
+implementation on a junction tree of 4 MB, each workload by itself.
 """
 
 from __future__ import annotations

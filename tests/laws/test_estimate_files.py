@@ -1,4 +1,4 @@
-"""Saved estimates come back whole, without data or ledger, and notice every change; the command writes and reads them."""
+"""Saved estimates come back whole, without data or ledger, and notice every change; so by the command."""
 
 import csv
 import io

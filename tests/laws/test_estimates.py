@@ -1,4 +1,4 @@
-"""Estimates that borrow strength: they agree, are not negative, meet what is known, and return the truth without noise."""
+"""Estimates that borrow strength: they agree, are not negative, meet what is known; without noise they are the truth."""
 
 import numpy as np
 import pyarrow as pa

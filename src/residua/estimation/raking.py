@@ -28,8 +28,8 @@ def raked(first: Floats, margins: Sequence[Floats], tolerance: float = 1e-9, rou
         from residua.estimation.kernels import rake_three
 
         whole = np.array(first, order="C")
-        given = (np.ascontiguousarray(margin) for margin in margins)
-        return whole, float(rake_three(whole, *given, tolerance * total, rounds))
+        a, b, c = (np.ascontiguousarray(margin) for margin in margins)
+        return whole, float(rake_three(whole, a, b, c, tolerance * total, rounds))
     table = first
     apart = np.inf
     for _ in range(rounds):
