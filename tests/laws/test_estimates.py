@@ -1,4 +1,4 @@
-"""Estimates that borrow strength: they agree, are not negative, meet what is known; without noise they are the truth."""
+"""Estimates that borrow strength: they agree, are not negative, meet what is known; without noise, the truth."""
 
 import numpy as np
 import pyarrow as pa
@@ -161,3 +161,12 @@ def test_a_poorly_measured_total_is_positive_and_near_what_single_tables_say(tmp
         noise = float(release.table(()).columns["stddev"][0])
         assert 0 < rs.project(release, simulations=0).count() < 4 * noise
         assert 0 < rs.estimate(release).total < 4 * noise
+
+
+def test_weights_by_the_number_of_cells(tmp_path):
+    domain = domain_of_four()
+    for weight, power in (("1/sqrt(cells)", -0.5), ("1/cells", -1.0)):
+        workload = rs.marginals(domain, ways=[1, 2], weight=weight)
+        np.testing.assert_allclose(workload.weights, workload.cells**power)
+    with pytest.raises(rs.ResiduaError, match="weight='cells'"):
+        rs.marginals(domain, ways=2, weight="cells")
