@@ -170,3 +170,13 @@ def test_weights_by_the_number_of_cells(tmp_path):
         np.testing.assert_allclose(workload.weights, workload.cells**power)
     with pytest.raises(rs.ResiduaError, match="weight='cells'"):
         rs.marginals(domain, ways=2, weight="cells")
+
+
+def test_what_was_not_measured_at_all_is_said_to_be_unknown(tmp_path):
+    domain = domain_of_four()
+    plan = rs.plan(rs.marginals(domain, [(), ("a", "b"), ("c",)]), rs.ZCDP(0.1))
+    estimated = rs.estimate(measured(tmp_path, DATA, plan))
+    consistent(estimated, 3)
+    assert estimated.accuracy(["a", "b", "c"]).unknown == (("a", "c"), ("b", "c"), ("a", "b", "c"))
+    assert ("d",) in estimated.accuracy(["d"]).unknown
+    assert estimated.accuracy(["a", "b"]).unknown == ()

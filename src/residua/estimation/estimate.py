@@ -68,6 +68,8 @@ def estimate(
     """
     if not isinstance(release, Release):
         raise PlanError(f"release={release!r} is not a release; measure one, or load it with rs.Release.load.")
+    if total is not None and (isinstance(total, bool) or not isinstance(total, int | float | np.number)):
+        raise PlanError(f"total={total!r} is not a count; give a public total, or leave it out to have it estimated.")
     facts = facts_of(release.domain, total, known)
     observed = observed_of(release)
     public = Public(release.domain, facts)

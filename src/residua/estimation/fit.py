@@ -178,6 +178,8 @@ def _singles(
             posterior = _judged(observed, (i,), model, kept, doubt)
             model = np.where(model > 0, above_floor(model, posterior, observed.cell_variance((i,))), 0.0)
             errors[i, i] = posterior.variance
+        elif known is None and observed.directions((i,)):
+            errors[i, i] = np.nan
         found[at] = known if known is not None else model * (total / max(float(model.sum()), 1e-300))
     return found
 

@@ -115,8 +115,8 @@ def marginals(
         ways: sizes: 1 asks for every attribute's own table, 2 for all pairs, …; 0 for the total.
         max_cells: only marginals with at most this many cells (alone: of any size, the total included).
         weight: how much each of these marginals matters, relative to others added with `+`: a number for all, or
-            `"1/sqrt(cells)"` or `"1/cells"`, by how many cells each has. Objectives weigh variances of cells, so that large
-            tables get most of a budget; these weights give more to small ones.
+            `"1/sqrt(cells)"` or `"1/cells"`, by how many cells each has. Objectives weigh variances of cells, so that
+            large tables get most of a budget; these weights give more to small ones.
 
     Raises:
         WorkloadError: nothing asked for, a set listed twice, or a weight that is not positive.
