@@ -32,13 +32,13 @@ GROUPS: tuple[tuple[str, str], ...] = (
         "marginals prefixes ranges hierarchy product queries explicit"
         " workload:Marginals workload:Products workload:Explicit",
     ),
-    ("Promise: guarantees, and whom they protect", "ZCDP GDP ApproxDP PureDP AddRemove ReplaceOne"),
+    ("Promise: guarantees, and whom they protect", "ZCDP GDP ApproxDP PureDP AddRemove Person ReplaceOne"),
     (
         "Plan: the best noise, before any data is seen",
         "plan Plan TotalVariance MaxVariance PNormVariance Stakeholders ConvexLoss Lattice Matrix independent",
     ),
     ("Combine plans", "common residual top_up"),
-    ("Measure: the one door to data", "Source Ledger measure"),
+    ("Measure: the one door to data", "Source Ledger measure records_per_person RecordsPerPerson"),
     ("Publish: estimates with error bars", "Release Table release:Answers release:Estimate pooled"),
     ("Project: tables that could be true", "project Projected for_mbi"),
     (

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from residua.estimation import estimate as estimate
     from residua.estimation import plan_estimates as plan_estimates
     from residua.measurement import Ledger as Ledger
+    from residua.measurement import RecordsPerPerson as RecordsPerPerson
     from residua.measurement import measure as measure
+    from residua.measurement import records_per_person as records_per_person
     from residua.plans import ConvexLoss as ConvexLoss
     from residua.plans import Lattice as Lattice
     from residua.plans import Matrix as Matrix
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from residua.privacy import ZCDP as ZCDP
     from residua.privacy import AddRemove as AddRemove
     from residua.privacy import ApproxDP as ApproxDP
+    from residua.privacy import Person as Person
     from residua.privacy import PureDP as PureDP
     from residua.privacy import ReplaceOne as ReplaceOne
     from residua.projection import Projected as Projected
@@ -68,11 +71,11 @@ _NAMES_OF = {
     "domain": "Anonymous Bins Categories Dates Domain Integers between",
     "errors": "GapWarning ResiduaError",
     "estimation": "Estimated estimate plan_estimates",
-    "measurement": "Ledger measure",
+    "measurement": "Ledger RecordsPerPerson measure records_per_person",
     "plans": "ConvexLoss Lattice Matrix MaxVariance"
     " PNormVariance Plan Stakeholders TotalVariance common"
     " independent plan residual top_up",
-    "privacy": "GDP ZCDP AddRemove ApproxDP PureDP ReplaceOne",
+    "privacy": "GDP ZCDP AddRemove ApproxDP Person PureDP ReplaceOne",
     "projection": "Projected for_mbi project",
     "release": "Release Table pooled",
     "session": "Session",
@@ -101,9 +104,11 @@ __all__ = [
     "Matrix",
     "MaxVariance",
     "PNormVariance",
+    "Person",
     "Plan",
     "Projected",
     "PureDP",
+    "RecordsPerPerson",
     "Release",
     "ReplaceOne",
     "ResiduaError",
@@ -130,6 +135,7 @@ __all__ = [
     "project",
     "queries",
     "ranges",
+    "records_per_person",
     "residual",
     "top_up",
 ]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from residua.cli.show import err
 from residua.errors import SpecError
 from residua.source import Source, source_of
+from residua.source.options import SourceOptions
 from residua.source.paths import require_source_path
 
 if TYPE_CHECKING:
@@ -32,14 +33,15 @@ def open_source(spec: Spec, *, show_values: bool = False) -> Source:
     """
     settings = spec.source
     given = {key for key in ("path", "tables", "database", "query") if key in settings}
-    options: dict[str, Any] = {"weight": settings.get("weight"), "show_values": show_values or err.is_terminal}
+    options: SourceOptions = {"show_values": show_values or err.is_terminal}
+    options.update({name: settings[name] for name in ("weight", "person", "no_person") if name in settings})  # type: ignore[typeddict-item]
     if "delimiter" in settings and not given & {"path", "tables"}:
         raise SpecError("[source] delimiter belongs to delimited text; give a path, or remove it.")
     match sorted(given):
         case ["path"]:
             source = _files(spec.folder, "path", settings["path"], settings.get("delimiter"), options)
         case ["path", "query"]:
-            inner = {"show_values": options["show_values"]}
+            inner: SourceOptions = {"show_values": options["show_values"]}
             table = _files(spec.folder, "path", settings["path"], settings.get("delimiter"), inner)
             source = Source.sql({_TABLE: table}, settings["query"], **options)
         case ["query", "tables"]:
@@ -69,20 +71,28 @@ def notice(counted: Tallies, *, show_values: bool = False) -> None:
         for name, records in tally.items():
             if records:
                 err.print(f"for your eyes only, not published: {records:,} records {what} {name!r}")
+    if counted.no_person:
+        err.print(f"for your eyes only, not published: {counted.no_person:,} records left out, which are nobody's")
+    if counted.loss is not None:
+        people = int(counted.loss.lost[1:].sum())
+        err.print(
+            f"for your eyes only, not published: {counted.loss.dropped:,} records of {people:,} persons left out, "
+            "beyond those that are counted of each"
+        )
 
 
-def _tables(folder: Path, settings: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Source]:
+def _tables(folder: Path, settings: Mapping[str, Any], options: SourceOptions) -> dict[str, Source]:
     declared = settings["tables"]
     if not isinstance(declared, Mapping) or not declared:
         raise SpecError('[source.tables] is not a table of names and paths; write people = "people.csv", for example.')
-    inner = {"show_values": options["show_values"]}
+    inner: SourceOptions = {"show_values": options["show_values"]}
     return {
         name: _files(folder, f"tables.{name}", paths, settings.get("delimiter"), inner)
         for name, paths in declared.items()
     }
 
 
-def _files(folder: Path, key: str, paths: Any, delimiter: Any, options: Mapping[str, Any]) -> Source:
+def _files(folder: Path, key: str, paths: Any, delimiter: Any, options: SourceOptions) -> Source:
     listed = [paths] if isinstance(paths, str) else paths
     if not isinstance(listed, list) or not listed or not all(isinstance(path, str) for path in listed):
         raise SpecError(f"[source] {key} = {paths!r} is not a path or a list of paths; name the file.")

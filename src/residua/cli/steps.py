@@ -24,6 +24,8 @@ from residua.plans.planners.attended import watched
 from residua.release import Release, reserve
 from residua.release.folder import Reserved
 from residua.source import Source
+from residua.source.bound import require_agreement
+from residua.source.counting import columns_needed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,6 +84,8 @@ def run_release(spec: Spec, folder: Path, saved: Path | None = None, *, show_val
                     purpose=f"released as {folder.name}",
                     progress=show,
                     notice=partial(notice, show_values=show_values),
+                    left_out=spec.left_out,
+                    left_out_most=spec.left_out_most,
                 )
             _commit(place, release)
     except KeyboardInterrupt:
@@ -125,7 +129,8 @@ def checked_source(spec: Spec, *, show_values: bool = False) -> Source:
         SourceError: no such data, or a column is missing; said before the planning.
     """
     data = open_source(spec, show_values=show_values)
-    data.check([*spec.domain.names, *([data.weight] if data.weight is not None else [])])
+    require_agreement(data.options, spec.unit, spec.domain)
+    data.check(columns_needed(data, spec.domain, bounded=bool(data.options.person)))
     return data
 
 

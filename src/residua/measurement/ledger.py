@@ -36,7 +36,7 @@ from residua.measurement.ledger_lines import (
     text_of,
 )
 from residua.plans.noise import Currency
-from residua.privacy import AddRemove, Guarantee, ReplaceOne, Unit
+from residua.privacy import AddRemove, Guarantee, Person, ReplaceOne, Unit
 from residua.source import source_of
 
 __all__ = ["Acceptance", "Entry", "Ledger"]
@@ -129,7 +129,8 @@ class Ledger:
                 f"the ledger {self._name} has the budget {self._budget!r}, fixed at creation, not {budget!r}; "
                 "give that one, or leave the budget out."
             )
-        if unit is not None and unit != self._unit:
+        persons = isinstance(unit, Person) and isinstance(self._unit, Person)  # a bound is a plan's own
+        if unit is not None and unit != self._unit and not persons:
             raise LedgerError(
                 f"the ledger {self._name} protects against {self._unit}, fixed at creation, not {unit}; "
                 f"give unit={self._unit!r}."
@@ -221,6 +222,20 @@ class Ledger:
         """A digest of a text that nobody can compute without the ledger (HMAC-SHA256 with its salt)."""
         salt = self._read().header.salt
         return hmac.new(salt.encode(), text.encode("utf-8", "surrogatepass"), "sha256").hexdigest()
+
+    @property
+    def choosing_key(self) -> bytes:
+        """The secret that decides which of a person's records are counted, 32 bytes: from the ledger's salt.
+
+        It is as old as the ledger, so that all that is ever measured under it counts the same records; it is in the
+        ledger's file alone, and lost with it.
+        """
+        return bytes.fromhex(self.keyed("which records of a person are counted"))
+
+    def knows(self, fingerprint: str) -> bool:
+        """Whether a debit for the dataset with this fingerprint would be accepted; all are while there is none."""
+        contents = self._read()
+        return not contents.datasets or _salted(contents.header.salt, fingerprint) in contents.datasets
 
     def can_spend(self, cost: Fraction | int, *, currency: Currency = "pcost") -> bool:
         """Whether a debit of this cost would be allowed now; another may come first."""
@@ -350,9 +365,10 @@ class Ledger:
             raise LedgerError(
                 f"this is another dataset than those of the population {self._population!r}, to whom the ledger "
                 f"{self._name} belongs; nothing was spent: if it holds the same people (corrected, converted, other "
-                "columns), declare that with ledger.accept(data, why=…), or residua ledger FILE --accept SPEC.toml "
-                "--why …; make a new ledger for other people only: for the same people it is a second budget, and what "
-                "they are promised would no longer hold."
+                "columns; or a frame or query that version 0.1.0 knew by another fingerprint), declare that with "
+                "ledger.accept(data, why=…), or residua ledger FILE --accept SPEC.toml --why …; make a new ledger for "
+                "other people only: for the same people it is a second budget, and what they are promised would no "
+                "longer hold."
             )
         return salted
 
@@ -364,8 +380,8 @@ def _population(name: str) -> str:
 
 
 def _known(unit: Unit) -> Unit:
-    if not isinstance(unit, AddRemove | ReplaceOne):
-        raise LedgerError(f"unit must be AddRemove or ReplaceOne, not {unit!r}; give whom the budget protects.")
+    if not isinstance(unit, AddRemove | ReplaceOne | Person):
+        raise LedgerError(f"unit must be AddRemove, ReplaceOne or Person, not {unit!r}; give whom the budget protects.")
     return unit
 
 

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+import secrets
 import traceback
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from residua.domain import Domain
 from residua.errors import LedgerError, PlanError, ResiduaError, SourceError
 from residua.linalg.arrays import Integers
-from residua.linalg.lattice import closure
-from residua.linalg.layout import Layout, layout_of
+from residua.linalg.layout import Layout
+from residua.measurement.aside import Aside, aside_within
 from residua.measurement.ledger import Entry, Ledger
 from residua.measurement.memory import secure_memory
 from residua.measurement.noisy import noisy
+from residua.measurement.recognising import recognise
 from residua.plans.blocks import Blocks
 from residua.plans.composition import priced, require_plan
 from residua.plans.contract import Plan
 from residua.plans.noise import Currency
+from residua.privacy import Guarantee, Person
 from residua.privacy.exact import round_up
 from residua.release import Release
 from residua.source import Source, source_of
+from residua.source.bound import KEY_BYTES, Bound, bound_of, require_agreement
+from residua.source.checking import Checked
+from residua.source.choosing import MOST_TOLD, Loss
 from residua.source.counting import Tallies
 
 Progress = Callable[[str, int, int | None], None]
@@ -36,15 +44,17 @@ def measure(
     purpose: str = "release",
     progress: Progress | None = None,
     notice: Callable[[Tallies], None] | None = None,
+    left_out: Guarantee | None = None,
+    left_out_most: int | None = None,
 ) -> Release:
     """Measures a plan on data, once.
 
     In this order: the plan is compiled to integer measurements and priced by the verifier; the data is checked
-    against the domain, so that a value outside it stops here, and read twice where two readings could differ; the
-    memory that measuring takes is secured; the ledger is debited; the records are counted; exact
-    noise is added; the counts are forgotten.
+    against the domain, so that a value outside it stops here; the memory that measuring takes is secured; the ledger is
+    debited; the records that were checked are counted; exact noise is added; the counts are forgotten.
 
-    Guarantee: the release satisfies the plan's guarantee for its unit, and the ledger was debited before any table was
+    Guarantee: the release satisfies the plan's guarantee for its unit (under `rs.Person`, no more records of a person
+    are counted than it says, in any table), and the ledger was debited before any table was
     counted (the check before it counts the records, to see that 64 bits suffice, and forgets them). The release holds
     no true count.
 
@@ -57,6 +67,9 @@ def measure(
         progress: called with the step, how much is done, and of how much if known.
         notice: called once, with how many records followed a policy for unknown or missing values. For the
             curator's eyes only: these are true counts.
+        left_out: under `rs.Person`: what to spend, beside the plan's cost, on an estimate of how many records the
+            bound leaves out (`release.left_out`), with normal noise, or Laplace noise where the plan has such.
+        left_out_most: the most records of one person that the estimate counts; ten times the bound if left out.
 
     Raises:
         VerificationError: what would be measured costs more than promised. Nothing is spent.
@@ -80,14 +93,18 @@ def measure(
     """
     require_plan(plan)  # says so if it is no plan, before the ledger is looked for
     account = None if callable(ledger) else _account(ledger, plan)
+    data = source_of(source)
+    require_agreement(data.options, plan.unit, plan.domain)
     blocks, cost = priced(plan)
+    aside = None if left_out is None else _aside(plan, left_out, left_out_most, blocks.currency)
+    cost += 0 if aside is None else aside.cost
 
-    def pay(fingerprint: str) -> Entry:
-        return (account or _account(ledger, plan)).debit(
-            cost, purpose=purpose, dataset=fingerprint, currency=blocks.currency
-        )
+    def pay(fingerprint: str) -> tuple[Entry, Ledger]:
+        paying = account or _account(ledger, plan)
+        recognise(paying, data, fingerprint)
+        return paying.debit(cost, purpose=purpose, dataset=fingerprint, currency=blocks.currency), paying
 
-    return carry_out(plan, blocks, cost, source_of(source), pay, progress=progress, notice=notice)
+    return carry_out(plan, blocks, cost, data, pay, progress=progress, notice=notice, aside=aside)
 
 
 def carry_out(
@@ -95,10 +112,11 @@ def carry_out(
     blocks: Blocks,
     cost: Fraction,
     data: Source,
-    pay: Callable[[str], Entry],
+    pay: Callable[[str], tuple[Entry, Ledger]],
     *,
     progress: Progress | None = None,
     notice: Callable[[Tallies], None] | None = None,
+    aside: Aside | None = None,
 ) -> Release:
     """Check, pay, count, add noise, forget: what `measure` does once it knows the price, and a session too.
 
@@ -107,22 +125,61 @@ def carry_out(
         blocks: what that comes down to, as priced.
         cost: what the blocks cost alone, by the verifier; the release states it.
         data: where the records are.
-        pay: called with the data's fingerprint once the data is known to fit; debits the ledger, or raises.
+        pay: called with the data's fingerprint once the data is known to fit; debits a ledger, or raises; returns the
+            receipt and the ledger.
         progress: called with the step, how much is done, and of how much if known.
         notice: called once, with how many records followed a policy.
+        aside: the noise for the number of records that a bound leaves out, where that is wanted; its cost is included.
     """
-    try:
-        fingerprint = _checked(data, plan.domain, blocks.most_records, progress)
-    except BaseException as problem:
-        traceback.clear_frames(problem.__traceback__)  # a report that shows local variables must not show records
-        raise
-    secure_memory(blocks)
-    entry = pay(fingerprint)
-    if not isinstance(entry, Entry):
-        raise LedgerError("no debit was made; nothing was measured.")
-    counter = _counter(data, plan.domain, fingerprint, progress, notice)
-    measurements = _measured_or_told(blocks, counter, progress, entry)
-    return Release(plan, blocks, measurements, _receipt(entry, cost, blocks.currency))
+    require_agreement(data.options, plan.unit, plan.domain)
+    # Any key shows whether the records can be chosen among; the ledger's own may not exist yet.
+    trial = bound_of(plan.unit, plan.domain, secrets.token_bytes(KEY_BYTES))
+    told: dict[str, Any] = {}
+
+    def tell(tallies: Tallies) -> None:
+        if notice is not None:
+            notice(tallies)
+        if aside is not None and tallies.loss is not None:
+            told.update(left_out_receipt(tallies.loss, aside))
+
+    with data.snapshot() as still:
+        checked = _checked(still, plan.domain, blocks.most_records, progress, trial)
+        try:
+            secure_memory(blocks)
+            entry, ledger = pay(checked.fingerprint)
+            if not isinstance(entry, Entry):
+                raise LedgerError("no debit was made; nothing was measured.")
+            bound = None if trial is None else bound_of(plan.unit, plan.domain, ledger.choosing_key)
+            measurements = _measured_or_told(blocks, _counter(checked, progress, tell, bound), progress, entry)
+        finally:
+            checked.forget()
+    return Release(plan, blocks, measurements, {**_receipt(entry, cost, blocks.currency), **told})
+
+
+def left_out_receipt(loss: Loss, aside: Aside) -> dict[str, Any]:
+    """The number of records that a bound left out, with noise, as a receipt states it; no true count is in it."""
+    counted = np.minimum(np.arange(len(loss.lost)), aside.most)
+    found = aside.noisy(np.array([int(loss.lost @ counted)]))
+    return {
+        "left_out": int(found[0]),
+        "left_out_stddev": aside.stddev,
+        "left_out_most": aside.most,
+        "left_out_noise": aside.noise.name,
+    }
+
+
+def _aside(plan: Plan, budget: Guarantee, most: int | None, currency: Currency) -> Aside:
+    """The noise for the number of records that the plan's bound leaves out."""
+    if not isinstance(plan.unit, Person):
+        raise PlanError("left_out is about records beyond what is counted of each person; plan with unit=rs.Person(…).")
+    cap = min(10 * plan.unit.records, MOST_TOLD) if most is None else most
+    if isinstance(cap, bool) or not isinstance(cap, int) or not 1 <= cap <= MOST_TOLD:
+        raise PlanError(f"left_out_most={most!r} is not a whole number from 1 to {MOST_TOLD:,}; say 50, for example.")
+    found = aside_within(budget, cap, "left_out")
+    if found.noise.currency != currency:
+        kind = "rs.PureDP(…), for the plan has Laplace noise" if currency == "epsilon" else "rs.ZCDP(…), for example"
+        raise PlanError(f"left_out={budget!r} does not add to what the plan costs; give {kind}.")
+    return found
 
 
 def _measured_or_told(
@@ -147,24 +204,14 @@ def _measured_or_told(
 
 
 def _counter(
-    data: Source,
-    domain: Domain,
-    fingerprint: str,
-    progress: Progress | None,
-    notice: Callable[[Tallies], None] | None,
+    checked: Checked, progress: Progress | None, notice: Callable[[Tallies], None], bound: Bound | None
 ) -> Callable[[Layout], Integers]:
-    """Counts tables from the data, refusing data that is not what was checked."""
+    """Counts tables of the data that was checked, and of no other."""
 
     def counter(layout: Layout) -> Integers:
-        try:
-            counted = data.count(domain, layout, _step("counting", progress))
-            same = data.fingerprint() == fingerprint
-        except SourceError as problem:
-            raise SourceError(f"the data changed after it was checked: {problem}") from None
-        if not same:
-            raise SourceError("the data changed after it was checked.")
-        if notice:
-            notice(counted.tallies)
+        counted = checked.count(layout, _step("counting", progress), bound)
+        checked.forget()
+        notice(counted.tallies)
         return counted.tables
 
     return counter
@@ -174,24 +221,21 @@ def _account(ledger: Ledger | str | Path | Callable[[], Ledger], plan: Plan) -> 
     account = ledger if isinstance(ledger, Ledger) else ledger() if callable(ledger) else Ledger(ledger)
     if not isinstance(account, Ledger):
         raise LedgerError(f"ledger gave {account!r}, which is not a ledger; make one with rs.Ledger.")
-    if account.unit != plan.unit:
+    if account.unit != plan.unit and not (isinstance(account.unit, Person) and isinstance(plan.unit, Person)):
         raise LedgerError(f"the ledger protects {account.unit}, the plan {plan.unit}; plan with unit={account.unit!r}.")
     return account
 
 
-def _checked(data: Source, domain: Domain, most: int, progress: Progress | None) -> str:
-    """Reads the data once to see that it fits the domain, before anything is spent; returns its fingerprint."""
-    fingerprint = data.fingerprint()
-    total = layout_of(closure([], len(domain)), domain.sizes)  # one table of one cell: how many records there are
-    counted = data.count(domain, total, _step("checking", progress))
-    if int(counted.tables[0]) > most:
-        raise SourceError("there are more records than 64-bit measurements can hold; split the data.")
-    if not data.repeatable and data.fingerprint() != fingerprint:
-        raise SourceError(
-            f"{data} gives other records at every reading, or they changed meanwhile; leave out samples and chance, "
-            "and order by what decides ties."
-        )
-    return fingerprint
+def _checked(data: Source, domain: Domain, most: int, progress: Progress | None, bound: Bound | None) -> Checked:
+    """Reads the data once to see that it fits the domain, before anything is spent."""
+    try:
+        checked = data.checked(domain, _step("checking", progress), bound)
+        if checked.records > most:
+            raise SourceError("there are more records than 64-bit measurements can hold; split the data.")
+    except BaseException as problem:
+        traceback.clear_frames(problem.__traceback__)  # a report that shows local variables must not show records
+        raise
+    return checked
 
 
 def _receipt(entry: Entry, cost: Fraction, currency: Currency) -> dict[str, Any]:

@@ -16,9 +16,27 @@ from residua.privacy.exact import Pcost, nonnegative
 _MOST_RECORDS = 2**40  # the cost is their square; beyond, no budget allows anything
 
 
+@dataclass(frozen=True)
+class Contribution:
+    """What one person can have in the data at most: so many records, and so many in each value of some attributes.
+
+    Args:
+        records: the most records of one person.
+        limits: attributes and the most records of a person in each of their values.
+    """
+
+    records: int
+    limits: tuple[tuple[str, int], ...] = ()
+
+
 @runtime_checkable
 class Unit(Protocol):
-    """What every unit of protection states: what a plan costs it."""
+    """What every unit of protection states: what a person can do, and what a plan costs that person."""
+
+    @property
+    def contribution(self) -> Contribution | None:
+        """What the person who joins or leaves has in the data at most; None if records change instead."""
+        ...
 
     def scaled(self, pcost: Pcost, replace_pcost: Pcost | None = None) -> Fraction:
         """The cost to this unit of a plan that costs `pcost` for one record added or removed."""
@@ -54,7 +72,12 @@ class AddRemove:
     records: int = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "records", _count(self.records))
+        object.__setattr__(self, "records", record_count(self.records))
+
+    @property
+    def contribution(self) -> Contribution:
+        """So many records, anywhere."""
+        return Contribution(self.records)
 
     def scaled(self, pcost: Pcost, replace_pcost: Pcost | None = None) -> Fraction:
         """The cost to a person with at most k records: `k² pcost`. What a replacement costs plays no part."""
@@ -90,6 +113,11 @@ class ReplaceOne:
         changing one record to any other value
     """
 
+    @property
+    def contribution(self) -> None:
+        """Nobody joins or leaves."""
+        return None
+
     def scaled(self, pcost: Pcost, replace_pcost: Pcost | None = None) -> Fraction:
         """The cost to a person whose record is changed: `replace_pcost` if given, and `4 pcost` at most."""
         bound = 4 * _cost("pcost", pcost)
@@ -103,15 +131,20 @@ def _cost(name: str, value: Pcost) -> Fraction:
     return nonnegative(name, value, "give the cost as computed from a privacy cost matrix")
 
 
-def _count(records: SupportsIndex) -> int:
+def record_count(records: SupportsIndex, name: str = "records") -> int:
+    """A number of records of one person, as a unit of protection takes it.
+
+    Raises:
+        PrivacyError: when it is no integer from 1 to 2^40.
+    """
     try:
         count = 0 if isinstance(records, bool) else operator.index(records)
     except TypeError:
         count = 0
     if count < 1:
         raise PrivacyError(
-            f"records must be an integer of at least 1, not {records!r}; give the most records a person has."
+            f"{name} must be an integer of at least 1, not {records!r}; give the most records a person has."
         )
     if count > _MOST_RECORDS:
-        raise PrivacyError(f"records must be at most {_MOST_RECORDS:,}; give the most records a person has.")
+        raise PrivacyError(f"{name} must be at most {_MOST_RECORDS:,}; give the most records a person has.")
     return count

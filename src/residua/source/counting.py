@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -15,6 +16,9 @@ from residua.domain import Domain
 from residua.errors import SourceError
 from residua.linalg.layout import Layout
 from residua.source.accumulate import Accumulator, Way
+from residua.source.bound import Bound
+from residua.source.choosing import Loss
+from residua.source.persons import Persons
 from residua.source.problems import Problems
 from residua.source.source import Source
 from residua.source.tables import Codes, processors
@@ -32,10 +36,14 @@ class Tallies:
     Args:
         dropped: for each attribute, the records that its policy `drop` left out.
         other: for each attribute, the counted records that are in its cell of other values.
+        no_person: the records that were left out because nobody's.
+        loss: what the bound on each person's records left out; nothing where there is none.
     """
 
     dropped: Mapping[str, int]
     other: Mapping[str, int]
+    no_person: int = 0
+    loss: Loss | None = None
 
     def __repr__(self) -> str:
         return "Tallies(confidential)"
@@ -50,16 +58,22 @@ class Counted:
         dropped: for each attribute, the records that its policy `drop` left out (a record may be left out on
             account of several). For the curator's terminal only.
         other: for each attribute, the counted records that are in its cell of other values. For the curator only, too.
+        fingerprint: of the dataset that was read.
+        no_person: the records that were left out because nobody's.
+        loss: what the bound on each person's records left out; nothing where there is none.
     """
 
     tables: NDArray[np.int64]
     dropped: Mapping[str, int]
     other: Mapping[str, int]
+    fingerprint: str
+    no_person: int = 0
+    loss: Loss | None = None
 
     @property
     def tallies(self) -> Tallies:
-        """What the policies did, without the tables."""
-        return Tallies(self.dropped, self.other)
+        """What the policies and the bound did, without the tables."""
+        return Tallies(self.dropped, self.other, self.no_person, self.loss)
 
     def __repr__(self) -> str:
         return "Counted(confidential)"
@@ -70,8 +84,10 @@ def count(
     domain: Domain,
     layout: Layout,
     progress: Progress | None = None,
+    bound: Bound | None = None,
     *,
     way: Way | None = None,
+    keep: Kept | None = None,
 ) -> Counted:
     """Counts every table of the layout in one pass over the records: what `Source.count` does by default.
 
@@ -80,25 +96,31 @@ def count(
         domain: what they may hold; all its attributes are read.
         layout: the tables, in the order of the domain's attributes.
         progress: called after each batch with the rows read and the source's guess of how many there are.
+        bound: how many records of each person are counted, all when not given.
         way: how to count, for tests and benchmarks; chosen by cost when not given.
+        keep: keeps the codes of what is counted, to count other tables from them.
 
     Raises:
         SourceError: data that cannot be read, values that the domain refuses (all such columns named), or counts of
             2^62 and more.
     """
+    from residua.source.digest import Digest  # loads Arrow, which planning does not need
+
     if not np.array_equal(layout.sizes, domain.sizes):
         raise SourceError("the layout was made for another domain; plan for the domain that is measured.")
     if source.weight in domain:
         raise SourceError(f"column {source.weight!r} is both weight and attribute; drop one of the two.")
-    columns = [*domain.names, *([source.weight] if source.weight is not None else [])]
+    persons = None if bound is None else Persons(source.options, bound)
+    columns = columns_needed(source, domain, persons is not None)
     hint = source.rows_hint()
     dropped, other = dict.fromkeys(domain.names, 0), dict.fromkeys(domain.names, 0)
     problems = Problems(domain.names, source.show_values)
-    with ThreadPoolExecutor(max_workers=processors()) as pool:
+    with ThreadPoolExecutor(max_workers=processors()) as pool, persons or nullcontext():
         accumulator = Accumulator(layout, hint, pool, way)
         buffer = _Buffer(domain, layout, accumulator)
+        digest = Digest(pool)
         rows = records = 0
-        for batch in source.batches(columns):
+        for batch in source.digested(columns, digest):
             weights = _weights(batch.column(len(domain)), source.weight, problems) if source.weight else None
             records += batch.num_rows if weights is None else _total(weights)
             if records >= _MOST_RECORDS:
@@ -106,23 +128,96 @@ def count(
             codes = _encoded(batch, domain, pool, problems)
             if not problems:  # after the first one, the rest is read only to name every bad column at once
                 kept = _tally(codes, weights, domain, dropped, other)
-                buffer.add(codes, kept, weights)
+                if keep is not None:
+                    keep.add(codes, kept, weights)
+                if persons is None:
+                    buffer.add(codes, kept, weights)
+                else:
+                    persons.add(batch, codes, kept, weights, problems, buffer.add)
             rows += batch.num_rows
             if progress is not None:
-                progress(rows, hint)
+                progress(rows, hint if persons is None or hint is None else 2 * hint)
         problems.stop()
+        if persons is not None:
+            persons.finish(buffer.add, lambda chosen: progress(rows + chosen, 2 * rows) if progress else None)
         buffer.flush()
         tables = accumulator.finish()
     tables.setflags(write=False)
-    return Counted(tables, MappingProxyType(dropped), MappingProxyType(other))
+    done = (tables, MappingProxyType(dropped), MappingProxyType(other), digest.fingerprint)
+    return Counted(*done) if persons is None else Counted(*done, persons.nobody, persons.loss)
+
+
+def columns_needed(source: Source, domain: Domain, bounded: bool) -> list[str]:
+    """The columns that counting reads: the attributes, the weight, and the person where that is bounded."""
+    weight = [source.weight] if source.weight is not None else []
+    named = source.options.person if bounded else ()
+    return [*domain.names, *weight, *(name for name in named if name not in domain)]
+
+
+class Kept:
+    """The codes of counted records, as long as there is room for them; what is printed of it holds none.
+
+    Args:
+        domain: of the codes.
+        room: how many bytes may be kept; with more, all are given up.
+    """
+
+    def __init__(self, domain: Domain, room: int) -> None:
+        self._kinds = [_smallest(int(size)) for size in domain.sizes]
+        self._room = room
+        self.whole = True
+        self.parts: list[tuple[list[Codes], NDArray[np.int64] | None]] = []
+
+    def add(
+        self, codes: list[NDArray[np.int32]], kept: NDArray[np.intp] | None, weights: NDArray[np.int64] | None
+    ) -> None:
+        """Keeps the kept rows of a batch."""
+        if not self.whole:
+            return
+        if kept is not None:
+            codes = [column[kept] for column in codes]
+            weights = None if weights is None else weights[kept]
+        small = [column.astype(kind) for column, kind in zip(codes, self._kinds, strict=True)]
+        self._room -= sum(column.nbytes for column in small) + (0 if weights is None else weights.nbytes)
+        if self._room < 0:
+            self.forget()
+        else:
+            self.parts.append((small, weights))
+
+    def forget(self) -> None:
+        """Gives up all of it."""
+        self.whole = False
+        self.parts.clear()
+
+
+def count_kept(kept: Kept, domain: Domain, layout: Layout, first: Counted, progress: Progress | None) -> Counted:
+    """Counts tables from kept codes; the policies did what they did when these were read."""
+    rows = sum(len(codes[0]) for codes, _ in kept.parts)
+    done = 0
+    with ThreadPoolExecutor(max_workers=processors()) as pool:
+        accumulator = Accumulator(layout, rows, pool)
+        buffer = _Buffer(domain, layout, accumulator)
+        for codes, weights in kept.parts:
+            buffer.add(codes, None, weights)
+            done += len(codes[0])
+            if progress is not None:
+                progress(done, rows)
+        buffer.flush()
+        tables = accumulator.finish()
+    tables.setflags(write=False)
+    return Counted(tables, first.dropped, first.other, first.fingerprint)
+
+
+def _smallest(size: int) -> type[np.unsignedinteger[Any]]:
+    """The smallest type that holds every code below a size."""
+    return np.uint8 if size <= 2**8 else np.uint16 if size <= 2**16 else np.uint32
 
 
 class _Buffer:
     """Collects batches until there are enough rows for a pass over all tables to pay."""
 
     def __init__(self, domain: Domain, layout: Layout, accumulator: Accumulator) -> None:
-        most = int(domain.sizes.max())
-        kind = np.uint8 if most <= 2**8 else np.uint16 if most <= 2**16 else np.uint32
+        kind = _smallest(int(domain.sizes.max()))
         each = layout.cells // max(sum(len(group.numbers) for group in layout), 1)
         limit = _CODE_BYTES // (len(domain) * np.dtype(kind).itemsize)
         self._capacity = max(min(max(4 * each, _LEAST_ROWS), _MOST_ROWS, limit), 1)
@@ -134,7 +229,7 @@ class _Buffer:
 
     def add(
         self,
-        codes: list[NDArray[np.int32]],
+        codes: Sequence[NDArray[np.integer[Any]]],
         kept: NDArray[np.intp] | None,
         weights: NDArray[np.int64] | None,
     ) -> None:

@@ -15,6 +15,7 @@ import pyarrow.csv as pa_csv
 
 from residua.errors import SourceError
 from residua.source.files import FilesSource, distinct
+from residua.source.options import NO_OPTIONS, Options
 from residua.source.paths import readable
 from residua.source.source import Paths, Source
 
@@ -23,16 +24,14 @@ _SAMPLE = 1 << 16
 
 
 class DelimitedSource(FilesSource):
-    """Delimited text files with a header each. Fingerprint: SHA-256 of the files' bytes.
+    """Delimited text files with a header each.
 
     A file may lack its header, and its first line is then a record: names are taken for values until one that was asked
     for is among them.
     """
 
-    def __init__(
-        self, paths: Paths, *, delimiter: str | None = None, weight: str | None = None, show_values: bool = False
-    ) -> None:
-        super().__init__(paths, weight=weight, show_values=show_values)
+    def __init__(self, paths: Paths, options: Options = NO_OPTIONS, *, delimiter: str | None = None) -> None:
+        super().__init__(paths, options)
         if delimiter is None:
             delimiter = "\t" if ".tsv" in {suffix.lower() for suffix in self.files[0].suffixes} else ","
         if not isinstance(delimiter, str) or len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n\0':

@@ -8,13 +8,14 @@ from typing import Any
 
 from residua.errors import SourceError
 from residua.source.files import distinct
+from residua.source.options import NO_OPTIONS, Options
 from residua.source.source import BATCH_ROWS, Source
 
 _UNREADABLE = (TypeError, ValueError, OverflowError, NotImplementedError)  # Arrow's own errors are such as well
 
 
 class FrameSource(Source):
-    """A frame in memory, cut into batches when read. Fingerprint: SHA-256 of its records, however they are cut.
+    """A frame in memory, cut into batches when read.
 
     Args:
         frame: the frame.
@@ -23,18 +24,15 @@ class FrameSource(Source):
         rows: how many rows there are, if known.
     """
 
-    repeatable = True
-
     def __init__(
         self,
         frame: Any,
         names: Sequence[Any],
         cut: Callable[[Any, list[int]], Iterator[Any]],
         rows: int | None,
-        weight: str | None = None,
-        show_values: bool = False,
+        options: Options = NO_OPTIONS,
     ) -> None:
-        super().__init__(weight, show_values)
+        super().__init__(options)
         self._frame = frame
         self._names = tuple(str(name) for name in names)
         self._cut = cut
@@ -52,12 +50,6 @@ class FrameSource(Source):
         """The frame's length, if it is known."""
         return self._rows
 
-    def fingerprint(self) -> str:
-        """SHA-256 of all columns of all records in their order, however they are cut into chunks."""
-        from residua.source.digest import digest_of_records
-
-        return f"records:{digest_of_records(self._names, self._read(self._names))}"
-
     def _read(self, columns: Sequence[str]) -> Iterator[Any]:
         positions = [self._names.index(name) for name in columns]
         with _explained(str(self)):
@@ -71,7 +63,7 @@ class LazySource(FrameSource):
     repeatable = False
 
 
-def frame_source(frame: Any, weight: str | None = None, show_values: bool = False) -> FrameSource:
+def frame_source(frame: Any, options: Options = NO_OPTIONS) -> FrameSource:
     """The source of a frame, by its kind.
 
     Raises:
@@ -81,25 +73,25 @@ def frame_source(frame: Any, weight: str | None = None, show_values: bool = Fals
     import pyarrow.dataset as ds
 
     if isinstance(frame, ds.Dataset):
-        return LazySource(frame, frame.schema.names, _cut_dataset, None, weight, show_values)
+        return LazySource(frame, frame.schema.names, _cut_dataset, None, options)
     if isinstance(frame, pa.RecordBatch):
         frame = pa.Table.from_batches([frame])
     elif isinstance(frame, pa.RecordBatchReader):
         with _explained("the Arrow reader"):
             frame = frame.read_all()
     if isinstance(frame, pa.Table):
-        return FrameSource(frame, frame.column_names, _cut_table, frame.num_rows, weight, show_values)
+        return FrameSource(frame, frame.column_names, _cut_table, frame.num_rows, options)
     module, kind = type(frame).__module__.split(".")[0], type(frame).__name__
     if module == "pandas" and kind == "DataFrame":
-        return FrameSource(frame, list(frame.columns), _cut_pandas, len(frame), weight, show_values)
+        return FrameSource(frame, list(frame.columns), _cut_pandas, len(frame), options)
     if module == "polars" and kind == "DataFrame":
-        return FrameSource(frame, frame.columns, _cut_polars, frame.height, weight, show_values)
+        return FrameSource(frame, frame.columns, _cut_polars, frame.height, options)
     if module == "polars" and kind == "LazyFrame":
         with _explained("the Polars LazyFrame"):
-            return LazySource(frame, frame.collect_schema().names(), _cut_lazy, None, weight, show_values)
+            return LazySource(frame, frame.collect_schema().names(), _cut_lazy, None, options)
     if hasattr(frame, "__arrow_c_stream__"):
         with _explained(f"the {kind}"):
-            return frame_source(pa.table(frame), weight, show_values)
+            return frame_source(pa.table(frame), options)
     raise SourceError(
         f"source is a {kind}, which cannot be read; pass a path, a pandas, Polars or Arrow frame, "
         "or rs.Source.duckdb(…)."

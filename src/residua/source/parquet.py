@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from residua.errors import SourceError
 from residua.source.files import FilesSource
+from residua.source.options import NO_OPTIONS, Options
 from residua.source.paths import digest_of_files, readable
 from residua.source.source import BATCH_ROWS, Paths
 
@@ -21,12 +22,12 @@ _ABSENT = "__HIVE_DEFAULT_PARTITION__"
 
 
 class ParquetSource(FilesSource):
-    """Parquet files, also a folder of them with hive partitions. Fingerprint: SHA-256 of bytes and partitions."""
+    """Parquet files, also a folder of them with hive partitions."""
 
     folder_suffixes: ClassVar[tuple[str, ...]] = (".parquet", ".pq")
 
-    def __init__(self, paths: Paths, *, weight: str | None = None, show_values: bool = False) -> None:
-        super().__init__(paths, weight=weight, show_values=show_values)
+    def __init__(self, paths: Paths, options: Options = NO_OPTIONS) -> None:
+        super().__init__(paths, options)
         given = [paths] if isinstance(paths, str | Path) else list(paths)
         folders = [Path(path) for path in given if Path(path).is_dir()]
         self._partitions = {path: _partition(path, folders) for path in self.files}
@@ -42,7 +43,7 @@ class ParquetSource(FilesSource):
                 rows += pq.read_metadata(path).num_rows
         return rows
 
-    def fingerprint(self) -> str:
+    def earlier_fingerprint(self) -> str | None:
         """SHA-256 of the files' bytes, and of the partitions they lie in if there are any."""
         bytes_only = digest_of_files(self.files)
         partitions = [self._partitions[path] for path in self.files]

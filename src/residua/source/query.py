@@ -9,22 +9,21 @@ from typing import Any
 
 from residua.errors import SourceError
 from residua.source.database import QueriedSource, checked_query, places
+from residua.source.options import NO_OPTIONS, Options
 from residua.source.source import Source, source_of
 from residua.sql import sandbox
 
 
 class QuerySource(QueriedSource):
-    """One SELECT over named tables. Fingerprint: the records it returns, in any order.
+    """One SELECT over named tables.
 
     Args:
         tables: name → anything `source_of` reads.
         query: one SELECT, or the name of a table.
     """
 
-    def __init__(
-        self, tables: Mapping[str, Any], query: str, *, weight: str | None = None, show_values: bool = False
-    ) -> None:
-        super().__init__(weight, show_values)
+    def __init__(self, tables: Mapping[str, Any], query: str, options: Options = NO_OPTIONS) -> None:
+        super().__init__(options)
         if not isinstance(tables, Mapping) or not tables:
             raise SourceError("tables is not a mapping of names to data; pass {name: path}.")
         if len({str(name).lower() for name in tables}) < len(tables):
@@ -34,7 +33,12 @@ class QuerySource(QueriedSource):
             if not isinstance(name, str) or not name.strip():
                 raise SourceError(f"the table {name!r} has no name; name it as the query does.")
             own = isinstance(data, Source)
-            self._tables[name] = source_of(data) if own else source_of(data, show_values=show_values)
+            if isinstance(data, Source) and data.options.person:
+                raise SourceError(
+                    f"table {name!r} names a person column, which a query does not pass on; name the query's own: "
+                    "Source.sql(…, person=…)."
+                )
+            self._tables[name] = source_of(data) if own else source_of(data, show_values=options.show_values)
         self.query = checked_query(query)
 
     def __str__(self) -> str:

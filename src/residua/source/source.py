@@ -8,16 +8,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from residua.errors import SourceError
+from residua.source.options import NO_OPTIONS, Options, SourceOptions, options_of
 
 if TYPE_CHECKING:
     from residua.domain import Domain
     from residua.linalg.layout import Layout
+    from residua.source.bound import Bound
+    from residua.source.checking import Checked
     from residua.source.counting import Counted, Progress
+    from residua.source.digest import Digest
 
 Paths = str | Path | Sequence[str | Path]
 BATCH_ROWS = 65_536
@@ -40,20 +45,26 @@ class Source(ABC):
     `show_values` was asked for.
 
     Args:
-        weight: a column of pre-aggregated counts: each row stands for that many records, a whole number ≥ 0.
-        show_values: whether error messages may quote values of the data, which are confidential: for the curator's
-            own terminal, never for logs.
+        options: what is said of the records: their weight, whose they are, whether errors may quote them (`Options`).
+            `Source.csv` and all others take them by name.
     """
 
-    repeatable: bool = False  # whether two reads are the same unless somebody changed the data meanwhile
+    # Whether two readings are the same unless somebody changed the data meanwhile. If not, what `_read` gives is read
+    # once and kept, where it fits into memory (`residua.source.checking`); `count` is asked only where it does not.
+    repeatable: bool = True
 
-    def __init__(self, weight: str | None = None, show_values: bool = False) -> None:
-        if weight is not None and (not isinstance(weight, str) or not weight):
-            raise SourceError(f"weight={weight!r} is not a column name; name the column of counts.")
-        if not isinstance(show_values, bool):
-            raise SourceError(f"show_values={show_values!r} is not True or False; pass one of them.")
-        self.weight = weight
-        self.show_values = show_values
+    def __init__(self, options: Options = NO_OPTIONS) -> None:
+        self.options = options
+
+    @property
+    def weight(self) -> str | None:
+        """The column of pre-aggregated counts, if there is one."""
+        return self.options.weight
+
+    @property
+    def show_values(self) -> bool:
+        """Whether error messages may quote values of the data."""
+        return self.options.show_values
 
     @abstractmethod
     def columns(self) -> tuple[str, ...]:
@@ -63,38 +74,88 @@ class Source(ABC):
     def _read(self, columns: Sequence[str]) -> Iterator[Any]:
         """Record batches of these columns, which are known to exist."""
 
-    @abstractmethod
     def fingerprint(self) -> str:
         """A digest that tells this dataset from another, so that a ledger notices a wrong one.
 
-        It is computed from the records: keep it beside the ledger, never in a release. Each engine says what
-        its digest covers; the same records in another kind of file have another digest.
+        It is computed from all columns of all records, in any order (`residua.source.digest`): the same records have
+        the same fingerprint in every engine, where their values are spelled alike. Keep it beside the ledger, never in
+        a release. `count` gives it as well.
         """
+        from residua.source.digest import Digest
+
+        digest = Digest()
+        for _ in self.digested((), digest):
+            pass
+        return digest.fingerprint
+
+    def earlier_fingerprint(self) -> str | None:
+        """The fingerprint that version 0.1.0 gave this dataset, where it can still be told."""
+        return None
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Source]:
+        """The same records, however often they are read within this context, where the engine can hold them still.
+
+        What it cannot hold still (files, frames) is read as it is, and the fingerprint tells whether it changed.
+        """
+        yield self
 
     def rows_hint(self) -> int | None:
         """About how many rows there are, if that is cheap to say; for progress only."""
         return None
 
-    def count(self, domain: Domain, layout: Layout, progress: Progress | None = None) -> Counted:
+    def count(
+        self, domain: Domain, layout: Layout, progress: Progress | None = None, bound: Bound | None = None
+    ) -> Counted:
         """The true counts of every table of a layout: what `residua.measurement` asks for, and nothing else does.
 
         Guarantee: every table counts the same records: a record that any attribute of the domain leaves out is in
         none, whether or not that attribute is in a table.
 
         An engine that overrides this must give exactly what the default gives: the policies of the domain, the weight,
-        counts below 2^62, and errors that name every column with values the domain refuses.
+        counts below 2^62, errors that name every column with values the domain refuses, and the fingerprint of the
+        records that were counted, found in the same reading.
 
         Args:
             domain: what the records may hold; all its attributes are read.
             layout: the tables, in the order of the domain's attributes.
             progress: called after each batch with the rows read and a guess of how many there are.
+            bound: how many records of each person are counted, by `residua.source.choosing`; all when not given.
 
         Raises:
             SourceError: data that cannot be read, values that the domain refuses, or counts of 2^62 and more.
         """
         from residua.source.counting import count
 
-        return count(self, domain, layout, progress)
+        return count(self, domain, layout, progress, bound)
+
+    def checked(self, domain: Domain, progress: Progress | None = None, bound: Bound | None = None) -> Checked:
+        """Reads the records once to see that they fit the domain, before anything is spent (`residua.source.checking`).
+
+        Args:
+            domain: what the records may hold.
+            progress: called after each batch.
+            bound: how many records of one person are counted at most.
+
+        Raises:
+            SourceError: as `count`.
+        """
+        from residua.source.checking import checked
+
+        return checked(self, domain, progress, bound)
+
+    def digested(self, columns: Sequence[str], digest: Digest) -> Iterator[Any]:
+        """Arrow record batches of these columns, while all columns there are go into a digest.
+
+        Raises:
+            SourceError: a column that is not there, or data that cannot be read.
+        """
+        asked = list(columns)
+        self.check(asked)
+        names = [*asked, *(name for name in self.columns() if name not in asked)]
+        for batch in self.batches(names):
+            digest.add(batch, names)
+            yield batch.select(asked)
 
     def batches(self, columns: Sequence[str]) -> Iterator[Any]:
         """Arrow record batches of these columns, in the order asked for.
@@ -102,9 +163,11 @@ class Source(ABC):
         Raises:
             SourceError: a column that is not there, or data that cannot be read.
         """
+        from residua.source.spelling import plain_batch
+
         self.check(columns)
         for batch in self._read(columns):
-            yield batch.select(list(columns)) if batch.schema.names != list(columns) else batch
+            yield plain_batch(batch.select(list(columns)) if batch.schema.names != list(columns) else batch)
 
     def check(self, columns: Sequence[str]) -> None:
         """Refuses columns that are not there.
@@ -125,9 +188,7 @@ class Source(ABC):
         return f"{type(self).__name__}({self})"
 
     @staticmethod
-    def csv(
-        paths: Paths, *, delimiter: str | None = None, weight: str | None = None, show_values: bool = False
-    ) -> Source:
+    def csv(paths: Paths, *, delimiter: str | None = None, **options: Unpack[SourceOptions]) -> Source:
         """Delimited text with a header, one file or many (a list, or a pattern such as `"part-*.csv"`).
 
         Everything is read as text, so "01" stays "01". Compressed files (`.gz`, `.bz2`, `.zst`) are unpacked
@@ -137,15 +198,14 @@ class Source(ABC):
         Args:
             paths: a path, a list of paths, or a pattern.
             delimiter: one character; a comma, or a tab for `.tsv`, when not given.
-            weight: the column of pre-aggregated counts.
-            show_values: whether error messages may quote confidential values of the data.
+            options: weight, person, no_person, show_values (`Source`).
         """
         from residua.source.delimited import DelimitedSource
 
-        return DelimitedSource(paths, delimiter=delimiter, weight=weight, show_values=show_values)
+        return DelimitedSource(paths, options_of(options), delimiter=delimiter)
 
     @staticmethod
-    def parquet(paths: Paths, *, weight: str | None = None, show_values: bool = False) -> Source:
+    def parquet(paths: Paths, **options: Unpack[SourceOptions]) -> Source:
         """Parquet: one file, many (a list, or a pattern), or a folder of them.
 
         Below a folder, names such as `year=2024` are columns of text (hive partitions); files whose names begin with
@@ -153,27 +213,27 @@ class Source(ABC):
         """
         from residua.source.parquet import ParquetSource
 
-        return ParquetSource(paths, weight=weight, show_values=show_values)
+        return ParquetSource(paths, options_of(options))
 
     @staticmethod
-    def feather(paths: Paths, *, weight: str | None = None, show_values: bool = False) -> Source:
+    def feather(paths: Paths, **options: Unpack[SourceOptions]) -> Source:
         """Feather (Arrow IPC files), one file or many (a list, or a pattern)."""
         from residua.source.feather import FeatherSource
 
-        return FeatherSource(paths, weight=weight, show_values=show_values)
+        return FeatherSource(paths, options_of(options))
 
     @staticmethod
-    def jsonl(paths: Paths, *, weight: str | None = None, show_values: bool = False) -> Source:
+    def jsonl(paths: Paths, **options: Unpack[SourceOptions]) -> Source:
         """JSON lines, one object per line, one file or many (a list, or a pattern), compressed or not.
 
         A key that a line does not have is absent there, like null.
         """
         from residua.source.json_lines import JsonLinesSource
 
-        return JsonLinesSource(paths, weight=weight, show_values=show_values)
+        return JsonLinesSource(paths, options_of(options))
 
     @staticmethod
-    def frame(frame: Any, *, weight: str | None = None, show_values: bool = False) -> Source:
+    def frame(frame: Any, **options: Unpack[SourceOptions]) -> Source:
         """A pandas or Polars frame, a Polars lazy frame, or an Arrow table, batch, dataset or reader.
 
         A reader can be read only once, so it is read into memory here; give a dataset or files when the data
@@ -181,10 +241,10 @@ class Source(ABC):
         """
         from residua.source.frames import frame_source
 
-        return frame_source(frame, weight, show_values)
+        return frame_source(frame, options_of(options))
 
     @staticmethod
-    def duckdb(database: Any, query: str, *, weight: str | None = None, show_values: bool = False) -> Source:
+    def duckdb(database: Any, query: str, **options: Unpack[SourceOptions]) -> Source:
         """What a query returns from a DuckDB database.
 
         Guarantee: the query is exactly one SELECT. A database given by its path is opened for reading only, and the
@@ -193,8 +253,7 @@ class Source(ABC):
         Args:
             database: the path of a database, or an open connection.
             query: one SELECT, or just the name of a table.
-            weight: the column of pre-aggregated counts.
-            show_values: whether error messages may quote confidential values of the data.
+            options: weight, person, no_person, show_values (`Source`).
 
         Example:
             >>> import duckdb
@@ -204,10 +263,10 @@ class Source(ABC):
         """
         from residua.source.database import DatabaseSource
 
-        return DatabaseSource(database, query, weight=weight, show_values=show_values)
+        return DatabaseSource(database, query, options_of(options))
 
     @staticmethod
-    def sql(tables: Mapping[str, Any], query: str, *, weight: str | None = None, show_values: bool = False) -> Source:
+    def sql(tables: Mapping[str, Any], query: str, **options: Unpack[SourceOptions]) -> Source:
         """What a query returns from files or frames, each a table with a name.
 
         Guarantee: the query is exactly one SELECT and reaches nothing but these tables. Delimited text is text there as
@@ -216,8 +275,7 @@ class Source(ABC):
         Args:
             tables: name → path, pattern, frame or source.
             query: one SELECT, or just the name of a table.
-            weight: the column of pre-aggregated counts.
-            show_values: whether error messages may quote confidential values of the data.
+            options: weight, person, no_person, show_values (`Source`).
 
         Example:
             >>> import pyarrow as pa
@@ -228,7 +286,7 @@ class Source(ABC):
         """
         from residua.source.query import QuerySource
 
-        return QuerySource(tables, query, weight=weight, show_values=show_values)
+        return QuerySource(tables, query, options_of(options))
 
     def with_columns(self, expressions: Mapping[str, str]) -> Source:
         """The same records with columns computed from their own, or in place of them.
@@ -251,25 +309,24 @@ class Source(ABC):
         return ComputedSource(self, expressions) if expressions else self
 
 
-def source_of(data: Any, *, weight: str | None = None, show_values: bool = False) -> Source:
+def source_of(data: Any, **options: Unpack[SourceOptions]) -> Source:
     """The source that anything readable stands for.
 
     Args:
         data: a source (returned unchanged), a path, pattern or list of paths (CSV, TSV, Parquet, Feather or JSON lines
             by their suffix), a folder of Parquet files, a frame (`Source.frame`), a DuckDB relation, or a pair
             (database, query).
-        weight: the column of pre-aggregated counts; a source brings its own.
-        show_values: whether error messages may quote confidential values of the data; a source brings its own.
+        options: weight, person, no_person, show_values (`Source`); a source brings its own.
 
     Raises:
         SourceError: something that cannot be read.
     """
     if isinstance(data, Source):
-        if weight is not None or show_values:
-            option = "weight" if weight is not None else "show_values"
+        asked = options_of(options)
+        if asked != NO_OPTIONS:
+            option = next(name for name in options if getattr(asked, name) != getattr(NO_OPTIONS, name))
             raise SourceError(f"{option} is given for a source that was made without it; say it where it is made.")
         return data
-    options: dict[str, Any] = {"weight": weight, "show_values": show_values}
     if isinstance(data, str | Path):
         return _file_source([data], options)
     if isinstance(data, tuple) and len(data) == 2 and _is_query(data):
@@ -279,7 +336,7 @@ def source_of(data: Any, *, weight: str | None = None, show_values: bool = False
     if type(data).__name__ == "DuckDBPyRelation":
         from residua.source.database import RelationSource
 
-        return RelationSource(data, **options)
+        return RelationSource(data, options_of(options))
     return Source.frame(data, **options)
 
 
@@ -299,7 +356,7 @@ def _is_query(pair: tuple[Any, Any]) -> bool:
     return not isinstance(database, str | Path) or Path(database).suffix in (".duckdb", ".db", ".ddb")
 
 
-def _file_source(paths: Sequence[Any], options: dict[str, Any]) -> Source:
+def _file_source(paths: Sequence[Any], options: SourceOptions) -> Source:
     if not paths or not all(isinstance(path, str | Path) for path in paths):
         raise SourceError(f"source {paths!r} is no list of paths; pass paths, a frame, or rs.Source.duckdb(…).")
     kinds = {_kind(str(path)) for path in paths}
