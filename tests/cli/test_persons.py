@@ -57,6 +57,9 @@ def test_a_release_of_persons_says_what_it_counts(folder: Path) -> None:
     shown = inside("table", "out", "sex", cwd=folder).out
     assert "counts at most 2 records of each person, 1 in each value of 'month'" in shown
     assert "was enforced" in (folder / "out" / "PRIVACY.md").read_text()
+    assert inside("project", "out", "--out", "projected", cwd=folder).code == 0
+    assert "counts at most 2 records of each person" in inside("table", "projected", "sex", cwd=folder).out
+    assert "counts at most 2 records of each person" in (folder / "projected" / "PROJECTION.md").read_text()
     everything = b"".join(path.read_bytes() for path in (folder / "out").iterdir()) + done.out.encode()
     everything += (folder / "visits.ledger").read_bytes()
     assert b"p39" not in everything  # no id anywhere
@@ -124,6 +127,14 @@ def test_mistakes_are_one_sentence_and_spend_nothing(folder: Path, change: tuple
     assert done.code == 2
     assert message in done.err
     assert not (folder / "out").exists()
+    assert not (folder / "visits.ledger").exists()
+
+
+def test_a_first_step_that_fails_leaves_no_ledger(folder: Path) -> None:
+    (folder / "spec.toml").write_text(SPEC.replace("rho = 0.05", "rho = 5.0"))
+    assert "less than this release needs" in inside("release", "spec.toml", "--out", "out", cwd=folder).err
+    (folder / "spec.toml").write_text(SPEC.replace("high = 4", "high = 3"))
+    assert "outside its domain" in inside("persons", "spec.toml", "--rho", "0.1", cwd=folder).err
     assert not (folder / "visits.ledger").exists()
 
 

@@ -23,7 +23,7 @@ import residua as rs
 from residua.errors import LedgerError, PlanError, PrivacyError, SourceError
 from residua.measurement.persons import show_records_per_person
 from residua.source.choosing import Loss
-from tests.laws.persons import DOMAIN, Record, chosen_plainly, counted, everyone_plainly
+from tests.laws.person_choices import DOMAIN, Record, chosen_plainly, counted, everyone_plainly
 
 UNIT = rs.Person(4, per={"month": 2})
 OPTIONS: dict[str, Any] = {"person": "who", "no_person": "drop"}

@@ -12,8 +12,8 @@ from residua.cli.show import ROWS_SHOWN, Form, err, out, print_csv, print_json, 
 from residua.cli.targets import USUAL_CONFIDENCE
 from residua.errors import PlanError
 from residua.estimation import EstimatedTable
+from residua.published.table import Columns
 from residua.release import Release
-from residua.release.table import Columns
 
 
 def print_marginal(
@@ -39,7 +39,8 @@ def print_marginal(
         made = Release.load(folder)
         names, queries = split_queries(made.domain, attributes)
         table = made.table(names, queries=queries, confidence=_or_usual(confidence), simultaneous=simultaneous)
-    _print(table, form, biased=bias_of(folder) if is_made(folder) else None)
+    biased = bias_of(folder) if is_made(folder) else None
+    _print(table.flagged(suppress=form.suppress) if form.quality else table, form, biased=biased)
 
 
 def print_answers(folder: Path, confidence: float | None, simultaneous: Any, form: Form) -> None:

@@ -18,7 +18,7 @@ from residua.estimation.observed import observed_of
 from residua.estimation.tables import Tables
 from residua.linalg.arrays import Floats
 from residua.plans.contract import Plan
-from residua.projection.answering import Answering
+from residua.projection.tabled import Tabled
 from residua.projection.tables import ProjectedTable
 from residua.release.base import Release
 from residua.workload import Asked
@@ -40,7 +40,7 @@ class EstimatedTable(ProjectedTable):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Estimated(Answering):
+class Estimated(Tabled):
     """Model-based tables of any attributes, made from a release alone. Made by `rs.estimate`.
 
     Guarantee: no data is touched and no privacy is spent. No cell is negative, impossible cells are exactly zero, and
@@ -70,6 +70,13 @@ class Estimated(Answering):
     def nonnegative(self) -> bool:
         """Always."""
         return True
+
+    @property
+    def biased(self) -> str:
+        """What is said of its numbers."""
+        from residua.estimation.statement import MODEL_BASED
+
+        return MODEL_BASED
 
     @cached_property
     def _tables(self) -> Tables:
@@ -116,7 +123,9 @@ class Estimated(Answering):
         """
         made = super().table(attributes, queries=queries)
         accuracy = self.accuracy(attributes)
-        return EstimatedTable(made.domain, made.attributes, made.estimates, made.labels, made.title, accuracy)
+        return EstimatedTable(
+            made.domain, made.attributes, made.estimates, made.labels, made.title, made.counted, accuracy
+        )
 
     @property
     def contradicted(self) -> tuple[tuple[str, ...], ...]:

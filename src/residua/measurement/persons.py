@@ -7,27 +7,31 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from residua.domain import Domain
-from residua.errors import LedgerError, PrivacyError, SourceError
+from residua.errors import LedgerError, PrivacyError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import closure
-from residua.linalg.layout import layout_of
+from residua.linalg.layout import Layout, layout_of
 from residua.measurement.aside import Aside, aside_within
 from residua.measurement.ledger import Ledger
+from residua.measurement.recognising import recognise
+from residua.measurement.told import told_of_debit
 from residua.plans.noise import NORMAL
 from residua.plans.tails import reaches, width
 from residua.privacy import Guarantee, Person
 from residua.privacy.unit import record_count
 from residua.release.base import Estimate
-from residua.source import Source, source_of
-from residua.source.bound import KEY_BYTES, bound_of, require_agreement
+from residua.source import source_of
+from residua.source.bound import KEY_BYTES, Bound, bound_of, require_agreement
 from residua.source.choosing import MOST_TOLD, Loss
+from residua.source.counting import Counted
 
 Progress = Callable[[str, int, int | None], None]
+Found = TypeVar("Found")
 MOST = 1024
 _EXACT = 8  # up to so many records, each number has a count of its own
 
@@ -138,7 +142,7 @@ def records_per_person(
     domain: Domain,
     budget: Guarantee,
     *,
-    ledger: Ledger | str | Path,
+    ledger: Ledger | str | Path | Callable[[], Ledger],
     most: int = MOST,
     purpose: str = "records per person",
     progress: Progress | None = None,
@@ -152,7 +156,7 @@ def records_per_person(
         source: the data, which names the person column.
         domain: what the records may hold; those that a policy drops do not count.
         budget: what to spend: ZCDP, GDP or ApproxDP for normal noise, PureDP for Laplace noise.
-        ledger: the dataset's ledger, or its path.
+        ledger: the dataset's ledger, its path, or a function that makes it, called when the data has been checked.
         most: persons with so many records or more are counted together.
         purpose: what the ledger notes.
         progress: called with the step, how much is done, and of how much if known.
@@ -176,28 +180,26 @@ def records_per_person(
     if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most < MOST_TOLD:
         raise PrivacyError(f"most={most!r} is not a whole number from 1 to {MOST_TOLD - 1:,}; say 1024, for example.")
     aside = aside_within(budget, 1)
-    account = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
-    if not isinstance(account.unit, Person):
-        raise LedgerError(f"the ledger protects {account.unit}, not persons; make one with unit=rs.Person(records=…).")
+    known = None if callable(ledger) else _account(ledger)
     data = source_of(source)
-    fingerprint = data.fingerprint()
-    _held(data, domain, progress)  # whatever is wrong with the data is seen before the debit
-    entry = account.debit(aside.cost, purpose=purpose, dataset=fingerprint, currency=aside.noise.currency)
-    try:
-        held = _held(data, domain, progress).held
-        if data.fingerprint() != fingerprint:
-            raise SourceError("the data changed after it was checked.")
-        lows = _lows(most)
-        told = np.add.reduceat(held, lows)
-        return RecordsPerPerson(lows, aside.noisy(told), aside, entry.sequence, entry.digest)
-    except SourceError as problem:
-        traceback.clear_frames(problem.__traceback__)
-        said = f"{problem} Debit {entry.sequence} of the ledger stands."
-    except BaseException as problem:
-        traceback.clear_frames(problem.__traceback__)
-        problem.add_note(f"Debit {entry.sequence} of the ledger stands: this went wrong while measuring.")
-        raise
-    raise SourceError(said)
+    require_agreement(data.options, Person(records=1), domain)
+    bound, step = _any_bound(domain), _step(progress)
+    with data.snapshot() as still:
+        checked = _cleared(lambda: still.checked(domain, step, bound))
+        try:
+            account = known or _account(ledger)
+            recognise(account, data, checked.fingerprint)
+            entry = account.debit(
+                aside.cost, purpose=purpose, dataset=checked.fingerprint, currency=aside.noise.currency
+            )
+            lows = _lows(most)
+            counts = told_of_debit(
+                lambda: aside.noisy(np.add.reduceat(_loss(checked.count(_total(domain), step, bound)).held, lows)),
+                entry,
+            )
+        finally:
+            checked.forget()
+    return RecordsPerPerson(lows, counts, aside, entry.sequence, entry.digest)
 
 
 def show_records_per_person(
@@ -214,19 +216,40 @@ def show_records_per_person(
         notice: called once; its `held` counts the persons with 0, 1, 2, … records.
         progress: called with the step, how much is done, and of how much if known.
     """
-    notice(_held(source_of(source), domain, progress))
-
-
-def _held(data: Source, domain: Domain, progress: Progress | None) -> Loss:
-    """How many records persons have; which of them a bound would choose does not matter, so any key will do."""
+    data = source_of(source)
     require_agreement(data.options, Person(records=1), domain)
-    bound = bound_of(Person(records=1), domain, secrets.token_bytes(KEY_BYTES))
-    total = layout_of(closure([], len(domain)), domain.sizes)
-    step = None if progress is None else lambda done, all_of: progress("reading", done, all_of)
+    notice(_loss(_cleared(lambda: data.count(domain, _total(domain), _step(progress), _any_bound(domain)))))
+
+
+def _account(ledger: Ledger | str | Path | Callable[[], Ledger]) -> Ledger:
+    account = ledger if isinstance(ledger, Ledger) else ledger() if callable(ledger) else Ledger(ledger)
+    if not isinstance(account.unit, Person):
+        raise LedgerError(f"the ledger protects {account.unit}, not persons; make one with unit=rs.Person(records=…).")
+    return account
+
+
+def _any_bound(domain: Domain) -> Bound | None:
+    """Which records a bound would choose does not matter here, nor how many: so any key will do."""
+    return bound_of(Person(records=1), domain, secrets.token_bytes(KEY_BYTES))
+
+
+def _total(domain: Domain) -> Layout:
+    return layout_of(closure([], len(domain)), domain.sizes)
+
+
+def _loss(counted: Counted) -> Loss:
+    assert counted.loss is not None
+    return counted.loss
+
+
+def _step(progress: Progress | None) -> Callable[[int, int | None], None] | None:
+    return None if progress is None else lambda done, total: progress("reading", done, total)
+
+
+def _cleared(work: Callable[[], Found]) -> Found:
+    """Does it; an error report that shows local variables must not show records."""
     try:
-        loss = data.count(domain, total, step, bound).loss
+        return work()
     except BaseException as problem:
         traceback.clear_frames(problem.__traceback__)
         raise
-    assert loss is not None
-    return loss

@@ -14,15 +14,15 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.plans.contract import Plan
 from residua.projection.accuracy import Bound, SimulatedError, simulated_error
-from residua.projection.answering import Answering
 from residua.projection.matrix import Histogram
 from residua.projection.problem import Fit, Metric, Progress, Terms
 from residua.projection.problems import problem_of
 from residua.projection.statement import BIASED, projection_statement
+from residua.projection.tabled import Tabled
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Projected(Answering):
+class Projected(Tabled):
     """A release's nearest tables that meet what is known: non-negative, consistent, with public facts met exactly.
 
     Guarantee: computed from the release alone; no data is touched and no privacy is spent. All tables agree with each
@@ -51,6 +51,11 @@ class Projected(Answering):
     def nonnegative(self) -> bool:
         """Whether no cell is negative."""
         return self.terms.nonnegative
+
+    @property
+    def biased(self) -> str:
+        """What is said of its numbers."""
+        return BIASED
 
     @property
     def metric(self) -> Metric:

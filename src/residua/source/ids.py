@@ -1,9 +1,9 @@
 """Whose a record is: ids as one text in every engine, and the keyed hash that stands for them from then on.
 
-An id is text, a whole number, a date or a time. The whole number 7, the text "7", and 7.0 (whole numbers with gaps are
-such in pandas, and in what it writes as text) are one id; so are texts that differ in the space around them only. Null,
-NaN, blank text and what programs write for null ("NA", "NULL", …) are absent: taken for ids, they would make one person
-of many. Nothing else is changed: "007" is not 7, and "n1" is not "N1".
+An id is text, a whole number, a date or a time (as `spelling` writes them). The whole number 7, the text "7", and 7.0
+(whole numbers with gaps are such in pandas, and in what it writes as text) are one id; so are texts that differ in the
+space around them only. Null, NaN, blank text and what programs write for null ("NA", "NULL", …) are absent: taken for
+ids, they would make one person of many. Nothing else is changed: "007" is not 7, and "n1" is not "N1".
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from residua.domain.numbers import is_null, is_text
 from residua.errors import SourceError
+from residua.source.spelling import spelled
 
 Words = NDArray[np.uint64]
 _TEXT = pa.large_string()
@@ -101,10 +102,8 @@ def id_texts(column: Any, name: str) -> Any:
         if pc.any(pc.match_substring_regex(texts, r"[^-0-9]")).as_py():
             raise _not_whole(name)
         return texts
-    if pa.types.is_date(kind):
-        return column.cast(pa.date32()).cast(_TEXT)
-    if pa.types.is_timestamp(kind) and kind.tz is None:
-        return pc.replace_substring_regex(column.cast(_TEXT), r"\.0+$", "")
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        return spelled(column.cast(pa.date32()) if pa.types.is_date(kind) else column)
     raise SourceError(
         f"column {name!r} has the type {kind}; convert it to text, whole numbers or dates, to tell persons."
     )
