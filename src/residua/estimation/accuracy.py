@@ -92,7 +92,8 @@ def accuracy_of(
         own = 0.0 if math.isnan(one.error) else one.error
         if len(subset) > 2:
             left = 1.0 if math.isnan(one.kept) else 1.0 - min(max(one.kept, 0.0), 1.0)
-            own += left**2 * _passed_on(found, subset, even, concentrations)
+            # The measured deviation holds part of what the pairs pass on: more than the larger, less than the sum.
+            own = math.hypot(own, left**2 * _passed_on(found, subset, even, concentrations))
         error += own / math.prod(sizes[i] for i in members if i not in subset)
         if not subset:
             continue

@@ -147,7 +147,7 @@ def pooled_prior(tables: list[tuple[Floats, Floats, float]], most_cells: int = 2
             parts.append(likelihood)
             tops += top
         likelihood = np.concatenate(parts)
-        weights = _learned(likelihood, cost=3.0)
+        weights = _learned(likelihood, cost=1.0)
         weights = np.where(weights * len(likelihood) < 1.0, _UNSEEN, weights)  # a large variance of no cell adds up
         weights /= weights.sum()
         evidence = float(np.log(likelihood @ weights).sum()) + tops
