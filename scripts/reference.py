@@ -45,6 +45,10 @@ GROUPS: tuple[tuple[str, str], ...] = (
         "quoting:Quotable quoting:Quoted published:Flagged plans.forecasts:Forecasts",
     ),
     ("Project: tables that could be true", "project Projected for_mbi"),
+    (
+        "Estimate: tables that borrow strength",
+        "estimate Estimated estimation:EstimatedTable estimation:TableAccuracy plan_estimates",
+    ),
     ("Look before you choose", "Session session:Choice"),
     ("Beside the pipeline", "analysis"),
     ("Errors and warnings", "ResiduaError GapWarning"),

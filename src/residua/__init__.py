@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from residua.domain import between as between
     from residua.errors import GapWarning as GapWarning
     from residua.errors import ResiduaError as ResiduaError
+    from residua.estimation import Estimated as Estimated
+    from residua.estimation import estimate as estimate
+    from residua.estimation import plan_estimates as plan_estimates
     from residua.measurement import Ledger as Ledger
     from residua.measurement import RecordsPerPerson as RecordsPerPerson
     from residua.measurement import measure as measure
@@ -70,6 +73,7 @@ __version__ = "0.1.0"
 _NAMES_OF = {
     "domain": "Anonymous Bins Categories Dates Domain Integers between",
     "errors": "GapWarning ResiduaError",
+    "estimation": "Estimated estimate plan_estimates",
     "measurement": "Ledger RecordsPerPerson measure records_per_person",
     "plans": "Axis ConvexLoss Lattice Matrix MaxVariance"
     " PNormVariance Plan Stakeholders TotalVariance common"
@@ -99,6 +103,7 @@ __all__ = [
     "ConvexLoss",
     "Dates",
     "Domain",
+    "Estimated",
     "GapWarning",
     "Integers",
     "Lattice",
@@ -122,6 +127,7 @@ __all__ = [
     "analysis",
     "between",
     "common",
+    "estimate",
     "explicit",
     "for_mbi",
     "hierarchy",
@@ -129,6 +135,7 @@ __all__ = [
     "marginals",
     "measure",
     "plan",
+    "plan_estimates",
     "pooled",
     "prefixes",
     "product",

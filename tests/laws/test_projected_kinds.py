@@ -72,7 +72,10 @@ def release_of(tmp_path, kind, *, workload=None, impossible=()):
 def test_by_default_every_kind_gives_tables_that_could_be_true(tmp_path, kind):
     release = release_of(tmp_path, kind, impossible=IMPOSSIBLE)
     projected = rs.project(release)
-    assert projected.count() == pytest.approx(float(release.estimates(())))
+    released = release.table(()).columns
+    if released["estimate"][0] > 3 * released["stddev"][0]:
+        assert projected.count() == pytest.approx(float(released["estimate"][0]))
+    assert projected.count() > 0
     assert projected.metric == ("margins" if kind in TABLES else "covariance")
     if kind in TABLES:
         consistent(projected)

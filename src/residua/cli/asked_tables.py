@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from residua.cli.made import is_made, load_made
 from residua.cli.places import require_free
 from residua.cli.show import Form, out, plain_table, progress_bar
 from residua.domain import Domain
 from residua.errors import PlanError
 from residua.formats.cube import Cube
 from residua.formats.export import export
-from residua.projection import Projected
-from residua.projection.folder import is_projection
 from residua.projection.tables import ProjectedTable
 from residua.release import Release, Table
 
@@ -55,8 +54,8 @@ def write_tables(
         out.print(shown)
         return
     require_free(target, "folder of tables")
-    published: Release | Projected = Projected.load(folder) if is_projection(folder) else Release.load(folder)
-    if is_projection(folder):
+    published = load_made(folder) if is_made(folder) else Release.load(folder)
+    if is_made(folder):
         no_intervals(confidence)
     shown = plain_table(("table", "left"), ("rows", "right"), ("file", "left"))
     with progress_bar() as show:
@@ -79,8 +78,8 @@ def no_intervals(confidence: float | None, simultaneous: str | None = None) -> N
 
 
 def _tables(folder: Path, confidence: float | None) -> Iterator[Table | ProjectedTable]:
-    if is_projection(folder):
+    if is_made(folder):
         no_intervals(confidence)
-        yield from Projected.load(folder).tables()
+        yield from load_made(folder).tables()
     else:
         yield from Release.load(folder).tables(confidence=0.95 if confidence is None else confidence)

@@ -278,6 +278,24 @@ def project(
 
 
 @app.command()
+def estimate(
+    folder: ReleasePath,
+    out: Annotated[Path, typer.Option(help="The folder of estimates to write; it must not exist.")],
+    total: Annotated[str | None, typer.Option(help="A public total to meet exactly; else it is estimated.")] = None,
+    known: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="A public table to meet exactly: CSV or Parquet with its attributes and 'count'. Repeatable."
+        ),
+    ] = None,
+) -> None:
+    """Estimate tables of any attributes, measured or not, by a model of everything measured. Costs nothing."""
+    from residua.cli.estimating import run_estimation
+
+    run_estimation(folder, out, total=total, known=known or [])
+
+
+@app.command()
 def compare(
     first: Annotated[Path, typer.Argument(metavar="A", help="A specification; or a saved plan, beside another.")],
     second: Annotated[

@@ -36,7 +36,7 @@ def run_projection(
         projected = project(
             release,
             total=_total(total),
-            known=_facts(known),
+            known=read_facts(known),
             metric=cast("Metric | None", metric),  # `project` refuses any other
             simulations=simulations,
             progress=lambda rounds, left: show("projecting", rounds, None),
@@ -69,7 +69,7 @@ def _total(text: str | None) -> Any:
         raise PlanError(f"--total {text!r} is neither a number nor 'released' or 'free'; give one of them.") from None
 
 
-def _facts(paths: Sequence[Path]) -> dict[Sequence[str], Any]:
+def read_facts(paths: Sequence[Path]) -> dict[Sequence[str], Any]:
     """Public tables from files: all columns but `count` are attributes."""
     facts: dict[Sequence[str], Any] = {}
     for path in paths:

@@ -10,12 +10,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from residua.cli.made import is_made, load_made
 from residua.cli.show import ROWS_SHOWN, Form, print_csv, print_json, print_table
 from residua.domain import Domain, Label, between
 from residua.errors import FileError, PlanError
 from residua.plans import Plan
-from residua.projection import Projected
-from residua.projection.folder import is_projection
 from residua.published import Columns
 from residua.quoting import Quotable, Quoted
 from residua.release import Release
@@ -47,7 +46,7 @@ class Asking:
         if self.place.is_dir() or not self.place.exists():
             if self.records is not None:
                 raise PlanError("--records is for plans, before any data; leave it out for a release.")
-            return Projected.load(self.place) if is_projection(self.place) else Release.load(self.place)
+            return load_made(self.place) if is_made(self.place) else Release.load(self.place)
         if self.records is None:
             raise PlanError(f"{str(self.place)!r} is a plan, without data; say how many records to assume: --records.")
         return self._plan().assuming(self.records)

@@ -1,17 +1,17 @@
-"""`residua report`: a page about a release, a projection, a saved plan, or the plan of a specification."""
+"""`residua report`: a page about a release, a projection, estimates, a saved plan, or the plan of a specification."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from residua.cli.made import is_made, load_made
 from residua.cli.places import is_plan
 from residua.cli.show import out, progress_bar
 from residua.cli.spec import read_spec
 from residua.cli.steps import make_plan
 from residua.errors import FileError
 from residua.plans.contract import Plan
-from residua.projection import Projected
-from residua.projection.folder import is_projection
+from residua.projection.tabled import Tabled
 from residua.release import Release
 from residua.report import write_report
 from residua.report.page import require_report_or_free
@@ -33,9 +33,9 @@ def write_report_of(subject: Path, beside: Path | None, target: Path, title: str
     out.print(f"Wrote {target}: one page, to be opened in any browser or printed")
 
 
-def _subject(path: Path) -> Release | Projected | Plan:
+def _subject(path: Path) -> Release | Tabled | Plan:
     if path.is_dir():
-        return Projected.load(path) if is_projection(path) else Release.load(path)
+        return load_made(path) if is_made(path) else Release.load(path)
     return _plan(path)
 
 

@@ -16,7 +16,7 @@ from residua.folders import whole_folder
 from residua.formats.about import About, about
 from residua.formats.cube import Cube, cube_of
 from residua.formats.writer import Writer
-from residua.projection import Projected
+from residua.projection.tabled import Tabled
 from residua.release import Release
 
 # Format → the module that writes it, and the extra that it needs.
@@ -47,7 +47,7 @@ def export(
     """Writes every table that was asked for; see `Exported.export`.
 
     Args:
-        published: a release or a projection.
+        published: a release, a projection or estimates.
         folder, format, confidence, language, title: as there.
         full: every digit.
         spreadsheet: CSV whose text cannot start a formula.
@@ -55,15 +55,15 @@ def export(
     """
     if format not in FORMATS:
         raise PlanError(f"format={format!r} is not known; use one of {', '.join(FORMATS)}.")
-    if not isinstance(published, Release | Projected):
-        raise PlanError(f"{type(published).__name__} has no tables; give a release or a projection.")
+    if not isinstance(published, Release | Tabled):
+        raise PlanError(f"{type(published).__name__} has no tables; give a release, a projection or estimates.")
     if spreadsheet and FORMATS[format][0] != "delimited":
         raise PlanError(f"spreadsheet is for CSV, not for {format}; leave it out.")
     _check_language(published.domain, language)
     tables = _tables(published, confidence)
-    biased = isinstance(published, Projected)
+    biased = isinstance(published, Tabled)
     level = None if biased else 0.95 if confidence is None else confidence
-    name = title or ("Projected tables" if biased else "Tables of counts")
+    name = title or (f"{type(published).__name__} tables" if biased else "Tables of counts")
     told_about = about(
         published.plan, published.receipt, title=name, confidence=level, biased=biased, language=language
     )  # fmt: skip

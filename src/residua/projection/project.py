@@ -13,6 +13,7 @@ from residua.projection.facts import facts_of
 from residua.projection.problem import Metric, Progress, Terms
 from residua.projection.problems import is_bounded, is_small, metric_of, problem_of
 from residua.projection.projected import Projected
+from residua.projection.total import estimated_total
 from residua.release.base import Release
 
 _CONFLICT = 1e-4  # of the total: a violation that no more rounds would remove
@@ -44,7 +45,9 @@ def project(
         nonnegative: whether no cell may be negative.
         total: a public total to be met exactly; `"released"` keeps the release's own; `"free"` lets it move, and it
             then moves up: negative cells are raised and nothing else need be lowered. None is the total of the
-            known marginals if there are any, else the release's own if it tells one.
+            known marginals if there are any; else the release's own if it is three standard deviations above zero; else
+            one estimated from it, from what is measured of single attributes, and from its being positive; `"free"`
+            where the release tells none.
         known: public marginals to be met exactly, attributes → counts: an array with one axis per attribute, a mapping
             value (or tuple of values) → count, or a frame with a column `count`.
         metric: in which sense nearest. "covariance" is the release's own: every direction by its precision. Raising
@@ -93,10 +96,8 @@ def project(
         isinstance(simulations, bool) or not isinstance(simulations, int) or simulations < 0
     ):
         raise PlanError(f"simulations={simulations!r} is not a whole number of releases; 0 makes none.")
-    if total is None and not known:
-        total = "released" if _tells_total(release) else "free"
-    facts = facts_of(release.domain, _total(release, total), known)
-    stddev = float(release.table(()).columns["stddev"][0]) if total == "released" else 0.0
+    count, stddev = _total(release, total) if total is not None or not known else (None, 0.0)
+    facts = facts_of(release.domain, count, known)
     plan = release.plan
     terms = Terms(bool(nonnegative), facts, metric_of(plan, metric), float(tolerance), stddev)
     problem = problem_of(plan, terms)
@@ -115,24 +116,19 @@ def project(
     return Projected(plan, terms, fit, problem.moved(observed, fit), bound, dict(release.receipt), simulated)
 
 
-def _tells_total(release: Release) -> bool:
-    try:
-        return float(release.estimates(())) >= 0
-    except PlanError:
-        return False
-
-
-def _total(release: Release, total: Any) -> float | None:
-    """The total to be met: as given, or as released."""
-    if total is None or total == "free":
-        return None
+def _total(release: Release, total: Any) -> tuple[float | None, float]:
+    """The total to be met, and its standard deviation: as given, as released, or estimated from all that was."""
+    if total is None:
+        return estimated_total(release) or (None, 0.0)
+    if total == "free":
+        return None, 0.0
     if total != "released":
         given: float = total  # or not a number, which `facts_of` refuses
-        return given
+        return given, 0.0
     found = float(release.estimates(()))
     if not 0 <= found < math.inf:
         raise PlanError(
             f"total='released': the released total is {found:,.6g}, and no table can add up to that; give a total, or "
-            "total='free'."
+            "total='free', or leave it out to have it estimated."
         )
-    return found
+    return found, float(release.table(()).columns["stddev"][0])

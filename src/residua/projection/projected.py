@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from residua.bars import with_bar
-from residua.domain import Domain, impossible_cells
+from residua.domain import impossible_cells
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.plans.contract import Plan
@@ -18,18 +18,13 @@ from residua.projection.accuracy import Bound, SimulatedError, simulated_error
 from residua.projection.matrix import Histogram
 from residua.projection.problem import Fit, Metric, Progress, Terms
 from residua.projection.problems import problem_of
-from residua.projection.rounding import controlled_rounding
 from residua.projection.statement import BIASED, projection_statement
-from residua.projection.tables import CountTable, ProjectedAnswers, ProjectedTable
-from residua.published.table import what_is_counted
-from residua.quoting import Answering, Points, Quotable
-from residua.release.queried import parts_of, term_of, whole_part
+from residua.projection.tabled import Tabled
 from residua.showing import Exported
-from residua.workload import Asked, Explicit, Marginals, Products, Where, applied, as_products, queries, selected
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Projected(Exported, Quotable):
+class Projected(Exported, Tabled):
     """A release's nearest tables that meet what is known: non-negative, consistent, with public facts met exactly.
 
     Guarantee: computed from the release alone; no data is touched and no privacy is spent. All tables agree with each
@@ -55,9 +50,14 @@ class Projected(Exported, Quotable):
     simulated: SimulatedError | None = None
 
     @property
-    def domain(self) -> Domain:
-        """What the table may hold."""
-        return self.plan.domain
+    def nonnegative(self) -> bool:
+        """Whether no cell is negative."""
+        return self.terms.nonnegative
+
+    @property
+    def biased(self) -> str:
+        """What is said of its numbers."""
+        return BIASED
 
     @property
     def metric(self) -> Metric:
@@ -107,96 +107,6 @@ class Projected(Exported, Quotable):
             found[mask] = 0.0
         return np.array(found.transpose(np.argsort(np.argsort(positions))), order="C")
 
-    def table(self, attributes: Sequence[str], *, queries: Mapping[str, Asked] | None = None) -> ProjectedTable:
-        """The marginal on these attributes, or a table of prefixes, ranges or levels of them; `[]` for the total.
-
-        Args:
-            attributes: which attributes, in the order of the columns.
-            queries: attribute → `"prefixes"`, `"ranges"`, `"hierarchy"`, the name of one of its levels, or a matrix;
-                the other attributes by their values.
-
-        Raises:
-            PlanError: the projection does not answer the marginal on these attributes.
-        """
-        names = self.domain.listed(attributes)
-        found = self.estimates(names)
-        if not queries:
-            return ProjectedTable(self.domain, names, found, counted=self._counted)
-        asked = dict(next(term_of(self.domain, names, queries).terms()))
-        term = tuple((i, asked[i]) for i in self.domain.positions(names))
-        whole = whole_part(self.domain, term)
-        found = np.array(applied(term, found), order="C")
-        return ProjectedTable(self.domain, names, found, whole.labels, whole.title, self._counted)
-
-    @property
-    def _counted(self) -> str:
-        return what_is_counted(self.plan.unit)
-
-    def tables(self) -> Iterator[ProjectedTable]:
-        """Every table that was asked for: one per term, and of a hierarchy one per level, each with its title.
-
-        Raises:
-            PlanError: nothing was asked, or queries that make no tables (see `answers`).
-        """
-        workload = self.plan.workload
-        if not isinstance(workload, Marginals | Products):
-            raise PlanError("the release was not asked for tables; use answers() for single queries.")
-        for term in as_products(workload).terms():
-            names = tuple(self.domain.names[i] for i, _ in term)
-            found = applied(term, self.estimates(names))
-            for part in parts_of(self.domain, term):
-                cells = np.array(found[part.rows], order="C")
-                yield ProjectedTable(self.domain, names, cells, part.labels, part.title, self._counted)
-
-    def rounded(self, attributes: Sequence[str]) -> CountTable:
-        """The marginal on these attributes in whole numbers, by controlled rounding; zeros stay zero.
-
-        Guarantee: every cell is within one of its estimate, and so is the total; with one or two attributes every
-        margin of the table is, too. Margins of the table are sums of its cells, hence whole numbers that add up.
-        (Tables rounded apart need not agree with each other.)
-
-        Raises:
-            PlanError: unanswerable, or cells may be negative.
-        """
-        if not self.terms.nonnegative:
-            raise PlanError("only tables of non-negative numbers can be rounded; project with nonnegative=True.")
-        rounding = controlled_rounding(self.estimates(attributes))
-        return CountTable(self.domain, tuple(attributes), rounding.counts, rounding.margin_error, self._counted)
-
-    def answers(self, workload: Explicit | Marginals | Products | None = None) -> ProjectedAnswers:
-        """The answers to every query of a workload, by default of the one the release was planned for.
-
-        Raises:
-            PlanError: a query is about attributes that the projection does not hold.
-        """
-        workload = self.plan.workload if workload is None else workload
-        if workload is None:
-            raise PlanError("workload: the release was measured without one; say which queries to answer.")
-        if workload.domain != self.domain:
-            raise PlanError("the projection and the workload are over different domains; declare one domain for both.")
-        if isinstance(workload, Marginals):
-            found = np.concatenate([self.estimates(names).ravel() for names in workload.sets])
-        elif isinstance(workload, Products):
-            names = self.domain.names
-            terms = [(term, self.estimates([names[i] for i, _ in term])) for term in workload.terms()]
-            found = np.concatenate([applied(term, marginal).ravel() for term, marginal in terms])
-        else:
-            found = np.asarray(workload.matrix @ self.estimates(workload.names).ravel())
-        return ProjectedAnswers(tuple(workload.query_labels()), found, self._counted)
-
-    def count(self, where: Where | str | None = None) -> float:
-        """How many records have these values: a dictionary, or a condition in SQL, as `Release.count` takes it."""
-        if isinstance(where, str):
-            return float(self.answers(queries(self.domain, [where])).estimates[0])
-        chosen = selected(self.domain, {} if where is None else where)
-        found = self.estimates(tuple(chosen))
-        for coefficients in reversed(list(chosen.values())):
-            found = found @ coefficients
-        return float(found)
-
-    def _answering(self) -> Answering:
-        return Points(self.domain, self.estimates, BIASED, what_is_counted(self.plan.unit))
-
     @property
     def histogram(self) -> Floats:
         """The synthetic histogram of a matrix plan's release: counts of all cells of its attributes, one axis each.
@@ -231,19 +141,6 @@ class Projected(Exported, Quotable):
         )
 
     # ---- files
-
-    def export_long(
-        self,
-        folder: str | Path,
-        sets: Iterable[Sequence[str]] | None = None,
-        *,
-        form: str = "csv",
-        rounded: bool = False,
-    ) -> list[Path]:
-        """Writes tables in long form, attributes and a column `count`, and an index."""
-        from residua.projection.tables import export_long
-
-        return export_long(self, Path(folder), sets, form=form, rounded=rounded)
 
     def save(self, path: str | Path) -> None:
         """Writes the projection as a folder, whole or not at all; the folder must not exist."""

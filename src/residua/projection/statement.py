@@ -112,7 +112,7 @@ def _bound(projected: Projected) -> list[str]:
 
 
 def _source(projected: Projected, members: tuple[int, ...]) -> str:
-    return "what was released" if not members and projected.terms.total_stddev else "what is publicly known"
+    return "what the release says of it" if not members and projected.terms.total_stddev else "what is publicly known"
 
 
 def _fact(projected: Projected, members: tuple[int, ...]) -> str:

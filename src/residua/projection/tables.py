@@ -20,7 +20,7 @@ from residua.published.table import Columns, label_columns, what_is_counted
 from residua.workload import Marginals
 
 if TYPE_CHECKING:
-    from residua.projection.projected import Projected
+    from residua.projection.tabled import Tabled
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -136,7 +136,7 @@ class ProjectedAnswers(Columns):
 
 
 def export_long(
-    projected: Projected,
+    projected: Tabled,
     folder: Path,
     sets: Iterable[Sequence[str]] | None = None,
     *,
@@ -182,7 +182,7 @@ def export_long(
     return [Path(folder) / file for file in files]
 
 
-def _counts(projected: Projected, names: tuple[str, ...]) -> CountTable:
+def _counts(projected: Tabled, names: tuple[str, ...]) -> CountTable:
     return CountTable(projected.domain, names, projected.estimates(names), counted=what_is_counted(projected.plan.unit))
 
 

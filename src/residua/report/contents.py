@@ -12,6 +12,8 @@ import numpy as np
 from markupsafe import Markup
 
 from residua.errors import PlanError
+from residua.estimation import Estimated
+from residua.estimation.statement import WARNING as MODEL_WARNING
 from residua.plans.contract import Plan
 from residua.projection import Projected
 from residua.projection.statement import WARNING
@@ -108,9 +110,13 @@ def page_of(thing: Any, title: str | None = None, beside: Any = None) -> Page:
         return _release_page(thing, title)
     if isinstance(thing, Projected):
         return _projection_page(thing, title)
+    if isinstance(thing, Estimated):
+        return _estimates_page(thing, title)
     if isinstance(thing, Session):
         return _session_page(thing, title)
-    raise PlanError(f"{type(thing).__name__} has no report; give a plan, a release, a projection or a session.")
+    raise PlanError(
+        f"{type(thing).__name__} has no report; give a plan, a release, a projection, estimates or a session."
+    )
 
 
 def _plan_page(plan: Plan, title: str | None, beside: Plan | None) -> Page:
@@ -147,6 +153,19 @@ def _projection_page(projected: Projected, title: str | None) -> Page:
     _reuse(page, projected.receipt, "projection")
     page.advice = (WARNING, _ADVICE[1], _ADVICE[3])
     page.statement = blocks(projected.statement)[1:]
+    page.add("statement", "What was done, and how accurate it is")
+    return page
+
+
+def _estimates_page(estimated: Estimated, title: str | None) -> Page:
+    lead = "Tables that borrow strength from everything measured: not negative, agreeing, biased towards a model."
+    shield = protection(estimated.plan, estimated.receipt)
+    page = Page(title or "Estimates", lead, shield, projection=True, biased=MODEL_WARNING)
+    _protect(page, estimated.plan)
+    _draw(page, estimated)
+    _reuse(page, estimated.receipt, "projection")
+    page.advice = (MODEL_WARNING, _ADVICE[1], _ADVICE[3])
+    page.statement = blocks(estimated.statement)[1:]
     page.add("statement", "What was done, and how accurate it is")
     return page
 

@@ -8,6 +8,8 @@ from typing import Any
 
 from residua.domain import Domain
 from residua.domain.words import title_of
+from residua.estimation import Estimated
+from residua.estimation.statement import MODEL_BASED
 from residua.measurement import Ledger
 from residua.plans.contract import Plan
 from residua.projection import Projected
@@ -109,6 +111,12 @@ def _(projected: Projected) -> str:
     return _card(
         "Projection", _protection_facts(projected.plan, projected.receipt), note=f"Tables that could be true; {BIASED}."
     )
+
+
+@fragment.register
+def _(estimated: Estimated) -> str:
+    facts = _protection_facts(estimated.plan, estimated.receipt)
+    return _card("Estimates", facts, note=f"Tables that borrow strength; {MODEL_BASED}.")
 
 
 @fragment.register

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from residua.errors import SourceError
 from residua.source.frames import FrameSource
@@ -66,7 +66,7 @@ def delta_source(path: object, version: object = None, options: Options = NO_OPT
     given = str(path)
     shown = str(parse_uri(given)) if is_uri(given) else given
     with _explained(f"the Delta table {shown!r}"):
-        table = DeltaTable(given, version=version)
+        table = DeltaTable(given, version=cast("int | None", version))
         name = f"the Delta table {shown!r} at version {table.version()}"
         protocol = table.protocol()
         odd = set(protocol.reader_features or ()) - _DELTA_FEATURES

@@ -17,6 +17,7 @@ from residua.showing import Shown
 
 _MOST_SETS = 20_000_000
 _LEAST_WEIGHT, _LARGEST_WEIGHT = 1e-300, 1e100
+_POWERS = {"1/sqrt(cells)": -0.5, "1/cells": -1.0}
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +106,7 @@ def marginals(
     *,
     ways: int | Iterable[int] | None = None,
     max_cells: int | None = None,
-    weight: float = 1.0,
+    weight: float | str = 1.0,
 ) -> Marginals:
     """Asks for marginals: the ones listed, all of some sizes, or all that are small.
 
@@ -114,7 +115,9 @@ def marginals(
         sets: attribute sets by name; `()` is the total.
         ways: sizes: 1 asks for every attribute's own table, 2 for all pairs, …; 0 for the total.
         max_cells: only marginals with at most this many cells (alone: of any size, the total included).
-        weight: how much each of these marginals matters, relative to others added with `+`.
+        weight: how much each of these marginals matters, relative to others added with `+`: a number for all, or
+            `"1/sqrt(cells)"` or `"1/cells"`, by how many cells each has. Objectives weigh variances of cells, so that
+            large tables get most of a budget; these weights give more to small ones.
 
     Raises:
         WorkloadError: nothing asked for, a set listed twice, or a weight that is not positive.
@@ -129,7 +132,10 @@ def marginals(
         raise WorkloadError(f"domain={domain!r} is not a Domain; declare one with rs.Domain.")
     if (sets is None) == (ways is None and max_cells is None):
         raise WorkloadError("say which marginals: either sets=[(…), …], or ways=… and/or max_cells=….")
-    weight = checked_weight(weight)
+    power = _POWERS.get(weight) if isinstance(weight, str) else 0.0
+    if power is None:
+        raise WorkloadError(f"weight={weight!r} is not a number, nor {' nor '.join(map(repr, _POWERS))}.")
+    each = checked_weight(1.0 if isinstance(weight, str) else weight)
     if sets is not None:
         families, order = _listed(domain, sets)
     else:
@@ -140,7 +146,11 @@ def marginals(
     numbers = np.concatenate([lattice.find(rows) for rows in families])
     if order is not None:
         numbers = numbers[order]
-    return Marginals(domain, lattice, numbers, np.full(len(numbers), weight))
+    cells = lattice.products(domain.sizes.astype(np.float64))[numbers] if power else np.ones(len(numbers))
+    weights = each * cells**power
+    if not (weights >= _LEAST_WEIGHT).all():
+        raise WorkloadError(f"weight={weight!r} is beyond what can be computed with; ask for smaller marginals.")
+    return Marginals(domain, lattice, numbers, weights)
 
 
 def renumber(source: Lattice, target: Lattice) -> NDArray[np.int64]:

@@ -1,0 +1,8 @@
+"""From noisy answers to tables of any attributes that borrow strength from each other, without touching data."""
+
+from residua.estimation.accuracy import TableAccuracy
+from residua.estimation.estimate import estimate
+from residua.estimation.estimated import Estimated, EstimatedTable
+from residua.estimation.planning import plan_estimates
+
+__all__ = ["Estimated", "EstimatedTable", "TableAccuracy", "estimate", "plan_estimates"]

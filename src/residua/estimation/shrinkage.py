@@ -1,0 +1,157 @@
+"""Empirical Bayes for one residual: how far its cells are from a model, judged by the noise and by each other.
+
+A cell's deviation from the model is normal with mean 0 and a variance from a scale mixture: multiples θ of
+`m^p m̄^(1−p)`, m the model's count of the cell and m̄ their mean, plus a few variances that do not look at the model, up
+to the largest deviation seen. The mixture's weights are learned from the table (or begin from those of many
+tables), the exponent p by marginal likelihood. Deviations far below the noise shrink to the model; deviations far above
+it are kept, whatever the model says: a release without noise is returned as it is.
+
+Reference: Stephens (2017), False discovery rates: a new deal (the scale mixture); Fay and Herriot (1979) (the use).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from residua.linalg.arrays import Floats
+
+EXPONENTS = (0.5, 1.0, 1.5, 2.0)
+_MULTIPLES = np.array([0.0, *(2.0**k for k in range(-16, 9))])
+_SPIKES = (0.0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99)  # shares of cells that are as the model says
+_SLAB = 8.0 ** -np.arange(4)  # of the largest squared deviation
+_RARE = 0.1  # cells' worth of belief that a deviation has nothing to do with the model, for each such variance
+SCALES = len(_MULTIPLES) + len(_SLAB)
+_ROUNDS = 8
+_UNSEEN = 1e-12
+_PRIOR = 2.0  # cells' worth of belief in the model
+_POOLED = 50.0  # cells' worth of belief in what other tables say
+
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """What is believed of the deviations of a table before it is seen.
+
+    Args:
+        exponent: p.
+        weights: of the mixture, (scales,).
+    """
+
+    exponent: float
+    weights: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """What is believed of them once it was.
+
+    Args:
+        mean: of each cell's deviation.
+        variance: of each cell's deviation, summed over the table.
+        prior: the mixture that was learned.
+        evidence: log marginal likelihood.
+    """
+
+    mean: Floats
+    variance: float
+    prior: Prior
+    evidence: float
+
+
+def _scales(model: Floats, exponent: float, largest: float) -> Floats:
+    m = np.maximum(model.ravel(), 1e-12 * max(float(model.mean()), 1e-300))
+    base = m**exponent * max(float(model.mean()), 1e-300) ** (1.0 - exponent)
+    return np.concatenate([base[:, None] * _MULTIPLES, np.broadcast_to(largest * _SLAB, (len(m), len(_SLAB)))], axis=1)
+
+
+def _likelihood(squared: Floats, scales: Floats, variance: Floats | float) -> tuple[Floats, float]:
+    """The likelihood of each cell under each scale, relative to its largest, and the sum of the logs of those."""
+    whole = scales + variance
+    log = -0.5 * (np.log(whole) + squared[:, None] / whole)
+    top = log.max(axis=1, keepdims=True)
+    return np.exp(log - top), float(top.sum())
+
+
+def _learned(likelihood: Floats, cost: float = 0.0) -> Floats:
+    """Weights of the scales: the likeliest two, nothing and one multiple, then a few steps of EM from there.
+
+    Where noise hides all deviations the likelihood is flat, and EM from equal weights would stay near them. `cost` is
+    the evidence that a doubling of the mean multiple must bring, in units of log 2.
+    """
+    count, models = len(likelihood), len(_MULTIPLES)
+    best, start = -np.inf, (0.0, 1)
+    for spike in _SPIKES:
+        found = np.log(spike * likelihood[:, :1] + (1.0 - spike) * likelihood[:, 1:models] + 1e-300).sum(axis=0)
+        found += _PRIOR * np.log(spike + (1.0 - spike) / (1.0 + _MULTIPLES[1:] / _MULTIPLES[1]))
+        found -= cost * np.log1p((1.0 - spike) * _MULTIPLES[1:] / _MULTIPLES[1])
+        if found.max() > best:
+            best, start = float(found.max()), (spike, 1 + int(found.argmax()))
+    belief = np.zeros(likelihood.shape[1])
+    belief[models:] = _RARE
+    belief[0] += _PRIOR
+    weights = belief / count
+    weights[0] += start[0]
+    weights[start[1]] += 1.0 - start[0]
+    weights /= weights.sum()
+    for _ in range(_ROUNDS):
+        weights = (weights * (likelihood.T @ (1.0 / (likelihood @ weights))) + belief) / (count + belief.sum())
+    return weights
+
+
+def shrunk(deviation: Floats, model: Floats, variance: float, prior: Prior | None = None) -> Posterior:
+    """The posterior of a table of deviations whose noise has this variance per cell."""
+    squared = deviation.ravel() ** 2
+    largest = float(squared.max())
+    best: Posterior | None = None
+    for exponent in EXPONENTS if prior is None else (prior.exponent,):
+        v = _scales(model, exponent, largest)
+        likelihood, tops = _likelihood(squared, v, variance)
+        if prior is None:
+            weights = _learned(likelihood)
+        else:
+            weights, belief = prior.weights, _POOLED * prior.weights
+            for _ in range(2):
+                step = weights * (likelihood.T @ (1.0 / (likelihood @ weights)))
+                weights = (step + belief) / (len(squared) + _POOLED)
+        fit = likelihood @ weights
+        evidence = float(np.log(fit).sum()) + tops
+        if best is None or evidence > best.evidence:
+            share = likelihood * weights / fit[:, None]
+            kept = v / (v + variance)
+            factor = np.einsum("cj,cj->c", share, kept)
+            second = np.einsum("cj,cj->c", share, kept * variance + kept**2 * squared[:, None])
+            mean = (factor * deviation.ravel()).reshape(deviation.shape)
+            spread = float((second - factor**2 * squared).sum())
+            best = Posterior(mean, spread, Prior(exponent, weights), evidence)
+    assert best is not None
+    return best
+
+
+def expected(model: Floats, prior: Prior) -> float:
+    """The squared deviation that a prior expects of a table that was not measured, summed over its cells."""
+    scales = _scales(model, prior.exponent, 0.0)
+    return float((scales @ prior.weights).sum())
+
+
+def pooled_prior(tables: list[tuple[Floats, Floats, float]], most_cells: int = 2_000) -> Prior:
+    """The prior that many tables share: (deviation, model, noise variance per cell) each, a sample of its cells."""
+    best: tuple[float, Prior] | None = None
+    for exponent in EXPONENTS:
+        parts, tops = [], 0.0
+        for deviation, model, variance in tables:
+            stride = max(1, deviation.size // most_cells)
+            squared = deviation.ravel()[::stride] ** 2
+            scales = _scales(model, exponent, float((deviation**2).max()))[::stride]
+            likelihood, top = _likelihood(squared, scales, variance)
+            parts.append(likelihood)
+            tops += top
+        likelihood = np.concatenate(parts)
+        weights = _learned(likelihood, cost=1.0)
+        weights = np.where(weights * len(likelihood) < 1.0, _UNSEEN, weights)  # a large variance of no cell adds up
+        weights /= weights.sum()
+        evidence = float(np.log(likelihood @ weights).sum()) + tops
+        if best is None or evidence > best[0]:
+            best = evidence, Prior(exponent, weights)
+    assert best is not None
+    return best[1]

@@ -1,0 +1,182 @@
+"""Estimates that borrow strength: they agree, are not negative, meet what is known; without noise, the truth."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import residua as rs
+from residua.errors import PlanError
+from tests.laws.estimations import RULES, domain_of_four, measured, parity, records, released, subsets, truth
+
+DATA = records(np.random.default_rng(1))
+
+
+def consistent(estimated, most=4):
+    """No table has a negative cell; margins of tables are the tables of those margins, of four attributes as stated."""
+    for names in subsets(most):
+        table = estimated.estimates(names)
+        assert table.min() >= 0
+        stated = estimated.accuracy(names).apart if len(names) > 3 else 0.0
+        for axis in range(len(names)):
+            margin = estimated.estimates(names[:axis] + names[axis + 1 :])
+            np.testing.assert_allclose(table.sum(axis=axis), margin, atol=2e-6 * estimated.total + 1.001 * stated)
+
+
+@pytest.mark.parametrize("rho", [1e-5, 0.05])
+@pytest.mark.parametrize("ways", [(0, 1), (0, 1, 2), (0, 1, 2, 3)])
+def test_tables_agree_and_are_not_negative_measured_or_not(tmp_path, rho, ways):
+    consistent(rs.estimate(released(tmp_path, DATA, rho=rho, ways=ways)))
+
+
+def test_public_facts_are_met_exactly_and_impossible_cells_are_zero(tmp_path):
+    release = released(tmp_path, DATA, rho=0.01, impossible=RULES)
+    known = {("b", "c"): truth(DATA, "bc"), ("d",): truth(DATA, "d")}
+    estimated = rs.estimate(release, total=3000, known=known)
+    consistent(estimated)
+    assert estimated.total == 3000
+    np.testing.assert_array_equal(estimated.estimates(["b", "c"]), truth(DATA, "bc"))
+    np.testing.assert_array_equal(estimated.estimates(["c", "b"]), truth(DATA, "bc").T)
+    np.testing.assert_array_equal(estimated.estimates(["b"]), truth(DATA, "b"))
+    np.testing.assert_allclose(estimated.estimates(["a", "b", "d"]).sum(axis=(0, 1)), truth(DATA, "d"), atol=0.01)
+    for names in (["a", "d"], ["a", "c", "d"], ["a", "b", "c", "d"]):
+        assert (estimated.estimates(names)[0, ..., 4] == 0).all()
+    with pytest.raises(PlanError, match="contradict"):
+        rs.estimate(release, total=2999, known=known)
+
+
+def test_without_noise_the_truth_is_returned(tmp_path):
+    estimated = rs.estimate(released(tmp_path, DATA, rho=1e6))
+    for names in subsets(3):
+        np.testing.assert_allclose(estimated.estimates(names), truth(DATA, names), atol=0.5)
+    assert estimated.accuracy(["a", "b", "c"]).rmse < 0.5
+
+
+def test_more_budget_helps_and_estimates_are_better_than_unbiased_tables_where_noise_is_large(tmp_path):
+    names = ["a", "b", "d"]
+    far = []
+    for rho in (1e-4, 1e-2, 1.0):
+        errors = []
+        for _ in range(3):
+            release = released(tmp_path, DATA, rho=rho)
+            tables = rs.estimate(release).estimates(names), release.estimates(names)
+            errors.append([np.abs(table - truth(DATA, names)).sum() for table in tables])
+        far.append(np.mean(errors, axis=0))
+    assert far[0][0] > far[1][0] > far[2][0]
+    assert far[0][0] < 0.7 * far[0][1]
+    assert far[2][0] < 1.3 * far[2][1]
+
+
+def test_a_wrong_model_is_noticed_and_does_no_harm(tmp_path):
+    data = parity(np.random.default_rng(2))
+    errors = []
+    for _ in range(6):
+        release = released(tmp_path, data, rho=0.01)
+        estimated = rs.estimate(release)
+        accuracy = estimated.accuracy(["a", "b", "c"])
+        assert ("a", "b", "c") in accuracy.contradicted
+        assert "contradict" in str(accuracy)
+        tables = estimated.estimates(("a", "b", "c")), release.estimates(("a", "b", "c"))
+        errors.append([np.abs(table - truth(data, "abc")).sum() for table in tables])
+    own, unbiased = np.mean(errors, axis=0)
+    assert own < 1.3 * unbiased
+    unmeasured = rs.estimate(released(tmp_path, data, rho=0.01, ways=(0, 1, 2))).accuracy(["a", "b", "c"])
+    assert unmeasured.unmeasured == unmeasured.unknown == (("a", "b", "c"),)  # it does not claim to know
+
+
+def test_stated_errors_are_right_on_average(tmp_path):
+    stated, true = 0.0, 0.0
+    for _ in range(4):
+        estimated = rs.estimate(released(tmp_path, DATA, rho=0.003))
+        for names in subsets(3)[1:]:
+            table = estimated.estimates(names)
+            stated += estimated.accuracy(names).rmse ** 2
+            true += float(((table - truth(DATA, names)) ** 2).mean())
+    assert 0.5 < np.sqrt(stated / true) < 2.0
+
+
+def test_every_noise_unit_and_form(tmp_path):
+    domain = domain_of_four()
+    three = rs.marginals(domain, ways=[0, 1, 2])
+    plans = [
+        rs.plan(three, rs.PureDP(2.0)),
+        rs.plan(three, rs.GDP(0.5), unit=rs.ReplaceOne()),
+        rs.plan_estimates(three, rs.ApproxDP(1.0, 1e-6)),
+        rs.plan_estimates(three, rs.ZCDP(0.1), unit=rs.ReplaceOne()),
+        rs.plan(rs.prefixes(domain, "d"), rs.ZCDP(0.1)),
+        rs.plan(rs.queries(domain, {"all": "1", "young": "d <= 1"}), rs.ZCDP(0.1)),
+    ]
+    for plan in plans:
+        estimated = rs.estimate(measured(tmp_path, DATA, plan), total=3000)
+        consistent(estimated, 3)
+    first, second = (released(tmp_path, DATA, rho=0.01) for _ in range(2))
+    consistent(rs.estimate(rs.pooled([first, second])), 3)
+
+
+def test_plans_for_estimates_cost_what_they_may_and_ask_for_normal_noise(tmp_path):
+    workload = rs.marginals(domain_of_four(), ways=3)
+    for unit in (rs.AddRemove(), rs.AddRemove(3), rs.ReplaceOne()):
+        plan = rs.plan_estimates(workload, rs.ZCDP(0.1), unit=unit)
+        assert 0.999 * 0.2 < plan.cost <= 0.2
+    with pytest.raises(PlanError, match="guarantee="):
+        rs.plan_estimates(workload, rs.PureDP(1.0))
+    with pytest.raises(PlanError, match="workload="):
+        rs.plan_estimates(rs.prefixes(domain_of_four(), "d"), rs.ZCDP(0.1))  # type: ignore[arg-type]
+
+
+def test_bad_input_is_refused_in_a_sentence(tmp_path):
+    release = released(tmp_path, DATA, ways=(1, 2))
+    estimated = rs.estimate(release, total=3000)
+    with pytest.raises(PlanError, match="release="):
+        rs.estimate(DATA)  # type: ignore[arg-type]
+    with pytest.raises(PlanError, match="total="):
+        rs.estimate(release, total=-1)
+    with pytest.raises(PlanError, match="nobody"):
+        rs.estimate(release, total=0)
+    with pytest.raises(ValueError, match="'z'"):
+        estimated.estimates(["z"])
+    wide = rs.Domain({"x": rs.Integers(0, 6999), "y": ["0", "1"]})
+    plan = rs.plan(rs.marginals(wide, ways=[0, 1]), rs.ZCDP(1.0))
+    data = pa.table({"x": [1, 2, 3], "y": ["0", "1", "0"]})
+    made = rs.measure(plan, data, ledger=rs.Ledger(tmp_path / "wide", rs.ZCDP(1.0)))
+    with pytest.raises(PlanError, match="values in all"):
+        rs.estimate(made, total=3)
+
+
+def test_tables_prefixes_rounding_counts_and_answers_as_of_a_projection(tmp_path):
+    estimated = rs.estimate(released(tmp_path, DATA), total=3000)
+    table = estimated.table(["c", "d"], queries={"d": "prefixes"})
+    np.testing.assert_allclose(table.estimates, estimated.estimates(["c", "d"]).cumsum(axis=1))
+    assert table.accuracy.attributes == ("c", "d")
+    whole = estimated.rounded(["c", "d"])
+    assert whole.counts.sum() == 3000
+    assert estimated.count({"c": 1}) == pytest.approx(estimated.estimates(["c"])[1])
+    assert len(list(estimated.tables())) == 1 + 4 + 6 + 4
+    assert estimated.answers().estimates.min() >= 0
+
+
+def test_a_poorly_measured_total_is_positive_and_near_what_single_tables_say(tmp_path):
+    """A projection is no worse than no data: a negative total is not freed to whatever noise makes of it."""
+    for _ in range(3):
+        release = released(tmp_path, DATA, rho=2e-9)
+        noise = float(release.table(()).columns["stddev"][0])
+        assert 0 < rs.project(release, simulations=0).count() < 4 * noise
+        assert 0 < rs.estimate(release).total < 4 * noise
+
+
+def test_weights_by_the_number_of_cells(tmp_path):
+    domain = domain_of_four()
+    for weight, power in (("1/sqrt(cells)", -0.5), ("1/cells", -1.0)):
+        workload = rs.marginals(domain, ways=[1, 2], weight=weight)
+        np.testing.assert_allclose(workload.weights, workload.cells**power)
+    with pytest.raises(rs.ResiduaError, match="weight='cells'"):
+        rs.marginals(domain, ways=2, weight="cells")
+
+
+def test_what_was_not_measured_at_all_is_said_to_be_unknown(tmp_path):
+    domain = domain_of_four()
+    plan = rs.plan(rs.marginals(domain, [(), ("a", "b"), ("c",)]), rs.ZCDP(0.1))
+    estimated = rs.estimate(measured(tmp_path, DATA, plan))
+    consistent(estimated, 3)
+    assert estimated.accuracy(["a", "b", "c"]).unknown == (("a", "c"), ("b", "c"), ("a", "b", "c"))
+    assert ("d",) in estimated.accuracy(["d"]).unknown
+    assert estimated.accuracy(["a", "b"]).unknown == ()
