@@ -32,7 +32,7 @@ def open_source(spec: Spec, *, show_values: bool = False) -> Source:
         SourceError: what it names is not there.
     """
     settings = spec.source
-    given = {key for key in ("path", "tables", "database", "query") if key in settings}
+    given = {key for key in ("path", "tables", "database", "query", "spark") if key in settings}
     options: SourceOptions = {"show_values": show_values or err.is_terminal}
     options.update({name: settings[name] for name in ("weight", "person", "no_person") if name in settings})  # type: ignore[typeddict-item]
     if "delimiter" in settings and not given & {"path", "tables"}:
@@ -52,9 +52,13 @@ def open_source(spec: Spec, *, show_values: bool = False) -> Source:
                     f"[source] database = {settings['database']!r} is not a path; name the database's file."
                 )
             source = Source.duckdb(str(spec.folder / settings["database"]), settings["query"], **options)
+        case ["spark"]:
+            if not isinstance(settings["spark"], str) or not settings["spark"].strip():
+                raise SpecError(f"[source] spark = {settings['spark']!r} is no name; name a table or a path.")
+            source = Source.spark(settings["spark"], **options)
         case _:
             raise SpecError(
-                "[source] needs path (and a query if you like), tables and query, or database and query; write "
+                "[source] needs path (and a query if you like), tables and query, database and query, or spark; write "
                 'path = "data.csv", for example.'
             )
     return source.with_columns(spec.expressions)

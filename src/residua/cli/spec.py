@@ -55,7 +55,7 @@ from residua.workload import (
 )
 
 _SECTIONS = {
-    "source": {"path", "tables", "database", "query", "delimiter", "weight"},
+    "source": {"path", "tables", "database", "query", "spark", "delimiter", "weight"},
     "privacy": {"rho", "mu", "epsilon", "delta", "records", "replace"},
     "objective": {"minimise", "p", "tolerance", "dense"},
     "ledger": {"path", "rho", "mu", "epsilon", "delta"},

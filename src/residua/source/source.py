@@ -230,6 +230,24 @@ class Source(ABC):
 
         return QuerySource(tables, query, options_of(options))
 
+    @staticmethod
+    def spark(frame: Any, **options: Unpack[SourceOptions]) -> Source:
+        """A Spark frame, counted on Spark's executors; classic Spark or Spark Connect.
+
+        Only tables of counts come to the driver. Spark reads the data again for every job: what was checked is compared
+        with what was counted. The executors need residua of the same version (docs/spark.md).
+
+        Guarantee: the counts are those of every other source, cell by cell; no error quotes a value of the data.
+
+        Args:
+            frame: a frame; or text, a table of the session at hand or a path of Parquet files that Spark reads.
+            options: weight, person, no_person, show_values (`Source`).
+        """
+        from residua.source.spark import SparkSource, frame_of
+
+        made = options_of(options)
+        return SparkSource(frame_of(frame, made.show_values) if isinstance(frame, str | Path) else frame, made)
+
     def with_columns(self, expressions: Mapping[str, str]) -> Source:
         """The same records with columns computed from their own, or in place of them.
 
@@ -256,8 +274,8 @@ def source_of(data: Any, **options: Unpack[SourceOptions]) -> Source:
 
     Args:
         data: a source (returned unchanged), a path, pattern or list of paths (CSV, TSV, Parquet, Feather or JSON lines
-            by their suffix), a folder of Parquet files, a frame (`Source.frame`), a DuckDB relation, or a pair
-            (database, query).
+            by their suffix), a folder of Parquet files, a frame (`Source.frame`), a DuckDB relation, a Spark frame, or a
+            pair (database, query).
         options: weight, person, no_person, show_values (`Source`); a source brings its own.
 
     Raises:
@@ -279,6 +297,8 @@ def source_of(data: Any, **options: Unpack[SourceOptions]) -> Source:
         from residua.source.database import RelationSource
 
         return RelationSource(data, options_of(options))
+    if type(data).__module__.startswith("pyspark.") and type(data).__name__ == "DataFrame":
+        return Source.spark(data, **options)
     return Source.frame(data, **options)
 
 
