@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from residua.domain import Domain
 from residua.errors import LedgerError, PlanError, ResiduaError, SourceError
@@ -21,10 +21,14 @@ from residua.plans.composition import priced, require_plan
 from residua.plans.contract import Plan
 from residua.plans.noise import Currency
 from residua.privacy.exact import round_up
-from residua.release import Release
+from residua.release import Release, reserve
 from residua.source import Source, source_of
 from residua.source.counting import Tallies
 
+if TYPE_CHECKING:
+    from residua.source.spark import SparkSource
+
+T = TypeVar("T")
 Progress = Callable[[str, int, int | None], None]
 
 
@@ -34,6 +38,7 @@ def measure(
     *,
     ledger: Ledger | str | Path | Callable[[], Ledger],
     purpose: str = "release",
+    out: str | Path | None = None,
     progress: Progress | None = None,
     notice: Callable[[Tallies], None] | None = None,
 ) -> Release:
@@ -54,6 +59,9 @@ def measure(
         ledger: the dataset's ledger, the path of one that exists, or a function that makes it, called when the
             data has been checked.
         purpose: what the ledger notes.
+        out: a folder to write the release to, which must not exist; what is returned is read from there when asked for.
+            With a Spark frame, executors measure and write it, part by part, so that it may be larger than any
+            machine's memory; they must share the folder (docs/spark.md).
         progress: called with the step, how much is done, and of how much if known.
         notice: called once, with how many records followed a policy for unknown or missing values. For the
             curator's eyes only: these are true counts.
@@ -87,7 +95,10 @@ def measure(
             cost, purpose=purpose, dataset=fingerprint, currency=blocks.currency
         )
 
-    return carry_out(plan, blocks, cost, source_of(source), pay, progress=progress, notice=notice)
+    data = source_of(source)
+    if out is None:
+        return carry_out(plan, blocks, cost, data, pay, progress=progress, notice=notice)
+    return _written(plan, blocks, cost, data, pay, Path(out), progress=progress, notice=notice)
 
 
 def carry_out(
@@ -111,28 +122,66 @@ def carry_out(
         progress: called with the step, how much is done, and of how much if known.
         notice: called once, with how many records followed a policy.
     """
-    try:
-        fingerprint = _checked(data, plan.domain, blocks.most_records, progress)
-    except BaseException as problem:
-        traceback.clear_frames(problem.__traceback__)  # a report that shows local variables must not show records
-        raise
+    fingerprint = _fingerprint(data, plan, blocks, progress)
     secure_memory(blocks)
-    entry = pay(fingerprint)
-    if not isinstance(entry, Entry):
-        raise LedgerError("no debit was made; nothing was measured.")
+    entry = _paid(pay, fingerprint)
     counter = _counter(data, plan.domain, fingerprint, progress, notice)
-    measurements = _measured_or_told(blocks, counter, progress, entry)
+    measurements = _or_told(lambda: noisy(blocks, counter, _step("adding noise", progress)), entry)
     return Release(plan, blocks, measurements, _receipt(entry, cost, blocks.currency))
 
 
-def _measured_or_told(
-    blocks: Blocks, counter: Callable[[Layout], Integers], progress: Progress | None, entry: Entry
-) -> Integers:
+def _written(
+    plan: Plan,
+    blocks: Blocks,
+    cost: Fraction,
+    data: Source,
+    pay: Callable[[str], Entry],
+    out: Path,
+    *,
+    progress: Progress | None,
+    notice: Callable[[Tallies], None] | None,
+) -> Release:
+    """What `carry_out` does, into a folder; on executors where the data is on Spark."""
+    if type(data).__name__ != "SparkSource":  # by its name: the module loads more than others need
+        with reserve(out, plan, blocks) as room:
+            room.commit(carry_out(plan, blocks, cost, data, pay, progress=progress, notice=notice))
+        return Release.load(out)
+    from residua.measurement.on_spark import measured_on_executors, place_on_executors
+
+    spark = cast("SparkSource", data)
+    with place_on_executors(out, plan, blocks, spark) as place:
+        fingerprint = _fingerprint(data, plan, blocks, progress)
+        entry = _paid(pay, fingerprint)
+        receipt, step = _receipt(entry, cost, blocks.currency), _step("measuring", progress)
+        return _or_told(
+            lambda: measured_on_executors(
+                plan, blocks, spark, fingerprint, place, receipt, progress=step, notice=notice
+            ),
+            entry,
+        )
+
+
+def _fingerprint(data: Source, plan: Plan, blocks: Blocks, progress: Progress | None) -> str:
+    try:
+        return _checked(data, plan.domain, blocks.most_records, progress)
+    except BaseException as problem:
+        traceback.clear_frames(problem.__traceback__)  # a report that shows local variables must not show records
+        raise
+
+
+def _paid(pay: Callable[[str], Entry], fingerprint: str) -> Entry:
+    entry = pay(fingerprint)
+    if not isinstance(entry, Entry):
+        raise LedgerError("no debit was made; nothing was measured.")
+    return entry
+
+
+def _or_told(measured: Callable[[], T], entry: Entry) -> T:
     """Measures; an error after the debit says that the debit stands, and keeps no true count alive."""
     stands = f"Debit {entry.sequence} of the ledger stands"
     failure: ResiduaError
     try:
-        return noisy(blocks, counter, _step("adding noise", progress))
+        return measured()
     except SourceError as problem:
         traceback.clear_frames(problem.__traceback__)
         failure = SourceError(f"{problem} {stands}; plan again.")

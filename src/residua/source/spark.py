@@ -100,7 +100,7 @@ class SparkSource(Source):
     def fingerprint(self) -> str:
         """A digest of the records, whatever their order and however Spark cuts them into partitions."""
         with explained(str(self), self.show_values):
-            parts = self._selected(self._own).mapInArrow(partial(digested_partition, self._own), DIGEST_SQL).toArrow()
+            parts = self.selected(self._own).mapInArrow(partial(digested_partition, self._own), DIGEST_SQL).toArrow()
         return joined_digest(self._own, (bytes(part) for part in parts.column(0).to_pylist()))
 
     def count(self, domain: Domain, layout: Layout, progress: Progress | None = None) -> Counted:
@@ -115,7 +115,7 @@ class SparkSource(Source):
         tally = Tally(domain, self.show_values)
         tables = np.zeros(layout.cells, dtype=np.int64)
         with explained(str(self), self.show_values):
-            partials = self._selected(needed).mapInArrow(partial(counted_partition, task), PARTIAL_SQL)
+            partials = self.selected(needed).mapInArrow(partial(counted_partition, task), PARTIAL_SQL)
             if task.tables is None:
                 rows = iter(partials.toArrow().to_pylist())
             else:
@@ -134,20 +134,35 @@ class SparkSource(Source):
         tables.setflags(write=False)
         return Counted(tables, MappingProxyType(tally.dropped), MappingProxyType(tally.other))
 
-    def task(self, domain: Domain, layout: Layout) -> tuple[Task, tuple[str, ...]]:
-        """What executors are told to count, and the columns they need."""
+    def numbers(self, count: int) -> Any:
+        """A frame of the numbers 0, 1, …, in the session of this one."""
+        return self._frame.sparkSession.range(count).selectExpr("cast(id as int) as block")
+
+    def empty_blocks(self, count: int) -> Any:
+        """Partial tables without counts, so that every block comes to an executor, whether or not there are records."""
+        nothing = "cast('' as binary)"
+        return self.numbers(count).selectExpr("block", f"{nothing} as counts", f"{nothing} as note")
+
+    def task(self, domain: Domain, layout: Layout, *, digest: bool = False) -> tuple[Task, tuple[str, ...]]:
+        """What executors are told to count, and the columns they need.
+
+        Args:
+            domain: what the records may hold.
+            layout: the tables.
+            digest: whether to count in blocks, each with the digest of all columns of its records.
+        """
         from residua import __version__
 
         asked = [*domain.names, *([self.weight] if self.weight is not None else [])]
         self.check(asked)
-        needed = self._needed(asked) or self._own[:1]
+        needed = self._own if digest else self._needed(asked) or self._own[:1]
         used = tuple((name, text) for name, text in self._expressions.items() if name in asked)
         told = (__version__, json.dumps(settings_of_domain(domain)), needed, used, self.options)
-        if layout.cells <= _SMALL_CELLS:
+        if layout.cells <= _SMALL_CELLS and not digest:
             bare = Layout(Lattice(layout.lattice.attributes, layout.lattice.levels), layout.sizes, layout.groups)
             return Task(*told, layout=bare), needed
         tables = tables_of_layout(layout)
-        return Task(*told, tables=tables, bounds=block_bounds(tables)), needed
+        return Task(*told, tables=tables, bounds=block_bounds(tables, _BLOCK_CELLS), digest=digest), needed
 
     def _needed(self, columns: Sequence[str]) -> tuple[str, ...]:
         needed: dict[str, None] = {}
@@ -155,7 +170,8 @@ class SparkSource(Source):
             needed.update(dict.fromkeys(self._parsed[name].names if name in self._parsed else (name,)))
         return tuple(needed)
 
-    def _selected(self, columns: Sequence[str]) -> Any:
+    def selected(self, columns: Sequence[str]) -> Any:
+        """The frame's own columns, by their place."""
         # By their place: Spark would take names that differ in case only for one.
         places = [f"c{i}" for i in range(len(self._own))]
         return self._frame.toDF(*places).select(*(f"c{self._own.index(name)}" for name in columns))
@@ -164,7 +180,7 @@ class SparkSource(Source):
         needed = self._needed(columns) or self._own[:1]
         used = {name: text for name, text in self._expressions.items() if name in columns}
         with explained(str(self), self.show_values):
-            sent = self._selected(needed).mapInArrow(sent_batches, "batch binary")
+            sent = self.selected(needed).mapInArrow(sent_batches, "batch binary")
             batches = (received_batch(bytes(row["batch"]), needed) for row in sent.toLocalIterator())
             yield from Partition(batches, needed, self.options).with_columns(used).batches(columns)
 
@@ -221,7 +237,7 @@ def is_spark_frame(data: object) -> bool:
     return "pyspark.DataFrame" in kinds and hasattr(data, "mapInArrow")
 
 
-def block_bounds(tables: Tables, cells: int = _BLOCK_CELLS) -> tuple[int, ...]:
+def block_bounds(tables: Tables, cells: int) -> tuple[int, ...]:
     """The first table of each block of about that many cells, and the number of tables at the end."""
     ends = np.cumsum(tables.cells)
     blocks = (ends - tables.cells) // cells

@@ -7,7 +7,7 @@ never as an exception, which Spark would write into its logs together with value
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -54,6 +54,7 @@ class Task:
         layout: the tables to count, whole (small ones).
         tables: the tables to count, block by block (large ones).
         bounds: the first table of each block, and the number of tables at the end.
+        digest: whether every partial table comes with the digest of the records it counts.
     """
 
     version: str
@@ -64,6 +65,7 @@ class Task:
     layout: Layout | None = None
     tables: Tables | None = None
     bounds: tuple[int, ...] = ()
+    digest: bool = False
 
     @property
     def block_starts(self) -> tuple[int, ...]:
@@ -142,16 +144,21 @@ def counted_partition(task: Task, batches: Iterator[Any]) -> Iterator[Any]:
     tally = Tally(domain, task.options.show_values)
     try:
         _require_same_version(task)
-        source = Partition(batches, task.names, task.options).with_columns(dict(task.expressions))
-        yield from (_row(block, counts) for block, counts in _counted(task, domain, source, tally))
+        digest = RecordsDigest(task.names) if task.digest else None
+        read = batches if digest is None else digest.seen(batches)
+        source = Partition(read, task.names, task.options).with_columns(dict(task.expressions))
+        for block, counts in _counted(task, domain, source, tally, digest):
+            yield row_of(block, counts, digest.part if digest else b"")
     except SourceError as problem:
         tally.problems.say(str(problem))
     except MemoryError:
         tally.problems.say("an executor had not enough memory to count; use smaller partitions, or more memory.")
-    yield _row(NOTE, b"", tally.to_bytes())
+    yield row_of(NOTE, b"", tally.to_bytes())
 
 
-def _counted(task: Task, domain: Domain, source: Source, tally: Tally) -> Iterator[tuple[int, bytes]]:
+def _counted(
+    task: Task, domain: Domain, source: Source, tally: Tally, digest: RecordsDigest | None
+) -> Iterator[tuple[int, bytes]]:
     with ThreadPoolExecutor(max_workers=processors()) as pool:
         if task.layout is not None:
             accumulator = Accumulator(task.layout, None, pool)
@@ -166,7 +173,9 @@ def _counted(task: Task, domain: Domain, source: Source, tally: Tally) -> Iterat
             for codes, kept, weights in coded(domain, source, tally, pool):
                 for _ in rows.fill(codes, kept, weights):
                     yield from _blocks(task.tables, task.bounds, rows, pool)
-            if rows.count and not tally.problems:
+                    if digest is not None:
+                        digest.begin()
+            if (rows.count or digest is not None) and not tally.problems:
                 yield from _blocks(task.tables, task.bounds, rows, pool)
 
 
@@ -222,6 +231,9 @@ def _blocks(
     """The counts of every block in turn, so that no more than one is held."""
     plain = rows.count * len(tables) < _PLAIN_WORK
     for block in range(len(bounds) - 1):
+        if not rows.count:  # a digest travels with no counts
+            yield block, b""
+            continue
         part = tables.part(bounds[block], bounds[block + 1]).moved()
         counts = np.zeros(int(part.cells.sum()), dtype=np.int64)
         if plain:
@@ -236,28 +248,27 @@ def _blocks(
 def summed_blocks(cells: Sequence[int], batches: Iterator[Any]) -> Iterator[Any]:
     """Adds up the partial tables of each block; blocks arrive one after the other. Notes pass unchanged."""
     for block, counts, notes in blocks_of(cells, batches):
-        yield from (_row(NOTE, b"", note) for note in notes)
-        if counts is not None:
-            yield _row(block, packed(counts))
+        if block == NOTE:
+            yield from (row_of(NOTE, b"", note) for note in notes)
+        else:
+            yield row_of(block, packed(counts))
 
 
-def blocks_of(
-    cells: Sequence[int], batches: Iterator[Any]
-) -> Iterator[tuple[int, NDArray[np.int64] | None, list[bytes]]]:
+def blocks_of(cells: Sequence[int], batches: Iterator[Any]) -> Iterator[tuple[int, NDArray[np.int64], list[bytes]]]:
     """Block by block (they arrive sorted): its number, its sum, and what was noted; one block is held at a time."""
-    current, total, notes = NOTE, None, []
+    current: int | None = None
+    total, notes = np.zeros(0, dtype=np.int64), list[bytes]()
     for batch in batches:
         for block, counts, note in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             if block != current:
-                if total is not None or notes:
+                if current is not None:
                     yield current, total, notes
-                current, total, notes = block, None, []
-            if block == NOTE:
+                current, total, notes = block, np.zeros(cells[block] if block != NOTE else 0, dtype=np.int64), []
+            if note:
                 notes.append(note)
-                continue
-            total = np.zeros(cells[block], dtype=np.int64) if total is None else total
-            total += unpacked(counts)
-    if total is not None or notes:
+            if counts:
+                total += unpacked(counts)
+    if current is not None:
         yield current, total, notes
 
 
@@ -273,7 +284,8 @@ def unpacked(counts: bytes) -> NDArray[Any]:
     return np.frombuffer(counts, dtype=chr(counts[0]), offset=1)
 
 
-def _row(block: int, counts: bytes, note: bytes = b"") -> Any:
+def row_of(block: int, counts: bytes, note: bytes = b"") -> Any:
+    """One partial table, or one note, as Arrow data."""
     return pa.record_batch([[block], [counts], [note]], schema=PARTIAL)
 
 
@@ -294,18 +306,41 @@ def _require_same_version(task: Task) -> None:
 DIGEST_SQL = "part binary"
 
 
+class RecordsDigest:
+    """The digest of the records that pass, in parts that add up to that of all, whatever their order."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = tuple(names)
+        self.begin()
+
+    def begin(self) -> None:
+        """Begins a new part."""
+        self._total = 0
+
+    def seen(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """The same batches, noted as they pass."""
+        import hashlib
+
+        for batch in batches:
+            for row in batch.to_pylist():
+                self._total += int.from_bytes(hashlib.sha256(repr(list(row.values())).encode()).digest()[:8])
+            yield batch
+
+    @property
+    def part(self) -> bytes:
+        """What was seen since the part began."""
+        return str(self._total).encode()
+
+
 def digested_partition(names: Sequence[str], batches: Iterator[Any]) -> Iterator[Any]:
     """One partition's part of the digest of all records."""
-    import hashlib
-
-    total = 0
-    for batch in batches:
-        for row in batch.to_pylist():
-            total += int.from_bytes(hashlib.sha256(repr(list(row.values())).encode()).digest()[:8])
-    yield pa.record_batch([[str(total).encode()]], names=["part"])
+    digest = RecordsDigest(names)
+    for _ in digest.seen(batches):
+        pass
+    yield pa.record_batch([[digest.part]], names=["part"])
 
 
-def joined_digest(names: Sequence[str], parts: Iterator[bytes]) -> str:
+def joined_digest(names: Sequence[str], parts: Iterable[bytes]) -> str:
     """The digest of all records from that of the parts."""
     return f"records:{names}{sum(int(part) for part in parts)}"
 
