@@ -135,7 +135,7 @@ def test_what_gives_other_records_at_every_reading_is_refused_before_the_debit(
 
 
 def parted(session: Any, folder: Path, monkeypatch: Any, table: pa.Table) -> tuple[rs.Plan, rs.Ledger, Source]:
-    monkeypatch.setattr(spark, "_BLOCK_CELLS", 40)
+    monkeypatch.setattr(spark, "_BLOCK_CELLS", 25)
     domain = Domain.of_sizes({"a": 4, "b": 3, "c": 5, "d": 2})
     plan = rs.plan(rs.marginals(domain, ways=[1, 2, 3]), rs.ZCDP(rho=1e6))
     frame = session.createDataFrame(table)
