@@ -32,7 +32,7 @@ GROUPS: tuple[tuple[str, str], ...] = (
         "marginals prefixes ranges hierarchy product queries explicit"
         " workload:Marginals workload:Products workload:Explicit",
     ),
-    ("Promise: guarantees, and whom they protect", "ZCDP GDP ApproxDP PureDP AddRemove ReplaceOne"),
+    ("Promise: guarantees, and whom they protect", "ZCDP GDP ApproxDP PureDP AddRemove Person ReplaceOne"),
     (
         "Plan: the best noise, before any data is seen",
         "plan Plan TotalVariance MaxVariance PNormVariance Stakeholders ConvexLoss Lattice Matrix independent",

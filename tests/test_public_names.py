@@ -19,6 +19,7 @@ PUBLIC = {
     "Matrix",
     "MaxVariance",
     "PNormVariance",
+    "Person",
     "Plan",
     "Projected",
     "PureDP",

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from residua.privacy import ZCDP as ZCDP
     from residua.privacy import AddRemove as AddRemove
     from residua.privacy import ApproxDP as ApproxDP
+    from residua.privacy import Person as Person
     from residua.privacy import PureDP as PureDP
     from residua.privacy import ReplaceOne as ReplaceOne
     from residua.projection import Projected as Projected
@@ -68,7 +69,7 @@ _NAMES_OF = {
     "plans": "ConvexLoss Lattice Matrix MaxVariance"
     " PNormVariance Plan Stakeholders TotalVariance common"
     " independent plan residual top_up",
-    "privacy": "GDP ZCDP AddRemove ApproxDP PureDP ReplaceOne",
+    "privacy": "GDP ZCDP AddRemove ApproxDP Person PureDP ReplaceOne",
     "projection": "Projected for_mbi project",
     "release": "Release Table pooled",
     "session": "Session",
@@ -96,6 +97,7 @@ __all__ = [
     "Matrix",
     "MaxVariance",
     "PNormVariance",
+    "Person",
     "Plan",
     "Projected",
     "PureDP",

@@ -27,6 +27,7 @@ from residua.errors import SourceError
 from residua.linalg.lattice import closure
 from residua.linalg.layout import Layout, layout_of
 from residua.source import Source, source_of
+from residua.source.bound import Bound
 from residua.source.counting import Counted, Progress
 
 ROWS = 500
@@ -481,7 +482,9 @@ def test_an_engine_may_count_where_the_data_is() -> None:
         def fingerprint(self) -> str:
             return "elsewhere"
 
-        def count(self, domain: Domain, layout: Layout, progress: Progress | None = None) -> Counted:
+        def count(
+            self, domain: Domain, layout: Layout, progress: Progress | None = None, bound: Bound | None = None
+        ) -> Counted:
             tables = np.array([30] if layout.cells == 1 else [10, 20], dtype=np.int64)
             return Counted(tables, {}, {})
 

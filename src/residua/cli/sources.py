@@ -75,6 +75,14 @@ def notice(counted: Tallies, *, show_values: bool = False) -> None:
         for name, records in tally.items():
             if records:
                 err.print(f"for your eyes only, not published: {records:,} records {what} {name!r}")
+    if counted.no_person:
+        err.print(f"for your eyes only, not published: {counted.no_person:,} records left out, which are nobody's")
+    if counted.loss is not None:
+        people = int(counted.loss.lost[1:].sum())
+        err.print(
+            f"for your eyes only, not published: {counted.loss.dropped:,} records of {people:,} persons left out, "
+            "beyond those that are counted of each"
+        )
 
 
 def _tables(folder: Path, settings: Mapping[str, Any], options: SourceOptions) -> dict[str, Source]:

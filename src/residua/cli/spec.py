@@ -2,7 +2,8 @@
 
 [source]          path = "adult.csv" (CSV, Parquet, Feather, JSON lines, a glob, a list, a folder of Parquet), with a
                   query over the table `data` if you like; or database and query; or [source.tables] and query;
-                  delimiter = ";"; weight = "n"
+                  delimiter = ";"; weight = "n"; person = "id" (a column, or a list of them), with
+                  no_person = "refuse" | "drop" | "apart" for records that are nobody's
 [domain.NAME]     values = […] | values = { file, column } | low, high | edges, labels | intervals | first, last, unit |
                   size; unknown, missing; levels; expression = SQL over the columns of one record
 [[domain.impossible]]  NAME = a value | values | { low, high }, for each attribute of the rule
@@ -11,7 +12,8 @@
                   by = ["sex"] | product = { age = "prefixes", sex = "identity" }, with ways or sets if you like;
                   weight; variance, stddev, or margin with confidence as target
 [privacy]         rho | mu | epsilon and delta | epsilon: Laplace noise; epsilon = "least" with targets;
-                  records = 1 per person, or replace = true
+                  records = 1 per person, or replace = true; where [source] names the person: the most records of
+                  each that are counted, with one_per = "month" or per = { month = 1 } if you like
 [objective]       minimise = "total" | "max" | "p-norm" with p; tolerance; dense = true: queries listed one by one
 [ledger]          path = "adult.ledger"; rho | mu | epsilon and delta | epsilon: the whole budget of the dataset
 [plan.NAME]       candidates of a session (session_spec.py); [session] state = "folder"
@@ -38,7 +40,7 @@ from residua.errors import FileError, PrivacyError, ResiduaError, SpecError
 from residua.files import read_regular, require_path
 from residua.plans import MaxVariance, PNormVariance, TotalVariance
 from residua.plans.objectives import Objective
-from residua.privacy import GDP, ZCDP, AddRemove, ApproxDP, Guarantee, PureDP, ReplaceOne, Unit
+from residua.privacy import GDP, ZCDP, AddRemove, ApproxDP, Guarantee, Person, PureDP, ReplaceOne, Unit
 from residua.source.computed import parsed_expression
 from residua.workload import (
     Explicit,
@@ -55,8 +57,8 @@ from residua.workload import (
 )
 
 _SECTIONS = {
-    "source": {"path", "tables", "database", "query", "spark", "delimiter", "weight"},
-    "privacy": {"rho", "mu", "epsilon", "delta", "records", "replace"},
+    "source": {"path", "tables", "database", "query", "spark", "delimiter", "weight", "person", "no_person"},
+    "privacy": {"rho", "mu", "epsilon", "delta", "records", "replace", "one_per", "per"},
     "objective": {"minimise", "p", "tolerance", "dense"},
     "ledger": {"path", "rho", "mu", "epsilon", "delta"},
     "session": {"state"},
@@ -170,7 +172,7 @@ def _spec(content: Mapping[str, Any], folder: Path) -> Spec:
         guarantee=guarantee,
         least_epsilon=least,
         targets=targets,
-        unit=_unit(privacy),
+        unit=_unit(privacy, content.get("source", {})),
         minimise=_objective(objective, targets is not None),
         tolerance=objective.get("tolerance"),
         source=content.get("source", {}),
@@ -308,7 +310,15 @@ def _guarantee(section: str, settings: Mapping[str, Any]) -> Guarantee | None:
         raise SpecError(f"[{section}] {problem}") from None
 
 
-def _unit(settings: Mapping[str, Any]) -> Unit:
+def _unit(settings: Mapping[str, Any], source: Mapping[str, Any]) -> Unit:
+    if source.get("person") is not None:
+        return _person(settings)
+    stray = [key for key in ("one_per", "per") if key in settings]
+    if stray:
+        raise SpecError(
+            f"[privacy] {stray[0]} bounds what each person contributes, but [source] does not say whose each record "
+            'is; write person = "id" there.'
+        )
     if settings.get("replace", False) is True:
         if "records" in settings:
             raise SpecError("[privacy] has both records and replace; give one.")
@@ -316,6 +326,17 @@ def _unit(settings: Mapping[str, Any]) -> Unit:
     if settings.get("replace", False) is not False:
         raise SpecError(f"[privacy] replace = {settings['replace']!r} is not true or false; write one of them.")
     return AddRemove(settings.get("records", 1))
+
+
+def _person(settings: Mapping[str, Any]) -> Person:
+    if "replace" in settings:
+        raise SpecError("[privacy] replace is about one record, and [source] names persons; remove one of the two.")
+    if "records" not in settings:
+        raise SpecError("[source] names the person; say how many records of each are counted: [privacy] records = 5.")
+    try:
+        return Person(settings["records"], one_per=settings.get("one_per"), per=settings.get("per", ()))
+    except PrivacyError as problem:
+        raise SpecError(f"[privacy] {problem}") from None
 
 
 def _objective(settings: Mapping[str, Any], has_targets: bool) -> Objective | None:

@@ -24,6 +24,8 @@ from residua.plans.planners.attended import watched
 from residua.release import Release, reserve
 from residua.release.folder import Reserved
 from residua.source import Source
+from residua.source.bound import require_agreement
+from residua.source.counting import columns_needed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -125,7 +127,8 @@ def checked_source(spec: Spec, *, show_values: bool = False) -> Source:
         SourceError: no such data, or a column is missing; said before the planning.
     """
     data = open_source(spec, show_values=show_values)
-    data.check([*spec.domain.names, *([data.weight] if data.weight is not None else [])])
+    require_agreement(data.options, spec.unit, spec.domain)
+    data.check(columns_needed(data, spec.domain, bounded=bool(data.options.person)))
     return data
 
 

@@ -36,7 +36,7 @@ from residua.measurement.ledger_lines import (
     text_of,
 )
 from residua.plans.noise import Currency
-from residua.privacy import AddRemove, Guarantee, ReplaceOne, Unit
+from residua.privacy import AddRemove, Guarantee, Person, ReplaceOne, Unit
 from residua.source import source_of
 
 __all__ = ["Acceptance", "Entry", "Ledger"]
@@ -222,6 +222,15 @@ class Ledger:
         salt = self._read().header.salt
         return hmac.new(salt.encode(), text.encode("utf-8", "surrogatepass"), "sha256").hexdigest()
 
+    @property
+    def choosing_key(self) -> bytes:
+        """The secret that decides which of a person's records are counted, 32 bytes: from the ledger's salt.
+
+        It is as old as the ledger, so that all that is ever measured under it counts the same records; it is in the
+        ledger's file alone, and lost with it.
+        """
+        return bytes.fromhex(self.keyed("which records of a person are counted"))
+
     def can_spend(self, cost: Fraction | int, *, currency: Currency = "pcost") -> bool:
         """Whether a debit of this cost would be allowed now; another may come first."""
         return converted(self._budget, exact_cost(cost), currency) <= self._read().remaining
@@ -364,8 +373,8 @@ def _population(name: str) -> str:
 
 
 def _known(unit: Unit) -> Unit:
-    if not isinstance(unit, AddRemove | ReplaceOne):
-        raise LedgerError(f"unit must be AddRemove or ReplaceOne, not {unit!r}; give whom the budget protects.")
+    if not isinstance(unit, AddRemove | ReplaceOne | Person):
+        raise LedgerError(f"unit must be AddRemove, ReplaceOne or Person, not {unit!r}; give whom the budget protects.")
     return unit
 
 

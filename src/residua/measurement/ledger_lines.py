@@ -8,7 +8,8 @@ people:
     {"sequence":1,"time":…,"cost":"1/4","purpose":…,"dataset":…,"detail":{},"previous":…,"sha256":…}
     {"sequence":2,"time":…,"accepted":…,"why":"corrected codes","previous":…,"sha256":…}
 
-Version 1 has no population and no accepted datasets; what it has is read as it was.
+Version 1 has no population and no accepted datasets; what it has is read as it was. Version 3 is version 2 for persons,
+whose bound an earlier residua would not keep.
 
 A ledger whose budget is PureDP counts in epsilon: it has `epsilon_allowed`, and its costs are epsilons. In the others a
 debit of Laplace noise keeps its epsilon as `detail.pure_epsilon`, beside the pcost it counts as.
@@ -31,9 +32,9 @@ from typing import Any
 from residua.errors import FileError, LedgerError
 from residua.files import digest_of
 from residua.plans.bodies import guarantee_of_body, guarantee_to_body, unit_of_body, unit_to_body
-from residua.privacy import Guarantee, PureDP, Unit
+from residua.privacy import Guarantee, Person, PureDP, Unit
 
-FORMAT, VERSIONS = "residua ledger", (1, 2)
+FORMAT, VERSIONS = "residua ledger", (1, 2, 3)
 OPENING = b'{"format":"residua ledger",'  # how every ledger begins, whatever its version
 _SEAL = ',"sha256":"{}"}}'
 _SEAL_LENGTH = len(_SEAL.format("0" * 64))
@@ -122,7 +123,7 @@ def header_line(
     return _sealed(
         {
             "format": FORMAT,
-            "version": VERSIONS[-1],
+            "version": 3 if isinstance(unit, Person) else 2,
             "sequence": 0,
             "time": _now(),
             "budget": guarantee_to_body(budget),

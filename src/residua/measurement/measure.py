@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
+import secrets
 import traceback
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any
 
 from residua.domain import Domain
-from residua.errors import LedgerError, PlanError, ResiduaError, SourceError
+from residua.errors import LedgerError, SourceError
 from residua.linalg.arrays import Integers
 from residua.linalg.lattice import closure
 from residua.linalg.layout import Layout, layout_of
 from residua.measurement.ledger import Entry, Ledger
 from residua.measurement.memory import secure_memory
 from residua.measurement.noisy import noisy
+from residua.measurement.told import told_of_debit
 from residua.plans.blocks import Blocks
 from residua.plans.composition import priced, require_plan
 from residua.plans.contract import Plan
 from residua.plans.noise import Currency
 from residua.privacy.exact import round_up
-from residua.release import Release, reserve
+from residua.release import Release
 from residua.source import Source, source_of
+from residua.source.bound import KEY_BYTES, Bound, bound_of, require_agreement
 from residua.source.counting import Tallies
 
-if TYPE_CHECKING:
-    from residua.source.spark import SparkSource
-
-T = TypeVar("T")
 Progress = Callable[[str, int, int | None], None]
 
 
@@ -49,7 +48,8 @@ def measure(
     memory that measuring takes is secured; the ledger is debited; the records are counted; exact
     noise is added; the counts are forgotten.
 
-    Guarantee: the release satisfies the plan's guarantee for its unit, and the ledger was debited before any table was
+    Guarantee: the release satisfies the plan's guarantee for its unit (under `rs.Person`, no more records of a person
+    are counted than it says, in any table), and the ledger was debited before any table was
     counted (the check before it counts the records, to see that 64 bits suffice, and forgets them). The release holds
     no true count.
 
@@ -88,17 +88,19 @@ def measure(
     """
     require_plan(plan)  # says so if it is no plan, before the ledger is looked for
     account = None if callable(ledger) else _account(ledger, plan)
+    data = source_of(source)
+    require_agreement(data.options, plan.unit, plan.domain)
     blocks, cost = priced(plan)
 
-    def pay(fingerprint: str) -> Entry:
-        return (account or _account(ledger, plan)).debit(
-            cost, purpose=purpose, dataset=fingerprint, currency=blocks.currency
-        )
+    def pay(fingerprint: str) -> tuple[Entry, Ledger]:
+        paying = account or _account(ledger, plan)
+        return paying.debit(cost, purpose=purpose, dataset=fingerprint, currency=blocks.currency), paying
 
-    data = source_of(source)
-    if out is None:
-        return carry_out(plan, blocks, cost, data, pay, progress=progress, notice=notice)
-    return _written(plan, blocks, cost, data, pay, Path(out), progress=progress, notice=notice)
+    if out is not None:
+        from residua.measurement.written import written
+
+        return written(plan, blocks, cost, data, pay, Path(out), progress=progress, notice=notice)
+    return carry_out(plan, blocks, cost, data, pay, progress=progress, notice=notice)
 
 
 def carry_out(
@@ -106,7 +108,7 @@ def carry_out(
     blocks: Blocks,
     cost: Fraction,
     data: Source,
-    pay: Callable[[str], Entry],
+    pay: Callable[[str], tuple[Entry, Ledger]],
     *,
     progress: Progress | None = None,
     notice: Callable[[Tallies], None] | None = None,
@@ -118,81 +120,34 @@ def carry_out(
         blocks: what that comes down to, as priced.
         cost: what the blocks cost alone, by the verifier; the release states it.
         data: where the records are.
-        pay: called with the data's fingerprint once the data is known to fit; debits the ledger, or raises.
+        pay: called with the data's fingerprint once the data is known to fit; debits a ledger, or raises; returns the
+            receipt and the ledger.
         progress: called with the step, how much is done, and of how much if known.
         notice: called once, with how many records followed a policy.
     """
-    fingerprint = _fingerprint(data, plan, blocks, progress)
-    secure_memory(blocks)
-    entry = _paid(pay, fingerprint)
-    counter = _counter(data, plan.domain, fingerprint, progress, notice)
-    measurements = _or_told(lambda: noisy(blocks, counter, _step("adding noise", progress)), entry)
-    return Release(plan, blocks, measurements, _receipt(entry, cost, blocks.currency))
-
-
-def _written(
-    plan: Plan,
-    blocks: Blocks,
-    cost: Fraction,
-    data: Source,
-    pay: Callable[[str], Entry],
-    out: Path,
-    *,
-    progress: Progress | None,
-    notice: Callable[[Tallies], None] | None,
-) -> Release:
-    """What `carry_out` does, into a folder; on executors where the data is on Spark."""
-    if type(data).__name__ != "SparkSource":  # by its name: the module loads more than others need
-        with reserve(out, plan, blocks) as room:
-            room.commit(carry_out(plan, blocks, cost, data, pay, progress=progress, notice=notice))
-        return Release.load(out)
-    from residua.measurement.on_spark import measured_on_executors, place_on_executors
-
-    spark = cast("SparkSource", data)
-    with place_on_executors(out, plan, blocks, spark) as place:
-        fingerprint = _fingerprint(data, plan, blocks, progress)
-        entry = _paid(pay, fingerprint)
-        receipt, step = _receipt(entry, cost, blocks.currency), _step("measuring", progress)
-        return _or_told(
-            lambda: measured_on_executors(
-                plan, blocks, spark, fingerprint, place, receipt, progress=step, notice=notice
-            ),
-            entry,
-        )
-
-
-def _fingerprint(data: Source, plan: Plan, blocks: Blocks, progress: Progress | None) -> str:
+    require_agreement(data.options, plan.unit, plan.domain)
+    # Any key shows whether the records can be chosen among; the ledger's own may not exist yet.
+    trial = bound_of(plan.unit, plan.domain, secrets.token_bytes(KEY_BYTES))
     try:
-        return _checked(data, plan.domain, blocks.most_records, progress)
+        fingerprint = _checked(data, plan.domain, blocks.most_records, progress, trial)
     except BaseException as problem:
         traceback.clear_frames(problem.__traceback__)  # a report that shows local variables must not show records
         raise
-
-
-def _paid(pay: Callable[[str], Entry], fingerprint: str) -> Entry:
-    entry = pay(fingerprint)
+    secure_memory(blocks)
+    entry, ledger = pay(fingerprint)
     if not isinstance(entry, Entry):
         raise LedgerError("no debit was made; nothing was measured.")
-    return entry
+    bound = None if trial is None else bound_of(plan.unit, plan.domain, ledger.choosing_key)
+    counter = _counter(data, plan.domain, fingerprint, progress, notice, bound)
+    measurements = _measured_or_told(blocks, counter, progress, entry)
+    return Release(plan, blocks, measurements, _receipt(entry, cost, blocks.currency))
 
 
-def _or_told(measured: Callable[[], T], entry: Entry) -> T:
+def _measured_or_told(
+    blocks: Blocks, counter: Callable[[Layout], Integers], progress: Progress | None, entry: Entry
+) -> Integers:
     """Measures; an error after the debit says that the debit stands, and keeps no true count alive."""
-    stands = f"Debit {entry.sequence} of the ledger stands"
-    failure: ResiduaError
-    try:
-        return measured()
-    except SourceError as problem:
-        traceback.clear_frames(problem.__traceback__)
-        failure = SourceError(f"{problem} {stands}; plan again.")
-    except MemoryError as problem:
-        traceback.clear_frames(problem.__traceback__)
-        failure = PlanError(f"there is not enough memory to measure this plan; {stands}: ask for smaller tables.")
-    except BaseException as problem:
-        traceback.clear_frames(problem.__traceback__)  # an error report that shows local variables must not show counts
-        problem.add_note(f"{stands}: this went wrong while measuring.")
-        raise
-    raise failure  # outside the handlers, so that it carries no context
+    return told_of_debit(lambda: noisy(blocks, counter, _step("adding noise", progress)), entry)
 
 
 def _counter(
@@ -201,12 +156,13 @@ def _counter(
     fingerprint: str,
     progress: Progress | None,
     notice: Callable[[Tallies], None] | None,
+    bound: Bound | None,
 ) -> Callable[[Layout], Integers]:
     """Counts tables from the data, refusing data that is not what was checked."""
 
     def counter(layout: Layout) -> Integers:
         try:
-            counted = data.count(domain, layout, _step("counting", progress))
+            counted = data.count(domain, layout, _step("counting", progress), bound)
             same = data.fingerprint() == fingerprint
         except SourceError as problem:
             raise SourceError(f"the data changed after it was checked: {problem}") from None
@@ -228,11 +184,11 @@ def _account(ledger: Ledger | str | Path | Callable[[], Ledger], plan: Plan) -> 
     return account
 
 
-def _checked(data: Source, domain: Domain, most: int, progress: Progress | None) -> str:
+def _checked(data: Source, domain: Domain, most: int, progress: Progress | None, bound: Bound | None) -> str:
     """Reads the data once to see that it fits the domain, before anything is spent; returns its fingerprint."""
     fingerprint = data.fingerprint()
     total = layout_of(closure([], len(domain)), domain.sizes)  # one table of one cell: how many records there are
-    counted = data.count(domain, total, _step("checking", progress))
+    counted = data.count(domain, total, _step("checking", progress), bound)
     if int(counted.tables[0]) > most:
         raise SourceError("there are more records than 64-bit measurements can hold; split the data.")
     if not data.repeatable and data.fingerprint() != fingerprint:

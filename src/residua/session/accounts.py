@@ -164,10 +164,10 @@ def require_budget(ledger: Ledger, allowed: Fraction | None, at: Standing, bill:
 
 def paid(
     folder: Folder, ledger: Ledger, bill: Bill, *, purpose: str, allowed: Fraction | None, what: str
-) -> Callable[[str], Entry]:
+) -> Callable[[str], tuple[Entry, Ledger]]:
     """A function that debits the bill for data with a given fingerprint; the door calls it before it counts."""
 
-    def pay(fingerprint: str) -> Entry:
+    def pay(fingerprint: str) -> tuple[Entry, Ledger]:
         if not folder.identity.belongs_to(fingerprint):
             raise SessionError("the data is not the session's dataset, or changed; nothing was spent.")
         while True:
@@ -178,9 +178,10 @@ def paid(
             detail = {"session": folder.identity.key, "part": bill.part, "measures": bill.digest}
             detail["alone"] = str(bill.alone)
             try:
-                return ledger.debit(
+                entry = ledger.debit(
                     bill.increment(at), purpose=purpose, dataset=fingerprint, detail=detail, after=at.head
                 )
+                return entry, ledger
             except LedgerMovedError:  # another debit came first; what we owe does not depend on others' debits
                 continue
 

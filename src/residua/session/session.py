@@ -13,7 +13,7 @@ from residua.measurement.ledger_amounts import affordable, stated
 from residua.measurement.measure import Progress, carry_out
 from residua.plans.composition import composed_cost
 from residua.plans.contract import Plan
-from residua.privacy import Guarantee, Unit
+from residua.privacy import AddRemove, Guarantee, Unit
 from residua.release import Release, pooled, reserve
 from residua.session.accounts import Bill, Standing, Status, paid, require_budget, standing
 from residua.session.candidates import by_name, poolable, require_domain
@@ -24,6 +24,7 @@ from residua.session.opening import beside, budget_of, check_place, open_folder,
 from residua.session.signal import Workload
 from residua.session.state import Stored, digest_of_measured
 from residua.source import source_of
+from residua.source.bound import require_agreement
 from residua.source.counting import Tallies
 
 _LOST = "lost its look in a crash"
@@ -88,11 +89,13 @@ class Session:
     ) -> None:
         require_gaussian(budget, budget_of(ledger))
         self._data = source_of(source)
-        fingerprint = self._data.fingerprint()
         path = Path(state) if state is not None else beside(ledger.path if isinstance(ledger, Ledger) else Path(ledger))
         if not isinstance(ledger, Ledger):
             require_its_ledger(Path(ledger), path)
             check_place(path)
+        require_agreement(self._data.options, _unit(ledger, unit))
+        fingerprint = self._data.fingerprint()
+        if not isinstance(ledger, Ledger):
             ledger = Ledger(ledger, budget, unit=unit, dataset=fingerprint)
         elif unit is not None and unit != ledger.unit:
             raise SessionError(f"the ledger protects against {ledger.unit}, not {unit}; leave unit out.")
@@ -332,6 +335,13 @@ class Session:
         last = at.debits[max(at.parts)]
         latest = {"sequence": last.sequence, "time": last.time, "digest": last.digest}
         return Release(found.planned, found.blocks, found.measurements, {**latest, **found.receipt})
+
+
+def _unit(ledger: Ledger | str | Path, unit: Unit | None) -> Unit:
+    """Whom a ledger protects, or will protect once it is made."""
+    if isinstance(ledger, Ledger):
+        return ledger.unit
+    return Ledger(ledger).unit if Path(ledger).exists() else unit or AddRemove()
 
 
 def _bill(found: Missing, at: Standing) -> Bill:

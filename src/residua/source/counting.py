@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -15,6 +16,9 @@ from residua.domain import Domain
 from residua.errors import SourceError
 from residua.linalg.layout import Layout
 from residua.source.accumulate import Accumulator, Way
+from residua.source.bound import Bound
+from residua.source.choosing import Loss
+from residua.source.persons import Persons
 from residua.source.problems import Problems
 from residua.source.source import Source
 from residua.source.tables import Codes, processors
@@ -32,10 +36,14 @@ class Tallies:
     Args:
         dropped: for each attribute, the records that its policy `drop` left out.
         other: for each attribute, the counted records that are in its cell of other values.
+        no_person: the records that were left out because nobody's.
+        loss: what the bound on each person's records left out; nothing where there is none.
     """
 
     dropped: Mapping[str, int]
     other: Mapping[str, int]
+    no_person: int = 0
+    loss: Loss | None = None
 
     def __repr__(self) -> str:
         return "Tallies(confidential)"
@@ -50,16 +58,20 @@ class Counted:
         dropped: for each attribute, the records that its policy `drop` left out (a record may be left out on
             account of several). For the curator's terminal only.
         other: for each attribute, the counted records that are in its cell of other values. For the curator only, too.
+        no_person: the records that were left out because nobody's.
+        loss: what the bound on each person's records left out; nothing where there is none.
     """
 
     tables: NDArray[np.int64]
     dropped: Mapping[str, int]
     other: Mapping[str, int]
+    no_person: int = 0
+    loss: Loss | None = None
 
     @property
     def tallies(self) -> Tallies:
-        """What the policies did, without the tables."""
-        return Tallies(self.dropped, self.other)
+        """What the policies and the bound did, without the tables."""
+        return Tallies(self.dropped, self.other, self.no_person, self.loss)
 
     def __repr__(self) -> str:
         return "Counted(confidential)"
@@ -70,6 +82,7 @@ def count(
     domain: Domain,
     layout: Layout,
     progress: Progress | None = None,
+    bound: Bound | None = None,
     *,
     way: Way | None = None,
 ) -> Counted:
@@ -80,6 +93,7 @@ def count(
         domain: what they may hold; all its attributes are read.
         layout: the tables, in the order of the domain's attributes.
         progress: called after each batch with the rows read and the source's guess of how many there are.
+        bound: how many records of each person are counted, all when not given.
         way: how to count, for tests and benchmarks; chosen by cost when not given.
 
     Raises:
@@ -90,11 +104,12 @@ def count(
         raise SourceError("the layout was made for another domain; plan for the domain that is measured.")
     if source.weight in domain:
         raise SourceError(f"column {source.weight!r} is both weight and attribute; drop one of the two.")
-    columns = [*domain.names, *([source.weight] if source.weight is not None else [])]
+    persons = None if bound is None else Persons(source.options, bound)
+    columns = columns_needed(source, domain, persons is not None)
     hint = source.rows_hint()
     dropped, other = dict.fromkeys(domain.names, 0), dict.fromkeys(domain.names, 0)
     problems = Problems(domain.names, source.show_values)
-    with ThreadPoolExecutor(max_workers=processors()) as pool:
+    with ThreadPoolExecutor(max_workers=processors()) as pool, persons or nullcontext():
         accumulator = Accumulator(layout, hint, pool, way)
         buffer = _Buffer(domain, layout, accumulator)
         rows = records = 0
@@ -106,15 +121,28 @@ def count(
             codes = _encoded(batch, domain, pool, problems)
             if not problems:  # after the first one, the rest is read only to name every bad column at once
                 kept = _tally(codes, weights, domain, dropped, other)
-                buffer.add(codes, kept, weights)
+                if persons is None:
+                    buffer.add(codes, kept, weights)
+                else:
+                    persons.add(batch, codes, kept, weights, problems, buffer.add)
             rows += batch.num_rows
             if progress is not None:
                 progress(rows, hint)
         problems.stop()
+        if persons is not None:
+            persons.finish(buffer.add)
         buffer.flush()
         tables = accumulator.finish()
     tables.setflags(write=False)
-    return Counted(tables, MappingProxyType(dropped), MappingProxyType(other))
+    done = (tables, MappingProxyType(dropped), MappingProxyType(other))
+    return Counted(*done) if persons is None else Counted(*done, persons.nobody, persons.loss)
+
+
+def columns_needed(source: Source, domain: Domain, bounded: bool) -> list[str]:
+    """The columns that counting reads: the attributes, the weight, and the person where that is bounded."""
+    weight = [source.weight] if source.weight is not None else []
+    named = source.options.person if bounded else ()
+    return [*domain.names, *weight, *(name for name in named if name not in domain)]
 
 
 class _Buffer:

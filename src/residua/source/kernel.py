@@ -23,14 +23,15 @@ _TILE = 2048  # rows; their cell numbers take 8 kB
 _THREAD_WORTH = 2_000_000  # increments; below, starting a second thread costs more than it brings
 
 
-def _compiled(function: F) -> F:
+def compiled(function: F) -> F:
+    """The function, compiled when first called and kept on disk."""
     try:
         return cast(F, numba.njit(nogil=True, cache=True)(function))
     except RuntimeError:  # no folder to keep compiled code in: compile once per process
         return cast(F, numba.njit(nogil=True)(function))
 
 
-@_compiled
+@compiled
 def _number_cells(
     columns: Codes,
     attributes: NDArray[np.int32],
@@ -54,7 +55,7 @@ def _number_cells(
             places[i] = places[i] * size + column[i]
 
 
-@_compiled
+@compiled
 def _add(
     codes: Codes,
     rows: int,
@@ -76,7 +77,7 @@ def _add(
                 counts[places[i]] += 1
 
 
-@_compiled
+@compiled
 def _add_weighted(
     codes: Codes,
     weights: NDArray[np.int64],

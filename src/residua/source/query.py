@@ -33,6 +33,11 @@ class QuerySource(QueriedSource):
             if not isinstance(name, str) or not name.strip():
                 raise SourceError(f"the table {name!r} has no name; name it as the query does.")
             own = isinstance(data, Source)
+            if isinstance(data, Source) and data.options.person:
+                raise SourceError(
+                    f"table {name!r} names a person column, which a query does not pass on; name the query's own: "
+                    "Source.sql(…, person=…)."
+                )
             self._tables[name] = source_of(data) if own else source_of(data, show_values=options.show_values)
         self.query = checked_query(query)
 

@@ -18,6 +18,7 @@ from residua.source.options import NO_OPTIONS, Options, SourceOptions, options_o
 if TYPE_CHECKING:
     from residua.domain import Domain
     from residua.linalg.layout import Layout
+    from residua.source.bound import Bound
     from residua.source.counting import Counted, Progress
 
 Paths = str | Path | Sequence[str | Path]
@@ -80,7 +81,9 @@ class Source(ABC):
         """About how many rows there are, if that is cheap to say; for progress only."""
         return None
 
-    def count(self, domain: Domain, layout: Layout, progress: Progress | None = None) -> Counted:
+    def count(
+        self, domain: Domain, layout: Layout, progress: Progress | None = None, bound: Bound | None = None
+    ) -> Counted:
         """The true counts of every table of a layout: what `residua.measurement` asks for, and nothing else does.
 
         Guarantee: every table counts the same records: a record that any attribute of the domain leaves out is in
@@ -93,13 +96,14 @@ class Source(ABC):
             domain: what the records may hold; all its attributes are read.
             layout: the tables, in the order of the domain's attributes.
             progress: called after each batch with the rows read and a guess of how many there are.
+            bound: how many records of each person are counted, by `residua.source.choosing`; all when not given.
 
         Raises:
             SourceError: data that cannot be read, values that the domain refuses, or counts of 2^62 and more.
         """
         from residua.source.counting import count
 
-        return count(self, domain, layout, progress)
+        return count(self, domain, layout, progress, bound)
 
     def batches(self, columns: Sequence[str]) -> Iterator[Any]:
         """Arrow record batches of these columns, in the order asked for.

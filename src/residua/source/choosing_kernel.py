@@ -1,0 +1,262 @@
+"""The compiled loop that chooses among each person's records."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from residua.source.kernel import compiled
+from residua.source.siphash import begun, ended, taken
+
+Words = NDArray[np.uint64]
+Numbers = NDArray[np.int64]
+_FEW = 24  # rows that are sorted by insertion
+
+
+@compiled
+def _before(rows: Words, a: int, b: int, last: int) -> bool:
+    """Whether row a comes before row b: by the second half of the person, then by the codes."""
+    for w in range(1, last):
+        if rows[a, w] != rows[b, w]:
+            return bool(rows[a, w] < rows[b, w])
+    return False
+
+
+@compiled
+def _same(rows: Words, a: int, b: int, first: int, last: int) -> bool:
+    same = True
+    for w in range(first, last):
+        same = same and rows[a, w] == rows[b, w]
+    return same
+
+
+@compiled
+def _sift(rows: Words, heap: Numbers, root: int, size: int, last: int) -> None:
+    while 2 * root + 1 < size:
+        child = 2 * root + 1
+        if child + 1 < size and _before(rows, heap[child], heap[child + 1], last):
+            child += 1
+        if not _before(rows, heap[root], heap[child], last):
+            return
+        heap[root], heap[child] = heap[child], heap[root]
+        root = child
+
+
+@compiled
+def _sort(rows: Words, part: Numbers, last: int) -> None:
+    """Sorts row numbers of one first half of a person in place: O(m log m) at worst, whatever the data."""
+    size = part.shape[0]
+    if size <= _FEW:
+        for i in range(1, size):
+            moved, j = part[i], i
+            while j > 0 and _before(rows, moved, part[j - 1], last):
+                part[j] = part[j - 1]
+                j -= 1
+            part[j] = moved
+        return
+    for root in range(size // 2 - 1, -1, -1):
+        _sift(rows, part, root, size, last)
+    for end in range(size - 1, 0, -1):
+        part[0], part[end] = part[end], part[0]
+        _sift(rows, part, 0, end, last)
+
+
+@compiled
+def _weight(rows: Words, row: int, weighted: bool) -> Any:
+    return np.int64(rows[row, rows.shape[1] - 1]) if weighted else np.int64(1)
+
+
+@compiled
+def _sink(hashes: Words, kinds: Numbers, root: int, size: int) -> None:
+    """Restores a heap, the largest (hash, kind) at its root."""
+    while 2 * root + 1 < size:
+        child = 2 * root + 1
+        if child + 1 < size and (hashes[child], kinds[child]) < (hashes[child + 1], kinds[child + 1]):
+            child += 1
+        if (hashes[root], kinds[root]) >= (hashes[child], kinds[child]):
+            return
+        hashes[root], hashes[child] = hashes[child], hashes[root]
+        kinds[root], kinds[child] = kinds[child], kinds[root]
+        root = child
+
+
+@compiled
+def _least_hashes(
+    rows: Words, row: int, last: int, ordinals: int, k0: Any, k1: Any, hashes: Words, kinds: Numbers
+) -> None:
+    """The least hashes of so many records that are alike, as many as there is room for.
+
+    A record is hashed by its person, its codes and its ordinal.
+    """
+    v0, v1, v2, v3 = begun(k0, k1)
+    for w in range(last):
+        v0, v1, v2, v3 = taken(v0, v1, v2, v3, rows[row, w])
+    size = hashes.shape[0]
+    for ordinal in range(ordinals):
+        a, b, c, d = taken(v0, v1, v2, v3, np.uint64(ordinal))
+        hashed = ended(a, b, c, d, last + 1)
+        if ordinal < size:
+            hashes[ordinal] = hashed
+            if ordinal == size - 1 and ordinals > size:
+                for root in range(size // 2 - 1, -1, -1):
+                    _sink(hashes, kinds, root, size)
+        elif hashed < hashes[0]:
+            hashes[0] = hashed
+            _sink(hashes, kinds, 0, size)
+
+
+@compiled
+def _sort_by_hash(hashes: Words, kinds: Numbers) -> None:
+    size = hashes.shape[0]
+    if size <= _FEW:
+        for i in range(1, size):
+            hashed, kind, j = hashes[i], kinds[i], i
+            while j > 0 and (hashed, kind) < (hashes[j - 1], kinds[j - 1]):
+                hashes[j], kinds[j] = hashes[j - 1], kinds[j - 1]
+                j -= 1
+            hashes[j], kinds[j] = hashed, kind
+        return
+    for root in range(size // 2 - 1, -1, -1):
+        _sink(hashes, kinds, root, size)
+    for end in range(size - 1, 0, -1):
+        hashes[0], hashes[end] = hashes[end], hashes[0]
+        kinds[0], kinds[end] = kinds[end], kinds[0]
+        _sink(hashes, kinds, 0, end)
+
+
+@compiled
+def _value(rows: Words, row: int, limit: Numbers) -> Any:
+    """The code of the attribute that a limit is about."""
+    return np.int64(rows[row, 2 + limit[0]] // np.uint64(limit[1]) % np.uint64(limit[2]))
+
+
+@compiled
+def _walk(rows: Words, at: Numbers, kinds: Numbers, most: int, limited: Numbers, used: Numbers, counts: Numbers) -> Any:
+    """Takes candidates in their order while no limit is broken, and says how many; `used` is all 0 again afterwards."""
+    total = np.int64(0)
+    for kind in kinds:
+        fits = True
+        for i in range(limited.shape[0]):
+            fits = fits and used[i, _value(rows, at[kind], limited[i])] < limited[i, 3]
+        if fits:
+            counts[kind] += 1
+            total += 1
+            for i in range(limited.shape[0]):
+                used[i, _value(rows, at[kind], limited[i])] += 1
+            if total == most:
+                break
+    for kind in range(counts.shape[0]):
+        for i in range(limited.shape[0]):
+            used[i, _value(rows, at[kind], limited[i])] = 0
+    return total
+
+
+@compiled
+def _chosen(
+    rows: Words,
+    last: int,
+    most: int,
+    each: int,
+    limited: Numbers,
+    used: Numbers,
+    k0: Any,
+    k1: Any,
+    at: Numbers,
+    counts: Numbers,
+) -> Any:
+    """Chooses among one person's records, which are `counts` of each kind; writes how many of each are taken."""
+    candidates = np.int64(0)
+    for kind in range(at.shape[0]):
+        candidates += min(counts[kind], each)
+    hashes, kinds = np.empty(candidates, np.uint64), np.empty(candidates, np.int64)
+    begin = np.int64(0)
+    for kind in range(at.shape[0]):
+        end = begin + min(counts[kind], each)
+        kinds[begin:end] = kind
+        _least_hashes(rows, at[kind], last, counts[kind], k0, k1, hashes[begin:end], kinds[begin:end])
+        counts[kind], begin = 0, end
+    _sort_by_hash(hashes, kinds)
+    return _walk(rows, at, kinds, most, limited, used, counts)
+
+
+@compiled
+def choose(
+    rows: Words,
+    order: Numbers,
+    words: int,
+    weighted: bool,
+    most: int,
+    limited: Numbers,
+    most_equal: int,
+    k0: Any,
+    k1: Any,
+    at: Numbers,
+    counts: Numbers,
+    held: Numbers,
+    lost: Numbers,
+) -> Any:
+    """Chooses for every person; see `choosing.chosen`.
+
+    Args:
+        rows: packed rows, (rows, 2 + words [+ 1]).
+        order: row numbers by the first half of the person; sorted further here.
+        words: how many 64-bit numbers the codes take.
+        weighted: whether the last column is a weight.
+        most: the most records of a person.
+        limited: word, factor, size and most of each limit, (limits, 4).
+        most_equal: as many records alike are refused.
+        k0: one half of the key.
+        k1: the other.
+        at: gets the numbers of rows that are counted, (rows,).
+        counts: gets how often each, (rows,).
+        held: persons by how many records they have; added to.
+        lost: persons by how many of them are not counted; added to.
+
+    Returns:
+        How many rows were written (-1: too many records alike), and how many records were left out.
+    """
+    last = 2 + words
+    widest, each = 1, most  # of each kind of record no more than `each` can be taken
+    for i in range(limited.shape[0]):
+        widest, each = max(widest, limited[i, 2]), min(each, limited[i, 3])
+    used = np.zeros((limited.shape[0], widest), np.int64)
+    found, dropped, begin, n = 0, np.int64(0), 0, order.shape[0]
+    while begin < n:
+        end = begin + 1
+        while end < n and rows[order[end], 0] == rows[order[begin], 0]:
+            end += 1
+        _sort(rows, order[begin:end], last)
+        while begin < end:
+            stop = begin + 1
+            while stop < end and rows[order[stop], 1] == rows[order[begin], 1]:
+                stop += 1
+            part = order[begin:stop]  # one person
+            begin = stop
+            kinds, total = 0, np.int64(0)
+            for i in range(part.shape[0]):
+                weight = _weight(rows, part[i], weighted)
+                if weight == 0:
+                    continue
+                if kinds == 0 or not _same(rows, part[i], at[found + kinds - 1], 2, last):
+                    at[found + kinds], counts[found + kinds] = part[i], 0
+                    kinds += 1
+                counts[found + kinds - 1] += weight
+                total += weight
+            kept: Any = total
+            if limited.shape[0] or total > most:
+                own, own_counts = at[found : found + kinds], counts[found : found + kinds]
+                for kind in range(kinds):
+                    if own_counts[kind] >= most_equal:
+                        return -1, np.int64(0)
+                kept = _chosen(rows, last, most, each, limited, used, k0, k1, own, own_counts)
+            for kind in range(found, found + kinds):  # what is taken moves up
+                if counts[kind]:
+                    at[found], counts[found] = at[kind], counts[kind]
+                    found += 1
+            dropped += total - kept
+            if total:
+                held[min(total, held.shape[0] - 1)] += 1
+                lost[min(total - kept, lost.shape[0] - 1)] += 1
+    return found, dropped
