@@ -1,5 +1,6 @@
 """Spark, classic and through Connect, goes through the suite of every engine, whole or cut into blocks."""
 
+import os
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from residua.errors import FileError, PlanError, SourceError
 from residua.linalg.lattice import closure
 from residua.linalg.layout import Layout, layout_of
 from residua.source import Source, source_of, spark
+from residua.source.bound import bound_of
 from tests.conformance import test_source_engines as suite
 
 pytestmark = pytest.mark.xdist_group("spark")  # one Java machine for all
@@ -45,7 +47,11 @@ def sessions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any
 
 def engine_of(session: Any) -> Callable[[pa.Table, Path], Any]:
     def made(table: pa.Table, folder: Path) -> Any:
-        frame = session.createDataFrame(table)
+        if len(table):
+            frame = session.createDataFrame(table)
+        else:  # Connect makes no frame of no rows
+            nothing = pa.Table.from_pylist([dict.fromkeys(table.column_names)], table.schema)
+            frame = session.createDataFrame(nothing).where("1 = 0")
         return lambda **options: Source.spark(frame, **options)
 
     return made
@@ -125,7 +131,12 @@ def test_what_gives_other_records_at_every_reading_is_refused_before_the_debit(
     domain = Domain({"a": Integers(0, 99_999)})
     plan = rs.plan(rs.marginals(domain, ways=[0]), rs.ZCDP(rho=0.5))
     ledger = rs.Ledger(tmp_path / "a.ledger", rs.ZCDP(rho=0.5))
-    frame = sessions["classic"].range(100_000).selectExpr("id as a").where("uuid() < '8'")
+
+    def chance(batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            yield batch.slice(int.from_bytes(os.urandom(2)) % 1000)
+
+    frame = sessions["classic"].range(100_000).selectExpr("id as a").mapInArrow(chance, "a long")
     with pytest.raises(SourceError, match="gives other records at every reading"):
         rs.measure(plan, frame, ledger=ledger)
     assert not ledger.entries
@@ -140,6 +151,29 @@ def parted(session: Any, folder: Path, monkeypatch: Any, table: pa.Table) -> tup
     plan = rs.plan(rs.marginals(domain, ways=[1, 2, 3]), rs.ZCDP(rho=1e6))
     frame = session.createDataFrame(table)
     return plan, rs.Ledger(folder / "a.ledger", rs.ZCDP(rho=2e6)), Source.spark(frame)
+
+
+@pytest.mark.parametrize("way", ["classic", "blocks", "connect"])
+def test_the_same_records_of_each_person_are_counted(way: str, sessions: dict[str, Any], monkeypatch: Any) -> None:
+    if way == "blocks":
+        monkeypatch.setattr(spark, "_SMALL_CELLS", 0)
+        monkeypatch.setattr(spark, "_BLOCK_CELLS", 25)
+    rng = np.random.default_rng(9)
+    table = small_table(400).append_column("id", pa.array([None if i % 7 == 0 else f"p{i}" for i in rng.integers(0, 40, 400)]))
+    table = table.append_column("n", pa.array(rng.integers(0, 3, 400)))
+    domain = Domain.of_sizes({"a": 4, "b": 3, "c": 5, "d": 2})
+    bound = bound_of(rs.Person(records=3, one_per="b"), domain, bytes(range(32)))
+    session = sessions["connect" if way == "connect" else "classic"]
+    frame = session.createDataFrame(table).repartition(3)
+    for options in ({"no_person": "drop"}, {"no_person": "apart", "weight": "n"}):
+        mine = Source.spark(frame, person="id", **options).count(domain, one_table(domain), None, bound)
+        theirs = source_of(table, person="id", **options).count(domain, one_table(domain), None, bound)
+        assert np.array_equal(mine.tables, theirs.tables)
+        assert mine.no_person == theirs.no_person
+        assert np.array_equal(mine.loss.held, theirs.loss.held)
+        assert np.array_equal(mine.loss.lost, theirs.loss.lost)
+    with pytest.raises(SourceError, match="column 'id' does not say of every record whose it is"):
+        Source.spark(frame, person="id").count(domain, one_table(domain), None, bound)
 
 
 def small_table(rows: int) -> pa.Table:

@@ -18,8 +18,7 @@ from typing import Any, cast
 from residua.errors import FileError, PlanError, SourceError
 from residua.linalg.arrays import Integers
 from residua.measurement.once import swept
-from residua.measurement.spark_blocks import (
-    OUTCOME_SQL,
+from residua.measurement.spark_parts import (
     BlockTask,
     bare,
     measured_partition,
@@ -33,8 +32,11 @@ from residua.release import Release
 from residua.release.folder import Reserved, reserve_parts
 from residua.release.parts import FOLDER, PartedIntegers, part_name
 from residua.source.counting import Tallies
-from residua.source.spark import SparkSource, by_block, explained, require_countable
-from residua.source.spark_tasks import NOTE, PARTIAL_SQL, Tally, counted_partition
+from residua.source.bound import Bound
+from residua.source.spark import SparkSource, require_countable
+from residua.source.spark_asking import asked
+from residua.source.spark_rows import NOTE, ROW_SQL
+from residua.source.spark_tasks import Tally
 
 _WATCH_SECONDS = 0.5
 _PROBES = 16
@@ -55,9 +57,8 @@ def place_on_executors(out: Path, plan: Plan, blocks: Blocks, data: SparkSource)
         )
     with reserve_parts(out, plan, blocks) as place:
         folder = place.partial / FOLDER
-        with explained(str(data), data.show_values):
-            probes = data.numbers(_PROBES).mapInArrow(partial(probed_partition, str(folder)), OUTCOME_SQL)
-            told = [json.loads(bytes(row)) for row in probes.toArrow().column("note").to_pylist()]
+        probes = data.numbers(_PROBES).mapInArrow(partial(probed_partition, str(folder)), ROW_SQL)
+        told = [json.loads(bytes(row)) for row in asked(data, probes.toArrow).column("note").to_pylist()]
         there = {path.name for path in folder.iterdir()}
         for path in folder.iterdir():
             path.unlink()
@@ -76,6 +77,7 @@ def measured_on_executors(
     blocks: Blocks,
     data: SparkSource,
     fingerprint: str,
+    bound: Bound | None,
     place: Reserved,
     receipt: Mapping[str, Any],
     *,
@@ -89,30 +91,29 @@ def measured_on_executors(
         FileError: a part could not be written.
     """
     sets = cast("SetBlocks", blocks)
-    task, columns = data.task(plan.domain, sets.counted, digest=True)
+    task = data.task(plan.domain, sets.counted, bound, fingerprint=fingerprint)
     told = BlockTask(
-        str(place.partial), columns, fingerprint, bare(sets), order_of(sets), task.bounds, task.block_cells
+        str(place.partial), fingerprint, bound is not None, bare(sets), order_of(sets), task.bounds, task.block_cells
     )
-    tally = Tally(plan.domain, data.show_values)
-    digests: dict[str, str] = {}
-    with explained(str(data), data.show_values), _watched(place.partial / FOLDER, len(told.cells), progress):
-        partials = data.selected(columns).mapInArrow(partial(counted_partition, task), PARTIAL_SQL)
-        every = by_block(partials.unionByName(data.empty_blocks(len(told.cells))), task)
-        outcomes = every.mapInArrow(partial(measured_partition, told), OUTCOME_SQL).toArrow().to_pylist()
+    tally, digests, parts = Tally(plan.domain, data.show_values), dict[str, str](), len(told.cells)
+    every = data.by_block(data.partials(task).unionByName(data.empty_blocks(parts)), parts)
+    measured = every.mapInArrow(partial(measured_partition, told), ROW_SQL)
+    with _watched(place.partial / FOLDER, parts, progress):
+        outcomes = asked(data, lambda: measured.toArrow().to_pylist())
     for outcome in outcomes:
         if outcome["block"] == NOTE:
             tally.add(bytes(outcome["note"]))
         else:
             digests[part_name(outcome["block"])] = _digest(json.loads(bytes(outcome["note"])), place)
     require_countable(tally, data.weight)
-    if len(digests) != len(told.cells):
+    if len(digests) != parts:
         raise FileError(f"the release {str(place.final)!r} lacks a part; nothing of it is kept.")
     swept(place.partial / FOLDER)
     starts = [*task.block_starts, sets.cells]
     integers = PartedIntegers(place.partial, starts, digests)
     place.commit_parts(Release(plan, blocks, cast("Integers", integers), receipt), starts, digests)
     if notice:
-        notice(Tallies(MappingProxyType(tally.dropped), MappingProxyType(tally.other)))
+        notice(Tallies(MappingProxyType(tally.dropped), MappingProxyType(tally.other), tally.no_person, tally.loss))
     return Release.load(place.final)
 
 

@@ -247,7 +247,8 @@ class Source(ABC):
             frame: a frame; or text, a table of the session at hand or a path of Parquet files that Spark reads.
             options: weight, person, no_person, show_values (`Source`).
         """
-        from residua.source.spark import SparkSource, frame_of
+        from residua.source.spark import SparkSource
+        from residua.source.spark_asking import frame_of
 
         made = options_of(options)
         return SparkSource(frame_of(frame, made.show_values) if isinstance(frame, str | Path) else frame, made)

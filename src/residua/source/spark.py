@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -16,26 +14,14 @@ from residua.domain import Domain, settings_of_domain
 from residua.errors import SourceError
 from residua.linalg.lattice import Lattice
 from residua.linalg.layout import Layout
+from residua.source.bound import Bound
 from residua.source.computed import parsed_expression
 from residua.source.files import distinct
 from residua.source.options import NO_OPTIONS, Options
 from residua.source.source import Source, missing_columns
-from residua.source.spark_tasks import (
-    DIGEST_SQL,
-    MOST_RECORDS,
-    NOTE,
-    PARTIAL_SQL,
-    Partition,
-    Tally,
-    Task,
-    counted_partition,
-    digested_partition,
-    joined_digest,
-    received_batch,
-    sent_batches,
-    summed_blocks,
-    unpacked,
-)
+from residua.source.spark_asking import asked, streamed
+from residua.source.spark_rows import NOTE, ROW_SQL, received_batch, sent_batches, summed_partition, widened
+from residua.source.spark_tasks import MOST_RECORDS, Partition, Tally, Task, counted_partition, digested_partition
 from residua.source.tables import Tables, tables_of_layout
 
 if TYPE_CHECKING:
@@ -43,11 +29,10 @@ if TYPE_CHECKING:
 
 _SMALL_CELLS = 1 << 15  # tables up to here are added up by the driver: 256 kB from each task at most
 _BLOCK_CELLS = 1 << 20  # larger layouts are cut into blocks of about 8 MB
-_MOST_REDUCERS = 200
 
 
 class SparkSource(Source):
-    """A Spark frame, classic or through Spark Connect. Fingerprint: the records in any order.
+    """A Spark frame, classic or through Spark Connect.
 
     A frame is a recipe: Spark reads the data again for every job, so that two readings may differ.
 
@@ -56,6 +41,8 @@ class SparkSource(Source):
         options: the source's options.
         expressions: computed columns, computed on the executors.
     """
+
+    repeatable = True  # as far as the frame is: what was checked is compared with what was counted
 
     def __init__(
         self, frame: Any, options: Options = NO_OPTIONS, expressions: Mapping[str, str] | None = None
@@ -69,8 +56,7 @@ class SparkSource(Source):
         self._frame = frame
         self._expressions = dict(expressions or {})
         self._parsed = {name: parsed_expression(name, text) for name, text in self._expressions.items()}
-        with explained(str(self), self.show_values):
-            self._own = tuple(str(name) for name in frame.columns)
+        self._own = tuple(str(name) for name in asked(self, lambda: frame.columns))
         distinct(self._own, str(self))
 
     def __str__(self) -> str:
@@ -98,12 +84,16 @@ class SparkSource(Source):
         return SparkSource(self._frame, self.options, expressions)
 
     def fingerprint(self) -> str:
-        """A digest of the records, whatever their order and however Spark cuts them into partitions."""
-        with explained(str(self), self.show_values):
-            parts = self.selected(self._own).mapInArrow(partial(digested_partition, self._own), DIGEST_SQL).toArrow()
-        return joined_digest(self._own, (bytes(part) for part in parts.column(0).to_pylist()))
+        """The digest of the records, found on the executors."""
+        tally = Tally(Domain({"none": [""]}), self.show_values)
+        jobs = self.selected(self._own).mapInArrow(partial(digested_partition, self._own), ROW_SQL)
+        for note in asked(self, lambda: jobs.toArrow()).column("note").to_pylist():
+            tally.digest.merge(tuple(json.loads(note)))
+        return tally.digest.fingerprint
 
-    def count(self, domain: Domain, layout: Layout, progress: Progress | None = None) -> Counted:
+    def count(
+        self, domain: Domain, layout: Layout, progress: Progress | None = None, bound: Bound | None = None
+    ) -> Counted:
         """Counted on the executors; see `Source.count`."""
         from residua.source.counting import Counted
 
@@ -111,28 +101,47 @@ class SparkSource(Source):
             raise SourceError("the layout was made for another domain; plan for the domain that is measured.")
         if self.weight in domain:
             raise SourceError(f"column {self.weight!r} is both weight and attribute; drop one of the two.")
-        task, needed = self.task(domain, layout)
-        tally = Tally(domain, self.show_values)
-        tables = np.zeros(layout.cells, dtype=np.int64)
-        with explained(str(self), self.show_values):
-            partials = self.selected(needed).mapInArrow(partial(counted_partition, task), PARTIAL_SQL)
-            if task.tables is None:
-                rows = iter(partials.toArrow().to_pylist())
+        task = self.task(domain, layout, bound)
+        tally, tables = Tally(domain, self.show_values), np.zeros(layout.cells, dtype=np.int64)
+        starts = task.block_starts
+        for row in self._tables(task):
+            if row["block"] == NOTE:
+                tally.add(bytes(row["note"]))
+                if progress is not None:
+                    progress(tally.digest.rows, None)
             else:
-                work = partial(summed_blocks, task.block_cells)
-                rows = by_block(partials, task).mapInArrow(work, PARTIAL_SQL).toLocalIterator()
-            for row in rows:
-                if row["block"] == NOTE:
-                    tally.add(bytes(row["note"]))
-                    if progress is not None:
-                        progress(tally.rows, None)
-                else:
-                    counts = unpacked(bytes(row["counts"]))
-                    start = task.block_starts[row["block"]]
-                    tables[start : start + len(counts)] += counts
+                counts = widened(bytes(row["counts"]))
+                start = starts[row["block"]]
+                tables[start : start + len(counts)] += counts
         require_countable(tally, self.weight)
         tables.setflags(write=False)
-        return Counted(tables, MappingProxyType(tally.dropped), MappingProxyType(tally.other))
+        done = (tables, MappingProxyType(tally.dropped), MappingProxyType(tally.other))
+        return Counted(*done, tally.no_person, tally.loss if bound is not None else None)
+
+    def _tables(self, task: Task) -> Iterator[Any]:
+        """Rows of tables, whole or added up by block, and of notes."""
+        partials = self.partials(task)
+        if task.tables is None:
+            return iter(asked(self, lambda: partials.toArrow().to_pylist()))
+        summed = self.by_block(partials, len(task.bounds)).mapInArrow(
+            partial(summed_partition, task.block_cells), ROW_SQL
+        )
+        return streamed(self, summed)
+
+    def partials(self, task: Task) -> Any:
+        """A frame of the partial tables of a task, of all records, or of those chosen of each person."""
+        if task.bound is None:
+            return self.selected(self._own).mapInArrow(partial(counted_partition, task), ROW_SQL)
+        from residua.source.spark_persons import BUCKETS, bucketed_partition, chosen_partition
+
+        coded = self.selected(self._own).mapInArrow(partial(bucketed_partition, task), ROW_SQL)
+        buckets = self.by_block(coded.unionByName(self.empty_blocks(BUCKETS + 1)), BUCKETS + 1)
+        return buckets.mapInArrow(partial(chosen_partition, task), ROW_SQL)
+
+    def by_block(self, rows: Any, blocks: int) -> Any:
+        """The same rows, all of one block in one partition and next to each other."""
+        most = int(self._frame.sparkSession.conf.get("spark.sql.shuffle.partitions"))
+        return rows.repartition(max(min(blocks, most), 1), "block").sortWithinPartitions("block")
 
     def numbers(self, count: int) -> Any:
         """A frame of the numbers 0, 1, …, in the session of this one."""
@@ -143,26 +152,30 @@ class SparkSource(Source):
         nothing = "cast('' as binary)"
         return self.numbers(count).selectExpr("block", f"{nothing} as counts", f"{nothing} as note")
 
-    def task(self, domain: Domain, layout: Layout, *, digest: bool = False) -> tuple[Task, tuple[str, ...]]:
-        """What executors are told to count, and the columns they need.
+    def task(
+        self, domain: Domain, layout: Layout, bound: Bound | None = None, *, fingerprint: str | None = None
+    ) -> Task:
+        """What executors are told to count.
 
         Args:
             domain: what the records may hold.
             layout: the tables.
-            digest: whether to count in blocks, each with the digest of all columns of its records.
+            bound: how many records of each person are counted.
+            fingerprint: of the records that may be counted, in blocks of tables however few there are.
         """
         from residua import __version__
 
-        asked = [*domain.names, *([self.weight] if self.weight is not None else [])]
-        self.check(asked)
-        needed = self._own if digest else self._needed(asked) or self._own[:1]
-        used = tuple((name, text) for name, text in self._expressions.items() if name in asked)
-        told = (__version__, json.dumps(settings_of_domain(domain)), needed, used, self.options)
-        if layout.cells <= _SMALL_CELLS and not digest:
+        named = self.options.person if bound is not None else ()
+        wanted = [*domain.names, *([self.weight] if self.weight is not None else []), *named]
+        self.check(wanted)
+        used = tuple((name, text) for name, text in self._expressions.items() if name in wanted)
+        told = (__version__, json.dumps(settings_of_domain(domain)), self._own, used, self.options)
+        if layout.cells <= _SMALL_CELLS and fingerprint is None:
             bare = Layout(Lattice(layout.lattice.attributes, layout.lattice.levels), layout.sizes, layout.groups)
-            return Task(*told, layout=bare), needed
+            return Task(*told, layout=bare, bound=bound)
         tables = tables_of_layout(layout)
-        return Task(*told, tables=tables, bounds=block_bounds(tables, _BLOCK_CELLS), digest=digest), needed
+        bounds = block_bounds(tables, _BLOCK_CELLS)
+        return Task(*told, tables=tables, bounds=bounds, bound=bound, fingerprint=fingerprint or "")
 
     def _needed(self, columns: Sequence[str]) -> tuple[str, ...]:
         needed: dict[str, None] = {}
@@ -171,64 +184,16 @@ class SparkSource(Source):
         return tuple(needed)
 
     def selected(self, columns: Sequence[str]) -> Any:
-        """The frame's own columns, by their place."""
-        # By their place: Spark would take names that differ in case only for one.
+        """The frame's own columns, by their place: Spark would take names that differ in case only for one."""
         places = [f"c{i}" for i in range(len(self._own))]
         return self._frame.toDF(*places).select(*(f"c{self._own.index(name)}" for name in columns))
 
     def _read(self, columns: Sequence[str]) -> Iterator[Any]:
         needed = self._needed(columns) or self._own[:1]
         used = {name: text for name, text in self._expressions.items() if name in columns}
-        with explained(str(self), self.show_values):
-            sent = self.selected(needed).mapInArrow(sent_batches, "batch binary")
-            batches = (received_batch(bytes(row["batch"]), needed) for row in sent.toLocalIterator())
-            yield from Partition(batches, needed, self.options).with_columns(used).batches(columns)
-
-
-@contextmanager
-def explained(what: str, show_values: bool) -> Iterator[None]:
-    """Turns Spark's errors into one sentence: their condition, and their words only where values may be shown."""
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
-    try:
-        yield
-    except (PySparkException, Py4JError) as problem:
-        failure = SourceError(_sentence(what, problem, show_values))
-    else:
-        return
-    raise failure  # outside the handler, so that it carries no context
-
-
-def _sentence(what: str, problem: Exception, show_values: bool) -> str:
-    text = str(problem)
-    if "No module named 'residua'" in text:
-        return (
-            "the executors have no residua; install it there, or send it with "
-            "spark.addArtifacts('residua.zip', pyfile=True)."
-        )
-    condition = getattr(problem, "getCondition", lambda: None)() or type(problem).__name__
-    words = " ".join(text.split())[:300] if show_values else condition
-    return f"{what} failed in Spark ({words}); correct the query that makes it, or the cluster."
-
-
-def frame_of(named: str | Path, show_values: bool = False) -> Any:
-    """The frame that a text names: a table of the session, or a path of Parquet files (anything with a slash).
-
-    The session is the active one, else what Spark's own settings say (SPARK_REMOTE, spark-defaults.conf, spark-submit).
-
-    Raises:
-        SourceError: Spark is not installed, or knows no such table or path.
-    """
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError:
-        raise SourceError("Spark is not installed; run pip install 'residua[spark]'.") from None
-    name = str(named)
-    with explained(repr(name), show_values):
-        session = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
-        path = "/" in name or name.endswith(".parquet")
-        return session.read.parquet(name) if path else session.table(name)
+        sent = self.selected(needed).mapInArrow(sent_batches, "batch binary")
+        batches = (received_batch(bytes(row["batch"]), needed) for row in streamed(self, sent))
+        yield from Partition(batches, needed, self.options).with_columns(used).batches(columns)
 
 
 def is_spark_frame(data: object) -> bool:
@@ -242,12 +207,6 @@ def block_bounds(tables: Tables, cells: int) -> tuple[int, ...]:
     ends = np.cumsum(tables.cells)
     blocks = (ends - tables.cells) // cells
     return (*np.flatnonzero(np.diff(blocks, prepend=-1)).tolist(), len(tables))
-
-
-def by_block(partials: Any, task: Task) -> Any:
-    """The same rows, all of one block in one partition and next to each other."""
-    reducers = min(len(task.bounds), _MOST_REDUCERS)
-    return partials.repartition(reducers, "block").sortWithinPartitions("block")
 
 
 def require_countable(tally: Tally, weight: str | None) -> None:

@@ -21,9 +21,9 @@ from residua.measurement.noisy import with_noise
 from residua.measurement.once import write_once
 from residua.plans.lattice.blocks import SetBlocks
 from residua.release.parts import part_bytes, part_name
-from residua.source.spark_tasks import NOTE, blocks_of, joined_digest, row_of
-
-OUTCOME_SQL = "block int, counts binary, note binary"
+from residua.source.spark_persons import BUCKETS
+from residua.source.spark_rows import NOTE, row_of, sums_of
+from residua.source.spark_tasks import proven_digest
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,8 +32,8 @@ class BlockTask:
 
     Args:
         folder: where parts are written; all executors and the driver see it under this path.
-        names: the columns that the digest covers.
         fingerprint: of the records that were checked.
+        bounded: whether the records of each person were bounded.
         blocks: all that is measured.
         order: the numbers of the measured sets in the order of their tables, (tables,).
         bounds: the first table of each block, and the number of tables at the end.
@@ -41,8 +41,8 @@ class BlockTask:
     """
 
     folder: str
-    names: tuple[str, ...]
     fingerprint: str
+    bounded: bool
     blocks: SetBlocks
     order: Integers
     bounds: tuple[int, ...]
@@ -73,7 +73,7 @@ def measured_partition(task: BlockTask, batches: Iterator[Any]) -> Iterator[Any]
     Guarantee: a block is measured only if the records it counts are those that were checked; under its name there is
     one noisy copy, whichever attempt was first.
     """
-    for block, counts, notes in blocks_of(task.cells, batches):
+    for block, counts, notes in sums_of(task.cells, batches):
         if block == NOTE:
             yield from (row_of(NOTE, b"", note) for note in notes)
             continue
@@ -82,7 +82,7 @@ def measured_partition(task: BlockTask, batches: Iterator[Any]) -> Iterator[Any]
 
 def _measured(task: BlockTask, block: int, counts: Integers, notes: list[bytes]) -> dict[str, str]:
     path = Path(task.folder) / part_name(block)
-    if joined_digest(task.names, notes) != task.fingerprint:
+    if not _complete(task, notes):
         return {"changed": "other records"}
     if not path.exists():  # else another attempt wrote it, and no noise is drawn again
         try:
@@ -91,6 +91,13 @@ def _measured(task: BlockTask, block: int, counts: Integers, notes: list[bytes])
             return {"failed": problem.strerror or "it cannot be written"}
     with path.open("rb") as file:
         return {"sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+
+
+def _complete(task: BlockTask, notes: list[bytes]) -> bool:
+    """Whether a block counts all records that were checked, and no other."""
+    if task.bounded:  # each bucket of persons was compared where it was gathered
+        return sum(json.loads(note)[0] for note in notes) == BUCKETS + 1
+    return proven_digest(notes) == task.fingerprint
 
 
 def probed_partition(folder: str, batches: Iterator[Any]) -> Iterator[Any]:
