@@ -93,12 +93,16 @@ def standalone(folder: Path, workers: int = 2, cores: int = 1, memory: str = "1g
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     master = f"spark://127.0.0.1:{port}"
-    environment = os.environ | LOOPBACK | {
-        "SPARK_HOME": str(home),
-        "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_DAEMON_JAVA_OPTS": QUICK,
-        "SPARK_LOCAL_DIRS": str(folder / "shuffle"),
-    }
+    environment = (
+        os.environ
+        | LOOPBACK
+        | {
+            "SPARK_HOME": str(home),
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": QUICK,
+            "SPARK_LOCAL_DIRS": str(folder / "shuffle"),
+        }
+    )
     kinds = [["master.Master", "--port", str(port)]]
     kinds += [
         ["worker.Worker", "--cores", str(cores), "--memory", memory, "--work-dir", str(folder / f"work-{i}"), master]

@@ -110,7 +110,9 @@ class PartedIntegers:
         name, cells = part_name(part), int(self._starts[part + 1] - self._starts[part])
         with open_regular(self._folder / name) as file:
             if os.fstat(file.fileno()).st_size > 9 * cells + _SLACK:
-                raise FileError(f"{name!r} in {str(self._folder)!r} is longer than it can be; do not trust the release.")
+                raise FileError(
+                    f"{name!r} in {str(self._folder)!r} is longer than it can be; do not trust the release."
+                )
             content = file.read()
         if hashlib.sha256(content).hexdigest() != self._digests.get(name):
             raise FileError(
@@ -118,8 +120,9 @@ class PartedIntegers:
             )
         try:
             opened = pq.ParquetFile(pa.BufferReader(content))
-            kind, bytes_claimed = opened.schema_arrow, sum(
-                opened.metadata.row_group(i).total_byte_size for i in range(opened.metadata.num_row_groups)
+            kind, bytes_claimed = (
+                opened.schema_arrow,
+                sum(opened.metadata.row_group(i).total_byte_size for i in range(opened.metadata.num_row_groups)),
             )
             fits = kind.names == [COLUMN] and kind.field(0).type == pa.int64() and opened.metadata.num_rows == cells
             if not fits or bytes_claimed > 9 * cells + _SLACK:
@@ -128,7 +131,9 @@ class PartedIntegers:
             if column.null_count or len(column) != cells:
                 raise ValueError
         except (pa.ArrowException, OSError, ValueError):
-            raise FileError(f"{name!r} in {str(self._folder)!r} does not hold its measurements; copy it again.") from None
+            raise FileError(
+                f"{name!r} in {str(self._folder)!r} does not hold its measurements; copy it again."
+            ) from None
         found: NDArray[np.int64] = column.to_numpy()
         found.setflags(write=False)
         return found

@@ -44,9 +44,7 @@ class SparkSource(Source):
 
     repeatable = True  # as far as the frame is: what was checked is compared with what was counted
 
-    def __init__(
-        self, frame: Any, options: Options = NO_OPTIONS, expressions: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, frame: Any, options: Options = NO_OPTIONS, expressions: Mapping[str, str] | None = None) -> None:
         super().__init__(options)
         if not is_spark_frame(frame):
             raise SourceError(

@@ -43,7 +43,9 @@ def streamed(source: Source, frame: Any) -> Iterator[Any]:
 
 @contextmanager
 def _quiet(show_values: bool) -> Iterator[None]:
-    loggers = [] if show_values else [logging.getLogger(name) for name in _LOGGERS]
+    from pyspark.logger import PySparkLogger  # a plain logger of that name would break PySpark's own calls
+
+    loggers: list[logging.Logger] = [] if show_values else [PySparkLogger.getLogger(name) for name in _LOGGERS]
     before = [logger.disabled for logger in loggers]
     try:
         for logger in loggers:
