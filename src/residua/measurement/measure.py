@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from residua.domain import Domain
 from residua.errors import LedgerError, SourceError
@@ -23,10 +23,13 @@ from residua.plans.composition import priced, require_plan
 from residua.plans.contract import Plan
 from residua.plans.noise import Currency
 from residua.privacy.exact import round_up
-from residua.release import Release
+from residua.release import Release, reserve
 from residua.source import Source, source_of
 from residua.source.bound import KEY_BYTES, Bound, bound_of, require_agreement
 from residua.source.counting import Tallies
+
+if TYPE_CHECKING:
+    from residua.source.spark import SparkSource
 
 Progress = Callable[[str, int, int | None], None]
 
@@ -97,9 +100,7 @@ def measure(
         return paying.debit(cost, purpose=purpose, dataset=fingerprint, currency=blocks.currency), paying
 
     if out is not None:
-        from residua.measurement.written import written
-
-        return written(plan, blocks, cost, data, pay, Path(out), progress=progress, notice=notice)
+        return _into_folder(plan, blocks, cost, data, pay, Path(out), progress=progress, notice=notice)
     return carry_out(plan, blocks, cost, data, pay, progress=progress, notice=notice)
 
 
@@ -141,6 +142,46 @@ def carry_out(
     counter = _counter(data, plan.domain, fingerprint, progress, notice, bound)
     measurements = _measured_or_told(blocks, counter, progress, entry)
     return Release(plan, blocks, measurements, _receipt(entry, cost, blocks.currency))
+
+
+def _into_folder(
+    plan: Plan,
+    blocks: Blocks,
+    cost: Fraction,
+    data: Source,
+    pay: Callable[[str], tuple[Entry, Ledger]],
+    out: Path,
+    *,
+    progress: Progress | None,
+    notice: Callable[[Tallies], None] | None,
+) -> Release:
+    """What `carry_out` does, into a folder; the arguments are its own."""
+    if type(data).__name__ != "SparkSource":  # by its name: its module loads what others do not need
+        with reserve(out, plan, blocks) as room:
+            room.commit(carry_out(plan, blocks, cost, data, pay, progress=progress, notice=notice))
+        return Release.load(out)
+    from residua.measurement.on_spark import measured_on_executors, place_on_executors
+
+    spark = cast("SparkSource", data)
+    require_agreement(data.options, plan.unit, plan.domain)
+    trial = bound_of(plan.unit, plan.domain, secrets.token_bytes(KEY_BYTES))
+    with place_on_executors(out, plan, blocks, spark) as place:
+        try:
+            fingerprint = _checked(data, plan.domain, blocks.most_records, progress, trial)
+        except BaseException as problem:
+            traceback.clear_frames(problem.__traceback__)
+            raise
+        entry, ledger = pay(fingerprint)
+        if not isinstance(entry, Entry):
+            raise LedgerError("no debit was made; nothing was measured.")
+        bound = None if trial is None else bound_of(plan.unit, plan.domain, ledger.choosing_key)
+        receipt, step = _receipt(entry, cost, blocks.currency), _step("measuring", progress)
+        return told_of_debit(
+            lambda: measured_on_executors(
+                plan, blocks, spark, fingerprint, bound, place, receipt, progress=step, notice=notice
+            ),
+            entry,
+        )
 
 
 def _measured_or_told(

@@ -31,8 +31,8 @@ from residua.plans.lattice.blocks import SetBlocks
 from residua.release import Release
 from residua.release.folder import Reserved, reserve_parts
 from residua.release.parts import FOLDER, PartedIntegers, part_name
-from residua.source.counting import Tallies
 from residua.source.bound import Bound
+from residua.source.counting import Tallies
 from residua.source.spark import SparkSource, require_countable
 from residua.source.spark_asking import asked
 from residua.source.spark_rows import NOTE, ROW_SQL

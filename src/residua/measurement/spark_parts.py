@@ -96,7 +96,7 @@ def _measured(task: BlockTask, block: int, counts: Integers, notes: list[bytes])
 def _complete(task: BlockTask, notes: list[bytes]) -> bool:
     """Whether a block counts all records that were checked, and no other."""
     if task.bounded:  # each bucket of persons was compared where it was gathered
-        return sum(json.loads(note)[0] for note in notes) == BUCKETS + 1
+        return sum(int(json.loads(note)[0]) for note in notes) == BUCKETS + 1
     return proven_digest(notes) == task.fingerprint
 
 

@@ -279,8 +279,8 @@ def source_of(data: Any, **options: Unpack[SourceOptions]) -> Source:
 
     Args:
         data: a source (returned unchanged), a path, pattern or list of paths (CSV, TSV, Parquet, Feather or JSON lines
-            by their suffix), a folder of Parquet files, a frame (`Source.frame`), a DuckDB relation, a Spark frame, or a
-            pair (database, query).
+            by their suffix), a folder of Parquet files, a frame (`Source.frame`), a DuckDB relation, a Spark frame, or
+            a pair (database, query).
         options: weight, person, no_person, show_values (`Source`); a source brings its own.
 
     Raises:

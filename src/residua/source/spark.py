@@ -21,7 +21,7 @@ from residua.source.options import NO_OPTIONS, Options
 from residua.source.source import Source, missing_columns
 from residua.source.spark_asking import asked, streamed
 from residua.source.spark_rows import NOTE, ROW_SQL, received_batch, sent_batches, summed_partition, widened
-from residua.source.spark_tasks import MOST_RECORDS, Partition, Tally, Task, counted_partition, digested_partition
+from residua.source.spark_tasks import Partition, Tally, Task, counted_partition, digested_partition
 from residua.source.tables import Tables, tables_of_layout
 
 if TYPE_CHECKING:
@@ -213,6 +213,6 @@ def require_countable(tally: Tally, weight: str | None) -> None:
     Raises:
         SourceError: there is a problem, or too many records.
     """
-    if tally.records >= MOST_RECORDS:
+    if tally.too_many:
         raise SourceError(f"the counts in column {weight!r} add up to 2^62 or more; correct them.")
     tally.problems.stop()

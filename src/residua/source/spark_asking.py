@@ -1,4 +1,4 @@
-"""Asking Spark: its errors become one sentence without values, and its own words stay out of the logs of this process."""
+"""Asking Spark: its errors become one sentence without values, and its own words stay out of this process's logs."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class _Buckets(Gathering):
 
 
 def bucketed_partition(task: Task, batches: Iterator[Any]) -> Iterator[Any]:
-    """The records of one partition as codes by bucket of persons; at the end the digest of all to each, and the tally."""
+    """The records of one partition as codes by bucket of persons; at the end their digest to each, and the tally."""
     assert task.bound is not None
     tally = Tally(domain_of(task), task.options.show_values)
     buckets = _Buckets(task.bound, weighted=task.options.weight is not None)
@@ -105,11 +105,11 @@ def chosen_partition(task: Task, batches: Iterator[Any]) -> Iterator[Any]:
                 continue
             width = 2 + bound.words + (weighted or bucket == APART)
             pieces, notes = [np.empty((0, width), dtype=np.uint64)], list[bytes]()
-            for rows, note in run:
+            for piece, note in run:
                 if note:
                     notes.append(note)
-                if rows:
-                    pieces.append(np.frombuffer(rows, dtype=np.uint64).reshape(-1, width))
+                if piece:
+                    pieces.append(np.frombuffer(piece, dtype=np.uint64).reshape(-1, width))
             if task.fingerprint and proven_digest(notes) != task.fingerprint:
                 continue
             complete += 1

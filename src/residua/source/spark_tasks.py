@@ -99,6 +99,11 @@ class Tally:
         self.dropped, self.other = dict.fromkeys(self.domain.names, 0), dict.fromkeys(self.domain.names, 0)
         self.problems = Problems(self.domain.names, self.show_values)
 
+    @property
+    def too_many(self) -> bool:
+        """Whether there are more records than can be counted."""
+        return self.records >= MOST_RECORDS
+
     def to_bytes(self) -> bytes:
         """As JSON, with which it travels."""
         plain = {name: getattr(self, name) for name in ("records", "dropped", "other", "no_person")}
