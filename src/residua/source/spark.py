@@ -21,7 +21,7 @@ from residua.source.options import NO_OPTIONS, Options
 from residua.source.source import Source, missing_columns
 from residua.source.spark_asking import asked, streamed
 from residua.source.spark_rows import NOTE, ROW_SQL, received_batch, sent_batches, summed_partition, widened
-from residua.source.spark_tasks import Partition, Tally, Task, counted_partition, digested_partition
+from residua.source.spark_tasks import Partition, Tally, Task, counted_partition, digested_partition, own_version
 from residua.source.tables import Tables, tables_of_layout
 
 if TYPE_CHECKING:
@@ -161,13 +161,11 @@ class SparkSource(Source):
             bound: how many records of each person are counted.
             fingerprint: of the records that may be counted, in blocks of tables however few there are.
         """
-        from residua import __version__
-
         named = self.options.person if bound is not None else ()
         wanted = [*domain.names, *([self.weight] if self.weight is not None else []), *named]
         self.check(wanted)
         used = tuple((name, text) for name, text in self._expressions.items() if name in wanted)
-        told = (__version__, json.dumps(settings_of_domain(domain)), self._own, used, self.options)
+        told = (own_version(), json.dumps(settings_of_domain(domain)), self._own, used, self.options)
         if layout.cells <= _SMALL_CELLS and fingerprint is None:
             bare = Layout(Lattice(layout.lattice.attributes, layout.lattice.levels), layout.sizes, layout.groups)
             return Task(*told, layout=bare, bound=bound)

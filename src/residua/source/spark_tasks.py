@@ -7,6 +7,7 @@ never as an exception, which Spark would write into its logs together with value
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -253,17 +254,20 @@ def _domain(settings: str) -> Domain:
     return domain_of_settings(json.loads(settings))
 
 
+def own_version() -> str:
+    """The version of residua in this process, installed or sent as a file."""
+    return str(vars(sys.modules["residua"])["__version__"])
+
+
 def require_same_version(task: Task) -> None:
     """Refuses to count for another version of residua.
 
     Raises:
         SourceError: it is another.
     """
-    from residua import __version__
-
-    if __version__ != task.version:
+    if own_version() != task.version:
         raise SourceError(
-            f"the executors have residua {__version__}, this is {task.version}; install the same version there."
+            f"the executors have residua {own_version()}, this is {task.version}; install the same version there."
         )
 
 
