@@ -11,8 +11,8 @@ import pytest
 
 import residua as rs
 from benchmarks.standalone import Cluster, settings, standalone, started
-from residua.source import Source, spark
-from tests.conformance import test_source_engines as suite
+from residua.source import Source, source_of, spark
+from tests.conformance import engines
 
 pytestmark = pytest.mark.xdist_group("spark")
 SIZES = dict.fromkeys("abcdefgh", 5)
@@ -29,12 +29,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster,
 
 
 def test_a_cluster_counts_what_every_engine_counts(cluster: tuple[Cluster, Any]) -> None:
-    rows, domain = suite.records(dirty=True), suite.domain_with("other", "drop")
-    table = suite.table_of([(*row, 1) for row in rows])
+    rows, domain = engines.records(dirty=True), engines.domain_with("other", "drop")
+    table = engines.table_of([(*row, 1) for row in rows])
     data = Source.spark(cluster[1].createDataFrame(table).repartition(3))
-    counted = data.count(domain, suite.layout_over(domain))
-    assert np.array_equal(counted.tables, suite.expected(rows, domain))
-    assert data.fingerprint() == Source.spark(cluster[1].createDataFrame(table)).fingerprint()
+    counted = data.count(domain, engines.layout_over(domain))
+    assert np.array_equal(counted.tables, engines.expected(rows, domain))
+    assert counted.fingerprint == source_of(table).fingerprint()
 
 
 def test_an_executor_killed_in_the_middle_loses_nothing_and_doubles_nothing(

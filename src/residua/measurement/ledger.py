@@ -231,6 +231,11 @@ class Ledger:
         """
         return bytes.fromhex(self.keyed("which records of a person are counted"))
 
+    def knows(self, fingerprint: str) -> bool:
+        """Whether a debit for the dataset with this fingerprint would be accepted; all are while there is none."""
+        contents = self._read()
+        return not contents.datasets or _salted(contents.header.salt, fingerprint) in contents.datasets
+
     def can_spend(self, cost: Fraction | int, *, currency: Currency = "pcost") -> bool:
         """Whether a debit of this cost would be allowed now; another may come first."""
         return converted(self._budget, exact_cost(cost), currency) <= self._read().remaining
@@ -359,9 +364,10 @@ class Ledger:
             raise LedgerError(
                 f"this is another dataset than those of the population {self._population!r}, to whom the ledger "
                 f"{self._name} belongs; nothing was spent: if it holds the same people (corrected, converted, other "
-                "columns), declare that with ledger.accept(data, why=…), or residua ledger FILE --accept SPEC.toml "
-                "--why …; make a new ledger for other people only: for the same people it is a second budget, and what "
-                "they are promised would no longer hold."
+                "columns; or a frame or query that version 0.1.0 knew by another fingerprint), declare that with "
+                "ledger.accept(data, why=…), or residua ledger FILE --accept SPEC.toml --why …; make a new ledger for "
+                "other people only: for the same people it is a second budget, and what they are promised would no "
+                "longer hold."
             )
         return salted
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, cast
 from residua.domain import Domain
 from residua.errors import LedgerError, SourceError
 from residua.linalg.arrays import Integers
-from residua.linalg.lattice import closure
-from residua.linalg.layout import Layout, layout_of
+from residua.linalg.layout import Layout
 from residua.measurement.ledger import Entry, Ledger
 from residua.measurement.memory import secure_memory
 from residua.measurement.noisy import noisy
+from residua.measurement.recognising import recognise
 from residua.measurement.told import told_of_debit
 from residua.plans.blocks import Blocks
 from residua.plans.composition import priced, require_plan
@@ -26,6 +26,7 @@ from residua.privacy.exact import round_up
 from residua.release import Release, reserve
 from residua.source import Source, source_of
 from residua.source.bound import KEY_BYTES, Bound, bound_of, require_agreement
+from residua.source.checking import Checked
 from residua.source.counting import Tallies
 
 if TYPE_CHECKING:
@@ -47,9 +48,8 @@ def measure(
     """Measures a plan on data, once.
 
     In this order: the plan is compiled to integer measurements and priced by the verifier; the data is checked
-    against the domain, so that a value outside it stops here, and read twice where two readings could differ; the
-    memory that measuring takes is secured; the ledger is debited; the records are counted; exact
-    noise is added; the counts are forgotten.
+    against the domain, so that a value outside it stops here; the memory that measuring takes is secured; the ledger is
+    debited; the records that were checked are counted; exact noise is added; the counts are forgotten.
 
     Guarantee: the release satisfies the plan's guarantee for its unit (under `rs.Person`, no more records of a person
     are counted than it says, in any table), and the ledger was debited before any table was
@@ -97,6 +97,7 @@ def measure(
 
     def pay(fingerprint: str) -> tuple[Entry, Ledger]:
         paying = account or _account(ledger, plan)
+        recognise(paying, data, fingerprint)
         return paying.debit(cost, purpose=purpose, dataset=fingerprint, currency=blocks.currency), paying
 
     if out is not None:
@@ -129,18 +130,15 @@ def carry_out(
     require_agreement(data.options, plan.unit, plan.domain)
     # Any key shows whether the records can be chosen among; the ledger's own may not exist yet.
     trial = bound_of(plan.unit, plan.domain, secrets.token_bytes(KEY_BYTES))
-    try:
-        fingerprint = _checked(data, plan.domain, blocks.most_records, progress, trial)
-    except BaseException as problem:
-        traceback.clear_frames(problem.__traceback__)  # a report that shows local variables must not show records
-        raise
-    secure_memory(blocks)
-    entry, ledger = pay(fingerprint)
-    if not isinstance(entry, Entry):
-        raise LedgerError("no debit was made; nothing was measured.")
-    bound = None if trial is None else bound_of(plan.unit, plan.domain, ledger.choosing_key)
-    counter = _counter(data, plan.domain, fingerprint, progress, notice, bound)
-    measurements = _measured_or_told(blocks, counter, progress, entry)
+    with data.snapshot() as still:
+        checked = _checked(still, plan.domain, blocks.most_records, progress, trial)
+        try:
+            secure_memory(blocks)
+            entry, ledger = _paid(pay, checked.fingerprint)
+            bound = None if trial is None else bound_of(plan.unit, plan.domain, ledger.choosing_key)
+            measurements = _measured_or_told(blocks, _counter(checked, progress, notice, bound), progress, entry)
+        finally:
+            checked.forget()
     return Release(plan, blocks, measurements, _receipt(entry, cost, blocks.currency))
 
 
@@ -166,14 +164,8 @@ def _into_folder(
     require_agreement(data.options, plan.unit, plan.domain)
     trial = bound_of(plan.unit, plan.domain, secrets.token_bytes(KEY_BYTES))
     with place_on_executors(out, plan, blocks, spark) as place:
-        try:
-            fingerprint = _checked(data, plan.domain, blocks.most_records, progress, trial)
-        except BaseException as problem:
-            traceback.clear_frames(problem.__traceback__)
-            raise
-        entry, ledger = pay(fingerprint)
-        if not isinstance(entry, Entry):
-            raise LedgerError("no debit was made; nothing was measured.")
+        fingerprint = _checked(data, plan.domain, blocks.most_records, progress, trial).fingerprint
+        entry, ledger = _paid(pay, fingerprint)
         bound = None if trial is None else bound_of(plan.unit, plan.domain, ledger.choosing_key)
         receipt, step = _receipt(entry, cost, blocks.currency), _step("measuring", progress)
         return told_of_debit(
@@ -184,6 +176,13 @@ def _into_folder(
         )
 
 
+def _paid(pay: Callable[[str], tuple[Entry, Ledger]], fingerprint: str) -> tuple[Entry, Ledger]:
+    entry, ledger = pay(fingerprint)
+    if not isinstance(entry, Entry):
+        raise LedgerError("no debit was made; nothing was measured.")
+    return entry, ledger
+
+
 def _measured_or_told(
     blocks: Blocks, counter: Callable[[Layout], Integers], progress: Progress | None, entry: Entry
 ) -> Integers:
@@ -192,23 +191,16 @@ def _measured_or_told(
 
 
 def _counter(
-    data: Source,
-    domain: Domain,
-    fingerprint: str,
+    checked: Checked,
     progress: Progress | None,
     notice: Callable[[Tallies], None] | None,
     bound: Bound | None,
 ) -> Callable[[Layout], Integers]:
-    """Counts tables from the data, refusing data that is not what was checked."""
+    """Counts tables of the data that was checked, and of no other."""
 
     def counter(layout: Layout) -> Integers:
-        try:
-            counted = data.count(domain, layout, _step("counting", progress), bound)
-            same = data.fingerprint() == fingerprint
-        except SourceError as problem:
-            raise SourceError(f"the data changed after it was checked: {problem}") from None
-        if not same:
-            raise SourceError("the data changed after it was checked.")
+        counted = checked.count(layout, _step("counting", progress), bound)
+        checked.forget()
         if notice:
             notice(counted.tallies)
         return counted.tables
@@ -225,19 +217,16 @@ def _account(ledger: Ledger | str | Path | Callable[[], Ledger], plan: Plan) -> 
     return account
 
 
-def _checked(data: Source, domain: Domain, most: int, progress: Progress | None, bound: Bound | None) -> str:
-    """Reads the data once to see that it fits the domain, before anything is spent; returns its fingerprint."""
-    fingerprint = data.fingerprint()
-    total = layout_of(closure([], len(domain)), domain.sizes)  # one table of one cell: how many records there are
-    counted = data.count(domain, total, _step("checking", progress), bound)
-    if int(counted.tables[0]) > most:
-        raise SourceError("there are more records than 64-bit measurements can hold; split the data.")
-    if not data.repeatable and data.fingerprint() != fingerprint:
-        raise SourceError(
-            f"{data} gives other records at every reading, or they changed meanwhile; leave out samples and chance, "
-            "and order by what decides ties."
-        )
-    return fingerprint
+def _checked(data: Source, domain: Domain, most: int, progress: Progress | None, bound: Bound | None) -> Checked:
+    """Reads the data once to see that it fits the domain, before anything is spent."""
+    try:
+        checked = data.checked(domain, _step("checking", progress), bound)
+        if checked.records > most:
+            raise SourceError("there are more records than 64-bit measurements can hold; split the data.")
+    except BaseException as problem:
+        traceback.clear_frames(problem.__traceback__)  # a report that shows local variables must not show records
+        raise
+    return checked
 
 
 def _receipt(entry: Entry, cost: Fraction, currency: Currency) -> dict[str, Any]:

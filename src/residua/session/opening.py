@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +69,13 @@ def check_place(path: Path) -> None:
         raise SessionError(f"the session {str(path)!r} lacks its 'session.json'; restore that file from a copy.")
 
 
-def open_folder(path: Path, fingerprint: str, ledger: Ledger, budget: Guarantee | None) -> Folder:
+def open_folder(
+    path: Path,
+    fingerprint: str,
+    ledger: Ledger,
+    budget: Guarantee | None,
+    earlier: Callable[[], str | None] = lambda: None,
+) -> Folder:
     """Makes the folder of a session, or opens the one that is there; only its owner may look into it.
 
     Args:
@@ -75,6 +83,7 @@ def open_folder(path: Path, fingerprint: str, ledger: Ledger, budget: Guarantee 
         fingerprint: of the dataset, which must be the session's own.
         ledger: the dataset's; a new session keeps its head, and a digest of the data that only the ledger can read.
         budget: what the session may spend; a session keeps the one it was made with.
+        earlier: the fingerprint that version 0.1.0 gave the dataset, asked for only if the other is not the session's.
 
     Raises:
         SessionError: the session belongs to another dataset or ledger, has another budget, lacks a file, or is in use.
@@ -105,6 +114,8 @@ def open_folder(path: Path, fingerprint: str, ledger: Ledger, budget: Guarantee 
             f"the session {str(path)!r} belongs to another ledger than {str(ledger.path)!r}, or that was rolled "
             "back; nothing was spent: give its own."
         )
+    if not identity.belongs_to(fingerprint) and (before := earlier()) is not None and identity.belongs_to(before):
+        identity = replace(identity, dataset=salted(identity.salt, fingerprint))
     if not identity.belongs_to(fingerprint):
         raise SessionError(
             f"the session {str(path)!r} belongs to another dataset; nothing was spent: give its own data, or begin "

@@ -11,6 +11,7 @@ from residua.errors import SessionError
 from residua.measurement import Ledger
 from residua.measurement.ledger_amounts import affordable, stated
 from residua.measurement.measure import Progress, carry_out
+from residua.measurement.recognising import recognise
 from residua.plans.composition import composed_cost
 from residua.plans.contract import Plan
 from residua.privacy import AddRemove, Guarantee, Unit
@@ -96,11 +97,14 @@ class Session:
         require_agreement(self._data.options, _unit(ledger, unit))
         fingerprint = self._data.fingerprint()
         if not isinstance(ledger, Ledger):
+            if Path(ledger).exists():
+                recognise(Ledger(ledger), self._data, fingerprint)
             ledger = Ledger(ledger, budget, unit=unit, dataset=fingerprint)
         elif unit is not None and unit != ledger.unit:
             raise SessionError(f"the ledger protects against {ledger.unit}, not {unit}; leave unit out.")
         self._ledger, self._progress, self._notice = ledger, progress, notice
-        self._folder = open_folder(path.absolute(), fingerprint, ledger, budget)
+        recognise(ledger, self._data, fingerprint)
+        self._folder = open_folder(path.absolute(), fingerprint, ledger, budget, self._data.earlier_fingerprint)
         limit = self._folder.identity.budget
         self._allowed = None if limit is None else limit.pcost_allowed()
         self._memory = Memory()

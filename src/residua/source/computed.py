@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from residua.errors import SourceError
 from residua.source.source import Source
 from residua.sql import Expression, SqlError, engine_words, row_expression, sandbox
+
+if TYPE_CHECKING:
+    from residua.source.digest import Digest
 
 
 class ComputedSource(Source):
@@ -21,7 +25,7 @@ class ComputedSource(Source):
     def __init__(self, source: Source, expressions: Mapping[str, str]) -> None:
         super().__init__(source.options)
         self.repeatable = source.repeatable
-        self._source = source
+        self._source, self._expressions = source, dict(expressions)
         self._parsed = {name: parsed_expression(name, text) for name, text in expressions.items()}
 
     def __str__(self) -> str:
@@ -39,6 +43,16 @@ class ComputedSource(Source):
         """The source's own."""
         return self._source.fingerprint()
 
+    def earlier_fingerprint(self) -> str | None:
+        """The source's own."""
+        return self._source.earlier_fingerprint()
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Source]:
+        """The source's own, with the same columns computed from it."""
+        with self._source.snapshot() as still:
+            yield ComputedSource(still, self._expressions)
+
     def check(self, columns: Sequence[str]) -> None:
         """Refuses columns that do not exist, whether asked for or used in an expression."""
         self._source.check(self._needed(columns))
@@ -50,14 +64,22 @@ class ComputedSource(Source):
         return list(needed)
 
     def _read(self, columns: Sequence[str]) -> Iterator[Any]:
+        needed = self._needed(columns)
+        yield from self._computed(columns, needed, self._source.batches(needed or self._source.columns()[:1]))
+
+    def digested(self, columns: Sequence[str], digest: Digest) -> Iterator[Any]:
+        """Batches of these columns; the records as they are go into the digest."""
+        needed = self._needed(columns)
+        yield from self._computed(columns, needed, self._source.digested(needed or self._source.columns()[:1], digest))
+
+    def _computed(self, columns: Sequence[str], needed: list[str], batches: Iterator[Any]) -> Iterator[Any]:
         import duckdb
         import pyarrow as pa
 
-        needed = self._needed(columns)
         place = {name: f"c{i}" for i, name in enumerate(needed)}  # DuckDB would take A and a for one
         chosen = {name: self._parsed[name].renamed(place) if name in self._parsed else place[name] for name in columns}
         with sandbox() as engine:
-            for batch in self._source.batches(needed or self._source.columns()[:1]):
+            for batch in batches:
                 table = pa.Table.from_batches([batch]).rename_columns(list(place.values()) or ["c0"])
                 engine.register("records", table)
                 # All columns through one SELECT, so that a record stays together whatever the order.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -58,6 +58,7 @@ class Counted:
         dropped: for each attribute, the records that its policy `drop` left out (a record may be left out on
             account of several). For the curator's terminal only.
         other: for each attribute, the counted records that are in its cell of other values. For the curator only, too.
+        fingerprint: of the dataset that was read.
         no_person: the records that were left out because nobody's.
         loss: what the bound on each person's records left out; nothing where there is none.
     """
@@ -65,6 +66,7 @@ class Counted:
     tables: NDArray[np.int64]
     dropped: Mapping[str, int]
     other: Mapping[str, int]
+    fingerprint: str
     no_person: int = 0
     loss: Loss | None = None
 
@@ -85,6 +87,7 @@ def count(
     bound: Bound | None = None,
     *,
     way: Way | None = None,
+    keep: Kept | None = None,
 ) -> Counted:
     """Counts every table of the layout in one pass over the records: what `Source.count` does by default.
 
@@ -95,11 +98,14 @@ def count(
         progress: called after each batch with the rows read and the source's guess of how many there are.
         bound: how many records of each person are counted, all when not given.
         way: how to count, for tests and benchmarks; chosen by cost when not given.
+        keep: keeps the codes of what is counted, to count other tables from them.
 
     Raises:
         SourceError: data that cannot be read, values that the domain refuses (all such columns named), or counts of
             2^62 and more.
     """
+    from residua.source.digest import Digest  # loads Arrow, which planning does not need
+
     if not np.array_equal(layout.sizes, domain.sizes):
         raise SourceError("the layout was made for another domain; plan for the domain that is measured.")
     if source.weight in domain:
@@ -112,8 +118,9 @@ def count(
     with ThreadPoolExecutor(max_workers=processors()) as pool, persons or nullcontext():
         accumulator = Accumulator(layout, hint, pool, way)
         buffer = _Buffer(domain, layout, accumulator)
+        digest = Digest(pool)
         rows = records = 0
-        for batch in source.batches(columns):
+        for batch in source.digested(columns, digest):
             weights = _weights(batch.column(len(domain)), source.weight, problems) if source.weight else None
             records += batch.num_rows if weights is None else _total(weights)
             if records >= _MOST_RECORDS:
@@ -123,6 +130,8 @@ def count(
                 kept = _tally(codes, weights, domain, dropped, other)
                 if persons is None:
                     buffer.add(codes, kept, weights)
+                    if keep is not None:
+                        keep.add(codes, kept, weights)
                 else:
                     persons.add(batch, codes, kept, weights, problems, buffer.add)
             rows += batch.num_rows
@@ -134,7 +143,7 @@ def count(
         buffer.flush()
         tables = accumulator.finish()
     tables.setflags(write=False)
-    done = (tables, MappingProxyType(dropped), MappingProxyType(other))
+    done = (tables, MappingProxyType(dropped), MappingProxyType(other), digest.fingerprint)
     return Counted(*done) if persons is None else Counted(*done, persons.nobody, persons.loss)
 
 
@@ -145,12 +154,70 @@ def columns_needed(source: Source, domain: Domain, bounded: bool) -> list[str]:
     return [*domain.names, *weight, *(name for name in named if name not in domain)]
 
 
+class Kept:
+    """The codes of counted records, as long as there is room for them; what is printed of it holds none.
+
+    Args:
+        domain: of the codes.
+        room: how many bytes may be kept; with more, all are given up.
+    """
+
+    def __init__(self, domain: Domain, room: int) -> None:
+        self._kinds = [_smallest(int(size)) for size in domain.sizes]
+        self._room = room
+        self.whole = True
+        self.parts: list[tuple[list[Codes], NDArray[np.int64] | None]] = []
+
+    def add(
+        self, codes: list[NDArray[np.int32]], kept: NDArray[np.intp] | None, weights: NDArray[np.int64] | None
+    ) -> None:
+        """Keeps the kept rows of a batch."""
+        if not self.whole:
+            return
+        if kept is not None:
+            codes = [column[kept] for column in codes]
+            weights = None if weights is None else weights[kept]
+        small = [column.astype(kind) for column, kind in zip(codes, self._kinds, strict=True)]
+        self._room -= sum(column.nbytes for column in small) + (0 if weights is None else weights.nbytes)
+        if self._room < 0:
+            self.forget()
+        else:
+            self.parts.append((small, weights))
+
+    def forget(self) -> None:
+        """Gives up all of it."""
+        self.whole = False
+        self.parts.clear()
+
+
+def count_kept(kept: Kept, domain: Domain, layout: Layout, first: Counted, progress: Progress | None) -> Counted:
+    """Counts tables from kept codes; the policies did what they did when these were read."""
+    rows = sum(len(codes[0]) for codes, _ in kept.parts)
+    done = 0
+    with ThreadPoolExecutor(max_workers=processors()) as pool:
+        accumulator = Accumulator(layout, rows, pool)
+        buffer = _Buffer(domain, layout, accumulator)
+        for codes, weights in kept.parts:
+            buffer.add(codes, None, weights)
+            done += len(codes[0])
+            if progress is not None:
+                progress(done, rows)
+        buffer.flush()
+        tables = accumulator.finish()
+    tables.setflags(write=False)
+    return Counted(tables, first.dropped, first.other, first.fingerprint)
+
+
+def _smallest(size: int) -> type[np.unsignedinteger[Any]]:
+    """The smallest type that holds every code below a size."""
+    return np.uint8 if size <= 2**8 else np.uint16 if size <= 2**16 else np.uint32
+
+
 class _Buffer:
     """Collects batches until there are enough rows for a pass over all tables to pay."""
 
     def __init__(self, domain: Domain, layout: Layout, accumulator: Accumulator) -> None:
-        most = int(domain.sizes.max())
-        kind = np.uint8 if most <= 2**8 else np.uint16 if most <= 2**16 else np.uint32
+        kind = _smallest(int(domain.sizes.max()))
         each = layout.cells // max(sum(len(group.numbers) for group in layout), 1)
         limit = _CODE_BYTES // (len(domain) * np.dtype(kind).itemsize)
         self._capacity = max(min(max(4 * each, _LEAST_ROWS), _MOST_ROWS, limit), 1)
@@ -162,7 +229,7 @@ class _Buffer:
 
     def add(
         self,
-        codes: list[NDArray[np.int32]],
+        codes: Sequence[NDArray[np.integer[Any]]],
         kept: NDArray[np.intp] | None,
         weights: NDArray[np.int64] | None,
     ) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,12 @@ from residua.sql import SqlError, engine_words, one_select, sandbox
 
 
 class QueriedSource(Source):
-    """Records that DuckDB returns. Fingerprint: the records in any order (see `fingerprint`).
+    """Records that DuckDB returns. Chance, the clock and undecided ties may make two readings differ.
 
     Columns are asked for by their place: DuckDB would take names that differ in case only for one.
     """
+
+    repeatable = False
 
     @abstractmethod
     def _described(self) -> Sequence[str]:
@@ -36,21 +38,6 @@ class QueriedSource(Source):
     def columns(self) -> tuple[str, ...]:
         """The columns' names, found without running anything."""
         return distinct(self._described(), str(self))
-
-    def fingerprint(self) -> str:
-        """A digest of the records, whatever their order.
-
-        MD5 of each record's text, summed, then SHA-256. It notices an accident, not an adversary, and runs the
-        query once more; a query whose answer depends on chance or on the clock has no stable fingerprint.
-        """
-        names = tuple(self._described())
-        # Each value with its length before it, so that no two different records have one text.
-        texts = [f"c{i}::VARCHAR" for i in range(len(names))]
-        record = " || ".join(f"coalesce(length({text}) || ':' || {text}, '-')" for text in texts)
-        with self._asked(f"SELECT {record} AS record FROM", len(names)) as relation:
-            sums = "count(*), sum(md5_number_lower(record)), sum(md5_number_upper(record))"
-            found = relation.aggregate(sums).fetchall()[0]
-        return f"query:{hashlib.sha256(repr((names, found)).encode()).hexdigest()}"
 
     def _read(self, columns: Sequence[str]) -> Iterator[Any]:
         names = list(self._described())
@@ -85,6 +72,7 @@ class DatabaseSource(QueriedSource):
         if not isinstance(database, str | Path) and not hasattr(database, "cursor"):
             raise SourceError(f"database={database!r} is no database; pass a path or a DuckDB connection.")
         self._database = database
+        self._held: Any = None  # the connection of a snapshot
         self.query = checked_query(query)
 
     def __str__(self) -> str:
@@ -100,9 +88,29 @@ class DatabaseSource(QueriedSource):
             yield connection.sql(f"{select} ({self.query}\n) AS records({places(columns)})")
 
     @contextmanager
+    def snapshot(self) -> Iterator[Source]:
+        """One transaction over all readings."""
+        import duckdb
+
+        with ExitStack() as stack:
+            with self._explained():  # not around what is done meanwhile, which has errors of its own
+                connection = stack.enter_context(self._connected())
+                connection.execute("BEGIN TRANSACTION")
+            still = copy(self)
+            still._held = connection
+            try:
+                yield still
+            finally:
+                with suppress(duckdb.Error):
+                    connection.execute("ROLLBACK")
+
+    @contextmanager
     def _connected(self) -> Iterator[Any]:
         import duckdb
 
+        if self._held is not None:
+            yield self._held
+            return
         if isinstance(self._database, str | Path):
             with sandbox(self._database) as connection:
                 yield connection

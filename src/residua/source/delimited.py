@@ -24,7 +24,7 @@ _SAMPLE = 1 << 16
 
 
 class DelimitedSource(FilesSource):
-    """Delimited text files with a header each. Fingerprint: SHA-256 of the files' bytes.
+    """Delimited text files with a header each.
 
     A file may lack its header, and its first line is then a record: names are taken for values until one that was asked
     for is among them.

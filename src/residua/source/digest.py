@@ -1,74 +1,185 @@
-"""A digest of records that does not depend on how they are cut into batches, nor on the width of their types."""
+"""One digest of records for all engines: the sum of a wide hash per record, so that neither order nor batches matter.
+
+A record is the set of its (column, spelling) pairs (`residua.source.spelling`); absent values are not in it. With two
+lanes of 64 bits, `hash(record) = mix(Σ mix(hash(spelling) ^ key(column)))`, and a dataset's digest is the sum of its
+records' hashes modulo 2^64 in each lane, with their number. Sums of parts add up, wherever the parts were read. It
+notices every accident; it is no defence against someone who makes up records to that end.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from residua.source.spelling import plain, spelled
+from residua.source.tables import processors
+
+Pairs = NDArray[np.uint64]  # (rows, 2), fast to look up
+Lanes = NDArray[np.uint64]  # (2, rows), fast to mix
+_MULTIPLIERS = np.array([[0xD6E8FEB86659FD93], [0xE7037ED1A0B428DB]], dtype=np.uint64)
+_SEEDS = np.array([[0x9E3779B97F4A7C15], [0xC2B2AE3D27D4EB4F]], dtype=np.uint64)
+_HALF = np.uint64(32)
+_MASKS = np.array([(1 << 8 * n) - 1 for n in range(9)], dtype=np.uint64)
+_MOST_RANGE = 1 << 16  # whole numbers whose spellings are hashed once and looked up
+_WORTH_THREADS = 1 << 17  # values
+_SAMPLE = 512
 
 
-def digest_of_records(names: Sequence[str], batches: Iterable[Any]) -> str:
-    """SHA-256 over the columns' names, kinds, absent places and values, in the order of the rows.
+class Digest:
+    """The digest of the records that were added.
 
-    Each column feeds its own three hashes (which rows are absent, the lengths of text, the values), so that
-    the cuts between batches leave no trace.
+    Args:
+        pool: threads to share columns among.
     """
-    columns = [_ColumnDigest() for _ in names]
-    for batch in batches:
-        for digest, column in zip(columns, batch.columns, strict=True):
-            digest.add(column)
-    whole = hashlib.sha256()
-    for name, digest in zip(names, columns, strict=True):
-        whole.update(f"{len(name)}:{name}:{digest.hexdigest()}".encode())
-    return whole.hexdigest()
+
+    def __init__(self, pool: Executor | None = None) -> None:
+        self.rows = 0
+        self._sums = np.zeros(2, dtype=np.uint64)
+        self._pool = pool
+        self._ranges: dict[str, tuple[int, Pairs]] = {}
+
+    def add(self, batch: Any, names: Sequence[str] | None = None) -> None:
+        """Adds a record batch, whose columns have these names, each once."""
+        named = list(zip(batch.schema.names if names is None else names, batch.columns, strict=True))
+        self.rows += batch.num_rows
+        parts = [named]
+        if self._pool is not None and len(named) * batch.num_rows >= _WORTH_THREADS:
+            parts = [named[i :: processors()] for i in range(processors())]
+        rows = batch.num_rows
+        mapped = map if self._pool is None or len(parts) == 1 else self._pool.map
+        sums = list(mapped(lambda part: self._summed(part, rows), parts))
+        record = sums[0]
+        for other in sums[1:]:
+            record += other
+        # Each lane is mixed with the other, so that all 128 bits of a record depend on one another before the sum.
+        lanes = np.ascontiguousarray(record.T)
+        self._sums += _mixed(lanes ^ _mixed(lanes[::-1] + _SEEDS)).sum(axis=1, dtype=np.uint64)
+
+    @property
+    def parts(self) -> tuple[int, int, int]:
+        """The number of records and the two sums; confidential, as whatever is computed from records."""
+        return self.rows, int(self._sums[0]), int(self._sums[1])
+
+    def merge(self, parts: tuple[int, int, int]) -> None:
+        """Adds the parts of a digest that was made elsewhere."""
+        self.rows += parts[0]
+        self._sums += np.array(parts[1:], dtype=np.uint64)
+
+    @property
+    def fingerprint(self) -> str:
+        """The digest as text."""
+        return f"rows:{hashlib.sha256(repr(self.parts).encode()).hexdigest()}"
+
+    def _summed(self, named: Sequence[tuple[str, Any]], rows: int) -> Pairs:
+        total = np.zeros((rows, 2), dtype=np.uint64)
+        for name, column in named:
+            total += self._hashed(name, plain(column))
+        return total
+
+    def _hashed(self, name: str, column: Any) -> Pairs:
+        """The hash of every value of a column, zero where it is absent."""
+        kind, rows = column.type, len(column)
+        if pa.types.is_null(kind) or column.null_count == rows:
+            return np.zeros((rows, 2), dtype=np.uint64)
+        if pa.types.is_dictionary(kind):
+            if len(column.dictionary) > rows:
+                return self._hashed(name, column.dictionary_decode())
+            places = column.indices.cast(pa.int64()).fill_null(len(column.dictionary))
+            return _taken(self._hashed(name, plain(column.dictionary)), places.to_numpy(zero_copy_only=False))
+        if pa.types.is_boolean(kind):
+            column = column.cast(pa.uint8())
+            return _taken(_keyed(name, pa.array(["false", "true"])), column.fill_null(2).to_numpy(zero_copy_only=False))
+        if pa.types.is_integer(kind):
+            found = self._within_range(name, column)
+            if found is not None:
+                return found
+        elif _repeats(column):
+            return self._hashed(name, column.dictionary_encode())
+        return _keyed(name, spelled(column))
+
+    def _within_range(self, name: str, column: Any) -> Pairs | None:
+        ends = pc.min_max(column)
+        low, high = ends["min"].as_py(), ends["max"].as_py()
+        known = self._ranges.get(name)
+        if known is None or low < known[0] or high >= known[0] + len(known[1]):
+            if known is not None:
+                low, high = min(low, known[0]), max(high, known[0] + len(known[1]) - 1)
+            if high - low >= min(_MOST_RANGE, max(4 * len(column), 1024)) or high >= 2**63:
+                return None
+            known = (low, _keyed(name, pa.array(np.arange(low, high + 1)).cast(pa.large_string())))
+            self._ranges[name] = known
+        start, table = known
+        places = column.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64) - start
+        if column.null_count:
+            places[column.is_null().to_numpy(zero_copy_only=False)] = len(table)
+        return _taken(table, places)
 
 
-class _ColumnDigest:
-    def __init__(self) -> None:
-        self._kinds: set[str] = set()
-        self._present = hashlib.sha256()
-        self._lengths = hashlib.sha256()
-        self._values = hashlib.sha256()
+def _repeats(column: Any) -> bool:
+    """Whether values come again so often that each is better hashed once."""
+    if len(column) <= _SAMPLE or pa.types.is_nested(column.type):
+        return False
+    return len(pc.unique(column.slice(0, _SAMPLE))) <= _SAMPLE // 4
 
-    def add(self, column: Any) -> None:
-        kind, column = _canonical(column)
-        present = column.is_valid().to_numpy(zero_copy_only=False)
-        self._present.update(present.astype(np.uint8).tobytes())
-        values = pa.concat_arrays([column.drop_null()])
-        if not len(values):
-            return
-        self._kinds.add(kind)
-        if kind == "text":
-            self._lengths.update(pc.binary_length(values).to_numpy().astype(np.int64).tobytes())
-            offsets = np.frombuffer(values.buffers()[1], dtype=np.int64)
-            first, last = offsets[values.offset], offsets[values.offset + len(values)]
-            self._values.update(values.buffers()[2][first:last] if last > first else b"")
+
+def _taken(table: Pairs, places: NDArray[np.integer[Any]]) -> Pairs:
+    """Rows of a table, and zeros for the place after its last."""
+    whole = np.concatenate([table, np.zeros((1, 2), dtype=np.uint64)])
+    # As one number of 16 bytes, which is three times as fast as two columns.
+    found: Pairs = whole.view(np.complex128)[:, 0][places].view(np.uint64).reshape(-1, 2)
+    return found
+
+
+def _keyed(name: str, texts: Any) -> Pairs:
+    """The hash of every text under a column's key, zero where it is absent."""
+    starts, lengths, words = _laid_out(texts)
+    lanes = lengths.astype(np.uint64) * _MULTIPLIERS + _SEEDS
+    for step in range(0, int(lengths.max(initial=0)), 8):
+        active = np.flatnonzero(lengths > step)
+        if len(active) == len(lengths):
+            lanes = _mixed(lanes ^ (words[starts + step] & _MASKS[np.minimum(lengths - step, 8)]))
         else:
-            self._values.update(values.to_numpy(zero_copy_only=False).tobytes())
+            word = words[starts[active] + step] & _MASKS[np.minimum(lengths[active] - step, 8)]
+            lanes[:, active] = _mixed(lanes[:, active] ^ word)
+    lanes = _mixed(lanes ^ _key(name))
+    lanes[:, lengths == 0] = 0
+    return np.ascontiguousarray(lanes.T)
 
-    def hexdigest(self) -> str:
-        parts = (self._present, self._lengths, self._values)
-        return "+".join(sorted(self._kinds)) + ":" + ":".join(part.hexdigest() for part in parts)
+
+def _laid_out(texts: Any) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint64]]:
+    """Where each text begins, how many bytes it has (none if absent), and the eight bytes from every place on."""
+    texts = spelled(texts)
+    _, places, content = texts.buffers()
+    offsets = np.frombuffer(places, dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    lengths = np.diff(offsets)
+    if texts.null_count:
+        lengths[texts.is_null().to_numpy(zero_copy_only=False)] = 0
+    first, last = int(offsets[0]), int(offsets[-1])
+    padded = np.zeros(last - first + 8, dtype=np.uint8)
+    if last > first:
+        padded[: last - first] = np.frombuffer(content, dtype=np.uint8, count=last - first, offset=first)
+    words = np.ndarray((last - first + 1,), dtype="<u8", buffer=padded.data, strides=(1,))
+    return offsets[:-1] - first, lengths, words
 
 
-def _canonical(column: Any) -> tuple[str, Any]:
-    """The column as one of few types: whole numbers, numbers with NaN absent, or text for all else."""
-    kind = column.type
-    if pa.types.is_dictionary(kind):
-        return _canonical(column.dictionary_decode())
-    if pa.types.is_boolean(kind):
-        return "boolean", column.cast(pa.uint8())
-    if pa.types.is_integer(kind):
-        return "integer", column.cast(pa.int64(), safe=False)
-    if pa.types.is_floating(kind):
-        column = column.cast(pa.float64())
-        return "float", pc.if_else(pc.is_nan(column), pa.scalar(None, pa.float64()), column)
-    try:
-        return "text", column.cast(pa.large_string())
-    except pa.ArrowException:  # nested values
-        texts = [None if value is None else repr(value) for value in column.to_pylist()]
-        return "text", pa.array(texts, type=pa.large_string())
+def _mixed(x: Lanes) -> Lanes:
+    """A permutation of each lane in which every bit depends on every bit."""
+    x = x ^ (x >> _HALF)
+    x *= _MULTIPLIERS
+    x ^= x >> _HALF
+    x *= _MULTIPLIERS
+    x ^= x >> _HALF
+    return x
+
+
+@lru_cache(maxsize=4096)
+def _key(name: str) -> Lanes:
+    return np.frombuffer(hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()[:16], dtype="<u8")[:, None]

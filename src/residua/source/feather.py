@@ -15,7 +15,7 @@ from residua.source.paths import readable
 
 
 class FeatherSource(FilesSource):
-    """Feather files, version 2. Fingerprint: SHA-256 of the files' bytes."""
+    """Feather files, version 2."""
 
     def _names(self, path: Path) -> tuple[str, ...]:
         with _opened(path) as file:

@@ -1,22 +1,24 @@
-"""What all files have in common: several of them are one table, and their bytes are its fingerprint."""
+"""What all files have in common: several of them are one table."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from residua.errors import SourceError
 from residua.source.options import NO_OPTIONS, Options
 from residua.source.paths import digest_of_files, expand
 from residua.source.source import Paths, Source, missing_columns
 
+if TYPE_CHECKING:
+    from residua.source.digest import Digest
+
 
 class FilesSource(Source):
-    """Files of one kind, read one after the other. Fingerprint: SHA-256 of the files' bytes."""
+    """Files of one kind, read one after the other."""
 
-    repeatable = True
     folder_suffixes: ClassVar[tuple[str, ...]] = ()  # of the files that a folder stands for; none: it is refused
 
     def __init__(self, paths: Paths, options: Options = NO_OPTIONS) -> None:
@@ -47,9 +49,22 @@ class FilesSource(Source):
             if missing:
                 raise SourceError(missing_columns(missing, names, repr(str(path))))
 
-    def fingerprint(self) -> str:
+    def earlier_fingerprint(self) -> str | None:
         """SHA-256 of the files' bytes."""
         return digest_of_files(self.files)
+
+    def digested(self, columns: Sequence[str], digest: Digest) -> Iterator[Any]:
+        """Batches of these columns; whatever else a file has goes into the digest, though others may lack it."""
+        from residua.source.spelling import plain_batch
+
+        asked = list(columns)
+        self.check(asked)
+        for path in self.files:
+            others = [name for name in distinct(self._names(path), repr(str(path))) if name not in asked]
+            for batch in self._read_one(path, [*asked, *others]):
+                batch = plain_batch(batch)
+                digest.add(batch)
+                yield batch.select(asked)
 
     def _read(self, columns: Sequence[str]) -> Iterator[Any]:
         for path in self.files:

@@ -15,7 +15,7 @@ _UNREADABLE = (TypeError, ValueError, OverflowError, NotImplementedError)  # Arr
 
 
 class FrameSource(Source):
-    """A frame in memory, cut into batches when read. Fingerprint: SHA-256 of its records, however they are cut.
+    """A frame in memory, cut into batches when read.
 
     Args:
         frame: the frame.
@@ -23,8 +23,6 @@ class FrameSource(Source):
         cut: yields record batches of the columns at these positions.
         rows: how many rows there are, if known.
     """
-
-    repeatable = True
 
     def __init__(
         self,
@@ -51,12 +49,6 @@ class FrameSource(Source):
     def rows_hint(self) -> int | None:
         """The frame's length, if it is known."""
         return self._rows
-
-    def fingerprint(self) -> str:
-        """SHA-256 of all columns of all records in their order, however they are cut into chunks."""
-        from residua.source.digest import digest_of_records
-
-        return f"records:{digest_of_records(self._names, self._read(self._names))}"
 
     def _read(self, columns: Sequence[str]) -> Iterator[Any]:
         positions = [self._names.index(name) for name in columns]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pyarrow as pa
@@ -17,11 +17,14 @@ from residua.source.files import FilesSource
 from residua.source.paths import readable
 from residua.source.source import BATCH_ROWS, missing_columns
 
+if TYPE_CHECKING:
+    from residua.source.digest import Digest
+
 _SAMPLE = 1000  # lines that are looked at for keys, before all are
 
 
 class JsonLinesSource(FilesSource):
-    """Files of JSON lines. Fingerprint: SHA-256 of the files' bytes."""
+    """Files of JSON lines."""
 
     def _names(self, path: Path) -> tuple[str, ...]:
         return _keys(path, _SAMPLE)
@@ -43,6 +46,29 @@ class JsonLinesSource(FilesSource):
             while rows := list(islice(lines, BATCH_ROWS)):
                 arrays = [_array([row.get(name) for row in rows], name, path) for name in columns]
                 yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
+
+    def digested(self, columns: Sequence[str], digest: Digest) -> Iterator[Any]:
+        """Batches of these keys; all others go into the digest. A key that no line has is noticed at the end."""
+        there: dict[str, None] = {}
+        for path in self.files:
+            with _lines(path) as lines:
+                while rows := list(islice(lines, BATCH_ROWS)):
+                    keys = dict.fromkeys(chain.from_iterable(rows))
+                    there.update(keys)
+                    others = [name for name in keys if name.strip() and name not in columns]
+                    arrays = [_array([row.get(name) for row in rows], name, path) for name in columns]
+                    arrays += [_array([_flat(row.get(name)) for row in rows], name, path) for name in others]
+                    batch = pa.RecordBatch.from_arrays(arrays, names=[*columns, *others])
+                    digest.add(batch)
+                    yield batch.select(list(columns))
+        missing = [name for name in columns if name not in there]
+        if there and missing:
+            raise SourceError(missing_columns(missing, tuple(there), str(self)))
+
+
+def _flat(value: Any) -> Any:
+    """A value that nobody counts, nested ones as text, for the digest alone."""
+    return msgspec.json.encode(value, order="sorted").decode() if isinstance(value, list | dict) else value
 
 
 def _keys(path: Path, most: int | None) -> tuple[str, ...]:

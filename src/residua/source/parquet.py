@@ -22,7 +22,7 @@ _ABSENT = "__HIVE_DEFAULT_PARTITION__"
 
 
 class ParquetSource(FilesSource):
-    """Parquet files, also a folder of them with hive partitions. Fingerprint: SHA-256 of bytes and partitions."""
+    """Parquet files, also a folder of them with hive partitions."""
 
     folder_suffixes: ClassVar[tuple[str, ...]] = (".parquet", ".pq")
 
@@ -43,7 +43,7 @@ class ParquetSource(FilesSource):
                 rows += pq.read_metadata(path).num_rows
         return rows
 
-    def fingerprint(self) -> str:
+    def earlier_fingerprint(self) -> str | None:
         """SHA-256 of the files' bytes, and of the partitions they lie in if there are any."""
         bytes_only = digest_of_files(self.files)
         partitions = [self._partitions[path] for path in self.files]

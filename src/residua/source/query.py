@@ -15,7 +15,7 @@ from residua.sql import sandbox
 
 
 class QuerySource(QueriedSource):
-    """One SELECT over named tables. Fingerprint: the records it returns, in any order.
+    """One SELECT over named tables.
 
     Args:
         tables: name → anything `source_of` reads.

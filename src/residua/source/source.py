@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
     from residua.domain import Domain
     from residua.linalg.layout import Layout
     from residua.source.bound import Bound
+    from residua.source.checking import Checked
     from residua.source.counting import Counted, Progress
+    from residua.source.digest import Digest
 
 Paths = str | Path | Sequence[str | Path]
 BATCH_ROWS = 65_536
@@ -46,7 +49,9 @@ class Source(ABC):
             `Source.csv` and all others take them by name.
     """
 
-    repeatable: bool = False  # whether two reads are the same unless somebody changed the data meanwhile
+    # Whether two readings are the same unless somebody changed the data meanwhile. If not, what `_read` gives is read
+    # once and kept, where it fits into memory (`residua.source.checking`); `count` is asked only where it does not.
+    repeatable: bool = True
 
     def __init__(self, options: Options = NO_OPTIONS) -> None:
         self.options = options
@@ -69,13 +74,31 @@ class Source(ABC):
     def _read(self, columns: Sequence[str]) -> Iterator[Any]:
         """Record batches of these columns, which are known to exist."""
 
-    @abstractmethod
     def fingerprint(self) -> str:
         """A digest that tells this dataset from another, so that a ledger notices a wrong one.
 
-        It is computed from the records: keep it beside the ledger, never in a release. Each engine says what
-        its digest covers; the same records in another kind of file have another digest.
+        It is computed from all columns of all records, in any order (`residua.source.digest`): the same records have
+        the same fingerprint in every engine, where their values are spelled alike. Keep it beside the ledger, never in
+        a release. `count` gives it as well.
         """
+        from residua.source.digest import Digest
+
+        digest = Digest()
+        for _ in self.digested((), digest):
+            pass
+        return digest.fingerprint
+
+    def earlier_fingerprint(self) -> str | None:
+        """The fingerprint that version 0.1.0 gave this dataset, where it can still be told."""
+        return None
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Source]:
+        """The same records, however often they are read within this context, where the engine can hold them still.
+
+        What it cannot hold still (files, frames) is read as it is, and the fingerprint tells whether it changed.
+        """
+        yield self
 
     def rows_hint(self) -> int | None:
         """About how many rows there are, if that is cheap to say; for progress only."""
@@ -90,7 +113,8 @@ class Source(ABC):
         none, whether or not that attribute is in a table.
 
         An engine that overrides this must give exactly what the default gives: the policies of the domain, the weight,
-        counts below 2^62, and errors that name every column with values the domain refuses.
+        counts below 2^62, errors that name every column with values the domain refuses, and the fingerprint of the
+        records that were counted, found in the same reading.
 
         Args:
             domain: what the records may hold; all its attributes are read.
@@ -105,15 +129,45 @@ class Source(ABC):
 
         return count(self, domain, layout, progress, bound)
 
+    def checked(self, domain: Domain, progress: Progress | None = None, bound: Bound | None = None) -> Checked:
+        """Reads the records once to see that they fit the domain, before anything is spent (`residua.source.checking`).
+
+        Args:
+            domain: what the records may hold.
+            progress: called after each batch.
+            bound: how many records of one person are counted at most.
+
+        Raises:
+            SourceError: as `count`.
+        """
+        from residua.source.checking import checked
+
+        return checked(self, domain, progress, bound)
+
+    def digested(self, columns: Sequence[str], digest: Digest) -> Iterator[Any]:
+        """Arrow record batches of these columns, while all columns there are go into a digest.
+
+        Raises:
+            SourceError: a column that is not there, or data that cannot be read.
+        """
+        asked = list(columns)
+        self.check(asked)
+        names = [*asked, *(name for name in self.columns() if name not in asked)]
+        for batch in self.batches(names):
+            digest.add(batch, names)
+            yield batch.select(asked)
+
     def batches(self, columns: Sequence[str]) -> Iterator[Any]:
         """Arrow record batches of these columns, in the order asked for.
 
         Raises:
             SourceError: a column that is not there, or data that cannot be read.
         """
+        from residua.source.spelling import plain_batch
+
         self.check(columns)
         for batch in self._read(columns):
-            yield batch.select(list(columns)) if batch.schema.names != list(columns) else batch
+            yield plain_batch(batch.select(list(columns)) if batch.schema.names != list(columns) else batch)
 
     def check(self, columns: Sequence[str]) -> None:
         """Refuses columns that are not there.

@@ -114,7 +114,8 @@ class SparkSource(Source):
         require_countable(tally, self.weight)
         tables.setflags(write=False)
         done = (tables, MappingProxyType(tally.dropped), MappingProxyType(tally.other))
-        return Counted(*done, tally.no_person, tally.loss if bound is not None else None)
+        loss = tally.loss if bound is not None else None
+        return Counted(*done, tally.digest.fingerprint, tally.no_person, loss)
 
     def _tables(self, task: Task) -> Iterator[Any]:
         """Rows of tables, whole or added up by block, and of notes."""

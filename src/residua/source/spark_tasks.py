@@ -31,9 +31,9 @@ from residua.source.counting import _tally as tallied
 from residua.source.counting import _total as total_of
 from residua.source.counting import _weights as weights_of
 from residua.source.counting import columns_needed
+from residua.source.digest import Digest
 from residua.source.options import Options
 from residua.source.problems import Problems
-from residua.source.records_digest import Digest
 from residua.source.source import Source
 from residua.source.spark_rows import NOTE, row_of
 from residua.source.tables import Tables

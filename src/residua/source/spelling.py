@@ -69,7 +69,7 @@ def _numbers(column: Any) -> Any:
 def _timestamps(column: Any) -> Any:
     texts = _trimmed(column.cast(pa.timestamp(column.type.unit)).cast(pa.large_string()))
     if column.type.tz is not None:
-        return pc.binary_join_element_wise(texts, "Z", "")
+        return pc.binary_join_element_wise(texts, *(pa.scalar(text, pa.large_string()) for text in ("Z", "")))
     return pc.replace_substring_regex(texts, r" 00:00:00$", "")
 
 

@@ -1,0 +1,75 @@
+"""Data that was checked and can be counted: one snapshot for both, and two readings at most.
+
+The first reading sees that the records fit, and digests them. The second counts and digests again; another digest means
+that the data changed, and nothing is counted. Where two readings may differ by themselves (queries, lazy frames), the
+codes of the first are kept in memory and counted later, so that there is no second; only where they are too many for
+that is the source read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from residua.errors import SourceError
+from residua.linalg.lattice import closure
+from residua.linalg.layout import Layout, layout_of
+from residua.machine import free_bytes
+
+if TYPE_CHECKING:
+    from residua.domain import Domain
+    from residua.source.bound import Bound
+    from residua.source.counting import Counted, Progress
+    from residua.source.source import Source
+
+_MOST_KEPT = 1 << 30  # bytes
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Checked:
+    """Records that fit a domain.
+
+    Args:
+        records: how many there are; confidential.
+        fingerprint: of the dataset they are.
+        count: counts the tables of a layout. It raises a SourceError when the data is no longer what was checked.
+        forget: gives up what is kept of the records.
+    """
+
+    records: int
+    fingerprint: str
+    count: Callable[[Layout, Progress | None, Bound | None], Counted]
+    forget: Callable[[], None]
+
+    def __repr__(self) -> str:
+        return "Checked(confidential)"
+
+
+def checked(source: Source, domain: Domain, progress: Progress | None, bound: Bound | None) -> Checked:
+    """Reads a source once: what `Source.checked` does."""
+    from residua.source.counting import Kept, count, count_kept
+
+    total = layout_of(closure([], len(domain)), domain.sizes)  # one table of one cell: how many records there are
+    # Which records of a person are counted is decided by the ledger's key, after the debit: nothing to keep before.
+    once = not source.repeatable and bound is None
+    kept = None if not once else Kept(domain, min(_MOST_KEPT, (free_bytes() or _MOST_KEPT) // 4))
+    first = (
+        source.count(domain, total, progress, bound)
+        if kept is None
+        else count(source, domain, total, progress, bound, keep=kept)
+    )
+
+    def again(layout: Layout, progress: Progress | None, bound: Bound | None) -> Counted:
+        if kept is not None and kept.whole:
+            return count_kept(kept, domain, layout, first, progress)
+        try:
+            counted = source.count(domain, layout, progress, bound)
+        except SourceError as problem:
+            raise SourceError(f"the data changed after it was checked: {problem}") from None
+        if counted.fingerprint != first.fingerprint:
+            hint = "" if source.repeatable else " (or it gives other records at every reading: leave out chance)"
+            raise SourceError(f"the data changed after it was checked{hint}.")
+        return counted
+
+    return Checked(int(first.tables[0]), first.fingerprint, again, kept.forget if kept is not None else lambda: None)

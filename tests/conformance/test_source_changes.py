@@ -1,0 +1,174 @@
+"""Checking, fingerprint and counting see one dataset: it is read twice at most, and changes underneath are noticed."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import residua as rs
+from residua.domain import Domain, Integers
+from residua.errors import LedgerError, SourceError
+from residua.source import Source, source_of
+from residua.source.checking import checked
+from residua.source.counting import Kept
+from residua.source.digest import Digest
+from residua.source.paths import digest_of_files
+from tests.conformance.engines import domain_with, every_engine, layout_over, opened, records, table_of
+
+DOMAIN = Domain({"a": Integers(0, 99_999)})
+BUDGET = rs.ZCDP(rho=0.5)
+
+
+def plan_of(domain: Domain) -> rs.Plan:
+    return rs.plan(rs.marginals(domain, ways=[0]), BUDGET)
+
+
+class Watched(Source):
+    """A source that counts its readings, and does something after the first."""
+
+    def __init__(self, inner: Source, then: Callable[[], object] = lambda: None) -> None:
+        super().__init__(inner.options)
+        self.repeatable, self._inner, self._then, self.readings = inner.repeatable, inner, then, 0
+
+    def columns(self) -> tuple[str, ...]:
+        return self._inner.columns()
+
+    def _read(self, columns: Sequence[str]) -> Iterator[Any]:
+        raise AssertionError("the records are read through digested()")
+
+    def digested(self, columns: Sequence[str], digest: Digest) -> Iterator[Any]:
+        self.readings += 1
+        yield from self._inner.digested(columns, digest)
+        if self.readings == 1:
+            self._then()
+
+
+@every_engine
+def test_every_engine_is_read_twice_at_most_and_queries_once(engine: Callable[..., Any], tmp_path: Path) -> None:
+    rows = [(*row, 1) for row in records(dirty=True)]
+    source = Watched(opened(engine(table_of(rows), tmp_path)))
+    domain = domain_with("other", "drop")
+    rs.measure(plan_of(domain), source, ledger=rs.Ledger(tmp_path / "a.ledger", BUDGET))
+    assert source.readings == (2 if source.repeatable else 1)
+
+
+@every_engine
+def test_what_is_counted_later_is_what_was_checked(engine: Callable[..., Any], tmp_path: Path) -> None:
+    source = opened(engine(table_of([(*row, 2) for row in records(dirty=True)]), tmp_path), weight="n")
+    domain = domain_with("other", "drop")
+    layout = layout_over(domain)
+    with source.snapshot() as still:
+        found = still.checked(domain)
+        counted = found.count(layout, None, None)
+    direct = source.count(domain, layout)
+    assert np.array_equal(counted.tables, direct.tables)
+    assert (dict(counted.dropped), dict(counted.other)) == (dict(direct.dropped), dict(direct.other))
+    assert found.fingerprint == counted.fingerprint == direct.fingerprint == source.fingerprint()
+
+
+def test_a_file_changed_between_check_and_count_is_refused_and_the_debit_stands(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("a,b\n1,x\n2,y\n")
+    ledger = rs.Ledger(tmp_path / "a.ledger", BUDGET)
+    changed = Watched(Source.csv(path), lambda: path.write_text("a,b\n1,x\n2,z\n"))
+    with pytest.raises(SourceError, match=r"^the data changed after it was checked\. Debit 1 of the ledger stands"):
+        rs.measure(plan_of(DOMAIN), changed, ledger=ledger)
+    assert len(ledger.entries) == 1
+
+
+def test_a_change_to_a_bad_value_is_refused_too(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("a\n1\n")
+    changed = Watched(Source.csv(path), lambda: path.write_text("a\n-1\n"))
+    with pytest.raises(SourceError, match=r"^the data changed after it was checked: attribute 'a' has values outside"):
+        rs.measure(plan_of(DOMAIN), changed, ledger=rs.Ledger(tmp_path / "a.ledger", BUDGET))
+
+
+@pytest.mark.parametrize("made", ["sample", "chance", "lazy"])
+def test_what_gives_other_records_at_every_reading_is_read_once(made: str, tmp_path: Path) -> None:
+    ledger = rs.Ledger(tmp_path / "a.ledger", BUDGET)
+    with duckdb.connect() as connection:
+        queries = {
+            "sample": "SELECT a FROM range(100000) t(a) USING SAMPLE 10%",
+            "chance": "SELECT a FROM range(100000) t(a) WHERE random() < 0.5",
+        }
+        lazy = pl.LazyFrame({"a": range(100_000)}).map_batches(lambda frame: frame.sample(1000))
+        source = Watched(Source.duckdb(connection, queries[made]) if made in queries else source_of(lazy))
+        rs.measure(plan_of(DOMAIN), source, ledger=ledger)
+        assert source.readings == 1
+        with pytest.raises(LedgerError, match="another dataset"):  # every reading is one
+            rs.measure(plan_of(DOMAIN), source, ledger=ledger)
+    assert len(ledger.entries) == 1
+
+
+def test_what_is_too_large_to_keep_is_read_again_and_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("residua.source.checking._MOST_KEPT", 1000)
+    ledger = rs.Ledger(tmp_path / "a.ledger", BUDGET)
+    with duckdb.connect() as connection:
+        steady = Watched(Source.duckdb(connection, "SELECT a FROM range(10000) t(a)"))
+        assert checked(steady, DOMAIN, None, None).count(layout_total(), None, None).tables.tolist() == [10_000]
+        assert steady.readings == 2
+        with pytest.raises(SourceError, match=r"changed after it was checked \(or it gives other records at every"):
+            rs.measure(
+                plan_of(DOMAIN),
+                Source.duckdb(connection, "SELECT a FROM range(10000) t(a) WHERE random() < 0.5"),
+                ledger=ledger,
+            )
+    assert len(ledger.entries) == 1
+
+
+def layout_total() -> Any:
+    from residua.linalg.lattice import closure
+    from residua.linalg.layout import layout_of
+
+    return layout_of(closure([], 1), DOMAIN.sizes)
+
+
+def test_a_database_is_read_in_one_snapshot_while_somebody_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("residua.source.checking._MOST_KEPT", 0)  # so that it is read twice
+    with duckdb.connect() as connection:
+        connection.execute("CREATE TABLE people AS SELECT a FROM range(1000) t(a)")
+        source = Source.duckdb(connection, "people")
+        with source.snapshot() as still:
+            found = still.checked(DOMAIN)
+            connection.execute("INSERT INTO people SELECT 7 FROM range(1000)")
+            assert found.count(layout_total(), None, None).tables.tolist() == [1000]
+        assert source.count(DOMAIN, layout_total()).tables.tolist() == [2000]
+
+
+def test_what_is_kept_is_given_up_when_nothing_is_measured(tmp_path: Path) -> None:
+    """A budget that does not allow it leaves no records in the traceback."""
+    ledger = rs.Ledger(tmp_path / "a.ledger", rs.ZCDP(rho=0.1))
+    with duckdb.connect() as connection, pytest.raises(LedgerError, match="exhausted") as caught:
+        rs.measure(plan_of(DOMAIN), Source.duckdb(connection, "SELECT a FROM range(99) t(a)"), ledger=ledger)
+    frames, trace = [], caught.value.__traceback__
+    while trace is not None:
+        frames += list(trace.tb_frame.f_locals.values())
+        trace = trace.tb_next
+    held = [
+        cell.cell_contents
+        for value in frames
+        for cell in getattr(getattr(value, "count", None), "__closure__", None) or ()
+    ]
+    kept = [value for value in held if isinstance(value, Kept)]
+    assert kept
+    assert not any(each.parts for each in kept)
+
+
+def test_a_ledger_of_version_0_1_0_recognises_its_files_by_their_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("a\n1\n2\n")
+    ledger = rs.Ledger(tmp_path / "a.ledger", rs.ZCDP(rho=2), dataset=digest_of_files([path]))
+    plan = plan_of(DOMAIN)
+    rs.measure(plan, path, ledger=ledger)
+    assert [accepted.why[:14] for accepted in ledger.accepted] == ["the same files"]
+    rs.measure(plan, pa.table({"a": [2, 1]}), ledger=ledger)  # the same records from now on, wherever they are
+    path.write_text("a\n1\n3\n")
+    with pytest.raises(LedgerError, match=r"a frame or query that version 0\.1\.0 knew by another fingerprint"):
+        rs.measure(plan, path, ledger=ledger)
+    assert len(ledger.entries) == 2
