@@ -15,12 +15,14 @@ import contextlib
 import errno
 import os
 import secrets
+import time
 from pathlib import Path
 from typing import Any
 
 _UNNAMED = getattr(os, "O_TMPFILE", None)
 _NO_SUCH_FILES = (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL)
 _PREFIX = ".attempt-"
+_TRIES = 100
 
 
 def write_once(path: Path, content: Any) -> bool:
@@ -63,9 +65,17 @@ def _unnamed(folder: Path) -> int | None:
 
 
 def _write_named(path: Path, content: Any) -> bool:
-    # What an attempt that was killed left goes first: at no moment are there two copies of one file. An attempt that
-    # still runs then finds its own gone, and gives way.
-    for left in path.parent.glob(f"{_PREFIX}{path.name}-*"):
+    for _ in range(_TRIES):
+        with contextlib.suppress(FileNotFoundError):  # another attempt took it for what a killed one left
+            return _named_once(path, content)
+        if path.exists() or not path.parent.is_dir():
+            return False
+        time.sleep(secrets.randbelow(200) / 1000)
+    raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+
+
+def _named_once(path: Path, content: Any) -> bool:
+    for left in path.parent.glob(f"{_PREFIX}{path.name}-*"):  # what an attempt that was killed left goes first
         left.unlink(missing_ok=True)
     own = path.with_name(f"{_PREFIX}{path.name}-{secrets.token_hex(8)}")
     handle = os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
