@@ -38,7 +38,7 @@ GROUPS: tuple[tuple[str, str], ...] = (
         "plan Plan TotalVariance MaxVariance PNormVariance Stakeholders ConvexLoss Lattice Matrix independent",
     ),
     ("Combine plans", "common residual top_up"),
-    ("Measure: the one door to data", "Source Ledger measure"),
+    ("Measure: the one door to data", "Source Ledger measure records_per_person RecordsPerPerson"),
     ("Publish: estimates with error bars", "Release Table release:Answers release:Estimate pooled"),
     ("Project: tables that could be true", "project Projected for_mbi"),
     ("Look before you choose", "Session session:Choice"),

@@ -23,6 +23,7 @@ PUBLIC = {
     "Plan",
     "Projected",
     "PureDP",
+    "RecordsPerPerson",
     "Release",
     "ReplaceOne",
     "ResiduaError",
@@ -48,6 +49,7 @@ PUBLIC = {
     "project",
     "queries",
     "ranges",
+    "records_per_person",
     "residual",
     "top_up",
 }

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from residua.errors import GapWarning as GapWarning
     from residua.errors import ResiduaError as ResiduaError
     from residua.measurement import Ledger as Ledger
+    from residua.measurement import RecordsPerPerson as RecordsPerPerson
     from residua.measurement import measure as measure
+    from residua.measurement import records_per_person as records_per_person
     from residua.plans import ConvexLoss as ConvexLoss
     from residua.plans import Lattice as Lattice
     from residua.plans import Matrix as Matrix
@@ -65,7 +67,7 @@ __version__ = "0.1.0"
 _NAMES_OF = {
     "domain": "Anonymous Bins Categories Dates Domain Integers between",
     "errors": "GapWarning ResiduaError",
-    "measurement": "Ledger measure",
+    "measurement": "Ledger RecordsPerPerson measure records_per_person",
     "plans": "ConvexLoss Lattice Matrix MaxVariance"
     " PNormVariance Plan Stakeholders TotalVariance common"
     " independent plan residual top_up",
@@ -101,6 +103,7 @@ __all__ = [
     "Plan",
     "Projected",
     "PureDP",
+    "RecordsPerPerson",
     "Release",
     "ReplaceOne",
     "ResiduaError",
@@ -125,6 +128,7 @@ __all__ = [
     "project",
     "queries",
     "ranges",
+    "records_per_person",
     "residual",
     "top_up",
 ]

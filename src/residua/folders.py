@@ -15,6 +15,7 @@ from residua.errors import FileError
 from residua.files import open_regular, require_path, sync_folder
 
 _MOST_COST = 1e300
+_MOST_LEFT_OUT = 2.0**63
 # What reading plain values that a stranger wrote can raise, besides what we raise ourselves.
 DAMAGE = (ArithmeticError, AttributeError, LookupError, MemoryError, OSError, RecursionError, TypeError, ValueError)
 
@@ -56,6 +57,14 @@ def receipt_of(stated: object) -> dict[str, Any]:
         value = stated.get(name, 0)
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MOST_COST:
             raise ValueError(f"its receipt states no cost as {name}")
+    for name in ("left_out", "left_out_stddev", "left_out_most"):
+        value = stated.get(name, 0)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _MOST_LEFT_OUT:
+            raise ValueError(f"its receipt states no number as {name}")
+    if ("left_out" in stated) != (
+        "left_out_stddev" in stated and stated.get("left_out_noise") in ("normal", "laplace")
+    ):
+        raise ValueError("its receipt says half of how many records were left out")
     return stated
 
 

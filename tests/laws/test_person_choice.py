@@ -18,7 +18,7 @@ from residua.source.bound import Bound, bound_of
 from residua.source.choosing import chosen
 from residua.source.ids import id_texts, person_hashes
 from residua.source.siphash import hash_texts
-from tests.laws.persons import DOMAIN, KEY, Record, chosen_plainly, counted, everyone_plainly, siphash
+from tests.laws.person_choices import DOMAIN, KEY, Record, chosen_plainly, counted, everyone_plainly, siphash
 
 UNITS = [
     rs.Person(1),
@@ -297,7 +297,7 @@ def test_a_record_that_the_domain_drops_is_no_candidate() -> None:
     )
     rows = [("a", 9, "F", "no")] * 50 + [("a", 2, "M", "yes"), (None, 9, "F", "no")]
     bound = bound_of(rs.Person(1), domain, KEY)
-    from tests.laws.persons import layout
+    from tests.laws.person_choices import layout
 
     found = rs.Source.frame(table_of(rows), person="who").count(domain, layout(), None, bound)
     assert found.tables.sum() == 1
@@ -316,6 +316,6 @@ def test_a_bound_and_what_it_left_out_print_no_secret() -> None:
 
 
 def _unbounded() -> tuple[Any, None]:
-    from tests.laws.persons import layout
+    from tests.laws.person_choices import layout
 
     return layout(), None

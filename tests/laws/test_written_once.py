@@ -17,7 +17,7 @@ from residua.linalg.layout import layout_of
 from residua.measurement import once
 from residua.measurement.once import swept, write_once
 from residua.measurement.spark_parts import BlockTask, bare, measured_partition, order_of
-from residua.release.parts import PartedIntegers
+from residua.release.parts import PartedIntegers, part_name
 from residua.source.spark import block_bounds
 from residua.source.spark_rows import narrowed, row_of, sums_of, widened
 from residua.source.tables import tables_of_layout
@@ -53,7 +53,9 @@ def _umask() -> int:
 
 
 @ways
-def test_whoever_is_killed_before_the_end_leaves_no_second_copy(tmp_path: Path, unnamed: bool, monkeypatch: Any) -> None:
+def test_whoever_is_killed_before_the_end_leaves_no_second_copy(
+    tmp_path: Path, unnamed: bool, monkeypatch: Any
+) -> None:
     told = f"""
 import os, signal
 from pathlib import Path
@@ -130,7 +132,9 @@ def test_blocks_are_measured_once_and_only_of_the_records_that_were_checked(tmp_
     first = [batch.to_pydict() for batch in measured_partition(told, rows())]
     again = [batch.to_pydict() for batch in measured_partition(told, rows())]  # as a task that is repeated
     assert first == again
-    digests = {f"measurements/part-{i:05d}.parquet": json.loads(row["note"][0])["sha256"] for i, row in enumerate(first)}
+    digests = {
+        f"measurements/part-{i:05d}.parquet": json.loads(row["note"][0])["sha256"] for i, row in enumerate(first)
+    }
     parts = PartedIntegers(tmp_path, starts.tolist(), digests)
     whole = np.asarray(parts)
     assert np.array_equal(parts[7:95], whole[7:95])

@@ -270,6 +270,29 @@ def compare(
 
 
 @app.command()
+def persons(
+    spec: SpecPath,
+    rho: Annotated[float | None, typer.Option(help="Spend this on counts with noise, which may be published.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="The same with Laplace noise.")] = None,
+    most: Annotated[int, typer.Option(help="Persons with so many records or more are counted together.")] = 1024,
+    share: Annotated[float, typer.Option(help="The share of records that a recommended bound should count.")] = 0.9,
+    json: AsJson = False,
+    show_values: ShowValues = False,
+) -> None:
+    """Show how many records people have, to choose how many of each are counted.
+
+    With --rho or --epsilon: with noise, paid for. Without: exactly, on a terminal, for the curator's eyes only.
+    """
+    from residua.cli.persons import print_looked, print_true
+    from residua.cli.steps import read
+
+    if rho is None and epsilon is None:
+        print_true(read(spec), show_values=show_values)
+    else:
+        print_looked(read(spec), rho, epsilon, most, share, as_json=json, show_values=show_values)
+
+
+@app.command()
 def ledger(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A ledger file.")],
     json: AsJson = False,

@@ -71,6 +71,8 @@ def read_session_spec(path: Path) -> SessionSpec:
         raise SpecError(f"{path.name} has no named plans; write [[plan.NAME.workload]] for each candidate.")
     plans = {name: _plan(content, name, settings, path) for name, settings in named.items()}
     first = next(iter(plans.values())).spec
+    if first.left_out is not None:
+        raise SpecError("[privacy] left_out is for residua release; a session does not estimate it: remove it.")
     known_keys("[session]", content.get("session", {}), {"state"})
     stated = content.get("session", {}).get("state")
     if stated is not None and not isinstance(stated, str):

@@ -13,7 +13,8 @@
                   weight; variance, stddev, or margin with confidence as target
 [privacy]         rho | mu | epsilon and delta | epsilon: Laplace noise; epsilon = "least" with targets;
                   records = 1 per person, or replace = true; where [source] names the person: the most records of
-                  each that are counted, with one_per = "month" or per = { month = 1 } if you like
+                  each that are counted, with one_per = "month" or per = { month = 1 } if you like; left_out =
+                  { rho = 0.005, most = 50 }: also estimate how many are not, up to 50 of each person
 [objective]       minimise = "total" | "max" | "p-norm" with p; tolerance; dense = true: queries listed one by one
 [ledger]          path = "adult.ledger"; rho | mu | epsilon and delta | epsilon: the whole budget of the dataset
 [plan.NAME]       candidates of a session (session_spec.py); [session] state = "folder"
@@ -58,7 +59,7 @@ from residua.workload import (
 
 _SECTIONS = {
     "source": {"path", "tables", "database", "query", "spark", "delimiter", "weight", "person", "no_person"},
-    "privacy": {"rho", "mu", "epsilon", "delta", "records", "replace", "one_per", "per"},
+    "privacy": {"rho", "mu", "epsilon", "delta", "records", "replace", "one_per", "per", "left_out"},
     "objective": {"minimise", "p", "tolerance", "dense"},
     "ledger": {"path", "rho", "mu", "epsilon", "delta"},
     "session": {"state"},
@@ -90,6 +91,8 @@ class Spec:
     expressions: Mapping[str, str]  # attributes that are computed from a record's columns
     ledger: Mapping[str, Any]
     ledger_budget: Guarantee | None  # the dataset's whole budget, if stated
+    left_out: Guarantee | None  # to spend on how many records of persons are not counted
+    left_out_most: int | None
 
     @property
     def ledger_path(self) -> Path:
@@ -179,6 +182,7 @@ def _spec(content: Mapping[str, Any], folder: Path) -> Spec:
         expressions=expressions,
         ledger=ledger,
         ledger_budget=_guarantee("ledger", ledger),
+        **_left_out(privacy, content.get("source", {})),
     )
 
 
@@ -337,6 +341,19 @@ def _person(settings: Mapping[str, Any]) -> Person:
         return Person(settings["records"], one_per=settings.get("one_per"), per=settings.get("per", ()))
     except PrivacyError as problem:
         raise SpecError(f"[privacy] {problem}") from None
+
+
+def _left_out(settings: Mapping[str, Any], source: Mapping[str, Any]) -> dict[str, Any]:
+    asked = settings.get("left_out")
+    if asked is None:
+        return {"left_out": None, "left_out_most": None}
+    known_keys("[privacy] left_out", asked, {"rho", "mu", "epsilon", "delta", "most"})
+    if source.get("person") is None:
+        raise SpecError('[privacy] left_out is about persons; say whose each record is: [source] person = "id".')
+    budget = _guarantee("privacy.left_out", asked)
+    if budget is None:
+        raise SpecError("[privacy] left_out says not what to spend; write left_out = { rho = 0.005 }, for example.")
+    return {"left_out": budget, "left_out_most": asked.get("most")}
 
 
 def _objective(settings: Mapping[str, Any], has_targets: bool) -> Objective | None:

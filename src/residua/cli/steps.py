@@ -84,6 +84,8 @@ def run_release(spec: Spec, folder: Path, saved: Path | None = None, *, show_val
                     purpose=f"released as {folder.name}",
                     progress=show,
                     notice=partial(notice, show_values=show_values),
+                    left_out=spec.left_out,
+                    left_out_most=spec.left_out_most,
                 )
             _commit(place, release)
     except KeyboardInterrupt:

@@ -129,7 +129,8 @@ class Ledger:
                 f"the ledger {self._name} has the budget {self._budget!r}, fixed at creation, not {budget!r}; "
                 "give that one, or leave the budget out."
             )
-        if unit is not None and unit != self._unit:
+        persons = isinstance(unit, Person) and isinstance(self._unit, Person)  # a bound is a plan's own
+        if unit is not None and unit != self._unit and not persons:
             raise LedgerError(
                 f"the ledger {self._name} protects against {self._unit}, fixed at creation, not {unit}; "
                 f"give unit={self._unit!r}."

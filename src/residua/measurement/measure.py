@@ -9,10 +9,13 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+
 from residua.domain import Domain
-from residua.errors import LedgerError, SourceError
+from residua.errors import LedgerError, PlanError, SourceError
 from residua.linalg.arrays import Integers
 from residua.linalg.layout import Layout
+from residua.measurement.aside import Aside, aside_within
 from residua.measurement.ledger import Entry, Ledger
 from residua.measurement.memory import secure_memory
 from residua.measurement.noisy import noisy
@@ -22,11 +25,13 @@ from residua.plans.blocks import Blocks
 from residua.plans.composition import priced, require_plan
 from residua.plans.contract import Plan
 from residua.plans.noise import Currency
+from residua.privacy import Guarantee, Person
 from residua.privacy.exact import round_up
 from residua.release import Release, reserve
 from residua.source import Source, source_of
 from residua.source.bound import KEY_BYTES, Bound, bound_of, require_agreement
 from residua.source.checking import Checked
+from residua.source.choosing import MOST_TOLD, Loss
 from residua.source.counting import Tallies
 
 if TYPE_CHECKING:
@@ -44,6 +49,8 @@ def measure(
     out: str | Path | None = None,
     progress: Progress | None = None,
     notice: Callable[[Tallies], None] | None = None,
+    left_out: Guarantee | None = None,
+    left_out_most: int | None = None,
 ) -> Release:
     """Measures a plan on data, once.
 
@@ -68,6 +75,9 @@ def measure(
         progress: called with the step, how much is done, and of how much if known.
         notice: called once, with how many records followed a policy for unknown or missing values. For the
             curator's eyes only: these are true counts.
+        left_out: under `rs.Person`: what to spend, beside the plan's cost, on an estimate of how many records the
+            bound leaves out (`release.left_out`), with normal noise, or Laplace noise where the plan has such.
+        left_out_most: the most records of one person that the estimate counts; ten times the bound if left out.
 
     Raises:
         VerificationError: what would be measured costs more than promised. Nothing is spent.
@@ -94,6 +104,8 @@ def measure(
     data = source_of(source)
     require_agreement(data.options, plan.unit, plan.domain)
     blocks, cost = priced(plan)
+    aside = None if left_out is None else _aside(plan, left_out, left_out_most, blocks.currency)
+    cost += 0 if aside is None else aside.cost
 
     def pay(fingerprint: str) -> tuple[Entry, Ledger]:
         paying = account or _account(ledger, plan)
@@ -101,8 +113,8 @@ def measure(
         return paying.debit(cost, purpose=purpose, dataset=fingerprint, currency=blocks.currency), paying
 
     if out is not None:
-        return _into_folder(plan, blocks, cost, data, pay, Path(out), progress=progress, notice=notice)
-    return carry_out(plan, blocks, cost, data, pay, progress=progress, notice=notice)
+        return _into_folder(plan, blocks, cost, data, pay, Path(out), progress=progress, notice=notice, aside=aside)
+    return carry_out(plan, blocks, cost, data, pay, progress=progress, notice=notice, aside=aside)
 
 
 def carry_out(
@@ -114,6 +126,7 @@ def carry_out(
     *,
     progress: Progress | None = None,
     notice: Callable[[Tallies], None] | None = None,
+    aside: Aside | None = None,
 ) -> Release:
     """Check, pay, count, add noise, forget: what `measure` does once it knows the price, and a session too.
 
@@ -126,20 +139,29 @@ def carry_out(
             receipt and the ledger.
         progress: called with the step, how much is done, and of how much if known.
         notice: called once, with how many records followed a policy.
+        aside: the noise for the number of records that a bound leaves out, where that is wanted; its cost is included.
     """
     require_agreement(data.options, plan.unit, plan.domain)
     # Any key shows whether the records can be chosen among; the ledger's own may not exist yet.
     trial = bound_of(plan.unit, plan.domain, secrets.token_bytes(KEY_BYTES))
+    told: dict[str, Any] = {}
+
+    def tell(tallies: Tallies) -> None:
+        if notice is not None:
+            notice(tallies)
+        if aside is not None and tallies.loss is not None:
+            told.update(left_out_receipt(tallies.loss, aside))
+
     with data.snapshot() as still:
         checked = _checked(still, plan.domain, blocks.most_records, progress, trial)
         try:
             secure_memory(blocks)
             entry, ledger = _paid(pay, checked.fingerprint)
             bound = None if trial is None else bound_of(plan.unit, plan.domain, ledger.choosing_key)
-            measurements = _measured_or_told(blocks, _counter(checked, progress, notice, bound), progress, entry)
+            measurements = _measured_or_told(blocks, _counter(checked, progress, tell, bound), progress, entry)
         finally:
             checked.forget()
-    return Release(plan, blocks, measurements, _receipt(entry, cost, blocks.currency))
+    return Release(plan, blocks, measurements, {**_receipt(entry, cost, blocks.currency), **told})
 
 
 def _into_folder(
@@ -152,13 +174,19 @@ def _into_folder(
     *,
     progress: Progress | None,
     notice: Callable[[Tallies], None] | None,
+    aside: Aside | None,
 ) -> Release:
     """What `carry_out` does, into a folder; the arguments are its own."""
     if type(data).__name__ != "SparkSource":  # by its name: its module loads what others do not need
         with reserve(out, plan, blocks) as room:
-            room.commit(carry_out(plan, blocks, cost, data, pay, progress=progress, notice=notice))
+            room.commit(carry_out(plan, blocks, cost, data, pay, progress=progress, notice=notice, aside=aside))
         return Release.load(out)
     from residua.measurement.on_spark import measured_on_executors, place_on_executors
+
+    def tell(tallies: Tallies) -> dict[str, Any]:
+        if notice is not None:
+            notice(tallies)
+        return {} if aside is None or tallies.loss is None else left_out_receipt(tallies.loss, aside)
 
     spark = cast("SparkSource", data)
     require_agreement(data.options, plan.unit, plan.domain)
@@ -169,10 +197,7 @@ def _into_folder(
         bound = None if trial is None else bound_of(plan.unit, plan.domain, ledger.choosing_key)
         receipt, step = _receipt(entry, cost, blocks.currency), _step("measuring", progress)
         return told_of_debit(
-            lambda: measured_on_executors(
-                plan, blocks, spark, fingerprint, bound, place, receipt, progress=step, notice=notice
-            ),
-            entry,
+            lambda: measured_on_executors(plan, blocks, spark, fingerprint, bound, place, receipt, tell, step), entry
         )
 
 
@@ -183,6 +208,32 @@ def _paid(pay: Callable[[str], tuple[Entry, Ledger]], fingerprint: str) -> tuple
     return entry, ledger
 
 
+def left_out_receipt(loss: Loss, aside: Aside) -> dict[str, Any]:
+    """The number of records that a bound left out, with noise, as a receipt states it; no true count is in it."""
+    counted = np.minimum(np.arange(len(loss.lost)), aside.most)
+    found = aside.noisy(np.array([int(loss.lost @ counted)]))
+    return {
+        "left_out": int(found[0]),
+        "left_out_stddev": aside.stddev,
+        "left_out_most": aside.most,
+        "left_out_noise": aside.noise.name,
+    }
+
+
+def _aside(plan: Plan, budget: Guarantee, most: int | None, currency: Currency) -> Aside:
+    """The noise for the number of records that the plan's bound leaves out."""
+    if not isinstance(plan.unit, Person):
+        raise PlanError("left_out is about records beyond what is counted of each person; plan with unit=rs.Person(…).")
+    cap = min(10 * plan.unit.records, MOST_TOLD) if most is None else most
+    if isinstance(cap, bool) or not isinstance(cap, int) or not 1 <= cap <= MOST_TOLD:
+        raise PlanError(f"left_out_most={most!r} is not a whole number from 1 to {MOST_TOLD:,}; say 50, for example.")
+    found = aside_within(budget, cap, "left_out")
+    if found.noise.currency != currency:
+        kind = "rs.PureDP(…), for the plan has Laplace noise" if currency == "epsilon" else "rs.ZCDP(…), for example"
+        raise PlanError(f"left_out={budget!r} does not add to what the plan costs; give {kind}.")
+    return found
+
+
 def _measured_or_told(
     blocks: Blocks, counter: Callable[[Layout], Integers], progress: Progress | None, entry: Entry
 ) -> Integers:
@@ -191,18 +242,14 @@ def _measured_or_told(
 
 
 def _counter(
-    checked: Checked,
-    progress: Progress | None,
-    notice: Callable[[Tallies], None] | None,
-    bound: Bound | None,
+    checked: Checked, progress: Progress | None, notice: Callable[[Tallies], None], bound: Bound | None
 ) -> Callable[[Layout], Integers]:
     """Counts tables of the data that was checked, and of no other."""
 
     def counter(layout: Layout) -> Integers:
         counted = checked.count(layout, _step("counting", progress), bound)
         checked.forget()
-        if notice:
-            notice(counted.tallies)
+        notice(counted.tallies)
         return counted.tables
 
     return counter
@@ -212,7 +259,7 @@ def _account(ledger: Ledger | str | Path | Callable[[], Ledger], plan: Plan) -> 
     account = ledger if isinstance(ledger, Ledger) else ledger() if callable(ledger) else Ledger(ledger)
     if not isinstance(account, Ledger):
         raise LedgerError(f"ledger gave {account!r}, which is not a ledger; make one with rs.Ledger.")
-    if account.unit != plan.unit:
+    if account.unit != plan.unit and not (isinstance(account.unit, Person) and isinstance(plan.unit, Person)):
         raise LedgerError(f"the ledger protects {account.unit}, the plan {plan.unit}; plan with unit={account.unit!r}.")
     return account
 

@@ -80,11 +80,21 @@ def measured_on_executors(
     bound: Bound | None,
     place: Reserved,
     receipt: Mapping[str, Any],
-    *,
+    tell: Callable[[Tallies], Mapping[str, Any]],
     progress: Callable[[int, int | None], None] | None = None,
-    notice: Callable[[Tallies], None] | None = None,
 ) -> Release:
     """Counts and measures block by block; to be called once, after the debit.
+
+    Args:
+        plan: what to measure.
+        blocks: what that comes down to, as priced.
+        data: where the records are.
+        fingerprint: of the records that were checked.
+        bound: how many records of each person are counted.
+        place: where the release goes.
+        receipt: of the debit.
+        tell: called with what followed a policy; returns what the receipt says of it.
+        progress: called with the number of parts written, and of all.
 
     Raises:
         SourceError: the data is not what was checked, or Spark failed. The folder is not released.
@@ -110,10 +120,10 @@ def measured_on_executors(
         raise FileError(f"the release {str(place.final)!r} lacks a part; nothing of it is kept.")
     swept(place.partial / FOLDER)
     starts = [*task.block_starts, sets.cells]
-    integers = PartedIntegers(place.partial, starts, digests)
-    place.commit_parts(Release(plan, blocks, cast("Integers", integers), receipt), starts, digests)
-    if notice:
-        notice(Tallies(MappingProxyType(tally.dropped), MappingProxyType(tally.other), tally.no_person, tally.loss))
+    integers = cast("Integers", PartedIntegers(place.partial, starts, digests))
+    tallies = Tallies(MappingProxyType(tally.dropped), MappingProxyType(tally.other), tally.no_person, tally.loss)
+    release = Release(plan, blocks, integers, {**receipt, **tell(tallies)})
+    place.commit_parts(release, starts, digests)
     return Release.load(place.final)
 
 

@@ -26,7 +26,7 @@ from residua.plans.blocks import Blocks, Profile, even
 from residua.plans.cells import MOST_CELLS, Grouping, refine
 from residua.plans.contract import Plan
 from residua.plans.noise import NORMAL
-from residua.privacy import ReplaceOne
+from residua.plans.persons import by_cells
 
 
 def require_plan(plan: object) -> None:
@@ -88,7 +88,8 @@ def composed_cost(plans: Sequence[Plan]) -> Fraction:
     """What running all these plans of one domain and one unit costs that unit, never less than the truth.
 
     Guarantee: at least the largest diagonal entry of the summed privacy cost matrices of what is really measured (for
-    a replacement, the largest `(e_i − e_j)ᵀ Γ (e_i − e_j)`), and no more than the sum of their prices.
+    a replacement, the largest `(e_i − e_j)ᵀ Γ (e_i − e_j)`; for a person, the largest `zᵀΓz` over all that a person can
+    have), and no more than the sum of their prices.
 
     Example:
         >>> import residua as rs
@@ -102,7 +103,7 @@ def composed_cost(plans: Sequence[Plan]) -> Fraction:
     if not measured:
         return Fraction(0)
     unit = measured[0].unit
-    if not isinstance(unit, ReplaceOne):
+    if by_cells(unit):
         return unit.scaled(composed_profile(measured).largest)
     # Exact within a form, added up between forms.
     by_form: dict[type[Blocks], list[Blocks]] = {}
@@ -112,4 +113,7 @@ def composed_cost(plans: Sequence[Plan]) -> Fraction:
             by_form.setdefault(type(plan.blocks), []).append(plan.blocks)
         else:  # an epsilon: as expensive as normal noise of its square
             total += plan.blocks.cost(unit) ** 2
-    return total + sum((form.price_together(blocks, unit) for form, blocks in by_form.items()), Fraction(0))
+    total += sum((form.price_together(blocks, unit) for form, blocks in by_form.items()), Fraction(0))
+    if unit.contribution is None:
+        return total
+    return min(total, unit.scaled(composed_profile(measured).largest))  # cell by cell, forms may pay less together

@@ -32,6 +32,7 @@ from residua.workload import Explicit, marginals
 Per = Literal["query", "term"]
 KIND, VERSION = "residua plan", 1
 _MOST_QUERIES = 2**28
+_EXACT = 1e-6  # a price this close to what it bounds is that
 
 
 class Plan(OldNames, ABC):
@@ -87,6 +88,11 @@ class Plan(OldNames, ABC):
     @abstractmethod
     def unit_pcost(self) -> float:
         """The privacy cost for the plan's unit of protection."""
+
+    @property
+    def looseness(self) -> float:
+        """By how much, relative, `unit_pcost` can be above what the unit really costs; 0 where it is exact."""
+        return 0.0
 
     @property
     def epsilon(self) -> float:
@@ -301,12 +307,16 @@ class Plan(OldNames, ABC):
     @property
     def remarks(self) -> tuple[tuple[str, str], ...]:
         """What else people should know about this plan, each with a heading."""
-        return ()
+        if self.looseness <= _EXACT:
+            return ()
+        change = "replacing some record" if self.unit.contribution is None else "some person"
+        return (("Price", f"at most {100 * self.looseness:.2g}% above what {change} really costs"),)
 
     @property
     def details(self) -> dict[str, Any]:
         """What else should be known about this plan, as plain values, for programs."""
-        return {"candidates": [vars(each) for each in self.candidates]} if self.candidates else {}
+        tried = {"candidates": [vars(each) for each in self.candidates]} if self.candidates else {}
+        return {**tried, "price_looseness": self.looseness} if self.looseness > _EXACT else tried
 
     @property
     def family(self) -> Any:

@@ -12,13 +12,14 @@ from residua.privacy.currencies import Currencies, describe
 from residua.privacy.gaussian_curve import delta_of, epsilon_of, mu_of
 from residua.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, Nothing, PureDP
 from residua.privacy.person import Person
-from residua.privacy.unit import AddRemove, ReplaceOne, Unit
+from residua.privacy.unit import AddRemove, Contribution, ReplaceOne, Unit
 
 __all__ = [
     "GDP",
     "ZCDP",
     "AddRemove",
     "ApproxDP",
+    "Contribution",
     "Currencies",
     "Guarantee",
     "Nothing",

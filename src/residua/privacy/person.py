@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from residua.errors import PrivacyError
 from residua.privacy.exact import Pcost, nonnegative
-from residua.privacy.unit import record_count
+from residua.privacy.unit import Contribution, record_count
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,11 @@ class Person:
     def limits(self) -> dict[str, int]:
         """Attribute → the most counted records in each of its values; only those that say more than `records`."""
         return dict(self.per)
+
+    @property
+    def contribution(self) -> Contribution:
+        """So many records, and so many in each value of the limited attributes."""
+        return Contribution(self.records, tuple(self.limits.items()))
 
     def scaled(self, pcost: Pcost, replace_pcost: Pcost | None = None) -> Fraction:
         """At most `k² pcost`, as for any k records; a plan that knows its sets is priced more tightly."""

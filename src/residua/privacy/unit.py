@@ -16,9 +16,27 @@ from residua.privacy.exact import Pcost, nonnegative
 _MOST_RECORDS = 2**40  # the cost is their square; beyond, no budget allows anything
 
 
+@dataclass(frozen=True)
+class Contribution:
+    """What one person can have in the data at most: so many records, and so many in each value of some attributes.
+
+    Args:
+        records: the most records of one person.
+        limits: attributes and the most records of a person in each of their values.
+    """
+
+    records: int
+    limits: tuple[tuple[str, int], ...] = ()
+
+
 @runtime_checkable
 class Unit(Protocol):
-    """What every unit of protection states: what a plan costs it."""
+    """What every unit of protection states: what a person can do, and what a plan costs that person."""
+
+    @property
+    def contribution(self) -> Contribution | None:
+        """What the person who joins or leaves has in the data at most; None if records change instead."""
+        ...
 
     def scaled(self, pcost: Pcost, replace_pcost: Pcost | None = None) -> Fraction:
         """The cost to this unit of a plan that costs `pcost` for one record added or removed."""
@@ -56,6 +74,11 @@ class AddRemove:
     def __post_init__(self) -> None:
         object.__setattr__(self, "records", record_count(self.records))
 
+    @property
+    def contribution(self) -> Contribution:
+        """So many records, anywhere."""
+        return Contribution(self.records)
+
     def scaled(self, pcost: Pcost, replace_pcost: Pcost | None = None) -> Fraction:
         """The cost to a person with at most k records: `k² pcost`. What a replacement costs plays no part."""
         return self.records**2 * _cost("pcost", pcost)
@@ -89,6 +112,11 @@ class ReplaceOne:
         >>> print(ReplaceOne())
         changing one record to any other value
     """
+
+    @property
+    def contribution(self) -> None:
+        """Nobody joins or leaves."""
+        return None
 
     def scaled(self, pcost: Pcost, replace_pcost: Pcost | None = None) -> Fraction:
         """The cost to a person whose record is changed: `replace_pcost` if given, and `4 pcost` at most."""

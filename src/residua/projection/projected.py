@@ -21,6 +21,7 @@ from residua.projection.rounding import controlled_rounding
 from residua.projection.statement import BIASED, projection_statement
 from residua.projection.tables import CountTable, ProjectedAnswers, ProjectedTable
 from residua.release.queried import parts_of, term_of, whole_part
+from residua.release.table import what_is_counted
 from residua.workload import Asked, Explicit, Marginals, Products, Where, applied, as_products, queries, selected
 
 
@@ -117,12 +118,16 @@ class Projected:
         names = self.domain.listed(attributes)
         found = self.estimates(names)
         if not queries:
-            return ProjectedTable(self.domain, names, found)
+            return ProjectedTable(self.domain, names, found, counted=self._counted)
         asked = dict(next(term_of(self.domain, names, queries).terms()))
         term = tuple((i, asked[i]) for i in self.domain.positions(names))
         whole = whole_part(self.domain, term)
         found = np.array(applied(term, found), order="C")
-        return ProjectedTable(self.domain, names, found, whole.labels, whole.title)
+        return ProjectedTable(self.domain, names, found, whole.labels, whole.title, self._counted)
+
+    @property
+    def _counted(self) -> str:
+        return what_is_counted(self.plan.unit)
 
     def tables(self) -> Iterator[ProjectedTable]:
         """Every table that was asked for: one per term, and of a hierarchy one per level, each with its title.
@@ -138,7 +143,7 @@ class Projected:
             found = applied(term, self.estimates(names))
             for part in parts_of(self.domain, term):
                 cells = np.array(found[part.rows], order="C")
-                yield ProjectedTable(self.domain, names, cells, part.labels, part.title)
+                yield ProjectedTable(self.domain, names, cells, part.labels, part.title, self._counted)
 
     def rounded(self, attributes: Sequence[str]) -> CountTable:
         """The marginal on these attributes in whole numbers, by controlled rounding; zeros stay zero.
@@ -153,7 +158,7 @@ class Projected:
         if not self.terms.nonnegative:
             raise PlanError("only tables of non-negative numbers can be rounded; project with nonnegative=True.")
         rounding = controlled_rounding(self.estimates(attributes))
-        return CountTable(self.domain, tuple(attributes), rounding.counts, rounding.margin_error)
+        return CountTable(self.domain, tuple(attributes), rounding.counts, rounding.margin_error, self._counted)
 
     def answers(self, workload: Explicit | Marginals | Products | None = None) -> ProjectedAnswers:
         """The answers to every query of a workload, by default of the one the release was planned for.
@@ -174,7 +179,7 @@ class Projected:
             found = np.concatenate([applied(term, marginal).ravel() for term, marginal in terms])
         else:
             found = np.asarray(workload.matrix @ self.estimates(workload.names).ravel())
-        return ProjectedAnswers(tuple(workload.query_labels()), found)
+        return ProjectedAnswers(tuple(workload.query_labels()), found, self._counted)
 
     def count(self, where: Where | str | None = None) -> float:
         """How many records have these values: a dictionary, or a condition in SQL, as `Release.count` takes it."""

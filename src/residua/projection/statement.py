@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from residua.printable import printable
 from residua.projection.facts import shown
+from residua.release.table import what_is_counted
 
 if TYPE_CHECKING:
     from residua.projection.projected import Projected
@@ -55,6 +56,7 @@ def projection_statement(projected: Projected) -> str:
         *(f"- {one}" for one in met),
         "",
         *_left_out(projected),
+        *([f"Every table {counted}.", ""] if (counted := what_is_counted(projected.plan.unit)) else []),
         f"Among all tables that do, they are the nearest to the release by {METRICS[terms.metric]};",
         f"the squared distance, {projected.distance:,.6g}, is proven within {projected.gap:.2g} of the least possible,",
         f"and no condition is missed by more than {projected.infeasibility:.2g} counts.",

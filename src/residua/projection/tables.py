@@ -16,7 +16,7 @@ from residua.errors import PlanError
 from residua.files import write_atomically
 from residua.folders import whole_folder
 from residua.linalg.arrays import Floats
-from residua.release.table import Columns, label_columns
+from residua.release.table import Columns, label_columns, what_is_counted
 from residua.workload import Marginals
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ class ProjectedTable(Columns):
         estimates: not negative, consistent with every other table of the projection, (n_1, …, n_k).
         labels: what each row of each axis is, where that is not the attributes' values (prefixes, ranges, levels).
         title: which table this is, in words.
+        counted: what is counted, in words, where that is not every record.
     """
 
     domain: Domain
@@ -40,6 +41,7 @@ class ProjectedTable(Columns):
     estimates: Floats
     labels: tuple[Sequence[Label], ...] | None = None
     title: str = ""
+    counted: str = ""
 
     def __post_init__(self) -> None:
         self.estimates.setflags(write=False)
@@ -48,6 +50,11 @@ class ProjectedTable(Columns):
     def keys(self) -> tuple[str, ...]:
         """The table's attributes."""
         return self.attributes
+
+    @property
+    def note(self) -> str:
+        """What is counted, where that is not every record."""
+        return self.counted
 
     def __len__(self) -> int:
         return self.estimates.size
@@ -68,12 +75,14 @@ class CountTable(Columns):
         attributes: the table's attributes, in the order asked.
         counts: one per cell, (n_1, …, n_k).
         margin_error: how far a margin of the table is from that of the table it was rounded from, at most.
+        counted: what is counted, in words, where that is not every record.
     """
 
     domain: Domain
     attributes: tuple[str, ...]
     counts: NDArray[Any]
     margin_error: float = 0.0
+    counted: str = ""
 
     def __post_init__(self) -> None:
         self.counts.setflags(write=False)
@@ -84,6 +93,11 @@ class CountTable(Columns):
     def keys(self) -> tuple[str, ...]:
         """The table's attributes."""
         return self.attributes
+
+    @property
+    def note(self) -> str:
+        """What is counted, where that is not every record."""
+        return self.counted
 
     def __len__(self) -> int:
         return self.counts.size
@@ -100,11 +114,17 @@ class ProjectedAnswers(Columns):
 
     labels: tuple[str, ...]
     estimates: Floats
+    counted: str = ""
 
     @property
     def keys(self) -> tuple[str, ...]:
         """The query's label."""
         return ("query",)
+
+    @property
+    def note(self) -> str:
+        """What is counted, where that is not every record."""
+        return self.counted
 
     def __len__(self) -> int:
         return len(self.estimates)
@@ -163,7 +183,7 @@ def export_long(
 
 
 def _counts(projected: Projected, names: tuple[str, ...]) -> CountTable:
-    return CountTable(projected.domain, names, projected.estimates(names))
+    return CountTable(projected.domain, names, projected.estimates(names), counted=what_is_counted(projected.plan.unit))
 
 
 def _slug(names: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
@@ -18,8 +19,9 @@ from residua.linalg.layout import Group
 from residua.plans.blocks import Blocks
 from residua.plans.contract import Plan
 from residua.plans.reading import Reading
+from residua.plans.tails import width
 from residua.release.queried import parts_of, single, term_of, whole_part
-from residua.release.table import Answers, Table
+from residua.release.table import Answers, Table, what_is_counted
 from residua.workload import Asked, Explicit, Marginals, Products, Where, as_products, queries, selected
 
 Simultaneous = Literal["table", "release"]
@@ -89,6 +91,16 @@ class Release:
         return tuple(workload.sets) if isinstance(workload, Marginals | Products) else ()
 
     @property
+    def left_out(self) -> Estimate | None:
+        """How many records the bound on each person left out, if that was paid for; of one person `left_out_most`."""
+        if "left_out" not in self.receipt:
+            return None
+        found, stddev = float(self.receipt["left_out"]), float(self.receipt["left_out_stddev"])
+        # A standard deviation of Laplace noise is √2 of its scale; 3 scales hold 95 % of it.
+        reach = stddev * (width(0.95) if self.receipt["left_out_noise"] == "normal" else 3.0 / math.sqrt(2.0))
+        return Estimate(found, stddev, found - reach, found + reach)
+
+    @property
     def summary(self) -> str:
         """What was measured, in a sentence."""
         return self.reading.summary
@@ -143,7 +155,16 @@ class Release:
         together = self._together(simultaneous, estimates.size)
         reach = self.reading.widths(names, confidence, together)
         stddev = np.sqrt(self.plan.variance(names))
-        return Table(self.domain, names, estimates, stddev, reach, confidence=confidence, simultaneous=simultaneous)
+        return Table(
+            self.domain,
+            names,
+            estimates,
+            stddev,
+            reach,
+            confidence=confidence,
+            simultaneous=simultaneous,
+            counts=self._counts,
+        )
 
     def tables(self, *, confidence: float = 0.95, simultaneous: Simultaneous | None = None) -> Iterator[Table]:
         """Every table that was asked for: one per term, and of a hierarchy one per level, each with its title.
@@ -168,7 +189,9 @@ class Release:
                 if np.ndim(reach):
                     reach = np.reshape(reach, shape)[part.rows].ravel()
                 cells, words = np.array(found, order="C"), (part.labels, part.title)
-                yield Table(self.domain, attributes, cells, stddev, reach, *words, confidence, simultaneous)
+                yield Table(
+                    self.domain, attributes, cells, stddev, reach, *words, confidence, simultaneous, self._counts
+                )
 
     def _queried(
         self,
@@ -187,7 +210,7 @@ class Release:
         if np.ndim(reach):
             reach = np.reshape(reach, shape).transpose(order).ravel()
         cells, stddev, words = np.array(estimates, order="C"), np.sqrt(variances), (whole.labels, whole.title)
-        return Table(self.domain, attributes, cells, stddev, reach, *words, confidence, simultaneous)
+        return Table(self.domain, attributes, cells, stddev, reach, *words, confidence, simultaneous, self._counts)
 
     def answers(
         self,
@@ -204,7 +227,7 @@ class Release:
         estimates, variances = self.reading.answers(workload)
         reach = self.reading.widths(workload, confidence, self._together(simultaneous, len(estimates)))
         labels = tuple(workload.query_labels())
-        return Answers(labels, estimates, np.sqrt(variances), reach, confidence, simultaneous)
+        return Answers(labels, estimates, np.sqrt(variances), reach, confidence, simultaneous, self._counts)
 
     def combination(self, combination: Mapping[Sequence[str], ArrayLike], *, confidence: float = 0.95) -> Estimate:
         """A linear combination of cells with its exact standard deviation: attribute set → coefficients."""
@@ -253,6 +276,10 @@ class Release:
         from residua.release.folder import load_release
 
         return load_release(Path(path))
+
+    @property
+    def _counts(self) -> str:
+        return what_is_counted(self.planned.unit)
 
     def _together(self, simultaneous: Simultaneous | None, cells: int) -> float:
         """How many intervals must hold at once."""

@@ -104,8 +104,10 @@ def _pooled_lattice(parts: Sequence[Release], workload: Marginals | Products | N
     measured = np.flatnonzero(plan.precisions > 0)
     units = plan.lattice.products(np.array([strategy.unit for strategy in plan.strategies]))[measured]
     grids, scales = gridded(units * np.sqrt(plan.noise_variances[measured]))
-    sizes, drops = plan.domain.sizes, plan.domain.drops
-    blocks = LatticeBlocks(plan.lattice, sizes, measured, grids.astype(np.int64), scales, plan.strategies, drops)
+    domain, whole = plan.domain, grids.astype(np.int64)
+    blocks = LatticeBlocks(
+        plan.lattice, domain.sizes, measured, whole, scales, plan.strategies, domain.drops, domain.names
+    )
     guarantee, receipt = _paid([part.planned for part in parts], plan)
     return Release(plan.replaced(guarantee=guarantee), blocks, _averaged(plan, blocks, parts), receipt)
 

@@ -6,8 +6,9 @@ import math
 from typing import TYPE_CHECKING
 
 from residua.printable import printable
-from residua.privacy import PureDP, describe, pure_to_gdp, pure_to_zcdp
+from residua.privacy import AddRemove, Person, PureDP, describe, pure_to_gdp, pure_to_zcdp
 from residua.privacy.currencies import printed
+from residua.release.table import what_is_counted
 
 if TYPE_CHECKING:
     from residua.release.base import Release
@@ -35,6 +36,28 @@ def _currencies(release: Release) -> list[str]:
             for epsilon, delta in zip(costs.epsilons, costs.deltas, strict=True)
         ),
     ]
+
+
+def _of_persons(release: Release) -> list[str]:
+    """What a bound on a person's records means for the numbers."""
+    unit = release.planned.unit
+    if isinstance(unit, AddRemove) and unit.records > 1:
+        return [f"That no person has more than {unit.records:,} records was declared, not enforced.", ""]
+    if not isinstance(unit, Person):
+        return []
+    said = [
+        f"The bound on each person's records was enforced: every table {what_is_counted(unit)}.",
+        "They were chosen at random from that person's own, by a secret kept with the ledger. Numbers are lower",
+        "than the true ones by what was left out, which no error bar shows.",
+    ]
+    found = release.left_out
+    if found is not None:
+        most = release.receipt["left_out_most"]
+        said.append(
+            f"About {found.estimate:,.0f} records were left out (standard deviation {found.stddev:,.0f}; no more than "
+            f"{most:,} of any person are in this figure). The cost above includes that of this figure."
+        )
+    return [*said, ""]
 
 
 def privacy_statement(release: Release) -> str:
@@ -67,6 +90,7 @@ def privacy_statement(release: Release) -> str:
         + (f", stated to be within {plan.gap:.2g} of {plan.rival}." if 0 < plan.gap < math.inf else "."),
         "",
         *bias,
+        *_of_persons(release),
         "Values outside the declared domain and missing values followed the policies in `codebook.toml`.",
         "",
     ]

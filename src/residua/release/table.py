@@ -18,6 +18,7 @@ from residua.errors import ResiduaError
 from residua.files import write_atomically
 from residua.linalg.arrays import Floats, Objects
 from residua.printable import inert, printable
+from residua.privacy import Person, Unit
 
 if TYPE_CHECKING:
     import pandas
@@ -100,7 +101,8 @@ class Columns(ABC):
         """The table as a pyarrow Table."""
         import pyarrow
 
-        return pyarrow.table(self.columns)
+        table = pyarrow.table(self.columns)
+        return table.replace_schema_metadata({"note": self.note}) if self.note else table
 
     def to_pandas(self) -> pandas.DataFrame:
         """The table as a pandas DataFrame."""
@@ -199,14 +201,16 @@ class Rows(Columns):
     width: float | Floats
     confidence: float | None
     simultaneous: str | None
+    counts: str
 
     @property
     def note(self) -> str:
-        """What the intervals mean."""
+        """What the intervals mean, and what is counted if that is not every record."""
         if self.confidence is None or np.isnan(self.width).any():
-            return ""
+            return self.counts
         held = {None: "each by itself", "table": "all of this table together", "release": "all of the release together"}
-        return f"lower to upper: {100 * self.confidence:.10g} % intervals, {held[self.simultaneous]}"
+        means = f"lower to upper: {100 * self.confidence:.10g} % intervals, {held[self.simultaneous]}"
+        return f"{means}; {self.counts}" if self.counts else means
 
     @abstractmethod
     def _key_columns(self) -> dict[str, list[Any]]: ...
@@ -225,6 +229,15 @@ class Rows(Columns):
         reach = self.width * stddevs
         numbers = {"estimate": estimates, "stddev": stddevs, "lower": estimates - reach, "upper": estimates + reach}
         return {**self._key_columns(), **numbers}
+
+
+def what_is_counted(unit: Unit) -> str:
+    """What a table counts, in words, where the unit of protection bounds it; nothing where every record is counted."""
+    if not isinstance(unit, Person):
+        return ""
+    records = "1 record" if unit.records == 1 else f"{unit.records:,} records"
+    limits = "".join(f", {most:,} in each value of {name!r}" for name, most in unit.limits.items())
+    return f"counts at most {records} of each person{limits}"
 
 
 def label_columns(
@@ -257,6 +270,7 @@ class Table(Rows):
         title: which table this is, in words.
         confidence: how often an interval holds the truth; None where it was not stated.
         simultaneous: `"table"` or `"release"` where all intervals hold together with that confidence.
+        counts: what is counted, in words, where that is not every record.
     """
 
     domain: Domain
@@ -268,6 +282,7 @@ class Table(Rows):
     title: str = ""
     confidence: float | None = None
     simultaneous: str | None = None
+    counts: str = ""
 
     def __post_init__(self) -> None:
         self.estimates.setflags(write=False)
@@ -294,6 +309,7 @@ class Answers(Rows):
     width: float | Floats
     confidence: float | None = None
     simultaneous: str | None = None
+    counts: str = ""
 
     @property
     def keys(self) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -96,8 +95,7 @@ def bound_of(unit: Unit, domain: Domain, key: bytes) -> Bound | None:
     order = tuple(sorted(range(len(domain)), key=lambda place: domain.names[place]))
     limits = tuple((domain.position(name), most) for name, most in unit.limits.items())
     sizes = tuple(int(size) for size in domain.sizes)
-    most = min(unit.records, math.isqrt(_WORD) ** 2 // 4)
-    return Bound(most, limits, order, sizes, key)
+    return Bound(unit.records, limits, order, sizes, key)
 
 
 def require_agreement(options: Options, unit: Unit, domain: Domain | None = None) -> None:

@@ -40,6 +40,13 @@ class Loss:
         """Of no person."""
         return Loss(np.zeros(MOST_TOLD + 1, np.int64), np.zeros(MOST_TOLD + 1, np.int64), 0)
 
+    @staticmethod
+    def of_persons_apart(persons: int) -> Loss:
+        """Of so many persons with one record each, which is counted."""
+        held, lost = np.zeros(MOST_TOLD + 1, np.int64), np.zeros(MOST_TOLD + 1, np.int64)
+        held[1] = lost[0] = persons
+        return Loss(held, lost, 0)
+
     def __add__(self, other: Loss) -> Loss:
         return Loss(self.held + other.held, self.lost + other.lost, self.dropped + other.dropped)
 

@@ -128,18 +128,18 @@ def count(
             codes = _encoded(batch, domain, pool, problems)
             if not problems:  # after the first one, the rest is read only to name every bad column at once
                 kept = _tally(codes, weights, domain, dropped, other)
+                if keep is not None:
+                    keep.add(codes, kept, weights)
                 if persons is None:
                     buffer.add(codes, kept, weights)
-                    if keep is not None:
-                        keep.add(codes, kept, weights)
                 else:
                     persons.add(batch, codes, kept, weights, problems, buffer.add)
             rows += batch.num_rows
             if progress is not None:
-                progress(rows, hint)
+                progress(rows, hint if persons is None or hint is None else 2 * hint)
         problems.stop()
         if persons is not None:
-            persons.finish(buffer.add)
+            persons.finish(buffer.add, lambda chosen: progress(rows + chosen, 2 * rows) if progress else None)
         buffer.flush()
         tables = accumulator.finish()
     tables.setflags(write=False)

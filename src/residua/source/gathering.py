@@ -44,6 +44,7 @@ class Gathering:
         self._end = 0
         self._pieces: list[list[tuple[int, int]]] = [[] for _ in range(_PARTS)]  # (offset, bytes) in the file
         self.loss = Loss.none()
+        self.done = 0  # rows that were chosen among
 
     def close(self) -> None:
         """Forgets all rows; the file is gone."""
@@ -66,6 +67,7 @@ class Gathering:
         for rows in self._parts():
             at, counts, loss = chosen_packed(rows, self._bound, weighted=self._weighted)
             self.loss += loss
+            self.done += len(rows)
             for low in range(0, len(at), _READ_ROWS):
                 part = slice(low, low + _READ_ROWS)
                 yield unpacked(rows[at[part]], self._bound), counts[part]

@@ -1,8 +1,9 @@
 """Whose a record is: ids as one text in every engine, and the keyed hash that stands for them from then on.
 
-An id is text, a whole number, a date or a time. The whole number 7, the text "7", and 7.0 (whole numbers with gaps are
-such in pandas, and in what it writes as text) are one id; so are texts that differ in the space around them only. Blank
-text, null and NaN are absent. Nothing else is changed: "007" is not 7, and "n1" is not "N1".
+An id is text, a whole number, a date or a time (as `spelling` writes them). The whole number 7, the text "7", and 7.0
+(whole numbers with gaps are such in pandas, and in what it writes as text) are one id; so are texts that differ in the
+space around them only. Null, NaN, blank text and what programs write for null ("NA", "NULL", …) are absent: taken for
+ids, they would make one person of many. Nothing else is changed: "007" is not 7, and "n1" is not "N1".
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from numpy.typing import NDArray
 
 from residua.domain.numbers import is_null, is_text
 from residua.errors import SourceError
+from residua.source.spelling import spelled
 
 Words = NDArray[np.uint64]
 _TEXT = pa.large_string()
+_ABSENT = ("", "NA", "N/A", "#N/A", "<NA>", "NaN", "nan", "NaT", "None", "none", "NULL", "null", "\\N")
 _EXACT = 2.0**53  # whole numbers beyond are no longer told apart in floating point
 
 
@@ -82,8 +85,8 @@ def id_texts(column: Any, name: str) -> Any:
     Example:
         >>> id_texts(pa.array([7.0, None, float("nan")]), "id").to_pylist()
         ['7', None, None]
-        >>> id_texts(pa.array([" N1", "7.0", "007", ""]), "id").to_pylist()
-        ['N1', '7', '007', None]
+        >>> id_texts(pa.array([" N1", "7.0", "007", "", "NA"]), "id").to_pylist()
+        ['N1', '7', '007', None, None]
     """
     kind = column.type
     if pa.types.is_null(kind):
@@ -99,10 +102,8 @@ def id_texts(column: Any, name: str) -> Any:
         if pc.any(pc.match_substring_regex(texts, r"[^-0-9]")).as_py():
             raise _not_whole(name)
         return texts
-    if pa.types.is_date(kind):
-        return column.cast(pa.date32()).cast(_TEXT)
-    if pa.types.is_timestamp(kind) and kind.tz is None:
-        return pc.replace_substring_regex(column.cast(_TEXT), r"\.0+$", "")
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        return spelled(column.cast(pa.date32()) if pa.types.is_date(kind) else column)
     raise SourceError(
         f"column {name!r} has the type {kind}; convert it to text, whole numbers or dates, to tell persons."
     )
@@ -112,7 +113,7 @@ def _trimmed(column: Any) -> Any:
     texts = pc.utf8_trim_whitespace(column.cast(_TEXT))
     if pc.any(pc.match_substring(texts, ".0")).as_py():
         texts = pc.replace_substring_regex(texts, r"^(-?[0-9]+)\.0+$", r"\1")
-    return pc.if_else(pc.equal(texts, ""), pa.scalar(None, _TEXT), texts)
+    return pc.if_else(pc.is_in(texts, pa.array(_ABSENT, _TEXT)), pa.scalar(None, _TEXT), texts)
 
 
 def _of_floats(column: Any, name: str) -> Any:

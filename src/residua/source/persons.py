@@ -27,11 +27,12 @@ class Persons:
         self._bound = bound
         self._gathering = gathering or Gathering(bound, weighted=options.weight is not None)
         self.nobody = 0
+        self._apart = 0
 
     @property
     def loss(self) -> Loss:
         """What was left out, once finished."""
-        return self._gathering.loss
+        return self._gathering.loss + Loss.of_persons_apart(self._apart)
 
     def __enter__(self) -> Persons:
         return self
@@ -79,12 +80,16 @@ class Persons:
                 f"column {named} does not say of every record whose it is; fill it in, or say no_person='drop', or "
                 "no_person='apart' where no two such records are one person's."
             )
-        elif self._policy == "drop":
-            self.nobody += len(rows) if weights is None else int(weights[rows].sum())
+            return
+        records = len(rows) if weights is None else int(weights[rows].sum())
+        if self._policy == "drop":
+            self.nobody += records
         else:
+            self._apart += records
             count(codes, rows, np.ones(len(codes[0]), np.int64) if weights is None else weights)
 
-    def finish(self, count: Count) -> None:
-        """Chooses, and hands what is counted to the tables."""
+    def finish(self, count: Count, progress: Callable[[int], None]) -> None:
+        """Chooses, and hands what is counted to the tables; says after each part how many rows were chosen among."""
         for codes, counts in self._gathering.chosen():
             count(codes, None, counts)
+            progress(self._gathering.done)

@@ -290,16 +290,10 @@ class Source(ABC):
 
     @staticmethod
     def spark(frame: Any, **options: Unpack[SourceOptions]) -> Source:
-        """A Spark frame, counted on Spark's executors; classic Spark or Spark Connect.
+        """A Spark frame, classic or of Spark Connect, counted on the executors; only tables come to the driver.
 
-        Only tables of counts come to the driver. Spark reads the data again for every job: what was checked is compared
-        with what was counted. The executors need residua of the same version (docs/spark.md).
-
-        Guarantee: the counts are those of every other source, cell by cell; no error quotes a value of the data.
-
-        Args:
-            frame: a frame; or text, a table of the session at hand or a path of Parquet files that Spark reads.
-            options: weight, person, no_person, show_values (`Source`).
+        A text names a table of the session at hand, or a path of Parquet files. The executors need residua of the same
+        version (docs/spark.md).
         """
         from residua.source.spark import SparkSource
         from residua.source.spark_asking import frame_of

@@ -112,11 +112,13 @@ class LatticeBlocks(SetBlocks):
     Args:
         strategies: the integer strategy of each attribute.
         drops: whether changing a record may remove it from every table (a policy `drop`).
+        names: what the attributes are called, for units of protection that limit some.
         Others as for `SetBlocks`.
     """
 
     strategies: tuple[Strategy, ...]
     drops: bool = False
+    names: tuple[str, ...] = ()
 
     @property
     def noise(self) -> Noise:
@@ -266,7 +268,8 @@ def compile_blocks(
         raise VerificationError(
             f"the noise on {names!r} is too large to sample exactly; raise the budget or leave the table out."
         )
-    return LatticeBlocks(lattice, domain.sizes, measured, grids.astype(np.int64), scales, strategies, domain.drops)
+    whole = grids.astype(np.int64)
+    return LatticeBlocks(lattice, domain.sizes, measured, whole, scales, strategies, domain.drops, domain.names)
 
 
 def gridded(stddevs: Floats) -> tuple[Floats, Floats]:

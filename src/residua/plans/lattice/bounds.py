@@ -12,19 +12,21 @@ formed on the orthogonal sum of blocks when that is small.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from itertools import product as crossed
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.linalg.arrays import Floats
+from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Lattice
 from residua.plans.objectives import Effort, TotalVariance
+from residua.plans.persons import Reach
 from residua.plans.solver.attribute import weighed_gram
-from residua.plans.solver.closed_form import ProductGame
+from residua.plans.solver.closed_form import ProductGame, ResidualCoefficients
 from residua.plans.solver.tilting import designed
-from residua.workload import Products
+from residua.workload import Marginals, Products
 
 MOST_DIMENSIONS = 1500
 _MOST_WORK = 10**10  # cubed dimensions: some seconds
@@ -40,6 +42,9 @@ def class_bound(
     grams: list[list[Floats]],
     spreads: list[Floats],
     cells: list[Floats | None],
+    paid: Floats | None = None,
+    *,
+    replacing: bool = False,
 ) -> float:
     """The least weighted sum of mean variances of any plan in the class of these spreads, at privacy cost 1.
 
@@ -50,6 +55,9 @@ def class_bound(
         grams: for each family and attribute the Gram matrix that its means are taken with.
         spreads: v of each attribute.
         cells: q of each attribute; None for a plain one.
+        paid: what some change of the data costs in every block at least, relative to one record drawn by q, (sets,);
+            the bound is then on plans that cost 1 for that change. 1 everywhere if left out.
+        replacing: whether a record drawn by q takes the place of another, in place of being added.
     """
     sizes = workload.domain.sizes
     known: dict[tuple[bytes, bytes, bytes], tuple[int, Floats, float]] = {}
@@ -63,7 +71,7 @@ def class_bound(
                 continue
             key = (V.tobytes(), v.tobytes(), q.tobytes())
             if key not in known:
-                G = weighed_gram(V, v, q)
+                G = weighed_gram(V, v, q, replacing=replacing)
                 known[key] = (len(known) + 1, G, _root_trace(G))
             found[-1].append(known[key])
     traces = np.array([[trace for _, _, trace in row] for row in found])
@@ -72,7 +80,7 @@ def class_bound(
     roots = np.sqrt(parts.sum(axis=0))
     kinds = np.array([[number for number, _, _ in row] for row in found])
     _sharpen(roots, parts, workload.lattice, kinds, [[G for _, G, _ in row] for row in found])
-    return float(roots.sum()) ** 2
+    return float(roots.sum() if paid is None else np.sqrt(paid) @ roots) ** 2
 
 
 def _sharpen(roots: Floats, parts: Floats, lattice: Lattice, kinds: Floats, grams: list[list[Floats]]) -> None:
@@ -101,6 +109,56 @@ def _sharpen(roots: Floats, parts: Floats, lattice: Lattice, kinds: Floats, gram
 def _root_trace(gram: Floats) -> float:
     """`tr √G`."""
     return float(np.sqrt(np.maximum(np.linalg.eigvalsh(gram), 0.0)).sum())
+
+
+def replaced(lattice: Lattice) -> Floats:
+    """What replacing a record costs at least, relative to `⊗ (diag q − q qᵀ)`, both cells drawn by q, (sets,).
+
+    The mean cost of block S is `2 tr Γ_S (⊗ diag q_i − ⊗ q_i q_iᵀ)`, and the matrix in brackets is at least
+    `⊗ (diag q_i − q_i q_iᵀ)` for S ≠ ∅. The total does not change.
+    """
+    return np.concatenate([[0.0], np.full(len(lattice) - 1, 2.0)])
+
+
+def persons(lattice: Lattice, sizes: Integers, reach: Reach, *, plain: bool = False) -> Iterator[Floats]:
+    """What some persons cost at least, relative to one record drawn by q, uniform where limited, (sets,) each.
+
+    `h` groups of l records, alike but for some limited attributes V, of which each group has values of its own, drawn
+    at random. A block without V costs `h² l²` times one record. With V, pairs of groups meet in values that differ: on
+    average they cost `Π_{i∈S∩V} m_i` times one record, `m_i ≥ −1/(n_i − 1)`, and that itself for plain strategies.
+
+    Args:
+        lattice: the sets.
+        sizes: how many values each attribute has, (attributes,).
+        reach: what persons can do.
+        plain: whether all limited attributes are measured by the plain residual.
+    """
+    limits = reach.limits
+    for varied in {(), *((i,) for i in limits), tuple(limits)}:
+        most = min([reach.records, *(limit for i, limit in limits.items() if i not in varied)])  # alike elsewhere
+        size = min([most, *(limits[i] for i in varied)])
+        groups = min([most // size, *(int(sizes[i]) for i in varied)])
+        ratios = np.ones(len(sizes))
+        ratios[list(varied)] = -1.0 / (sizes[list(varied)] - 1.0)
+        met = lattice.products(ratios)
+        if not plain and len(varied) > 1:
+            with_any = lattice.maxima(np.where(ratios < 0, -ratios, -np.inf))
+            met = np.where(np.isfinite(with_any), -with_any, 1.0)
+        for h in {1, *(max(groups * share // 8, 1) for share in range(1, 9))}:
+            yield np.asarray(float(size) ** 2 * np.maximum(h + h * (h - 1.0) * met, 0.0))
+
+
+def least_for_persons(workload: Marginals, reach: Reach) -> float:
+    """No plan whatever that costs persons 1 has a smaller total variance, whatever residua would ask for it.
+
+    The cost is at least the mean over random persons (`persons`), who treat the values of an attribute alike.
+    """
+    sizes = workload.domain.sizes
+    coefficients = ResidualCoefficients(workload.lattice, sizes)
+    masses = np.zeros(len(workload.lattice))
+    masses[workload.numbers] = workload.weights * workload.cells
+    roots = coefficients.cost * np.sqrt(coefficients.importance(masses))
+    return max(float(np.sqrt(paid) @ roots) ** 2 for paid in persons(workload.lattice, sizes, reach, plain=True))
 
 
 def gap_of_any(workload: Products, achieved: float) -> float:

@@ -37,14 +37,17 @@ from residua.plans.bodies import (
 )
 from residua.plans.cells import MOST_COLUMNS, Grouping
 from residua.plans.contract import Plan
+from residua.plans.lattice.attained import some_person, some_replacement
 from residua.plans.lattice.blocks import LatticeBlocks, compile_blocks
-from residua.plans.lattice.bounds import dense_advice, gap_of_any
+from residua.plans.lattice.bounds import dense_advice, gap_of_any, least_for_persons
+from residua.plans.lattice.contribution import TablePrices, table_prices
 from residua.plans.lattice.facts import Facts
 from residua.plans.lattice.reading import LatticeReading
 from residua.plans.lattice.replacement import replacement_cost
+from residua.plans.persons import by_cells
 from residua.plans.questions import Workload, combined
 from residua.plans.strategy import Strategy, plain_strategies, strategy_of_body
-from residua.privacy import AddRemove, Guarantee, ReplaceOne, Unit
+from residua.privacy import AddRemove, Guarantee, Unit
 from residua.workload import Explicit, Marginals, Products, as_products, renumber
 
 
@@ -64,7 +67,9 @@ class LatticePlan(Plan):
         objective: what the plan was optimised for, in words.
         gap: proven bound on how far the plan is from the best of its class, relative: for marginals all plans; for
             products those that measure each block of this plan's split (its spread vectors) by itself, while
-            `gap_any` is against all plans whatever. Infinite when nothing is proven.
+            `gap_any` is against all plans whatever. For persons with limits and marginals: all plans of residuals, at
+            the price that residua asks (`contribution.py`), while `gap_any` is against all plans whatever, at what
+            persons really cost. Infinite when nothing is proven.
         strategies: the integer strategy of each attribute of the domain; plain ones if left out.
     """
 
@@ -103,7 +108,9 @@ class LatticePlan(Plan):
     @property
     def rival(self) -> str:
         """What `gap` compares the plan with."""
-        return super().rival if self.plain else "the best plan that measures block by block"
+        if not self.plain:
+            return "the best plan that measures block by block"
+        return super().rival if self._prices is None else "the best plan of residuals, as persons are priced"
 
     # ---- cost
 
@@ -120,7 +127,25 @@ class LatticePlan(Plan):
     @cached_property
     def unit_pcost(self) -> float:
         """The privacy cost for the plan's unit of protection."""
-        return float(self.unit.scaled(self.pcost, self.replacement[0] if isinstance(self.unit, ReplaceOne) else None))
+        if self._prices is not None:
+            return self._prices.price(self.precisions)
+        return float(self.unit.scaled(self.pcost, None if by_cells(self.unit) else self.replacement[0]))
+
+    @cached_property
+    def _prices(self) -> TablePrices | None:
+        """What tables cost a person with limits."""
+        return table_prices(self.unit, self.domain, self.lattice, self.strategies)
+
+    @cached_property
+    def looseness(self) -> float:
+        """By how much, relative, the price is above what some change of the data costs at most."""
+        if by_cells(self.unit) or not self.pcost:
+            return 0.0
+        if self._prices is not None:
+            some = some_person(self.lattice, self.precisions, self.strategies, self._prices.reach)
+        else:
+            some = max(some_replacement(self.lattice, self.precisions, self.strategies), self.pcost * self.domain.drops)
+        return max(self.unit_pcost / some - 1.0, 0.0) if some > 0 else math.inf
 
     @cached_property
     def replacement(self) -> tuple[float, bool]:
@@ -176,7 +201,12 @@ class LatticePlan(Plan):
     @cached_property
     def gap_any(self) -> float:
         """Proven bound on how far the plan is from any linear Gaussian plan whatever; infinite on large domains."""
-        if self.workload is None or self.objective != "TotalVariance" or self.unit_pcost != self.pcost:
+        if self.workload is None or self.objective != "TotalVariance":
+            return math.inf
+        if self._prices is not None and isinstance(self.workload, Marginals) and self.plain:
+            loss = float((self.workload.weights * self.workload.cells) @ self.variances(self.workload, per="term"))
+            return max(loss * self.unit_pcost / least_for_persons(self.workload, self._prices.reach) - 1.0, 0.0)
+        if self.unit_pcost != self.pcost:
             return math.inf
         if self.plain:
             return self.gap
@@ -191,8 +221,9 @@ class LatticePlan(Plan):
 
     @property
     def remarks(self) -> tuple[tuple[str, str], ...]:
-        """Whether another form might do better."""
-        return (("Better?", f"{self.advice}, or [objective] dense = true"),) if self.advice else ()
+        """Whether another form might do better, and how loose a price for persons or replacements can be."""
+        better = (("Better?", f"{self.advice}, or [objective] dense = true"),) if self.advice else ()
+        return (*better, *super().remarks)
 
     @property
     def family(self) -> LatticePlan:
@@ -208,8 +239,9 @@ class LatticePlan(Plan):
     def saved_blocks(self, arrays: Mapping[str, NDArray[Any]]) -> LatticeBlocks:
         """The sets, grids and scales that a file keeps, with the plan's own strategies."""
         measured, grids, scales = arrays["measured"], arrays["grids"], arrays["scales"]
+        domain = self.domain
         return LatticeBlocks(
-            self.lattice, self.domain.sizes, measured, grids, scales, self.strategies, self.domain.drops
+            self.lattice, domain.sizes, measured, grids, scales, self.strategies, domain.drops, domain.names
         )
 
     def reading(self, blocks: Blocks, measurements: NDArray[Any]) -> LatticeReading:

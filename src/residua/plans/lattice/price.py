@@ -23,12 +23,13 @@ from residua.errors import VerificationError
 from residua.linalg.arrays import Floats, Integers, Objects
 from residua.linalg.lattice import Lattice
 from residua.plans.blocks import POINT, WORD, require_scales
+from residua.plans.lattice.contribution import Share, contributed
 from residua.plans.lattice.replacement import MOST_ENUMERATED
+from residua.plans.persons import Reach, by_cells, reach_of
 from residua.plans.strategy import Strategy, column_norms
-from residua.privacy import ReplaceOne, Unit
+from residua.privacy import Unit
 
 FEWEST_RECORDS = 2**28
-Share = tuple[tuple[int, ...], int]  # the attributes of a block, and its cost in whole numbers of 2^-200
 
 
 class _Priced(Protocol):
@@ -55,21 +56,31 @@ class _Priced(Protocol):
     @property
     def drops(self) -> bool: ...  # Whether changing a record may remove it from every table (a policy `drop`)
 
+    @property
+    def names(self) -> tuple[str, ...]: ...  # What the attributes are called
+
 
 def price_together(several: Sequence[_Priced], unit: Unit) -> Fraction:
     """What measuring all these blocks of one domain costs this unit of protection, whatever was promised.
 
     Exact for records added or removed where all of them measure an attribute by one strategy: then one cell is the
     most expensive of every block. Otherwise a bound: each at its own most expensive cell. Replacements are exact for
-    up to 16 attributes with plain strategies, and a bound otherwise, tighter where strategies agree.
+    up to 16 attributes with plain strategies, and a bound otherwise, tighter where strategies agree. Persons with
+    limits are priced as `contribution.py` proves, and never above k² times one record.
 
     Raises:
         VerificationError: not integer, noise outside the exact samplers' range, or numbers that could overflow.
     """
     parts = [_Checked(blocks) for blocks in several]
     pcost = Fraction(sum(sum(part.costs) for part in parts), POINT)
-    if not isinstance(unit, ReplaceOne):
+    if by_cells(unit):
         return unit.scaled(pcost)
+    reach = reach_of(unit, several[0].names, several[0].sizes)
+    if reach is not None:
+        ways = [unit.scaled(pcost), _contributed(parts, reach)]
+        if len(parts) > 1:  # together, roundings may add up to a little more
+            ways.append(sum((price_together([blocks], unit) for blocks in several), Fraction(0)))
+        return min(ways)
     together = _replaced(parts)
     apart = sum((_replaced([part]) for part in parts), Fraction(0))
     return unit.scaled(pcost, min(together, apart))  # together there may be too many attributes to try all patterns
@@ -191,6 +202,12 @@ def _listed(blocks: _Priced) -> list[tuple[tuple[int, ...], int, float]]:
         tuple(row) for k, level in enumerate(blocks.lattice.levels) for row in level[_chosen(blocks, k)].tolist()
     ]
     return list(zip(members, blocks.grids.tolist(), blocks.scales.tolist(), strict=True))
+
+
+def _contributed(parts: Sequence[_Checked], reach: Reach) -> Fraction:
+    """What a person costs all these blocks, never less."""
+    units = sum((contributed(reach, *group) for group in _alike(parts)), Fraction(0))
+    return Fraction(math.ceil(units), POINT)
 
 
 def _replaced(parts: Sequence[_Checked]) -> Fraction:

@@ -16,13 +16,15 @@ from residua.errors import PlanError, VerificationError
 from residua.linalg.arrays import Integers
 from residua.linalg.lattice import closure
 from residua.linalg.layout import Layout, layout_of
-from residua.plans.blocks import POINT, WORD, Batch, Blocks, Profile, even, require_scales
+from residua.plans.blocks import POINT, WORD, Batch, Blocks, Profile, even, require_scales, rounded_up
 from residua.plans.cells import Grouping, refine
 from residua.plans.composition import composed
+from residua.plans.matrix.contribution import limited_square
 from residua.plans.matrix.price import column_sum, moved_columns, price
 from residua.plans.noise import NORMAL, Noise
+from residua.plans.persons import by_cells, reach_of
 from residua.plans.strategy import column_norms, largest_entry
-from residua.privacy import ReplaceOne, Unit
+from residua.privacy import Unit
 
 _FEWEST_RECORDS = 2**28
 
@@ -39,6 +41,7 @@ class MatrixBlocks(Blocks):
         scale: s; a float is an exact rational.
         noise: the distribution of z.
         drops: whether changing a record may remove it from every table (a policy `drop`).
+        names: what the attributes of the domain are called, for units of protection that limit some.
     """
 
     sizes: Integers
@@ -48,6 +51,7 @@ class MatrixBlocks(Blocks):
     scale: float
     noise: Noise = NORMAL
     drops: bool = False
+    names: tuple[str, ...] = ()
 
     @property
     def cells(self) -> int:
@@ -68,18 +72,34 @@ class MatrixBlocks(Blocks):
     def price(self, unit: Unit) -> Fraction:
         """What measuring costs this unit: by L2 norms of columns for normal noise, by L1 norms for Laplace noise."""
         self._check_form()
-        return price(self.noise, self.strategy, self.scale, unit, removable=self.removable)
+        reach = reach_of(unit, self.names, self.sizes)
+        records = None if reach is None else reach.records
+        whole = price(self.noise, self.strategy, self.scale, unit, records=records, removable=self.removable)
+        if reach is None or not reach.limits or self.noise != NORMAL:
+            return whole
+        limited = limited_square(self.strategy.astype(np.float64), self._grouping, self.sizes, reach)
+        return min(whole, rounded_up(limited / Fraction(self.scale) ** 2))
+
+    @property
+    def _grouping(self) -> Grouping:
+        return Grouping(self.attributes, self.columns)
 
     @classmethod
     def price_together(cls, several: Sequence[Self], unit: Unit) -> Fraction:
-        """Replacements over the cells of all together, where they can be listed; else their sum."""
+        """Replacements and persons over the cells of all together, where they can be listed; else their sum."""
         apart = super().price_together(several, unit)
-        if len(several) < 2 or not isinstance(unit, ReplaceOne) or any(one.noise != NORMAL for one in several):
+        if len(several) < 2 or by_cells(unit) or any(one.noise != NORMAL for one in several):
             return apart
         try:
-            cells = refine(several[0].sizes, [Grouping(one.attributes, one.columns) for one in several])
+            cells = refine(several[0].sizes, [one._grouping for one in several])
         except PlanError:
             return apart
+        reach = reach_of(unit, several[0].names, several[0].sizes)
+        if reach is not None:
+            scaled = [cells.lifted(one.strategy, which) / one.scale for which, one in enumerate(several)]
+            together = Grouping(cells.attributes, cells.columns)
+            limited = limited_square(np.vstack(scaled), together, several[0].sizes, reach)
+            return min(apart, rounded_up(limited))
         rows = np.vstack(
             [moved_columns(cells.lifted(one.strategy, which)) / one.scale for which, one in enumerate(several)]
         )
@@ -101,7 +121,7 @@ class MatrixBlocks(Blocks):
         numerator, denominator = self.scale.as_integer_ratio()
         upper, lower = denominator * denominator * POINT, numerator * numerator
         values = np.array([-(-norm * upper // lower) for norm in column_norms(self.strategy)], dtype=object)
-        return Profile(Grouping(self.attributes, self.columns), values, 0)
+        return Profile(self._grouping, values, 0)
 
     @property
     def most_records(self) -> int:

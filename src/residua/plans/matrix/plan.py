@@ -29,10 +29,12 @@ from residua.plans.candidates import Candidate, candidates_of_body, candidates_t
 from residua.plans.cells import Grouping
 from residua.plans.contract import Plan
 from residua.plans.matrix.blocks import MatrixBlocks
+from residua.plans.matrix.contribution import limited_square, some_person
 from residua.plans.matrix.price import column_sum, laplace_norm, moved_columns
 from residua.plans.matrix.reading import MatrixReading
 from residua.plans.matrix.space import MeasuredSpace
 from residua.plans.noise import LAPLACE, NORMAL, Noise
+from residua.plans.persons import by_cells, most_records, reach_of
 from residua.privacy import AddRemove, Guarantee, ReplaceOne, Unit
 from residua.privacy.exact import round_up
 from residua.workload import Explicit
@@ -123,7 +125,27 @@ class MatrixPlan(MeasuredSpace, Plan):
         """The privacy cost for the plan's unit of protection."""
         if self.noise == LAPLACE:
             return round_up(Fraction(self.unit_epsilon) ** 2)
-        return float(self.unit.scaled(self.pcost, self.replacement if isinstance(self.unit, ReplaceOne) else None))
+        if by_cells(self.unit) or not self.pcost:
+            return float(self.unit.scaled(self.pcost))
+        reach = reach_of(self.unit, self.domain.names, self.domain.sizes)
+        if reach is None:
+            return float(self.unit.scaled(self.pcost, self.replacement))
+        rows = self.strategy / self.scale
+        return float(min(self.unit.scaled(self.pcost), limited_square(rows, self._cells, self.domain.sizes, reach)))
+
+    @cached_property
+    def looseness(self) -> float:
+        """By how much, relative, `unit_pcost` can be above what the unit really costs; 0 where it is exact."""
+        if self.unit.contribution is None or by_cells(self.unit) or self.noise == LAPLACE or not self.pcost:
+            return 0.0
+        reach = reach_of(self.unit, self.domain.names, self.domain.sizes)
+        assert reach is not None
+        some = some_person(self.strategy / self.scale, self._cells, self.domain.sizes, reach)
+        return max(self.unit_pcost / some - 1.0, 0.0)
+
+    @property
+    def _cells(self) -> Grouping:
+        return Grouping(self.attributes, self.columns)
 
     @cached_property
     def replacement(self) -> float:
@@ -155,7 +177,8 @@ class MatrixPlan(MeasuredSpace, Plan):
     def _epsilon(self, unit: Unit) -> float:
         if self.noise != LAPLACE:
             return super().epsilon  # says that there is none
-        return round_up(laplace_norm(self.strategy, unit, removable=self.removable) / Fraction(self.scale))
+        records = most_records(unit, self.domain.names, self.domain.sizes)
+        return round_up(laplace_norm(self.strategy, records, removable=self.removable) / Fraction(self.scale))
 
     @cached_property
     def profile(self) -> Floats:
@@ -224,7 +247,7 @@ class MatrixPlan(MeasuredSpace, Plan):
         """How much is measured, and which strategies were tried."""
         rows, columns = self.strategy.shape
         measured = ("Measured", f"{rows:,} combinations of {columns:,} groups of cells")
-        return (measured, *tried(self.candidates, self.gap))
+        return (measured, *tried(self.candidates, self.gap), *super().remarks)
 
     @property
     def space(self) -> MatrixPlan:
@@ -235,8 +258,8 @@ class MatrixPlan(MeasuredSpace, Plan):
 
     def compile(self) -> MatrixBlocks:
         """The plan's own strategy."""
-        sizes, drops = self.domain.sizes, self.domain.drops
-        return MatrixBlocks(sizes, self.attributes, self.columns, self.strategy, self.scale, self.noise, drops)
+        sizes, drops, names = self.domain.sizes, self.domain.drops, self.domain.names
+        return MatrixBlocks(sizes, self.attributes, self.columns, self.strategy, self.scale, self.noise, drops, names)
 
     def saved_blocks(self, arrays: Mapping[str, NDArray[Any]]) -> MatrixBlocks:
         """The plan's own strategy."""
@@ -257,7 +280,7 @@ class MatrixPlan(MeasuredSpace, Plan):
         """The strategy over its noise scale."""
         if self.noise != NORMAL:
             return super().over_cells()
-        return Grouping(self.attributes, self.columns), self.strategy / self.scale
+        return self._cells, self.strategy / self.scale
 
     def quieter(self, share: float) -> Self:
         """The same plan with a little more noise."""

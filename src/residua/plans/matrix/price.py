@@ -2,7 +2,8 @@
 
 Changing the data by z changes `B x` by `B z`. Normal noise of scale s hides a change of L2 norm c at a pcost of
 `c²/s²`, Laplace noise a change of L1 norm c at `ε = c/s`. One record added or removed has `z = ±e_j`; k records at most
-k times that; a record that is replaced has `z = e_i − e_j`.
+k times that; a record that is replaced has `z = e_i − e_j`. Limits on a person's records make normal noise cheaper
+(`contribution.py`); in L1 norm k records in different columns can cost k times as much as one, and do in a table.
 
 Small and trusted: whole numbers and fractions, every step rounded up.
 """
@@ -13,17 +14,16 @@ from fractions import Fraction
 
 import numpy as np
 
-from residua.errors import VerificationError
 from residua.linalg.arrays import Floats, Integers
 from residua.plans.blocks import rounded_up
 from residua.plans.noise import LAPLACE, Noise
 from residua.plans.strategy import column_norms, largest_entry
-from residua.privacy import AddRemove, ReplaceOne, Unit
+from residua.privacy import Unit
 
 _MOST_WORK = 2**31  # subtractions: beyond, twice the sensitivity stands for the most expensive replacement
 
 
-def price(noise: Noise, B: Integers, scale: float, unit: Unit, *, removable: bool) -> Fraction:
+def price(noise: Noise, B: Integers, scale: float, unit: Unit, *, records: int | None, removable: bool) -> Fraction:
     """What measuring `B x + round(s z)` costs this unit of protection, never less than the truth.
 
     Args:
@@ -31,13 +31,14 @@ def price(noise: Noise, B: Integers, scale: float, unit: Unit, *, removable: boo
         B: the strategy, (rows, columns).
         scale: s; a float is an exact rational.
         unit: whom to protect.
+        records: the most records of one person; None if a record is replaced.
         removable: whether a replaced record may also leave every table.
     """
     if noise == LAPLACE:
-        return rounded_up(laplace_norm(B, unit, removable=removable) / Fraction(scale))
+        return rounded_up(laplace_norm(B, records, removable=removable) / Fraction(scale))
     norms = column_norms(B)
     square = 1 / Fraction(scale) ** 2
-    replaced = replacement_square(B, removable=removable) * square if isinstance(unit, ReplaceOne) else None
+    replaced = replacement_square(B, removable=removable) * square if records is None else None
     return rounded_up(unit.scaled(max(norms) * square, replaced))
 
 
@@ -70,17 +71,9 @@ def moved_columns(B: Integers) -> Floats:
 # ---- Laplace noise
 
 
-def laplace_norm(B: Integers, unit: Unit, *, removable: bool) -> Fraction:
-    """What a unit of protection costs in epsilon, times the noise scale.
-
-    Raises:
-        VerificationError: an unknown unit.
-    """
-    if isinstance(unit, AddRemove):
-        return Fraction(unit.records * column_sum(B))
-    if isinstance(unit, ReplaceOne):
-        return Fraction(replacement_sum(B, removable=removable))
-    raise VerificationError(f"unit={unit!r} is not one that Laplace noise is priced for; use AddRemove or ReplaceOne.")
+def laplace_norm(B: Integers, records: int | None, *, removable: bool) -> Fraction:
+    """What a person with so many records costs in epsilon, or a record that is replaced (None), times the scale."""
+    return Fraction(replacement_sum(B, removable=removable) if records is None else records * column_sum(B))
 
 
 def column_sum(B: Integers) -> int:

@@ -24,9 +24,9 @@ from residua.plans.matrix.integers import (
 from residua.plans.matrix.loewner import standardise
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.noise import guarantee_like
+from residua.plans.persons import by_cells
 from residua.plans.strategy import column_norms
 from residua.plans.tolerances import SINE_TOLERANCE
-from residua.privacy import ReplaceOne
 from residua.workload import Explicit
 
 SLACK = 2.0**-20  # the most precision, relative, that is given up so that no single cell costs more than it should
@@ -103,8 +103,8 @@ def within(part: MatrixPlan, plan: Plan, *given: Plan) -> MatrixPlan:
     made = _tight(part, norms, allowed - spent)
     if made is None or made.scale > part.scale * (1.0 + SLACK / 2):
         made = _tight(part, norms, allowed.max() - spent) or part
-    for step in range(8):  # a replacement's cost is not a matter of single cells
-        if not isinstance(part.unit, ReplaceOne) or composed_cost([*given, made]) <= composed_cost([plan]):
+    for step in range(8):  # what a replacement or a person with limits costs is not a matter of single cells
+        if by_cells(part.unit) or composed_cost([*given, made]) <= composed_cost([plan]):
             break
         made = made.replaced(scale=made.scale * (1.0 + 2.0 ** (step - 34)))
     return guaranteed(made, plan)

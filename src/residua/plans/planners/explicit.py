@@ -11,13 +11,16 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
+from residua.plans.cells import Grouping
 from residua.plans.forms import Task
+from residua.plans.matrix.contribution import limited_square
 from residua.plans.matrix.integers import direct_integers, integer_strategy
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.matrix.price import replacement_square
 from residua.plans.matrix.space import first_cells
 from residua.plans.noise import guarantee_like
 from residua.plans.objectives import MaxVariance, Objective, TotalVariance, described
+from residua.plans.persons import by_cells, reach_of
 from residua.plans.solver.approximate import approximate
 from residua.plans.solver.problem import prepare
 from residua.plans.solver.queries import as_intervals
@@ -81,7 +84,7 @@ def plan_explicit(workload: Explicit, task: Task, *, refined: bool = False) -> M
         raise PlanError(
             f"{type(objective).__name__} is for marginals; explicit queries take TotalVariance or MaxVariance."
         )
-    per_record = _unit_ratio(unit, solution, workload.domain.drops)
+    per_record = _unit_ratio(unit, solution.strategy, solution.columns, workload)
     pcost = at_cost_one / loss if task.allowed is None else task.allowed * _SLACK / per_record
     return _priced(_dense(workload, solution, pcost, unit, objective, guarantee), objective, loss)
 
@@ -99,7 +102,7 @@ def _plan_replacing(
     if solved is None:
         return None
     best, columns = solved
-    ratio = _replace_ratio(unit, best.strategy, columns, workload.domain.drops)
+    ratio = _unit_ratio(unit, best.strategy, columns, workload)
     allowed = best.achieved / loss if guarantee is None else float(guarantee.pcost_allowed()) * _SLACK
     matrix, scale = integer_strategy(best.strategy, merged_workload(workload, columns), allowed / ratio, FINEST_ENTRY)
     name = described(objective)
@@ -142,7 +145,7 @@ def dense_of_strategy(
     workload: Explicit, strategy: Floats, columns: Any, guarantee: Guarantee, unit: Unit, name: str
 ) -> MatrixPlan:
     """A plan that measures a given strategy, (rows, distinct cells), at a budget: a baseline; nothing is proven."""
-    pcost = float(guarantee.pcost_allowed()) * _SLACK / _replace_ratio(unit, strategy, columns, workload.domain.drops)
+    pcost = float(guarantee.pcost_allowed()) * _SLACK / _unit_ratio(unit, strategy, columns, workload)
     matrix, scale = integer_strategy(strategy, merged_workload(workload, columns), pcost)
     made = MatrixPlan(workload.domain, workload.attributes, columns, matrix, scale, guarantee, unit, workload, name)
     return _within(made, guarantee)
@@ -192,7 +195,10 @@ def _dense(
     workload: Explicit, solution: Any, pcost: float, unit: Unit, objective: Objective, guarantee: Guarantee | None
 ) -> MatrixPlan:
     matrix, scale = integer_strategy(solution.strategy, merged_workload(workload, solution.columns), pcost)
-    gap = np.inf if isinstance(unit, ReplaceOne) else solution.gap
+    gap = solution.gap if unit.contribution is not None else np.inf
+    if not by_cells(unit):
+        ratio = _unit_ratio(unit, solution.strategy, solution.columns, workload)
+        gap = (1.0 + gap) * ratio / _alike(unit, workload) - 1.0
     return MatrixPlan(
         workload.domain,
         workload.attributes,
@@ -207,33 +213,47 @@ def _dense(
     )
 
 
+def _alike(unit: Unit, workload: Explicit) -> float:
+    """What every strategy costs the unit at least, relative to one record: as many records as can be in one cell."""
+    reach = reach_of(unit, workload.domain.names, workload.domain.sizes)
+    if reach is None:
+        return 1.0
+    return float(min([reach.records, *(reach.limits[i] for i in workload.attributes if i in reach.limits)])) ** 2
+
+
 def merged_workload(workload: Explicit, columns: Integers) -> Floats:
     """The workload on the distinct cells, (queries, distinct)."""
     return np.asarray(workload.matrix.tocsc()[:, first_cells(columns)].toarray())
 
 
-def _unit_ratio(unit: Unit, solution: Any, drops: bool) -> float:
-    """What a plan of privacy cost 1 costs the unit of protection."""
-    return _replace_ratio(unit, solution.strategy, solution.columns, drops)
-
-
-def _replace_ratio(unit: Unit, strategy: Floats, columns: Integers, drops: bool) -> float:
-    if not isinstance(unit, ReplaceOne):
+def _unit_ratio(unit: Unit, strategy: Floats, columns: Integers, workload: Explicit) -> float:
+    """What a strategy costs the unit of protection, relative to one record."""
+    if by_cells(unit):
         return float(unit.scaled(1))
     gram = strategy.T @ strategy
     diagonal = np.diag(gram)
+    domain = workload.domain
+    reach = reach_of(unit, domain.names, domain.sizes)
+    if reach is not None:
+        grouping = Grouping(workload.attributes, columns)
+        return float(limited_square(strategy, grouping, domain.sizes, reach)) / float(diagonal.max())
     worst = float((diagonal[:, None] + diagonal[None, :] - 2 * gram).max())
-    worst = max(worst, float(diagonal.max())) if (columns < 0).any() or drops else worst
+    worst = max(worst, float(diagonal.max())) if (columns < 0).any() or domain.drops else worst
     if worst <= 0:
         raise PlanError("replacing a record changes none of these answers; they can be published without noise.")
     return worst / float(diagonal.max())
 
 
 def _within(plan: MatrixPlan, guarantee: Guarantee) -> MatrixPlan:
-    """The plan with the noise scale its rounded integers need under a budget for replacements."""
-    if not isinstance(plan.unit, ReplaceOne):
+    """The plan with the noise scale its rounded integers need where a unit does not pay cell by cell."""
+    if by_cells(plan.unit):
         return plan
-    norm = replacement_square(plan.strategy, removable=plan.removable)
+    reach = reach_of(plan.unit, plan.domain.names, plan.domain.sizes)
+    if reach is None:
+        norm = replacement_square(plan.strategy, removable=plan.removable)
+    else:
+        grouping = Grouping(plan.attributes, plan.columns)
+        norm = limited_square(plan.strategy.astype(np.float64), grouping, plan.domain.sizes, reach)
     return plan.replaced(scale=math.sqrt(norm / guarantee.pcost_allowed()) * (1.0 + 2.0**-48))
 
 

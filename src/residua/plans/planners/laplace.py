@@ -20,6 +20,7 @@ from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.matrix.price import laplace_norm
 from residua.plans.noise import LAPLACE
 from residua.plans.objectives import MaxVariance, Objective, TotalVariance, described
+from residua.plans.persons import most_records
 from residua.plans.planners.explicit import check_size, explicit_targets, merged_workload, solved
 from residua.plans.saddle import Steps
 from residua.plans.search.asked import Asked
@@ -29,7 +30,7 @@ from residua.plans.solver.problem import prepare
 from residua.plans.solver.queries import MatrixQueries, Queries, ScaledQueries, as_intervals
 from residua.plans.solver.solve import DenseSolution, least_privacy, least_total
 from residua.plans.tolerances import DENSE_TOLERANCE
-from residua.privacy import AddRemove, PureDP, Unit
+from residua.privacy import PureDP, Unit
 from residua.privacy.exact import round_up
 from residua.workload import Explicit
 
@@ -158,7 +159,8 @@ def _made(
     norm = math.sqrt(float((best**2).sum(axis=0).max()))
     strategy, _ = integer_strategy(best, merged, (epsilon * norm) ** 2)
     removable = bool((task.columns < 0).any()) or task.workload.domain.drops
-    total = laplace_norm(strategy, unit, removable=removable)
+    domain = task.workload.domain
+    total = laplace_norm(strategy, most_records(unit, domain.names, domain.sizes), removable=removable)
     if total <= 0:
         raise PlanError("replacing a record changes none of these answers; they can be published without noise.")
     scale = round_up(total / Fraction(epsilon)) * _UP
@@ -186,7 +188,7 @@ def _with_candidates(plan: MatrixPlan, task: _Task, found: list[Found], unit: Un
     achieved = plan.noise_variance * task.asked.profile_loss(B.T @ B) if many else _loss(plan, task)
     factor = achieved / found[0].loss
     candidates = tuple(Candidate(each.name, each.loss * factor) for each in found)
-    bound = 2 * task.bound / plan.epsilon**2 if isinstance(unit, AddRemove) else 0.0
+    bound = 2 * task.bound / plan.epsilon**2 if unit.contribution is not None else 0.0
     gap = max(achieved / bound - 1.0, 0.0) if bound else math.inf
     return plan.replaced(candidates=candidates, lower_bound=bound, gap=gap)
 

@@ -13,6 +13,7 @@ import numpy as np
 from residua.errors import GapWarning, PlanError
 from residua.linalg.arrays import Floats
 from residua.plans.forms import Task
+from residua.plans.lattice.contribution import table_prices
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.lattice.replacement import replacement_cost, replacement_value
 from residua.plans.noise import guarantee_like
@@ -120,7 +121,7 @@ class MarginalGame:
 def plan_marginals(workload: Marginals, task: Task) -> LatticePlan:
     """The best plan of marginals for a budget, or (without one) for a largest acceptable loss."""
     objective, unit, effort, loss, allowed = task.objective, task.unit, task.effort, task.loss, task.allowed
-    game = MarginalGame(workload, ResidualCoefficients(workload.lattice, workload.domain.sizes))
+    game = marginal_game(workload, unit)
     if objective.homogeneous:
         solution = objective.solve(workload, game, effort)
         per_unit, gap = _unit_cost(unit, game, solution)
@@ -129,7 +130,7 @@ def plan_marginals(workload: Marginals, task: Task) -> LatticePlan:
     else:
         if isinstance(unit, ReplaceOne):
             raise PlanError("unit=ReplaceOne() needs an objective that scales with the variances, not a ConvexLoss.")
-        ratio = float(unit.scaled(1))
+        ratio = _per_unit(unit, game)
         record_cost, solution, gap = solve_at(objective, workload, game, effort, allowed and allowed / ratio, loss)
     if gap > effort.tolerance and not isinstance(unit, ReplaceOne):
         warnings.warn(f"the plan is proven optimal only up to {gap:.2g}; raise limit.", GapWarning, stacklevel=3)
@@ -146,13 +147,30 @@ def plan_marginals(workload: Marginals, task: Task) -> LatticePlan:
     return made if task.guarantee is not None else replace(made, guarantee=guarantee_like(ZCDP(1.0), made.unit_pcost))
 
 
+def marginal_game(workload: Marginals, unit: Unit) -> MarginalGame:
+    """The game at privacy cost 1 for one record or, for persons with limits, at a price of 1 for the person."""
+    sizes = workload.domain.sizes
+    prices = table_prices(unit, workload.domain, workload.lattice, plain_strategies(sizes))
+    return MarginalGame(
+        workload, ResidualCoefficients(workload.lattice, sizes, None if prices is None else prices.spending)
+    )
+
+
+def _per_unit(unit: Unit, game: MarginalGame) -> float:
+    """What noise of cost 1 in a game costs the unit of protection."""
+    return float(unit.scaled(1)) if game.coefficients.spending is None else 1.0
+
+
 def independent_marginals(workload: Marginals, guarantee: Guarantee, allowed: float, unit: Unit) -> LatticePlan:
     """Equal independent noise on every asked cell, pooled into the best unbiased estimates."""
-    game = MarginalGame(workload, ResidualCoefficients(workload.lattice, workload.domain.sizes))
+    game = marginal_game(workload, unit)
     asked = np.zeros(len(workload.lattice))
     asked[workload.numbers] = 1.0 / len(workload)
     # Noise σ² on the marginal A measures every residual S ⊆ A with precision Π_{i∈A∖S} 1/n_i / σ².
     precisions = workload.lattice.sum_over_supersets(asked, 1.0 / workload.domain.sizes)
+    prices = table_prices(unit, workload.domain, workload.lattice, plain_strategies(workload.domain.sizes))
+    if prices is not None:
+        precisions /= prices.price(precisions)
     masses = workload.weights * workload.cells
     achieved = float(masses @ game.coefficients.cell_variances(1.0 / precisions)[workload.numbers])
     solution = Solution(1.0 / precisions, achieved, game.value(masses), 1, masses)
@@ -172,7 +190,7 @@ def independent_marginals(workload: Marginals, guarantee: Guarantee, allowed: fl
 def _unit_cost(unit: Unit, game: MarginalGame, solution: Solution) -> tuple[float, float]:
     """What noise of privacy cost 1 costs the unit of protection, and the gap proven for that unit."""
     if not isinstance(unit, ReplaceOne):
-        return float(unit.scaled(1)), solution.gap
+        return _per_unit(unit, game), solution.gap
     lattice, sizes = game.coefficients.lattice, game.coefficients.sizes
     cost, _ = replacement_cost(
         lattice, np.where(game.coefficients.cost > 0, 1.0 / solution.noise, 0.0), plain_strategies(sizes)

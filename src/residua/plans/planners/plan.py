@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, TypedDict, Unpack, cast, overload
 
+from residua.domain import Domain
 from residua.errors import PlanError
 from residua.plans.contract import Plan
 from residua.plans.forms import Form, Lattice, Matrix, Task
@@ -16,6 +17,7 @@ from residua.plans.lattice.plan import LatticePlan
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.noise import NOISES
 from residua.plans.objectives import Effort, MaxVariance, Objective, Targets, TotalVariance
+from residua.plans.persons import reach_of
 from residua.plans.planners.attended import attended, attends
 from residua.plans.planners.explicit import independent_explicit, plan_biased, plan_explicit
 from residua.plans.planners.forecast import forecast
@@ -181,7 +183,7 @@ def plan(
     laplace = _is_laplace(guarantee, noise)
     objective = _objective(minimise, targets)
     loss = _accuracy(guarantee, targets, at_most)
-    _check_unit(unit)
+    _check_unit(unit, workload.domain)
     usual = PRODUCT_TOLERANCE if isinstance(workload, Products) else MARGINAL_TOLERANCE
     limit = form.limit if isinstance(form, Lattice) else Lattice().limit
     effort = Effort(_tolerance(usual if tolerance is None else tolerance), _limit(limit), progress)
@@ -284,7 +286,9 @@ def independent(workload: Marginals | Products | Explicit, guarantee: Guarantee,
         >>> rs.independent(rs.marginals(domain, ways=2), rs.GDP(mu=1.0)).variance({"a": 0, "b": 0})
         1.0...
     """
-    _check_unit(unit)
+    if not isinstance(workload, Workload):
+        raise PlanError(f"workload={workload!r} is not a workload; make one with rs.marginals or rs.queries.")
+    _check_unit(unit, workload.domain)
     if isinstance(workload, Explicit):
         ahead = forecast(workload)
         ahead.check()
@@ -361,9 +365,10 @@ def _check_epsilon(guarantee: PureDP) -> None:
         raise PlanError(f"guarantee={guarantee!r} is beyond what can be computed with; state a sensible budget.")
 
 
-def _check_unit(unit: Unit) -> None:
+def _check_unit(unit: Unit, domain: Domain) -> None:
     if isinstance(unit, type) or not isinstance(unit, Unit):
         raise PlanError(f"unit={unit!r} is not a unit of protection; use rs.AddRemove() or rs.ReplaceOne().")
+    reach_of(unit, domain.names, domain.sizes)  # refuses limits on attributes that the domain lacks
 
 
 def _tolerance(tolerance: float) -> float:

@@ -9,7 +9,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 
 import numpy as np
 
@@ -18,18 +18,20 @@ from residua.linalg.arrays import Floats
 from residua.plans.cells import MOST_COLUMNS
 from residua.plans.contract import Plan
 from residua.plans.forms import Task
-from residua.plans.lattice.bounds import class_bound
+from residua.plans.lattice.bounds import class_bound, persons, replaced
+from residua.plans.lattice.contribution import table_prices
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.noise import guarantee_like
-from residua.plans.objectives import Effort, MaxVariance, Objective, Scaled, TotalVariance, described
+from residua.plans.objectives import Effort, MaxVariance, Scaled, TotalVariance, described
+from residua.plans.persons import by_cells, reach_of
 from residua.plans.planners.rounding import column_bits, integer_strategies
 from residua.plans.saddle import Solution, least_maximum
 from residua.plans.solver.closed_form import ProductGame, felt
 from residua.plans.solver.maxima import Pairs, query_game
 from residua.plans.solver.tilting import Design, designed, kinds_of
-from residua.plans.strategy import Strategy
+from residua.plans.strategy import Plain, Strategy
 from residua.plans.tolerances import SUPPORT_TOLERANCE
-from residua.privacy import ZCDP, AddRemove, ReplaceOne
+from residua.privacy import ZCDP, AddRemove
 from residua.workload import Explicit, Marginals, Products, as_products
 
 _SLACK = 1.0 - 2.0**-40  # as in `marginals.py`
@@ -43,19 +45,41 @@ def plan_products(workload: Products, task: Task, given: Sequence[Strategy | Non
         task: what the plan is for.
         given: for each attribute a strategy to measure it by, or None to choose one.
     """
+    if not isinstance(task.objective, TotalVariance | MaxVariance):
+        name = type(task.objective).__name__
+        raise PlanError(f"{name} is for marginals; products take TotalVariance or MaxVariance.")
+    made = _planned(workload, task, given or [None] * len(workload.domain))
+    reach = None if by_cells(task.unit) else reach_of(task.unit, workload.domain.names, workload.domain.sizes)
+    if given is not None or reach is None or all(made.strategies[i].plain for i in reach.limits):
+        return made
+    # Strategies are chosen for single records. Where persons are limited, tables are cheap: try them as well.
+    tables = [Plain(int(n)) if i in reach.limits else None for i, n in enumerate(workload.domain.sizes)]
+    other = _planned(workload, task, tables)
+    return min(made, other, key=lambda plan: _loss(plan, workload, task))
+
+
+def _loss(plan: LatticePlan, workload: Products, task: Task) -> float:
+    """The loss of a plan at a given budget or, without one, what it costs."""
+    if task.guarantee is None:
+        return plan.unit_pcost
+    if isinstance(task.objective, MaxVariance) and task.objective.over == "queries":
+        scales = np.repeat(task.objective.scales(workload), workload.cells.astype(np.int64))
+        return float((plan.variances(workload) / scales).max())
+    return task.objective.loss(workload, plan.variances(workload, per="term"))
+
+
+def _planned(workload: Products, task: Task, kept: Sequence[Strategy | None]) -> LatticePlan:
+    """The plan with these strategies kept, and others chosen."""
     objective, unit, effort, loss, allowed = task.objective, task.unit, task.effort, task.loss, task.allowed
-    if not isinstance(objective, TotalVariance | MaxVariance):
-        raise PlanError(f"{type(objective).__name__} is for marginals; products take TotalVariance or MaxVariance.")
-    kept = given or [None] * len(workload.domain)
     design = designed(workload, objective, effort, kept)
     game = design.game()
     noise, _, value = game.respond(design.weights)
-    ratio = 1.0 if isinstance(unit, ReplaceOne) else float(unit.scaled(1))
+    ratio = 1.0 if unit.contribution is None else float(unit.scaled(1))
     shares = np.where(np.isfinite(noise), game.cost / noise, 0.0)
     foreseen = value / loss if allowed is None else allowed / ratio
     bits = column_bits(workload.lattice, workload.domain.sizes, design.strategies, kept, shares, foreseen)
     strategies = integer_strategies(design.strategies, design.kinds, workload.domain.sizes, kept, bits)
-    solution, bound = _solved(workload, objective, effort, design, strategies)
+    solution, bound = _solved(workload, task, design, strategies)
     if solution.gap > effort.tolerance:
         warnings.warn(
             f"the noise is proven best for its strategies only up to {solution.gap:.2g}; raise limit.",
@@ -71,19 +95,25 @@ def plan_products(workload: Products, task: Task, given: Sequence[Strategy | Non
         unit=unit,
         workload=workload,
         objective=described(objective),
-        gap=np.inf if isinstance(unit, ReplaceOne) or bound <= 0 else max(solution.achieved / bound - 1.0, 0.0),
     )
     if made.unit_pcost <= 0:
         raise PlanError("replacing a record changes none of these tables; they can be published without noise.")
+    if bound > 0:
+        paid = made.unit_pcost if unit.contribution is None else 1.0
+        made = replace(made, gap=max(solution.achieved * paid / bound - 1.0, 0.0))
     cost = solution.achieved / loss / _SLACK if allowed is None else allowed / made.unit_pcost * _SLACK
     made = replace(made, precisions=made.precisions * cost)
     return made if task.guarantee is not None else replace(made, guarantee=guarantee_like(ZCDP(1.0), made.unit_pcost))
 
 
-def _solved(
-    workload: Products, objective: Objective, effort: Effort, design: Design, strategies: tuple[Strategy, ...]
-) -> tuple[Solution, float]:
-    """The best noise for integer strategies at privacy cost 1, and what no plan of their class can beat."""
+def _solved(workload: Products, task: Task, design: Design, strategies: tuple[Strategy, ...]) -> tuple[Solution, float]:
+    """The best noise for integer strategies at privacy cost 1, and what no plan of their class can beat.
+
+    The cost is that of one record; for persons with limits, the person's. The bound is on what the unit pays.
+    """
+    objective, effort = task.objective, task.effort
+    prices = table_prices(task.unit, workload.domain, workload.lattice, strategies)
+    spending = None if prices is None else prices.spending
     facts = _facts(workload, strategies)
     costs = np.array([strategy.cost for strategy in strategies])
     shares, dilutions = _means(facts, design.rows)
@@ -93,9 +123,9 @@ def _solved(
             f"the rows asked of {name!r} differ in size by more than the numbers of a plan can follow; scale them, or "
             "leave the smallest out."
         )
-    game = ProductGame(workload, costs, shares, felt(dilutions, shares))
+    game = ProductGame(workload, costs, shares, felt(dilutions, shares), spending)
     if isinstance(objective, MaxVariance) and objective.over == "queries":
-        queries = query_game(workload, [[(d, felt(e, d)) for d, e in row] for row in facts], costs)
+        queries = query_game(workload, [[(d, felt(e, d)) for d, e in row] for row in facts], costs, spending)
         factors = 1.0 / objective.scales(workload)
         scaled = Scaled(factors[queries.terms])
         solution = least_maximum(queries, scaled, len(queries.terms), effort.tolerance, effort.limit, effort.progress)
@@ -105,7 +135,19 @@ def _solved(
         weights = solution.weights
     spreads = [strategy.spread for strategy in strategies]
     cells = [None if real is None else real.cells for real in design.strategies]
-    return solution, class_bound(workload, weights, dilutions, design.grams, spreads, cells)
+    bound = partial(class_bound, workload, weights, dilutions, design.grams, spreads)
+    if prices is not None:
+        sizes = workload.domain.sizes
+        even = [
+            np.full(int(sizes[i]), 1.0 / sizes[i]) if q is not None and i in prices.reach.limits else q
+            for i, q in enumerate(cells)
+        ]
+        plain = all(strategies[i].plain for i in prices.reach.limits)
+        some = persons(workload.lattice, sizes, prices.reach, plain=plain)
+        return solution, max(bound(even, paid) for paid in some)
+    if task.unit.contribution is None:
+        return solution, bound(cells, replaced(workload.lattice), replacing=True)
+    return solution, bound(cells)
 
 
 def _facts(workload: Products, strategies: tuple[Strategy, ...]) -> list[list[Pairs]]:

@@ -15,12 +15,13 @@ from residua.linalg.lattice import closure
 from residua.plans.candidates import Candidate
 from residua.plans.forms import Task
 from residua.plans.objectives import Effort, MaxVariance, Objective, TotalVariance, described
+from residua.plans.persons import most_records
 from residua.plans.planners.marginals import MarginalGame
 from residua.plans.saddle import Steps
 from residua.plans.search.split import Split, exchanged, families, starts
 from residua.plans.solver.closed_form import ResidualCoefficients
 from residua.plans.tables.plan import TablesPlan
-from residua.privacy import AddRemove, PureDP, ReplaceOne, Unit
+from residua.privacy import PureDP, Unit
 from residua.workload import Marginals
 
 _EXCHANGED = 2  # of the splits found
@@ -109,9 +110,7 @@ def _made(
     bound: float,
 ) -> TablesPlan:
     least, _, shares = found[0]
-    per_record = 2.0 if isinstance(unit, ReplaceOne) else float(unit.records) if isinstance(unit, AddRemove) else 0.0
-    if not per_record:
-        raise PlanError(f"unit={unit!r} is not one that Laplace noise is priced for; use AddRemove or ReplaceOne.")
+    per_record = float(most_records(unit, workload.domain.names, workload.domain.sizes) or 2)  # a record is changed
     # The loss goes as 1/ε².
     record = math.sqrt(least / loss) / _SLACK if guarantee is None else guarantee.epsilon / per_record * _SLACK
     if not 2.0**-36 <= (shares[shares > 0] * record).min() <= (shares * record).max() <= 2.0**20:
@@ -123,7 +122,7 @@ def _made(
     places = np.concatenate([lattice.find(row) for row in kept])
     mine[places] = shares[shares > 0] * record
     scaled = record**2 * _SLACK
-    proven = 2 * bound / scaled if isinstance(unit, AddRemove) else 0.0
+    proven = 2 * bound / scaled if unit.contribution is not None else 0.0
     plan = TablesPlan(
         domain=workload.domain,
         lattice=lattice,

@@ -181,12 +181,14 @@ def best_cells(rest: Floats, spread: Floats, start: Floats) -> Floats:
     return np.asarray(cells / cells.sum())
 
 
-def weighed_gram(V: Floats, spread: Floats, cells: Floats) -> Floats:
+def weighed_gram(V: Floats, spread: Floats, cells: Floats, *, replacing: bool = False) -> Floats:
     """`G = Cᵀ V C` on the rest of the split by v, with `C Cᵀ = Σ_j q_j (e_j − v)(e_j − v)ᵀ`, (n − 1, n − 1).
 
-    `tr √G` is the least `√(max cost · tr(V K))` of any strategy with this spread.
+    `tr √G` is the least `√(max cost · tr(V K))` of any strategy with this spread. Where a value replaces another, both
+    drawn by q, half the mean of `(e_j − e_k)(e_j − e_k)ᵀ` counts instead: the same less the square of its mean.
     """
     B = contrasts(len(V))
     values = B - (B @ spread)[:, None]
-    C = np.linalg.cholesky((values * cells) @ values.T)
+    mean = values @ cells if replacing else np.zeros(len(values))
+    C = np.linalg.cholesky((values * cells) @ values.T - np.outer(mean, mean))
     return np.asarray(C.T @ (B @ V @ B.T) @ C)

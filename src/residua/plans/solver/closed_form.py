@@ -18,6 +18,7 @@ import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Lattice
+from residua.plans.solver.spending import Spending
 from residua.workload import Products
 
 _SMALLEST_WEIGHT = 1e-100  # relative to the largest; denormal numbers are slow and mean nothing here
@@ -30,10 +31,12 @@ class ResidualCoefficients:
     Args:
         lattice: the sets whose residuals are measured.
         sizes: how many values each attribute has, (attributes,).
+        spending: what a person with limited records pays, in place of the cost of one record.
     """
 
     lattice: Lattice
     sizes: Integers
+    spending: Spending | None = None
 
     @cached_property
     def cost(self) -> Floats:
@@ -57,11 +60,16 @@ class ResidualCoefficients:
 
     def value(self, weights: Floats) -> float:
         """`T²`: the least weighted sum of variances any mechanism reaches at privacy cost 1."""
+        if self.spending is not None:
+            return self.spending.value(self.cost * self.importance(weights))
         return float(self.cost @ np.sqrt(self.importance(weights))) ** 2
 
     def respond(self, weights: Floats) -> tuple[Floats, float]:
         """The noise variances that reach the least weighted sum at privacy cost 1, (sets,), and that sum."""
         floor = weights.max() * _SMALLEST_WEIGHT
+        if self.spending is not None:
+            noise, _, bound = self.spending.respond(self.cost * np.maximum(self.importance(weights), floor))
+            return noise, bound
         root = np.sqrt(np.maximum(self.importance(weights), floor))
         T = float(self.cost @ root)
         return T / root, T * T
@@ -80,12 +88,14 @@ class ProductGame:
         costs: privacy cost of each attribute's strategy, (attributes,).
         shares: θ_i for each family, (families, attributes).
         dilutions: a_i for each family, (families, attributes).
+        spending: what a person with limited records pays, in place of the cost of one record.
     """
 
     workload: Products
     costs: Floats
     shares: Floats
     dilutions: Floats
+    spending: Spending | None = None
 
     @cached_property
     def cost(self) -> Floats:
@@ -110,6 +120,9 @@ class ProductGame:
         """Best noise for these weights on terms, the mean variances it gives, and their weighted sum."""
         u = self.importances(np.maximum(weights, weights.max() * _SMALLEST_WEIGHT)).sum(axis=0)
         needed = u > u.max() * _NOTHING
+        if self.spending is not None:
+            noise, _, bound = self.spending.respond(np.where(needed, u, 0.0))
+            return noise, self.variances(noise), bound
         root = np.sqrt(np.where(needed, u, 0.0) * self.cost)
         T = float(root.sum())
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -118,14 +131,17 @@ class ProductGame:
 
     def value(self, weights: Floats) -> float:
         """The least weighted sum of variances with these strategies at privacy cost 1."""
+        if self.spending is not None:
+            return self.spending.value(self.importances(weights).sum(axis=0))
         return float(np.sqrt(self.importances(weights).sum(axis=0) * self.cost).sum()) ** 2
 
     def variances(self, noise: Floats) -> Floats:
         """The mean variance of each term's queries under some noise, (terms,)."""
         lattice = self.workload.lattice
         found = []
+        noise = np.where(np.isfinite(noise), noise, 0.0)  # nobody needs what is not measured
         for family, share, a in zip(self.workload.families, self.share, self.dilutions, strict=True):
-            blocks = np.where(share > 0, share * np.where(share > 0, noise, 0.0), 0.0)
+            blocks = share * noise
             found.append(lattice.sum_over_subsets(np.where(self.cost > 0, blocks, 0.0), a)[family.sets.numbers])
         return np.concatenate(found)
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Lattice
+from residua.plans.solver.spending import Spending
 from residua.workload import Products
 
 if TYPE_CHECKING:
@@ -33,17 +34,22 @@ class QueryGame:
         cost: privacy cost of each block with noise of variance 1, (sets,).
         terms: the term of every candidate, (candidates,).
         rows: which row of each attribute a candidate has, −1 where it has none, (candidates, attributes).
+        spending: what a person with limited records pays, in place of the cost of one record.
     """
 
     matrix: csr_array
     cost: Floats
     terms: Integers
     rows: NDArray[np.int32]
+    spending: Spending | None = None
 
     def respond(self, weights: Floats) -> tuple[Floats, Floats, float]:
         """Best noise for these weights on candidates, the variances it gives, and their weighted sum."""
         u = self.matrix.T @ np.maximum(weights, weights.max() * 1e-30)
         needed = (u > u.max() * 1e-30) & (self.cost > 0)
+        if self.spending is not None:
+            noise, _, bound = self.spending.respond(np.where(needed, u, 0.0))
+            return noise, self.variances(noise), bound
         T = float(np.sqrt(u * self.cost).sum())
         with np.errstate(divide="ignore", invalid="ignore"):
             noise = np.where(needed, T * np.sqrt(self.cost / u), np.inf)
@@ -51,6 +57,8 @@ class QueryGame:
 
     def value(self, weights: Floats) -> float:
         """The least weighted sum of variances with these strategies at privacy cost 1."""
+        if self.spending is not None:
+            return self.spending.value(self.matrix.T @ weights)
         return float(np.sqrt((self.matrix.T @ weights) * self.cost).sum()) ** 2
 
     def variances(self, noise: Floats) -> Floats:
@@ -58,13 +66,16 @@ class QueryGame:
         return np.asarray(self.matrix @ np.where(np.isfinite(noise), noise, 0.0))
 
 
-def query_game(workload: Products, facts: list[list[Pairs]], costs: Floats) -> QueryGame:
+def query_game(
+    workload: Products, facts: list[list[Pairs]], costs: Floats, spending: Spending | None = None
+) -> QueryGame:
     """The game over the candidates of every term.
 
     Args:
         workload: what is asked.
         facts: the pairs of all rows asked of each attribute, for each family.
         costs: privacy cost of each attribute's strategy, (attributes,).
+        spending: what a person with limited records pays, in place of the cost of one record.
     """
     from scipy.sparse import coo_array, csr_array
 
@@ -106,7 +117,7 @@ def query_game(workload: Products, facts: list[list[Pairs]], costs: Floats) -> Q
     cost = lattice.products(costs)
     # An empty block is known without measuring.
     matrix = csr_array(coo_array((values * (cost[block] > 0), (at, block)), shape=(start, len(lattice))))
-    return QueryGame(matrix, cost, np.concatenate(terms), np.concatenate(rows))
+    return QueryGame(matrix, cost, np.concatenate(terms), np.concatenate(rows), spending)
 
 
 def _corners(d: Floats, e: Floats) -> Integers:

@@ -1,7 +1,8 @@
 """What measured tables come down to: which marginals, on which grids, with how much Laplace noise, and the epsilon.
 
 A record is in one cell of each table. Adding it changes `t · m_A` by t in L1 norm, hence `Σ_A t_A/s_A`; replacing it
-changes each by 2t at most.
+changes each by 2t at most. A person's k records change it by k t wherever they are: limits make them no cheaper, unless
+an attribute has too few values for k.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from residua.linalg.layout import Layout, layout_of
 from residua.plans.blocks import POINT, WORD, Batch, Profile, even, require_scales, rounded_up
 from residua.plans.lattice.blocks import SetBlocks
 from residua.plans.noise import INVISIBLE_SCALE, LAPLACE, Noise, rounded_laplace_variance
-from residua.privacy import AddRemove, ReplaceOne, Unit
+from residua.plans.persons import most_records
+from residua.privacy import AddRemove, Unit
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +93,14 @@ _MOST_CELLS = 2**31
 
 @dataclass(frozen=True, eq=False)
 class TableBlocks(SetBlocks):
-    """Integer measurements `t · m_A + round(s z)` of marginals, z standard Laplace."""
+    """Integer measurements `t · m_A + round(s z)` of marginals, z standard Laplace.
+
+    Args:
+        names: what the attributes are called, for units of protection that limit some.
+        Others as for `SetBlocks`.
+    """
+
+    names: tuple[str, ...] = ()
 
     @property
     def noise(self) -> Noise:
@@ -104,13 +113,8 @@ class TableBlocks(SetBlocks):
         # Each term is rounded up to 2^-200, so that the sum of thousands stays short.
         parts = zip(self.grids.tolist(), self.scales.tolist(), strict=True)
         total = sum((rounded_up(t / Fraction(s)) for t, s in parts), Fraction(0))
-        if isinstance(unit, ReplaceOne):
-            return 2 * total
-        if isinstance(unit, AddRemove):
-            return unit.records * total
-        raise VerificationError(
-            f"unit={unit!r} is not one that Laplace noise is priced for; use AddRemove or ReplaceOne."
-        )
+        records = most_records(unit, self.names, self.sizes)
+        return (2 if records is None else records) * total
 
     def profile(self) -> Profile:
         """The same in every cell: epsilon squared."""

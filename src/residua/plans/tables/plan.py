@@ -28,10 +28,11 @@ from residua.plans.candidates import Candidate, candidates_of_body, candidates_t
 from residua.plans.contract import Plan
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.noise import LAPLACE, Noise
+from residua.plans.persons import most_records
 from residua.plans.questions import Workload
 from residua.plans.tables.blocks import MeasuredTables, TableBlocks
 from residua.plans.tables.reading import TablesReading
-from residua.privacy import AddRemove, Guarantee, ReplaceOne, Unit
+from residua.privacy import AddRemove, Guarantee, Unit
 from residua.privacy.exact import round_up
 from residua.workload import Marginals
 
@@ -110,10 +111,8 @@ class TablesPlan(Plan):
     @cached_property
     def unit_epsilon(self) -> float:
         """The privacy cost for the plan's unit of protection, rounded up."""
-        if isinstance(self.unit, ReplaceOne):
-            return round_up(2 * self._total)
-        assert isinstance(self.unit, AddRemove)
-        return round_up(self.unit.records * self._total)
+        records = most_records(self.unit, self.domain.names, self.domain.sizes)
+        return round_up((2 if records is None else records) * self._total)
 
     @property
     def pcost(self) -> float:
@@ -155,7 +154,7 @@ class TablesPlan(Plan):
         low, high = f"{shares.min():.3g}", f"{shares.max():.3g}"
         each = low if low == high else f"{low} to {high}"
         measured = ("Measured", f"{len(self.measured):,} marginals, at epsilon {each} each")
-        return (measured, *tried(self.candidates, self.gap))
+        return (measured, *tried(self.candidates, self.gap), *super().remarks)
 
     @property
     def details(self) -> dict[str, Any]:
@@ -173,8 +172,8 @@ class TablesPlan(Plan):
 
     def compile(self) -> TableBlocks:
         """The tables on their grids."""
-        tables = self.tables
-        return TableBlocks(self.lattice, self.domain.sizes, tables.measured, tables.grids, tables.scales)
+        tables, domain = self.tables, self.domain
+        return TableBlocks(self.lattice, domain.sizes, tables.measured, tables.grids, tables.scales, domain.names)
 
     def saved_blocks(self, arrays: Mapping[str, NDArray[Any]]) -> TableBlocks:
         """The plan's own tables."""

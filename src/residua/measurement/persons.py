@@ -1,0 +1,249 @@
+"""How many records people have: with noise, to choose a bound by; and exactly, for the curator's eyes."""
+
+from __future__ import annotations
+
+import secrets
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from residua.domain import Domain
+from residua.errors import LedgerError, PrivacyError
+from residua.linalg.arrays import Floats, Integers
+from residua.linalg.lattice import closure
+from residua.linalg.layout import Layout, layout_of
+from residua.measurement.aside import Aside, aside_within
+from residua.measurement.ledger import Ledger
+from residua.measurement.recognising import recognise
+from residua.measurement.told import told_of_debit
+from residua.plans.noise import NORMAL
+from residua.plans.tails import reaches, width
+from residua.privacy import Guarantee, Person
+from residua.privacy.unit import record_count
+from residua.release.base import Estimate
+from residua.source import source_of
+from residua.source.bound import KEY_BYTES, Bound, bound_of, require_agreement
+from residua.source.choosing import MOST_TOLD, Loss
+from residua.source.counting import Counted
+
+Progress = Callable[[str, int, int | None], None]
+Found = TypeVar("Found")
+MOST = 1024
+_EXACT = 8  # up to so many records, each number has a count of its own
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RecordsPerPerson:
+    """How many persons have how many records, with noise: holds no true count, and may be published.
+
+    Guarantee: the counts are unbiased, each with the standard deviation `stddev`. A person is in one of the counts,
+    which changes by 1, whatever number of records the person has: that is what it cost.
+
+    Args:
+        lows: the least number of records of each count; the last has no end.
+        counts: persons with so many records, with noise, (counts,).
+        aside: the noise.
+        sequence: the ledger's debit.
+        digest: of that line of the ledger.
+
+    Reference: docs/persons.md.
+    """
+
+    lows: tuple[int, ...]
+    counts: Integers
+    aside: Aside
+    sequence: int
+    digest: str
+
+    def __post_init__(self) -> None:
+        self.counts.setflags(write=False)
+
+    @property
+    def stddev(self) -> float:
+        """The standard deviation of every count."""
+        return self.aside.stddev
+
+    @property
+    def most(self) -> int:
+        """Persons with so many records or more are counted together."""
+        return self.lows[-1]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What each count is of: "3", "11 to 15", "1024 or more"."""
+        ends = [low - 1 for low in self.lows[1:]]
+        named = [str(low) if low == end else f"{low} to {end}" for low, end in zip(self.lows, ends, strict=False)]
+        return (*named, f"{self.most} or more")
+
+    def persons(self, *, confidence: float = 0.95) -> Estimate:
+        """How many persons there are."""
+        return self._sum(np.ones(len(self.counts)), confidence)
+
+    def left_out(self, records: int, *, confidence: float = 0.95) -> Estimate:
+        """How many records would not be counted under `rs.Person(records=…)`.
+
+        As if persons were spread evenly within each count, and had no more than `most` records; the interval is for the
+        noise alone.
+
+        Raises:
+            PrivacyError: no number of records.
+        """
+        return self._sum(self._means(0) - self._means(record_count(records)), confidence)
+
+    def recommend(self, share: float = 0.9) -> int:
+        """The least bound at which about this share of the records is counted, by the noisy counts.
+
+        A smaller bound is less noise and more that is left out; which matters more depends on what is asked.
+
+        Raises:
+            PrivacyError: no share between 0 and 1, or too many persons have `most` records or more to tell.
+        """
+        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:
+            raise PrivacyError(f"share={share!r} is not a share between 0 and 1; say 0.9, for example.")
+        # Noise alone must not look like persons with many records.
+        seen = np.where(self.counts > 3 * self.stddev, self.counts, 0)
+        if seen[-1] or not seen.any():
+            why = f"persons have {self.most:,} records or more" if seen[-1] else "there are too few persons to tell"
+            raise PrivacyError(f"no bound can be recommended: {why}; ask again with a larger most, or a larger budget.")
+        every = float(seen @ self._means(0))
+        return next(k for k in range(1, self.most + 1) if float(seen @ self._means(k)) >= share * every)
+
+    def _means(self, bound: int) -> Floats:
+        """How many records of a person are counted under a bound (0: all), on average within each count."""
+        sizes = [np.arange(low, high) for low, high in zip(self.lows, (*self.lows[1:], self.most + 1), strict=True)]
+        return np.array([float(np.mean(np.minimum(size, bound) if bound else size)) for size in sizes])
+
+    def _sum(self, weights: Floats, confidence: float) -> Estimate:
+        estimate, stddev = float(weights @ self.counts), self.stddev * float(np.linalg.norm(weights))
+        reach = width(confidence) * stddev  # checks the confidence
+        if self.aside.noise != NORMAL:
+            reach = float(reaches((weights * self.aside.scale)[None, :], 1 - confidence)[0]) + float(weights.sum()) / 2
+        return Estimate(estimate, stddev, estimate - reach, estimate + reach)
+
+    def __repr__(self) -> str:
+        pairs = zip(self.labels, self.counts.tolist(), strict=True)
+        return f"RecordsPerPerson({', '.join(f'{label}: {n}' for label, n in pairs)}; stddev {self.stddev:.3g})"
+
+
+def _lows(most: int) -> tuple[int, ...]:
+    """Every number up to 8, then steps by a factor of about √2, up to `most`: sums of few counts have little noise."""
+    found = list(range(1, min(_EXACT, most) + 1))
+    while found[-1] < most:
+        found.append(min(max(round(found[-1] * 2**0.5), found[-1] + 1), most))
+    return tuple(found)
+
+
+def records_per_person(
+    source: Any,
+    domain: Domain,
+    budget: Guarantee,
+    *,
+    ledger: Ledger | str | Path,
+    most: int = MOST,
+    purpose: str = "records per person",
+    progress: Progress | None = None,
+) -> RecordsPerPerson:
+    """A look at how many records people have, with exact noise, paid for: to choose the bound of a plan by.
+
+    Every person is in one count, so that the cost does not depend on any bound: `1 / scale²`, or `1 / scale` for
+    Laplace noise. The ledger is one for persons, whichever bound it was made with: a bound belongs to a plan.
+
+    Args:
+        source: the data, which names the person column.
+        domain: what the records may hold; those that a policy drops do not count.
+        budget: what to spend: ZCDP, GDP or ApproxDP for normal noise, PureDP for Laplace noise.
+        ledger: the dataset's ledger, or its path.
+        most: persons with so many records or more are counted together.
+        purpose: what the ledger notes.
+        progress: called with the step, how much is done, and of how much if known.
+
+    Raises:
+        SourceError: the data names no person, or does not fit the domain. Nothing is spent.
+        LedgerError: the budget does not allow it, or the ledger protects no persons. Nothing is spent.
+        PrivacyError: a budget or a `most` that means nothing. Nothing is spent.
+
+    Example:
+        >>> import residua as rs, pyarrow as pa, tempfile
+        >>> domain = rs.Domain({"sex": ["F", "M"]})
+        >>> visits = pa.table({"id": [i // 3 for i in range(3000)], "sex": ["F"] * 1500 + ["M"] * 1500})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     ledger = rs.Ledger(f"{folder}/visits.ledger", rs.ZCDP(0.5), unit=rs.Person(records=5))
+        ...     look = rs.records_per_person(
+        ...         rs.Source.frame(visits, person="id"), domain, rs.ZCDP(0.02), ledger=ledger)
+        >>> look.recommend(share=0.95), bool(abs(look.counts[2] - 1000) < 50)
+        (3, True)
+    """
+    if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most < MOST_TOLD:
+        raise PrivacyError(f"most={most!r} is not a whole number from 1 to {MOST_TOLD - 1:,}; say 1024, for example.")
+    aside = aside_within(budget, 1)
+    account = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+    if not isinstance(account.unit, Person):
+        raise LedgerError(f"the ledger protects {account.unit}, not persons; make one with unit=rs.Person(records=…).")
+    data = source_of(source)
+    require_agreement(data.options, account.unit, domain)
+    bound, step = _any_bound(domain), _step(progress)
+    with data.snapshot() as still:
+        checked = _cleared(lambda: still.checked(domain, step, bound))
+        try:
+            recognise(account, data, checked.fingerprint)
+            entry = account.debit(
+                aside.cost, purpose=purpose, dataset=checked.fingerprint, currency=aside.noise.currency
+            )
+            lows = _lows(most)
+            counts = told_of_debit(
+                lambda: aside.noisy(np.add.reduceat(_loss(checked.count(_total(domain), step, bound)).held, lows)),
+                entry,
+            )
+        finally:
+            checked.forget()
+    return RecordsPerPerson(lows, counts, aside, entry.sequence, entry.digest)
+
+
+def show_records_per_person(
+    source: Any, domain: Domain, notice: Callable[[Loss], None], *, progress: Progress | None = None
+) -> None:
+    """Shows the curator, and nobody else, how many records people really have. Costs nothing: publish nothing of it.
+
+    A bound that is chosen by looking at true counts is chosen by looking at the data, which no guarantee covers; to
+    choose within the ledger, use `records_per_person`.
+
+    Args:
+        source: the data, which names the person column.
+        domain: what the records may hold.
+        notice: called once; its `held` counts the persons with 0, 1, 2, … records.
+        progress: called with the step, how much is done, and of how much if known.
+    """
+    data = source_of(source)
+    require_agreement(data.options, Person(records=1), domain)
+    notice(_loss(_cleared(lambda: data.count(domain, _total(domain), _step(progress), _any_bound(domain)))))
+
+
+def _any_bound(domain: Domain) -> Bound | None:
+    """Which records a bound would choose does not matter here, nor how many: so any key will do."""
+    return bound_of(Person(records=1), domain, secrets.token_bytes(KEY_BYTES))
+
+
+def _total(domain: Domain) -> Layout:
+    return layout_of(closure([], len(domain)), domain.sizes)
+
+
+def _loss(counted: Counted) -> Loss:
+    assert counted.loss is not None
+    return counted.loss
+
+
+def _step(progress: Progress | None) -> Callable[[int, int | None], None] | None:
+    return None if progress is None else lambda done, total: progress("reading", done, total)
+
+
+def _cleared(work: Callable[[], Found]) -> Found:
+    """Does it; an error report that shows local variables must not show records."""
+    try:
+        return work()
+    except BaseException as problem:
+        traceback.clear_frames(problem.__traceback__)
+        raise

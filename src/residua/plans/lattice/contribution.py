@@ -1,0 +1,209 @@
+"""What a person with several records, some of them limited, can cost blocks of a lattice at most.
+
+A person adds z to the table. Block S, measured with precision τ_S by strategies with Gram matrices `G_i = R_iᵀR_i`,
+costs `τ_S zᵀ (⊗_{i∈S} G_i ⊗_{i∉S} J) z`, with `J = 11ᵀ` where an attribute is summed over. Let A be the limited
+attributes that are measured by the plain residual, `G_i = n² (I − J/n)`, S = T ∪ B with `B = S ∩ A`. In the basis I, J
+of every attribute of A (tables in place of residuals; factors n² apart)
+
+    Σ_S τ_S ⊗_{i∈B} (I − J/n_i) ⊗_{i∈A∖B} J  =  Σ_{T,B} s_{T,B} ⊗_{i∈B} I ⊗_{i∈A∖B} J ,
+    s_{T,B} = Σ_{B'⊇B} τ_{T∪B'} Π_{i∈B'∖B} (−1/n_i) .
+
+**Theorem.** The price is at most `Σ_{T,B} max(s_{T,B}, 0) · cost_T · F_{T,B}`, with `cost_T = Π_{i∈T} max_j (G_i)_jj`,
+`F_{T,B} = min(D_B, f_i for the limited i ∈ T)`, D_B the most ordered pairs of records that agree on B (`persons.py`)
+and f_i below.
+
+*Proof.* `q_{T,B}(z) = zᵀ (⊗_T G_i ⊗_B I ⊗_{A∖B} J) z` is not negative, so that terms with `s < 0` can be left out. It
+is the sum of `Π_{i∈T} G_i(c_a, c_b)` over the ordered pairs a, b of records that agree on B. Each factor is at most
+`max_j (G_i)_jj` in absolute value, and there are at most D_B pairs. For a limited i ∈ T, measured by other rows, the
+sum of `|G_i(c_a, c_b)|` over all pairs is at most `f_i max_j (G_i)_jj`: a record with the value v meets at most l
+records with each value, together at most l times the largest entries of row v, K/l of them; and at most l records have
+each v. (For T = {i} alone, only positive entries count.) ∎
+
+*Where it is exact.* All s ≥ 0, all strategies plain, and one limit, or limits that divide one another and K: K
+records, alike in all other attributes, the a-th with value `⌊a/l_i⌋` of each limited i, attain every D_B at once. The
+plans that are made for persons have s ≥ 0: raising a negative s to 0 adds precision and costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import combinations
+from math import prod
+
+import numpy as np
+
+from residua.domain import Domain
+from residua.linalg.arrays import Floats, Objects
+from residua.linalg.lattice import Lattice
+from residua.plans.persons import Reach, by_cells, reach_of
+from residua.plans.solver.spending import Spending
+from residua.plans.strategy import Strategy, column_norms
+from residua.privacy import Unit
+
+Share = tuple[tuple[int, ...], int]
+
+
+# ---- the verifier's: whole numbers
+
+
+def contributed(reach: Reach, strategies: Mapping[int, Strategy], shares: Sequence[Share]) -> Fraction:
+    """What a person costs blocks that measure each attribute by one strategy at most, in whole numbers of 2^-200.
+
+    Args:
+        reach: what the person can do.
+        strategies: of each attribute that is measured.
+        shares: the attributes of each block and what it costs one record, rounded up by less than 1.
+    """
+    plain = {i: strategies[i].size for i in reach.limits if i in strategies and strategies[i].plain}
+    rows = {i: strategies[i] for i in reach.limits if i in strategies and not strategies[i].plain}
+    # One record pays `cost_T Π_B (n_i − 1)/n_i · τ_S` for block S. With `M = Π_A (n_i − 1)` this adds, for B' ⊆ B, the
+    # whole number `Π_{B'} n_i · Π_{A∖B} (n_i − 1) · (−1)^|B∖B'|` times itself to `M s_{T,B'} cost_T`.
+    tables: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
+    for members, cost in shares:
+        B = tuple(i for i in members if i in plain)
+        T = tuple(i for i in members if i not in plain)
+        around = cost * prod(n - 1 for i, n in plain.items() if i not in B)
+        for inner in _subsets(B):
+            signed = around * prod(plain[i] for i in inner) * (-1) ** (len(B) - len(inner))
+            tables[T, inner] = tables.get((T, inner), 0) + signed
+    factor = {i: _pairs_of_rows(strategy, reach, i) for i, strategy in rows.items()}
+    sums: dict[Fraction, int] = {}
+    for (T, B), signed in tables.items():
+        if signed > 0:
+            most = _most(reach, T, B, factor)
+            sums[most] = sums.get(most, 0) + signed
+    total = sum((most * amount for most, amount in sums.items()), Fraction(0)) / prod(n - 1 for n in plain.values())
+    # A block that was rounded up takes from a smaller table: at most 2^|B| units from each of 2^|B|, K² times.
+    slack = len(shares) * 4 ** len(plain) * reach.records**2 if plain else 0
+    return total + slack
+
+
+def _most(
+    reach: Reach, T: Sequence[int], B: Sequence[int], factor: Mapping[int, tuple[Fraction, Fraction]]
+) -> Fraction:
+    """`F_{T,B}`."""
+    limited = [factor[i][0 if len(T) == 1 else 1] for i in T if i in factor]
+    return min([Fraction(reach.agreeing(B)), *limited])
+
+
+def _pairs_of_rows(strategy: Strategy, reach: Reach, attribute: int) -> tuple[Fraction, Fraction]:
+    """f_i of a limited attribute with other rows: by positive inner products alone, and by all in absolute value."""
+    R = strategy.matrix
+    norm = max(column_norms(R), default=0)
+    if not norm:
+        return Fraction(0), Fraction(0)
+    # No entry of RᵀR, and no partial sum, is larger than the sum of norms.
+    gram = (R.astype(object) if norm >= 2**62 else R).T @ R
+    sums = (most_of_pairs(each, reach.records, reach.limits[attribute]) for each in (np.maximum(gram, 0), np.abs(gram)))
+    positive, absolute = (Fraction(int(found), norm) for found in sums)
+    return positive, absolute
+
+
+def most_of_pairs(gram: Objects, records: int, limit: int) -> int:
+    """`Σ_ab gram[c_a, c_b]` over K records with at most l in each value, never less; entries not negative, (n, n)."""
+    n = len(gram)
+    if records >= n * limit:
+        return int(limit**2 * gram.astype(object).sum())
+    full, rest = divmod(records, limit)
+    ranked = -np.sort(-gram, axis=1)[:, : full + 1].astype(object)
+    met = limit * ranked[:, :full].sum(axis=1) + rest * ranked[:, full]
+    best = sorted(met.tolist(), reverse=True)
+    return int(limit * sum(best[:full]) + rest * best[full])
+
+
+def _subsets(members: tuple[int, ...]) -> Iterable[tuple[int, ...]]:
+    return (subset for size in range(len(members) + 1) for subset in combinations(members, size))
+
+
+# ---- the plan's and the planner's: floats, set by set
+
+
+def table_prices(unit: Unit, domain: Domain, lattice: Lattice, strategies: tuple[Strategy, ...]) -> TablePrices | None:
+    """What tables cost the unit's person; None for units that cost k² times one record, or change records.
+
+    Raises:
+        PlanError: the unit limits an attribute that the domain lacks.
+    """
+    reach = None if by_cells(unit) else reach_of(unit, domain.names, domain.sizes)
+    return None if reach is None else TablePrices(lattice, strategies, reach)
+
+
+@dataclass(frozen=True, eq=False)
+class TablePrices:
+    """What every table of a family costs a person: prices that are linear where no s is negative.
+
+    Args:
+        lattice: the family.
+        strategies: how each attribute is measured.
+        reach: what the person can do.
+    """
+
+    lattice: Lattice
+    strategies: tuple[Strategy, ...]
+    reach: Reach
+
+    @cached_property
+    def plain(self) -> tuple[int, ...]:
+        """A: the limited attributes that are measured by the plain residual and are in the family."""
+        return tuple(
+            i for i in sorted(self.reach.limits) if self.strategies[i].plain and len(self.lattice.covers[i][0])
+        )
+
+    @cached_property
+    def dilution(self) -> Floats:
+        """`1/n_i` of the attributes of A, 0 of others, (attributes,)."""
+        found = np.zeros(len(self.strategies))
+        for i in self.plain:
+            found[i] = 1.0 / self.strategies[i].size
+        return found
+
+    @cached_property
+    def prices(self) -> Floats:
+        """`cost_T F_{T,B}` of every set, (sets,)."""
+        costs = np.array([1.0 if i in self.plain else one.cost for i, one in enumerate(self.strategies)])
+        rows = {
+            i: _pairs_of_rows(self.strategies[i], self.reach, i)
+            for i in self.reach.limits
+            if i not in self.plain and len(self.lattice.covers[i][0])
+        }
+        # F is one of few numbers: those of the sets of limited attributes, alone or with others.
+        limits = np.full(len(self.strategies), float(self.reach.records))
+        for i in self.plain:
+            limits[i] = self.reach.limits[i]
+        least = np.concatenate([limits[level].min(axis=1, initial=self.reach.records) for level in self.lattice.levels])
+        full = np.floor(self.reach.records / least)
+        most = full * least**2 + (self.reach.records - full * least) ** 2
+        if rows:
+            alone, beside = np.full((2, len(self.strategies)), np.inf)
+            for i, (positive, absolute) in rows.items():
+                alone[i], beside[i] = float(positive), float(absolute)
+            outside = np.ones(len(self.strategies))
+            outside[list(self.plain)] = 0.0  # how many members of a set are in T
+            for size, level in enumerate(self.lattice.levels[1:], start=1):
+                block = slice(self.lattice.offsets[size], self.lattice.offsets[size + 1])
+                single = outside[level].sum(axis=1) == 1
+                bound = np.where(single, alone[level].min(axis=1), beside[level].min(axis=1))
+                most[block] = np.minimum(most[block], bound)
+        return np.asarray(self.lattice.products(costs) * most)
+
+    @property
+    def spending(self) -> Spending:
+        """How to spend best at these prices."""
+        return Spending(self.lattice, self.dilution, self.prices)
+
+    def tables(self, precisions: Floats) -> Floats:
+        """s of every set from τ, (sets,): how precisely tables, not residuals, are measured along A."""
+        return self.lattice.sum_over_supersets(precisions, -self.dilution)
+
+    def residuals(self, tables: Floats) -> Floats:
+        """τ of every set from s, (sets,)."""
+        return self.lattice.sum_over_supersets(tables, self.dilution)
+
+    def price(self, precisions: Floats) -> float:
+        """What measuring with these precisions costs the person, never less but for rounding; k² times at most."""
+        costs = self.lattice.products(np.array([strategy.cost for strategy in self.strategies]))
+        whole = float(self.reach.records) ** 2 * float(precisions @ costs)
+        return min(whole, float(self.prices @ np.maximum(self.tables(precisions), 0.0)))
