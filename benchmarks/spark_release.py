@@ -2,7 +2,7 @@
 
 python -m benchmarks.spark_release [--attributes 108] [--rows 50000] [--folder DIR]
 
-All marginals of up to three of 108 attributes of 10 values: 204,156 tables of 1,000 cells and those below. Both workers,
+All marginals of up to three of 108 attributes of 10 values: 204,156 tables of 1,000 cells and those below. The workers,
 the driver and the folder are on this machine. Memory is the largest resident set seen, of the Java machine and of its
 Python workers apart; times are of the clock, beside whatever else runs.
 """

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from residua.measurement import once
 from residua.measurement.once import swept, write_once
 from residua.measurement.spark_parts import BlockTask, bare, measured_partition, order_of
 from residua.release.parts import PartedIntegers, part_name
+from residua.source.digest import Digest
 from residua.source.spark import block_bounds
 from residua.source.spark_rows import narrowed, row_of, sums_of, widened
 from residua.source.tables import tables_of_layout
@@ -89,9 +91,7 @@ def parts_of(folder: Path, bounded: bool = False) -> tuple[rs.Plan, BlockTask, n
     blocks = plan.blocks
     tables = tables_of_layout(blocks.counted)
     bounds = block_bounds(tables, 30)
-    cells = tuple(int(tables.cells[a:b].sum()) for a, b in zip(bounds, bounds[1:], strict=False))
-    from residua.source.digest import Digest
-
+    cells = tuple(int(tables.cells[a:b].sum()) for a, b in pairwise(bounds))
     told = BlockTask(str(folder), Digest().fingerprint, bounded, bare(blocks), order_of(blocks), bounds, cells)
     counts = np.random.default_rng(1).integers(0, 50, blocks.counted.cells)
     return plan, told, counts
@@ -132,9 +132,7 @@ def test_blocks_are_measured_once_and_only_of_the_records_that_were_checked(tmp_
     first = [batch.to_pydict() for batch in measured_partition(told, rows())]
     again = [batch.to_pydict() for batch in measured_partition(told, rows())]  # as a task that is repeated
     assert first == again
-    digests = {
-        f"measurements/part-{i:05d}.parquet": json.loads(row["note"][0])["sha256"] for i, row in enumerate(first)
-    }
+    digests = {part_name(i): json.loads(row["note"][0])["sha256"] for i, row in enumerate(first)}
     parts = PartedIntegers(tmp_path, starts.tolist(), digests)
     whole = np.asarray(parts)
     assert np.array_equal(parts[7:95], whole[7:95])
