@@ -10,9 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
 import residua as rs
 from benchmarks.standalone import settings, started
+from residua.cli.main import app
 from residua.domain import Domain, Integers
 from residua.errors import FileError, PlanError, SourceError
 from residua.linalg.lattice import closure
@@ -22,6 +24,7 @@ from residua.source.bound import bound_of
 from tests.conformance import engines
 from tests.conformance import test_source_engines as suite
 
+SMALL = {"a": 4, "b": 3, "c": 5, "d": 2}
 pytestmark = pytest.mark.xdist_group("spark")  # one Java machine for all
 
 
@@ -157,7 +160,7 @@ def test_a_frame_that_gives_other_records_at_every_reading_releases_nothing(
 
 def parted(session: Any, folder: Path, monkeypatch: Any, table: pa.Table) -> tuple[rs.Plan, rs.Ledger, Source]:
     monkeypatch.setattr(spark, "_BLOCK_CELLS", 25)
-    domain = Domain.of_sizes({"a": 4, "b": 3, "c": 5, "d": 2})
+    domain = Domain.of_sizes(SMALL)
     plan = rs.plan(rs.marginals(domain, ways=[1, 2, 3]), rs.ZCDP(rho=1e6))
     frame = session.createDataFrame(table)
     return plan, rs.Ledger(folder / "a.ledger", rs.ZCDP(rho=2e6)), Source.spark(frame)
@@ -173,7 +176,7 @@ def test_the_same_records_of_each_person_are_counted(way: str, sessions: dict[st
         "id", pa.array([None if i % 7 == 0 else f"p{i}" for i in rng.integers(0, 40, 400)])
     )
     table = table.append_column("n", pa.array(rng.integers(0, 3, 400)))
-    domain = Domain.of_sizes({"a": 4, "b": 3, "c": 5, "d": 2})
+    domain = Domain.of_sizes(SMALL)
     bound = bound_of(rs.Person(records=3, one_per="b"), domain, bytes(range(32)))
     session = sessions["connect" if way == "connect" else "classic"]
     frame = session.createDataFrame(table).repartition(3)
@@ -190,7 +193,7 @@ def test_the_same_records_of_each_person_are_counted(way: str, sessions: dict[st
 
 def small_table(rows: int) -> pa.Table:
     rng = np.random.default_rng(5)
-    return pa.table({name: rng.integers(0, size, rows) for name, size in zip("abcd", (4, 3, 5, 2), strict=True)})
+    return pa.table({name: rng.integers(0, size, rows) for name, size in SMALL.items()})
 
 
 @pytest.mark.parametrize(("way", "rows"), [("classic", 300), ("connect", 300), ("classic", 0)])
@@ -263,3 +266,28 @@ def test_blocks_of_other_records_than_were_checked_are_never_measured(
         rs.measure(plan, data, ledger=changing, out=tmp_path / "out")
     assert len(ledger.entries) == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.ledger", "a.parquet"]
+
+
+def test_the_command_releases_a_table_of_the_session_on_this_machine_or_on_executors(
+    sessions: dict[str, Any], tmp_path: Path
+) -> None:
+    sessions["classic"].createDataFrame(small_table(200)).createOrReplaceTempView("people")
+    domain = "".join(f"[domain.{name}]\nlow = 0\nhigh = {size - 1}\n" for name, size in SMALL.items())
+    spec = tmp_path / "spec.toml"
+    spec.write_text(
+        f'[source]\nspark = "people"\n{domain}[[workload]]\nways = [1, 2]\n[privacy]\nrho = 1e5\n'
+        '[ledger]\npath = "a.ledger"\nrho = 2e5\n'
+    )
+    for name, more in (("here", []), ("there", ["--on-executors"])):
+        done = CliRunner().invoke(app, ["release", str(spec), "--out", str(tmp_path / name), *more])
+        assert done.exit_code == 0, done.output
+        found = rs.Release.load(tmp_path / name).estimates(["a", "d"])
+        truth = np.zeros((4, 2))
+        np.add.at(truth, tuple(small_table(200)[column].to_numpy() for column in "ad"), 1)
+        assert np.abs(found - truth).max() < 0.5
+        assert (tmp_path / name / "measurements").is_dir() == (name == "there")
+    spec.write_text(spec.read_text().replace('spark = "people"', 'path = "people.csv"'))
+    refused = CliRunner().invoke(app, ["release", str(spec), "--out", str(tmp_path / "no"), "--on-executors"])
+    assert refused.exit_code != 0
+    with pytest.raises(SourceError, match=r"'nobody' failed in Spark \(TABLE_OR_VIEW_NOT_FOUND"):
+        Source.spark("nobody")
