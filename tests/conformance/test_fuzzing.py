@@ -1,11 +1,10 @@
-"""Every door answers in one sentence, whatever is done to the file: a few hundred mutations of each kind, new each run.
+"""Every door answers in one sentence, whatever is done to the file: a few hundred mutations of each kind.
 
-The seeds are printed at the end of the run with the figures; with one of them as RESIDUA_FUZZ_SEED the same mutations
-come again, and `python benchmarks/fuzzing.py` tries thousands.
+They are the same in every run, so that a change is judged and not luck; RESIDUA_FUZZ_SEED gives others, and
+`python benchmarks/fuzzing.py` tries thousands of new ones. The figures are printed at the end of the run.
 """
 
 import os
-import random
 from collections.abc import Callable
 
 import pytest
@@ -13,13 +12,14 @@ import pytest
 from tests.fuzzing import DOORS, fuzz
 
 MUTATIONS = 300
+SEED = 3344203241
 
 
 @pytest.mark.parametrize("door", DOORS)
 def test_every_mutation_ends_in_acceptance_of_an_equal_thing_or_in_one_sentence(
     door: str, record_property: Callable[[str, object], None]
 ) -> None:
-    seed = int(os.environ.get("RESIDUA_FUZZ_SEED", random.SystemRandom().randrange(2**32)))
+    seed = int(os.environ.get("RESIDUA_FUZZ_SEED", SEED))
     endings = fuzz(door, MUTATIONS, seed)
     record_property("fuzzing", f"{door}: {MUTATIONS} mutations, seed {seed}: {endings}")
     assert not endings.wrong, "\n".join(endings.wrong)

@@ -310,7 +310,7 @@ def test_a_plan_that_was_altered_is_not_measured(form, tmp_path):
     for unit in (rs.AddRemove(6), Person(6), Person(6, per={"month": 2})):
         with pytest.raises(VerificationError, match="more than"):
             priced(plan.replaced(unit=unit))
-        body = {**plan.to_body(), "unit": {"kind": "person", "records": 6, "per": dict(unit.contribution.limits)}}
+        body = {**plan.to_body(), "unit": {"kind": "person", "at_most": 6, "per": dict(unit.contribution.limits)}}
         with pytest.raises(ValueError, match="costs more"):
             type(plan).of_body(body)
 

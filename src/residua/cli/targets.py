@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +10,7 @@ from residua.plans.tails import width
 
 KEYS = frozenset({"variance", "stddev", "margin", "confidence"})
 USUAL_CONFIDENCE = 0.95
+_MOST = 1e150  # its square is still a number
 
 
 def target_of(term: Mapping[str, Any]) -> float | None:
@@ -30,8 +30,8 @@ def target_of(term: Mapping[str, Any]) -> float | None:
     if not given:
         return None
     value = term[given[0]]
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-        raise SpecError(f"[[workload]] {given[0]} = {value!r} is not a positive number; correct it.")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < _MOST:
+        raise SpecError(f"[[workload]] {given[0]} = {value!r} is not a positive number below 1e150; correct it.")
     if given == ["variance"]:
         return float(value)
     try:
