@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -189,3 +190,45 @@ def _functions() -> tuple[frozenset[str], frozenset[str]]:
     return frozenset(aggregates), frozenset(
         name for name, _, stability in rows if stability not in ("CONSISTENT", None)
     )
+
+
+def plain_select(text: str) -> str:
+    """The text of one SELECT in whichever dialect, without what ends it; the name of a table stands for all of it.
+
+    A look at the words alone, for engines that parse for themselves: they are asked `SELECT * FROM (…)`, in a
+    transaction that may only read where they have one.
+
+    Raises:
+        SqlError: several statements, one that does not begin as a query does, or a quote or parenthesis alone.
+    """
+    text = text.strip().rstrip(";").strip()
+    bare = _QUOTED.sub(_blank, text)
+    if any(mark in bare for mark in "'\"`") or "/*" in bare or re.search(r"\$\w*\$", bare):
+        raise SqlError("it has a quote or a comment that is never closed")
+    if ";" in bare:
+        raise SqlError("it is not exactly one SELECT")
+    depth = 0
+    for mark in re.findall(r"[()]", bare):
+        depth += 1 if mark == "(" else -1
+        if depth < 0:
+            break
+    if depth:
+        raise SqlError("it has a parenthesis without its pair")
+    if re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*){0,2}", text) or re.fullmatch(
+        r'("[^"]+"|\w+)(\.("[^"]+"|\w+)){0,2}', text
+    ):
+        return f"SELECT * FROM {text}"
+    if not re.match(r"[\s(]*(select|with|values|table|from)\b", bare, re.IGNORECASE):
+        raise SqlError("it is not exactly one SELECT")
+    if re.search(r"\b(insert|update|delete|merge)\b\s+(into|from|only|\w+\s+set)\b|\binto\b", bare, re.IGNORECASE):
+        raise SqlError("it is not exactly one SELECT: it writes")
+    return text
+
+
+_QUOTED = re.compile(  # texts, names and comments: nothing in them is SQL
+    r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`[^`]*`|\$(?P<tag>\w*)\$.*?\$(?P=tag)\$|--[^\n]*|/\*.*?\*/", re.DOTALL
+)
+
+
+def _blank(found: re.Match[str]) -> str:
+    return " " if found[0][:2] in ("--", "/*") else "x"

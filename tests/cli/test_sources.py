@@ -1,5 +1,7 @@
 """What [source] and [domain] may say: delimiters, queries over files, computed columns, code lists, dates, formats."""
 
+import contextlib
+import sqlite3
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +12,7 @@ from pyarrow.feather import write_feather
 import residua as rs
 from residua.cli.sources import open_source
 from residua.cli.spec import read_spec
+from residua.errors import SpecError
 from tests.cli.command import DATA, SPEC, inside
 
 SALES = """\
@@ -126,3 +129,27 @@ def test_a_draft_leaves_out_columns_without_a_name(tmp_path: Path) -> None:
     assert inside("init", "d.csv", cwd=tmp_path).code == 0
     assert '[domain."sex"]' in (tmp_path / "spec.toml").read_text()
     assert '[domain.""]' not in (tmp_path / "spec.toml").read_text()
+
+
+def uri_spec(tmp_path: Path, uri: str) -> Path:
+    (tmp_path / "s.toml").write_text(
+        f'[source]\nuri = "{uri}"\nquery = "people"\n[domain]\nsex = ["F", "M"]\n[privacy]\nrho = 1e6\n'
+        '[[workload]]\nways = [1]\n[ledger]\npath = "a.ledger"\n'
+    )
+    return tmp_path / "s.toml"
+
+
+def test_a_database_is_named_by_its_uri(tmp_path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(tmp_path / "people.db")) as connection, connection:
+        connection.execute("CREATE TABLE people (sex)")
+        connection.executemany("INSERT INTO people VALUES (?)", [["F"]] * 3 + [["M"]] * 4)
+    uri_spec(tmp_path, "sqlite:///people.db")
+    assert inside("release", "s.toml", "--out", "out", cwd=tmp_path).code == 0
+    assert [round(value) for value in rs.Release.load(tmp_path / "out").estimates(["sex"])] == [3, 4]
+
+
+@pytest.mark.parametrize("uri", ["postgresql://bob:hunter2@host/db", "postgresql://host/db?user=bob&password=hunter2"])
+def test_a_password_in_a_specification_is_refused_and_not_repeated(tmp_path: Path, uri: str) -> None:
+    with pytest.raises(SpecError, match=r"\[source\] uri holds a password or a token") as caught:
+        open_source(read_spec(uri_spec(tmp_path, uri)))
+    assert "hunter2" not in str(caught.value)

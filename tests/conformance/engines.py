@@ -4,14 +4,17 @@ A row is a function (table, folder) → what `source_of` takes, or a function of
 one, write it, and name it in `ENGINES`; if it spells values otherwise than Arrow does, in `SPELLED_OTHERWISE` as well.
 """
 
+import contextlib
 import gzip
 import json
+import sqlite3
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import ibis
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -26,6 +29,7 @@ from residua.domain import Bins, Categories, Domain, Integers, Policy
 from residua.linalg.lattice import closure
 from residua.linalg.layout import Layout, layout_of
 from residua.source import Source, source_of
+from tests.conformance import postgres
 
 ROWS = 500
 SCHEMA = pa.schema(
@@ -301,6 +305,44 @@ def sql_over_parquet(table: pa.Table, folder: Path) -> Any:
     return partial(Source.sql, {"people": path}, "people")
 
 
+def postgresql(table: pa.Table, folder: Path) -> Any:
+    return partial(Source.sql, postgres.server(), postgres.ingested(table))
+
+
+def postgresql_adbc(table: pa.Table, folder: Path) -> Any:
+    """Through an open connection, with a weight that is a numeric and text that is an enumeration."""
+    query = (
+        f"SELECT age::numeric(9, 2) AS age, sex, region, income, flag, code, n::numeric FROM {postgres.ingested(table)}"
+    )
+    return partial(Source.adbc, postgres.standing(), query)
+
+
+def sqlite(table: pa.Table, folder: Path) -> Any:
+    """Columns without types, and truth values as text: SQLite has none."""
+    with contextlib.closing(sqlite3.connect(folder / "people.db")) as connection, connection:
+        connection.execute(f"CREATE TABLE people ({', '.join(table.column_names)})")
+        rows = [[str(v).lower() if isinstance(v, bool) else v for v in row.values()] for row in table.to_pylist()]
+        connection.executemany("INSERT INTO people VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+    return partial(Source.sql, f"sqlite:///{folder / 'people.db'}", "SELECT * FROM people")
+
+
+def ibis_duckdb(table: pa.Table, folder: Path) -> Any:
+    database, _ = duckdb_file(table, folder)
+    people = ibis.duckdb.connect(str(database), read_only=True).table("people")
+    return people.filter(people.age.isnull() | (people.age > 0))
+
+
+def ibis_sqlite(table: pa.Table, folder: Path) -> Any:
+    """Whose types are declared: ibis believes them."""
+    sqlite(table, folder)
+    kinds = {"int16": "INTEGER", "int32": "INTEGER", "int64": "INTEGER", "double": "REAL"}
+    with contextlib.closing(sqlite3.connect(folder / "people.db")) as connection, connection:
+        declared = ", ".join(f"{field.name} {kinds.get(str(field.type), 'TEXT')}" for field in table.schema)
+        connection.execute(f"CREATE TABLE typed ({declared})")
+        connection.execute("INSERT INTO typed SELECT * FROM people")
+    return ibis.sqlite.connect(folder / "people.db").table("typed")
+
+
 def computed(table: pa.Table, folder: Path) -> Any:
     pq.write_table(table.rename_columns(["Age", *table.column_names[1:]]), folder / "c.parquet")
     made = {"age": '"Age" + 0', "code": "code || ''"}
@@ -336,6 +378,11 @@ ENGINES: list[Callable[[pa.Table, Path], Any]] = [
     duckdb_relation,
     sql_over_csv,
     sql_over_parquet,
+    postgresql,
+    postgresql_adbc,
+    sqlite,
+    ibis_duckdb,
+    ibis_sqlite,
     computed,
 ]
 

@@ -144,6 +144,32 @@ def test_a_value_is_spelled_in_one_way_whatever_its_type(column: pa.Array, texts
         assert digest_of(pa.table({"a": column.dictionary_encode()})) == digest_of(written)
 
 
+@pytest.mark.parametrize(("column", "texts"), SPELLINGS, ids=lambda given: str(getattr(given, "type", "")))
+def test_the_compiled_digest_is_the_same(
+    column: pa.Array, texts: list[str | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = digest_of(pa.table({"a": column}))
+    monkeypatch.setattr("residua.source.digest._WORTH_COMPILING", 0)
+    monkeypatch.setattr("residua.source.digest._MOST_RANGE", 0)
+    assert digest_of(pa.table({"a": column})) == plain
+
+
+def test_the_compiled_digest_is_the_same_for_texts_of_any_length_and_numbers_of_any_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(2)
+    texts = ["é" * int(n) + "x" * int(m) for n, m in rng.integers(0, 20, (500, 2))]
+    numbers = [-(2**63), 2**63 - 1, 0, 9, 10, -1, None, *map(int, rng.integers(-(2**63), 2**63 - 1, 493))]
+    table = pa.table({"a": texts, "b": numbers})
+    plain = digest_of(table)
+    monkeypatch.setattr("residua.source.digest._WORTH_COMPILING", 0)
+    assert (
+        digest_of(table)
+        == plain
+        == digest_of(pa.table({"a": texts, "b": [n if n is None else str(n) for n in numbers]}))
+    )
+
+
 def test_a_uuid_is_text() -> None:
     value = uuid.UUID("12345678-1234-5678-1234-567812345678")
     column = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([value.bytes], pa.binary(16)))

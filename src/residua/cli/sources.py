@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from residua.cli.show import err
 from residua.errors import SpecError
 from residua.source import Source, source_of
+from residua.source.address import Address
 from residua.source.options import SourceOptions
 from residua.source.paths import require_source_path
 
@@ -32,7 +33,7 @@ def open_source(spec: Spec, *, show_values: bool = False) -> Source:
         SourceError: what it names is not there.
     """
     settings = spec.source
-    given = {key for key in ("path", "tables", "database", "query", "spark") if key in settings}
+    given = {key for key in ("path", "tables", "database", "uri", "query", "spark") if key in settings}
     options: SourceOptions = {"show_values": show_values or err.is_terminal}
     options.update({name: settings[name] for name in ("weight", "person", "no_person") if name in settings})  # type: ignore[typeddict-item]
     if "delimiter" in settings and not given & {"path", "tables"}:
@@ -56,10 +57,12 @@ def open_source(spec: Spec, *, show_values: bool = False) -> Source:
             if not isinstance(settings["spark"], str) or not settings["spark"].strip():
                 raise SpecError(f"[source] spark = {settings['spark']!r} is no name; name a table or a path.")
             source = Source.spark(settings["spark"], **options)
+        case ["query", "uri"]:
+            source = Source.sql(_uri(spec.folder, settings["uri"]), settings["query"], **options)
         case _:
             raise SpecError(
-                "[source] needs path (and a query if you like), tables and query, database and query, or spark; write "
-                'path = "data.csv", for example.'
+                "[source] needs path (and a query if you like), tables and query, database and query, uri and query, "
+                'or spark; write path = "data.csv", for example.'
             )
     return source.with_columns(spec.expressions)
 
@@ -94,6 +97,20 @@ def _tables(folder: Path, settings: Mapping[str, Any], options: SourceOptions) -
         name: _files(folder, f"tables.{name}", paths, settings.get("delimiter"), inner)
         for name, paths in declared.items()
     }
+
+
+def _uri(folder: Path, uri: Any) -> str:
+    """A database's URI, which holds no secret; the path of an SQLite file is relative to the specification."""
+    if not isinstance(uri, str) or "://" not in uri:
+        raise SpecError("[source] uri is no URI; write postgresql://host/database, for example.")  # it may be a secret
+    if Address(uri).secrets:
+        raise SpecError(
+            "[source] uri holds a password or a token, which belongs into no file that is passed on; take it out, and "
+            "give it in the environment or a service file (for PostgreSQL: PGPASSWORD, ~/.pgpass, PGSERVICE)."
+        )
+    if uri.lower().startswith("sqlite:///"):
+        return f"sqlite:///{folder / uri[len('sqlite:///') :]}"
+    return uri
 
 
 def _files(folder: Path, key: str, paths: Any, delimiter: Any, options: SourceOptions) -> Source:

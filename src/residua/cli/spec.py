@@ -1,8 +1,9 @@
 """A specification: one TOML file that says source, domain, workload, privacy or targets, and objective.
 
 [source]          path = "adult.csv" (CSV, Parquet, Feather, JSON lines, a glob, a list, a folder of Parquet), with a
-                  query over the table `data` if you like; or database and query; or [source.tables] and query; or
-                  spark = "db.table"; delimiter = ";"; weight = "n"; person = "id" (a column, or a list of them), with
+                  query over the table `data` if you like; or database and query; or uri and query; or
+                  [source.tables] and query; or spark = "db.table";
+                  delimiter = ";"; weight = "n"; person = "id" (a column, or a list of them), with
                   no_person = "refuse" | "drop" | "apart" for records that are nobody's
 [domain.NAME]     values = […] | values = { file, column } | low, high | edges, labels | intervals | first, last, unit |
                   size; unknown, missing; levels; expression = SQL over the columns of one record
@@ -58,7 +59,7 @@ from residua.workload import (
 )
 
 _SECTIONS = {
-    "source": {"path", "tables", "database", "query", "spark", "delimiter", "weight", "person", "no_person"},
+    "source": {"path", "tables", "database", "uri", "query", "spark", "delimiter", "weight", "person", "no_person"},
     "privacy": {"rho", "mu", "epsilon", "delta", "records", "replace", "one_per", "per", "left_out"},
     "objective": {"minimise", "p", "tolerance", "dense"},
     "ledger": {"path", "rho", "mu", "epsilon", "delta"},

@@ -30,6 +30,7 @@ _HALF = np.uint64(32)
 _MASKS = np.array([(1 << 8 * n) - 1 for n in range(9)], dtype=np.uint64)
 _MOST_RANGE = 1 << 16  # whole numbers whose spellings are hashed once and looked up
 _WORTH_THREADS = 1 << 17  # values
+_WORTH_COMPILING = 2_000_000  # values: what NumPy does in about the time Numba takes to load
 _SAMPLE = 512
 
 
@@ -44,6 +45,7 @@ class Digest:
         self.rows = 0
         self._sums = np.zeros(2, dtype=np.uint64)
         self._pool = pool
+        self._direct = 0  # values that were hashed one by one
         self._ranges: dict[str, tuple[int, Pairs]] = {}
 
     def add(self, batch: Any, names: Sequence[str] | None = None) -> None:
@@ -103,7 +105,10 @@ class Digest:
                 return found
         elif _repeats(column):
             return self._hashed(name, column.dictionary_encode())
-        return _keyed(name, spelled(column))
+        self._direct += rows
+        if self._direct < _WORTH_COMPILING:
+            return _keyed(name, spelled(column))
+        return _compiled(name, column)
 
     def _within_range(self, name: str, column: Any) -> Pairs | None:
         ends = pc.min_max(column)
@@ -140,7 +145,8 @@ def _taken(table: Pairs, places: NDArray[np.integer[Any]]) -> Pairs:
 
 def _keyed(name: str, texts: Any) -> Pairs:
     """The hash of every text under a column's key, zero where it is absent."""
-    starts, lengths, words = _laid_out(texts)
+    starts, lengths, padded = _laid_out(texts)
+    words = np.ndarray((len(padded) - 7,), dtype="<u8", buffer=padded.data, strides=(1,))
     lanes = lengths.astype(np.uint64) * _MULTIPLIERS + _SEEDS
     for step in range(0, int(lengths.max(initial=0)), 8):
         active = np.flatnonzero(lengths > step)
@@ -154,8 +160,24 @@ def _keyed(name: str, texts: Any) -> Pairs:
     return np.ascontiguousarray(lanes.T)
 
 
-def _laid_out(texts: Any) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint64]]:
-    """Where each text begins, how many bytes it has (none if absent), and the eight bytes from every place on."""
+def _compiled(name: str, column: Any) -> Pairs:
+    """What `_keyed` gives for the spellings of a column."""
+    from residua.source.digest_kernel import hash_integers, hash_texts
+
+    out = np.empty((len(column), 2), dtype=np.uint64)
+    constants = np.ascontiguousarray(np.hstack([_MULTIPLIERS, _SEEDS, _key(name)]))
+    if pa.types.is_integer(column.type) and column.type != pa.uint64():
+        present = column.is_valid().to_numpy(zero_copy_only=False)
+        values = column.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        hash_integers(values, present, constants, out)
+    else:
+        starts, lengths, padded = _laid_out(spelled(column))
+        hash_texts(padded, starts, lengths, constants, out)
+    return out
+
+
+def _laid_out(texts: Any) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]:
+    """Where each text begins, how many bytes it has (none if absent), and all bytes, with eight more at the end."""
     texts = spelled(texts)
     _, places, content = texts.buffers()
     offsets = np.frombuffer(places, dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1]
@@ -166,8 +188,7 @@ def _laid_out(texts: Any) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray
     padded = np.zeros(last - first + 8, dtype=np.uint8)
     if last > first:
         padded[: last - first] = np.frombuffer(content, dtype=np.uint8, count=last - first, offset=first)
-    words = np.ndarray((last - first + 1,), dtype="<u8", buffer=padded.data, strides=(1,))
-    return offsets[:-1] - first, lengths, words
+    return offsets[:-1] - first, lengths, padded
 
 
 def _mixed(x: Lanes) -> Lanes:

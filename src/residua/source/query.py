@@ -9,8 +9,9 @@ from typing import Any
 
 from residua.errors import SourceError
 from residua.source.database import QueriedSource, checked_query, places
+from residua.source.given import source_of
 from residua.source.options import NO_OPTIONS, Options
-from residua.source.source import Source, source_of
+from residua.source.source import Source
 from residua.sql import sandbox
 
 

@@ -26,13 +26,6 @@ if TYPE_CHECKING:
 
 Paths = str | Path | Sequence[str | Path]
 BATCH_ROWS = 65_536
-_SUFFIXES: dict[str, tuple[str, ...]] = {
-    "parquet": (".parquet", ".pq"),
-    "csv": (".csv", ".txt"),
-    "tsv": (".tsv",),
-    "feather": (".feather", ".arrow", ".ipc"),
-    "jsonl": (".jsonl", ".ndjson"),
-}
 
 
 class Source(ABC):
@@ -84,8 +77,9 @@ class Source(ABC):
         from residua.source.digest import Digest
 
         digest = Digest()
-        for _ in self.digested((), digest):
-            pass
+        with self.snapshot() as still:
+            for _ in still.digested((), digest):
+                pass
         return digest.fingerprint
 
     def earlier_fingerprint(self) -> str | None:
@@ -266,14 +260,17 @@ class Source(ABC):
         return DatabaseSource(database, query, options_of(options))
 
     @staticmethod
-    def sql(tables: Mapping[str, Any], query: str, **options: Unpack[SourceOptions]) -> Source:
-        """What a query returns from files or frames, each a table with a name.
+    def sql(database: str | Mapping[str, Any], query: str, **options: Unpack[SourceOptions]) -> Source:
+        """What a query returns from a database, or from files or frames, each a table with a name.
 
-        Guarantee: the query is exactly one SELECT and reaches nothing but these tables. Delimited text is text there as
-        well: write `CAST(age AS INTEGER)` where a number is meant.
+        Guarantee: the query is exactly one SELECT. Over files and frames it reaches nothing but these tables; delimited
+        text is text there as well: write `CAST(age AS INTEGER)` where a number is meant. In a database it runs in a
+        transaction that may only read and sees one state of the data (PostgreSQL: REPEATABLE READ READ ONLY), and
+        records come in batches, however many there are. No message shows a password.
 
         Args:
-            tables: name → path, pattern, frame or source.
+            database: the URI of a database (`postgresql://host/database`, `sqlite:///people.db`, …), its credentials
+                best in the environment or a service file; or name → path, pattern, frame or source.
             query: one SELECT, or just the name of a table.
             options: weight, person, no_person, show_values (`Source`).
 
@@ -284,9 +281,30 @@ class Source(ABC):
             >>> Source.sql({"flights": flights, "airports": airports}, query).columns()
             ('state',)
         """
+        if isinstance(database, str):
+            from residua.source.adbc import AdbcSource
+            from residua.source.address import Address
+
+            return AdbcSource(Address(database), query, options_of(options))
         from residua.source.query import QuerySource
 
-        return QuerySource(tables, query, options_of(options))
+        return QuerySource(database, query, options_of(options))
+
+    @staticmethod
+    def adbc(connection: Any, query: str, **options: Unpack[SourceOptions]) -> Source:
+        """What a query returns through an open ADBC connection, of whatever driver.
+
+        Guarantee: the query is exactly one SELECT. What else the connection may do, and whether two readings see one
+        state of the data, is up to whoever opened it; it stays open.
+
+        Args:
+            connection: what a driver's `dbapi.connect` gave.
+            query: one SELECT, or just the name of a table.
+            options: weight, person, no_person, show_values (`Source`).
+        """
+        from residua.source.adbc import AdbcSource
+
+        return AdbcSource(connection, query, options_of(options))
 
     @staticmethod
     def spark(frame: Any, **options: Unpack[SourceOptions]) -> Source:
@@ -322,79 +340,9 @@ class Source(ABC):
         return ComputedSource(self, expressions) if expressions else self
 
 
-def source_of(data: Any, **options: Unpack[SourceOptions]) -> Source:
-    """The source that anything readable stands for.
-
-    Args:
-        data: a source (returned unchanged), a path, pattern or list of paths (CSV, TSV, Parquet, Feather or JSON lines
-            by their suffix), a folder of Parquet files, a frame (`Source.frame`), a DuckDB relation, a Spark frame, or
-            a pair (database, query).
-        options: weight, person, no_person, show_values (`Source`); a source brings its own.
-
-    Raises:
-        SourceError: something that cannot be read.
-    """
-    if isinstance(data, Source):
-        asked = options_of(options)
-        if asked != NO_OPTIONS:
-            option = next(name for name in options if getattr(asked, name) != getattr(NO_OPTIONS, name))
-            raise SourceError(f"{option} is given for a source that was made without it; say it where it is made.")
-        return data
-    if isinstance(data, str | Path):
-        return _file_source([data], options)
-    if isinstance(data, tuple) and len(data) == 2 and _is_query(data):
-        return Source.duckdb(data[0], data[1], **options)
-    if isinstance(data, Sequence):
-        return _file_source(data, options)
-    if type(data).__name__ == "DuckDBPyRelation":
-        from residua.source.database import RelationSource
-
-        return RelationSource(data, options_of(options))
-    if type(data).__module__.startswith("pyspark.") and type(data).__name__ == "DataFrame":
-        return Source.spark(data, **options)
-    return Source.frame(data, **options)
-
-
 def missing_columns(missing: Sequence[str], there: Sequence[str], where: str) -> str:
     """The sentence that says which columns are not there, and what was probably meant."""
     near = {name: get_close_matches(name, there, n=1, cutoff=0.6) for name in missing}
     named = ", ".join(repr(name) + (f" (is it {near[name][0]!r}?)" if near[name] else "") for name in missing)
     listed = ", ".join(repr(name) for name in there[:12]) + (", …" if len(there) > 12 else "")
     return f"{where} has no column {named}; it has {listed or 'none'}: rename the column or the attribute."
-
-
-def _is_query(pair: tuple[Any, Any]) -> bool:
-    # A pair of paths is a list of files, unless the first is a database.
-    database, query = pair
-    if not isinstance(query, str):
-        return False
-    return not isinstance(database, str | Path) or Path(database).suffix in (".duckdb", ".db", ".ddb")
-
-
-def _file_source(paths: Sequence[Any], options: SourceOptions) -> Source:
-    if not paths or not all(isinstance(path, str | Path) for path in paths):
-        raise SourceError(f"source {paths!r} is no list of paths; pass paths, a frame, or rs.Source.duckdb(…).")
-    kinds = {_kind(str(path)) for path in paths}
-    if len(kinds) > 1:
-        raise SourceError("source mixes files of different kinds; pass files of one kind.")
-    made = {"parquet": Source.parquet, "feather": Source.feather, "jsonl": Source.jsonl}.get(kinds.pop())
-    return made(paths, **options) if made is not None else Source.csv(paths, **options)
-
-
-def _kind(path: str) -> str:
-    lowered = path.lower()
-    for packed in (".gz", ".bz2", ".zst"):
-        lowered = lowered.removesuffix(packed)
-    for kind, suffixes in _SUFFIXES.items():
-        if lowered.endswith(suffixes):
-            return kind
-    if lowered.endswith((".duckdb", ".db", ".ddb")):
-        raise SourceError(f"{path!r} is a database; say which table with rs.Source.duckdb({path!r}, query).")
-    from residua.source.paths import require_source_path
-
-    require_source_path(path)
-    if Path(path).is_dir():
-        return "parquet"
-    raise SourceError(
-        f"cannot tell what {path!r} holds from its suffix; use rs.Source.csv(…), rs.Source.parquet(…) or another."
-    )

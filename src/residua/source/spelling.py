@@ -25,7 +25,8 @@ def plain(column: Any) -> Any:
         texts = [None if value is None else str(value) for value in column.to_pylist()]
         return pa.array(texts, pa.string())
     if column.type.extension_name == "arrow.opaque" and getattr(column.type, "type_name", "") == "numeric":
-        return _trimmed(column.storage)  # PostgreSQL sends 39.00
+        digits = _trimmed(column.storage)  # PostgreSQL sends 39.00
+        return pc.if_else(pc.equal(digits, "nan"), pa.scalar(None, digits.type), digits)
     return plain(column.storage)
 
 

@@ -1,0 +1,163 @@
+"""What a query returns from any database with an ADBC driver, streamed as Arrow inside one transaction."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from copy import copy
+from typing import Any
+
+from residua.errors import SourceError
+from residua.source.address import Address, words
+from residua.source.files import distinct
+from residua.source.options import NO_OPTIONS, Options
+from residua.source.source import BATCH_ROWS, Source
+from residua.sql import SqlError, plain_select, quoted
+
+_BEGIN = {
+    "postgresql": "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY",
+    "postgres": "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY",
+    "sqlite": "BEGIN",
+}
+_SAFE = ("42", "25", "0A", "53", "57")  # SQLSTATE classes whose words are of the query and the server, not of data
+
+
+class AdbcSource(Source):
+    """A query on a database behind an ADBC driver.
+
+    Args:
+        database: where it is, or an open connection of a driver's `dbapi` module.
+        query: one SELECT, or the name of a table.
+    """
+
+    repeatable = False
+
+    def __init__(self, database: Address | Any, query: str, options: Options = NO_OPTIONS) -> None:
+        super().__init__(options)
+        if not isinstance(database, Address) and not hasattr(database, "adbc_get_info"):
+            raise SourceError(
+                f"connection is a {type(database).__name__}, no ADBC connection; pass what a driver's dbapi.connect "
+                "gives."
+            )
+        self._database = database
+        if not isinstance(query, str) or not query.strip():
+            raise SourceError(f"query={query!r} is no query; pass SQL or the name of a table.")
+        try:
+            self.query = plain_select(query)
+        except SqlError as problem:
+            raise SourceError(f"the query {query[:60]!r} is refused: {problem}; write exactly one SELECT.") from None
+        self._held: Any = None  # the connection of a snapshot
+        self._names: tuple[str, ...] | None = None
+
+    def __str__(self) -> str:
+        return f"the query {self.query[:60]!r}"
+
+    def columns(self) -> tuple[str, ...]:
+        """The columns' names, found by asking for no records."""
+        if self._names is None:
+            with self._connected() as connection, self._asked(connection, self._none()) as reader:
+                self._names = distinct(reader.schema.names, str(self))
+        return self._names
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Source]:
+        """One transaction over all readings, which may only read; an open connection has its own."""
+        with self._connected() as connection:
+            still = copy(self)
+            still._held = connection
+            yield still
+
+    def _read(self, columns: Sequence[str]) -> Iterator[Any]:
+        names = list(self.columns())
+        with self._connected() as connection:
+            sqlite = _vendor(connection) == "SQLite"
+            text = self._as_text(names) if sqlite else f"SELECT * FROM ({self.query}\n) AS records"
+            with self._asked(connection, text) as reader, self._explained():
+                for batch in reader:
+                    for low in range(0, batch.num_rows, BATCH_ROWS):
+                        part = batch.slice(low, BATCH_ROWS)
+                        yield part.select([names.index(name) for name in columns]).rename_columns(list(columns))
+
+    def _none(self) -> str:
+        return f"SELECT * FROM ({self.query}\n) AS records WHERE 1 = 0"
+
+    def _as_text(self, names: Sequence[str]) -> str:
+        """SQLite's columns hold values of any types: each as text, numbers with as many digits as they have."""
+        chosen = ", ".join(f"{_SQLITE.replace('@', quoted(name))} AS {quoted(name)}" for name in names)
+        return f"SELECT {chosen} FROM ({self.query}\n) AS records"
+
+    @contextmanager
+    def _connected(self) -> Iterator[Any]:
+        if self._held is not None:
+            yield self._held
+            return
+        if not isinstance(self._database, Address):
+            yield self._database
+            return
+        with ExitStack() as stack:
+            connection = self._database.connect()
+            stack.callback(_closed, connection)
+            begin = _BEGIN.get(self._database.scheme)
+            if begin is not None:
+                with self._explained():
+                    _told(connection, begin)
+            yield connection
+
+    @contextmanager
+    def _asked(self, connection: Any, text: str) -> Iterator[Any]:
+        with ExitStack() as stack:
+            with self._explained():
+                cursor = connection.cursor()
+                stack.callback(cursor.close)
+                if _vendor(connection) == "SQLite":
+                    cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)})
+                cursor.execute(text)
+                reader = cursor.fetch_record_batch()
+            yield reader
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Turns a driver's errors into one sentence; its own words only where they cannot hold values of the data."""
+        import adbc_driver_manager
+        import pyarrow as pa
+
+        try:
+            yield
+        except (adbc_driver_manager.Error, OSError, pa.ArrowException) as problem:
+            state = getattr(problem, "sqlstate", None) or ""
+            safe = self.show_values or state.startswith(_SAFE) or _vendor_words(problem)
+            address = self._database if isinstance(self._database, Address) else None
+            why = words(problem, address) if safe else "a value cannot be computed or converted, or the server is gone"
+            raise SourceError(f"{self} failed in the database ({why}); correct the query.") from None
+
+
+# A real number as the shortest text that is the same number; whole ones as the whole numbers they are.
+_SQLITE = (
+    "CASE WHEN typeof(@) <> 'real' THEN CAST(@ AS TEXT) WHEN abs(@) < 9007199254740992 AND @ = CAST(@ AS INTEGER) THEN "
+    "CAST(CAST(@ AS INTEGER) AS TEXT) WHEN CAST(printf('%!.15g', @) AS REAL) = @ THEN printf('%!.15g', @) WHEN "
+    "CAST(printf('%!.16g', @) AS REAL) = @ THEN printf('%!.16g', @) ELSE printf('%!.17g', @) END"
+)
+
+
+def _vendor(connection: Any) -> str:
+    with suppress(Exception):
+        return str(connection.adbc_get_info().get("vendor_name"))
+    return ""
+
+
+def _vendor_words(problem: Exception) -> bool:
+    # SQLite has no SQLSTATE, and errors while streaming have none; these speak of the query's text.
+    known = r"no such (table|column|function)|syntax error|incomplete input|cannot execute \w+ in a read-only"
+    return bool(re.search(known, str(problem)))
+
+
+def _told(connection: Any, text: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(text)
+
+
+def _closed(connection: Any) -> None:
+    # A transaction that only read ends with its connection.
+    with suppress(Exception):
+        connection.close()

@@ -1,0 +1,116 @@
+"""Where a database is: a URI whose secrets are never shown, and the ADBC driver that its scheme names."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
+
+from residua.errors import SourceError
+
+# Scheme → the driver's module, and the extra that installs it, where there is one.
+_DRIVERS = {
+    "postgresql": ("adbc_driver_postgresql", "postgres"),
+    "postgres": ("adbc_driver_postgresql", "postgres"),
+    "sqlite": ("adbc_driver_sqlite", "sqlite"),
+    "snowflake": ("adbc_driver_snowflake", None),
+    "bigquery": ("adbc_driver_bigquery", None),
+    "grpc": ("adbc_driver_flightsql", None),
+    "grpc+tls": ("adbc_driver_flightsql", None),
+    "grpc+tcp": ("adbc_driver_flightsql", None),
+}
+_SECRETS = ("pass", "pwd", "token", "secret", "credential", "private")
+
+
+@dataclass(frozen=True, repr=False)
+class Address:
+    """A database's URI. What is printed of it has neither a password nor any parameter.
+
+    Args:
+        uri: `postgresql://host/database`, `sqlite:///path`, `snowflake://…`, `bigquery://project/dataset`,
+            `grpc+tls://host:port`.
+
+    Raises:
+        SourceError: no URI, or of a scheme that has no driver.
+    """
+
+    uri: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.uri, str) or "://" not in self.uri:
+            raise SourceError("the URI of a database is not known; write postgresql://host/database, for example.")
+        if self.scheme not in _DRIVERS:
+            raise SourceError(
+                f"there is no driver for {self.scheme}:// databases; there are {', '.join(_DRIVERS)}, and "
+                "rs.Source.adbc takes a connection of any other."
+            )
+
+    @property
+    def scheme(self) -> str:
+        """What stands before ://."""
+        return self.uri.split("://", 1)[0].lower()
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The passwords and tokens in the URI."""
+        try:
+            parts = urlsplit(self.uri)
+            given = [parts.password, unquote(parts.password or "")]
+            asked = [value for name, value in parse_qsl(parts.query) if any(word in name.lower() for word in _SECRETS)]
+        except ValueError:  # such as a bracket without its pair
+            return (self.uri,)
+        return tuple(secret for secret in (*given, *asked) if secret)
+
+    def __repr__(self) -> str:
+        return f"Address({str(self)!r})"
+
+    def __str__(self) -> str:
+        if self.scheme == "sqlite":
+            return self.uri.partition("?")[0]
+        rest = self.uri.partition("://")[2].partition("?")[0].partition("#")[0]
+        return f"{self.scheme}://{rest.rpartition('@')[2]}"
+
+    def connect(self) -> Any:
+        """A connection of the driver, which commits by itself.
+
+        Raises:
+            SourceError: the driver is not installed, or the database cannot be reached.
+        """
+        module, extra = _DRIVERS[self.scheme]
+        try:
+            driver = importlib.import_module(f"{module}.dbapi")
+        except ImportError:
+            package = f"'residua[{extra}]'" if extra else module.replace("_", "-")
+            raise SourceError(f"{self} needs a driver that is not installed; run: pip install {package}") from None
+        arguments = self._arguments()
+        try:
+            return driver.connect(*arguments, autocommit=True)
+        except Exception as problem:  # each driver has its own; none may be shown as it is
+            why = f" ({words(problem, self)})" if not self.secrets else ""
+        raise SourceError(
+            f"{self} cannot be reached{why}; check the host, the user and the credentials, which belong into the "
+            "environment or a service file (for PostgreSQL: PGPASSWORD, ~/.pgpass, PGSERVICE)."
+        )
+
+    def _arguments(self) -> list[Any]:
+        rest = self.uri.partition("://")[2]
+        if self.scheme == "sqlite":
+            path, _, query = rest.removeprefix("/").partition("?")  # sqlite:///a.db and sqlite:////tmp/a.db
+            if not Path(path).is_file():
+                raise SourceError(f"there is no database {path!r}; check the path, sqlite:///PATH.")
+            return [f"file:{quote(path)}?mode=ro{'&' + query if query else ''}"]
+        if self.scheme == "bigquery":
+            project, _, dataset = rest.partition("?")[0].strip("/").partition("/")
+            named = {"adbc.bigquery.sql.project_id": project, "adbc.bigquery.sql.dataset_id": dataset}
+            return [{name: value for name, value in named.items() if value}]
+        return [rest if self.scheme == "snowflake" else self.uri]
+
+
+def words(problem: Exception, address: Address | None = None) -> str:
+    """The first line of what a driver says is wrong, without secrets."""
+    first = (str(problem).strip().splitlines() or ["no reason given"])[0]
+    for secret in address.secrets if address is not None else ():
+        first = first.replace(secret, "…")
+    return first.split("Query was:")[0].split("SQLSTATE")[0].strip().rstrip(".")[:160]
