@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from residua.domain import Domain
 from residua.linalg.layout import Layout
 from residua.source.accumulate import Accumulator
-from residua.source.counting import _Buffer as Buffer
+from residua.source.counting import Buffer, smallest
 from residua.source.spark_rows import narrowed, row_of
 from residua.source.spark_tasks import Prove, Task
 from residua.source.tables import Codes, Tables, add_plainly, processors
@@ -49,8 +49,7 @@ class InBlocks:
         self, domain: Domain, tables: Tables, bounds: Sequence[int], weighted: bool, pool: ThreadPoolExecutor
     ) -> None:
         self._tables, self._bounds, self._pool = tables, bounds, pool
-        most = int(domain.sizes.max())
-        kind = np.uint8 if most <= 2**8 else np.uint16 if most <= 2**16 else np.uint32
+        kind = smallest(int(domain.sizes.max()))
         self._capacity = max(_CODE_BYTES // (len(domain) * np.dtype(kind).itemsize), 1)
         self._codes: Codes = np.empty((len(domain), self._capacity), dtype=kind)
         self._weights = np.empty(self._capacity, dtype=np.int64) if weighted else None

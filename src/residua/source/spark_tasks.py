@@ -25,12 +25,7 @@ from residua.errors import SourceError
 from residua.linalg.layout import Layout
 from residua.source.bound import Bound
 from residua.source.choosing import Loss
-from residua.source.counting import _MOST_RECORDS as MOST_RECORDS
-from residua.source.counting import _encoded as encoded
-from residua.source.counting import _tally as tallied
-from residua.source.counting import _total as total_of
-from residua.source.counting import _weights as weights_of
-from residua.source.counting import columns_needed
+from residua.source.counting import MOST_RECORDS, columns_needed, encoded, tallied, total_of, weights_of
 from residua.source.digest import Digest
 from residua.source.options import Options
 from residua.source.problems import Problems
