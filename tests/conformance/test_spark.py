@@ -220,6 +220,25 @@ def test_a_release_in_parts_is_a_release_like_any_other(
     assert np.array_equal(rs.Release.load(tmp_path / "copy").measurements, np.asarray(release.measurements))
 
 
+def test_executors_count_at_most_so_many_records_of_each_person(
+    sessions: dict[str, Any], tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(spark, "_BLOCK_CELLS", 25)
+    table = small_table(300).append_column("id", pa.array(np.random.default_rng(2).integers(0, 40, 300)))
+    domain, unit = Domain.of_sizes(SMALL), rs.Person(records=3)
+    plan = rs.plan(rs.marginals(domain, ways=[1, 2]), rs.ZCDP(rho=1e7), unit=unit)
+    ledger = rs.Ledger(tmp_path / "a.ledger", rs.ZCDP(rho=1e7), unit=unit)
+    data = Source.spark(sessions["classic"].createDataFrame(table).repartition(3), person="id")
+    seen = []
+    release = rs.measure(plan, data, ledger=ledger, out=tmp_path / "out", notice=seen.append)
+    bound = bound_of(unit, domain, ledger.choosing_key)
+    counted = source_of(table, person="id").count(domain, one_table(domain), None, bound)
+    truth = counted.tables.reshape(4, 3, 5, 2).sum(axis=(1, 2))
+    assert truth.sum() < 3 * 40 + 1 < 300
+    assert np.abs(release.estimates(["a", "d"]) - truth).max() < 0.2
+    assert seen[0].loss.dropped == counted.loss.dropped == 300 - truth.sum()
+
+
 def test_a_changed_or_missing_part_is_noticed(sessions: dict[str, Any], tmp_path: Path, monkeypatch: Any) -> None:
     plan, ledger, data = parted(sessions["classic"], tmp_path, monkeypatch, small_table(50))
     release = rs.measure(plan, data, ledger=ledger, out=tmp_path / "out")
