@@ -51,6 +51,30 @@ ways = [1]
 [[plan.fine.workload]]
 ways = [1, 2]
 """
+PERSONS = """
+[source]
+path = "flights.csv"
+{source}
+
+[privacy]
+rho = 0.5
+{bound}
+left_out = {{ rho = 0.01, most = 600 }}
+
+[ledger]
+path = "{name}.ledger"
+rho = 1.0
+
+[[workload]]
+ways = [1, 2]
+
+[domain.month]
+low = 1
+high = 12
+
+[domain.origin]
+values = ["EWR", "JFK", "LGA"]
+"""
 ATTRIBUTES = ["origin", "carrier", "month", "hour", "distance", "dep_delay"]
 MORNING = "hour <= 8 and origin = 'EWR'"
 
@@ -114,6 +138,7 @@ def walk(run: Run) -> None:
     run.residua("ledger", "csv.ledger", show=True)
     in_python(run, frame, truth)
     in_a_session(run)
+    by_person(run, frame)
     print(f"{sum(seconds for _, seconds in run.steps):8.2f} s  all {len(run.steps)} steps; every one ended well")
 
 
@@ -198,6 +223,22 @@ def in_a_session(run: Run) -> None:
     run.residua("session", "finish", "session.toml", "fine", "--out", "fine.release")
     run.residua("session", "status", "session.toml", show=True)
     run.residua("table", "fine.release", "origin", show=True)
+
+
+def by_person(run: Run, frame: Any) -> None:
+    """Protected by plane, and by carrier and day: docs/persons.md."""
+    plane = {"source": 'person = "tailnum"\nno_person = "drop"', "bound": 'records = 12\none_per = "month"'}
+    day = {"source": 'person = ["carrier", "year", "month", "day"]', "bound": "records = 40\nper = { origin = 20 }"}
+    for name, settings in {"planes": plane, "days": day}.items():
+        (run.folder / f"{name}.toml").write_text(PERSONS.format(name=name, **settings))
+        run.residua("persons", f"{name}.toml", "--rho", "0.01", "--share", "0.5", show=True)
+        run.residua("release", f"{name}.toml", "--out", f"{name}.release")
+        run.residua("table", f"{name}.release", "origin", show=True)
+    # With one flight in each month of each plane, as many are counted as there are planes and months.
+    true = len(frame.dropna(subset=["tailnum"]).drop_duplicates(["tailnum", "month"]))
+    found = json.loads(run.residua("count", "planes.release", "--json"))
+    if abs(found["estimate"] - true) > 8 * found["stddev"]:
+        sys.exit(f"planes: {found} is too far from {true}")
 
 
 if __name__ == "__main__":

@@ -35,18 +35,37 @@ GROUPS: tuple[tuple[str, str], ...] = (
     ("Promise: guarantees, and whom they protect", "ZCDP GDP ApproxDP PureDP AddRemove Person ReplaceOne"),
     (
         "Plan: the best noise, before any data is seen",
-        "plan Plan TotalVariance MaxVariance PNormVariance Stakeholders ConvexLoss Lattice Matrix independent",
+        "plan Plan TotalVariance MaxVariance PNormVariance Stakeholders ConvexLoss Lattice Matrix Axis independent",
     ),
     ("Combine plans", "common residual top_up"),
     ("Measure: the one door to data", "Source Ledger measure records_per_person RecordsPerPerson"),
     ("Publish: estimates with error bars", "Release Table release:Answers release:Estimate pooled"),
+    (
+        "Quote: numbers people quote, from releases, sessions, projections and plans",
+        "quoting:Quotable quoting:Quoted published:Flagged plans.forecasts:Forecasts",
+    ),
     ("Project: tables that could be true", "project Projected for_mbi"),
     ("Look before you choose", "Session session:Choice"),
     ("Beside the pipeline", "analysis"),
     ("Errors and warnings", "ResiduaError GapWarning"),
 )
-OURS = {"Plan", "Release", "Table", "Projected", "Marginals", "Products", "Explicit", "Answers", "Estimate", "Choice"}
-HIDDEN = {"OldNames"}  # classes whose members have new names
+OURS = {
+    "Plan",
+    "Release",
+    "Table",
+    "Projected",
+    "Marginals",
+    "Products",
+    "Explicit",
+    "Answers",
+    "Estimate",
+    "Choice",
+    "Quotable",
+    "Quoted",
+    "Flagged",
+    "Forecasts",
+}
+HIDDEN = {"OldNames", "Quotable", "Forecasts"}  # whose members have new names, or an entry of their own
 
 
 @dataclass(frozen=True)
@@ -111,7 +130,7 @@ def members(cls: type) -> dict[str, Any]:
     """The public methods and properties of a class in their order, what it inherits of ours first."""
     found: dict[str, Any] = {}
     for owner in reversed(cls.__mro__):
-        if owner.__module__.startswith("residua") and owner.__name__ not in HIDDEN:
+        if owner.__module__.startswith("residua") and (owner is cls or owner.__name__ not in HIDDEN):
             public = {name: member for name, member in vars(owner).items() if not name.startswith("_")}
             found |= {name: member for name, member in public.items() if _is_documented(member)}
     return found

@@ -6,6 +6,7 @@ PUBLIC = {
     "AddRemove",
     "Anonymous",
     "ApproxDP",
+    "Axis",
     "Bins",
     "Categories",
     "ConvexLoss",

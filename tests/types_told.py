@@ -6,6 +6,8 @@ import residua as rs
 from residua.linalg.arrays import Floats
 from residua.plans import LatticePlan, MatrixPlan, Plan, TablesPlan
 from residua.privacy import Guarantee
+from residua.published import Flagged
+from residua.quoting import Quoted
 from residua.workload import Explicit, Marginals, Products
 
 
@@ -36,3 +38,10 @@ def facts(plan: Plan, tables: Marginals) -> None:
     assert_type(plan.covariance({"a": 1}, {"b": 2}), float)
     assert_type(plan.total_variance(tables), float)
     assert_type(plan.can_answer(plan), bool)
+
+
+def quoted(release: rs.Release, plan: Plan) -> None:
+    """Every quoted number is one kind of table."""
+    assert_type(release.mean("a"), Quoted)
+    assert_type(plan.mean("a", records=100), Quoted)
+    assert_type(release.table(["a"]).flagged(), Flagged)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from residua.measurement import RecordsPerPerson as RecordsPerPerson
     from residua.measurement import measure as measure
     from residua.measurement import records_per_person as records_per_person
+    from residua.plans import Axis as Axis
     from residua.plans import ConvexLoss as ConvexLoss
     from residua.plans import Lattice as Lattice
     from residua.plans import Matrix as Matrix
@@ -68,7 +69,7 @@ _NAMES_OF = {
     "domain": "Anonymous Bins Categories Dates Domain Integers between",
     "errors": "GapWarning ResiduaError",
     "measurement": "Ledger RecordsPerPerson measure records_per_person",
-    "plans": "ConvexLoss Lattice Matrix MaxVariance"
+    "plans": "Axis ConvexLoss Lattice Matrix MaxVariance"
     " PNormVariance Plan Stakeholders TotalVariance common"
     " independent plan residual top_up",
     "privacy": "GDP ZCDP AddRemove ApproxDP Person PureDP ReplaceOne",
@@ -87,6 +88,7 @@ __all__ = [
     "AddRemove",
     "Anonymous",
     "ApproxDP",
+    "Axis",
     "Bins",
     "Categories",
     "ConvexLoss",

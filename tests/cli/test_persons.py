@@ -130,6 +130,14 @@ def test_mistakes_are_one_sentence_and_spend_nothing(folder: Path, change: tuple
     assert not (folder / "visits.ledger").exists()
 
 
+def test_a_first_step_that_fails_leaves_no_ledger(folder: Path) -> None:
+    (folder / "spec.toml").write_text(SPEC.replace("rho = 0.05", "rho = 5.0"))
+    assert "less than this release needs" in inside("release", "spec.toml", "--out", "out", cwd=folder).err
+    (folder / "spec.toml").write_text(SPEC.replace("high = 4", "high = 3"))
+    assert "outside its domain" in inside("persons", "spec.toml", "--rho", "0.1", cwd=folder).err
+    assert not (folder / "visits.ledger").exists()
+
+
 def test_a_person_without_a_bound_is_refused_in_a_session_too(folder: Path) -> None:
     text = SPEC.replace(
         "[[workload]]\nways = [1, 2]", "[[plan.a.workload]]\nways = [1]\n[[plan.b.workload]]\nways = [2]"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import residua as rs
 from residua.printable import printable
-from residua.release.table import Table
+from residua.published.table import Table
 from tests.cli.command import SPEC, in_terminal, inside, released
 
 OUT = "out\x1b[31m"

@@ -16,13 +16,14 @@ from residua.domain import Domain, Policy
 from residua.errors import SourceError
 from residua.linalg.layout import Layout
 from residua.source import Source, source_of
-from residua.source.bound import Bound
+from residua.source.bound import Bound, bound_of
 from residua.source.counting import Counted, Progress
 from tests.conformance.engines import (
     ENGINES,
     NAMES,
     ROWS,
     SCHEMA,
+    SPELLED_OTHERWISE,
     arrow_reader,
     code_of,
     domain_with,
@@ -94,6 +95,19 @@ def test_every_engine_names_the_missing_column_and_the_one_probably_meant(
     source = opened(engine(table_of([(*row, 1) for row in records(dirty=False)]), tmp_path))
     with pytest.raises(SourceError, match=r"has no column 'regoin' \(is it 'region'\?\), 'zzz'; it has '"):
         list(source.batches(["age", "regoin", "zzz"]))
+
+
+@every_engine
+def test_every_engine_bounds_persons_alike(engine: Callable[..., Any], tmp_path: Path) -> None:
+    """At most two records of each of sixty persons, the same ones in every engine: a key and the records decide."""
+    rows, domain = [(*row, i % 60) for i, row in enumerate(records(dirty=True))], domain_with("other", "other")
+    bound = bound_of(rs.Person(records=2), domain, bytes(range(32)))
+    found = opened(engine(table_of(rows), tmp_path), person="n").count(domain, layout_over(domain), None, bound)
+    judge = source_of(table_of(rows), person="n").count(domain, layout_over(domain), None, bound)
+    assert np.array_equal(found.tables, judge.tables)
+    assert found.fingerprint == judge.fingerprint or engine in SPELLED_OTHERWISE
+    first = layout_over(domain).groups[0]
+    assert found.tables[first.start : first.start + first.cells].sum() == 120
 
 
 @every_engine

@@ -1,6 +1,7 @@
 """Databases through ADBC: a real PostgreSQL server and SQLite; types, transactions, secrets, and one SELECT only."""
 
 import contextlib
+import gc
 import logging
 import sqlite3
 import subprocess
@@ -119,6 +120,16 @@ def test_a_release_while_somebody_writes_is_of_one_state(tmp_path: Path, monkeyp
         writer.join()
 
 
+def test_an_error_in_the_middle_leaves_nothing_open(tmp_path: Path) -> None:
+    query = "SELECT 'x' AS a, 4611686018427387903::bigint AS n FROM generate_series(1, 200000)"
+    plan = rs.plan(rs.marginals(Domain({"a": ["x"]}), ways=[0]), rs.ZCDP(rho=1))
+    with pytest.raises(SourceError, match=r"add up to 2\^62 or more"):
+        rs.measure(plan, pg(query, weight="n"), ledger=rs.Ledger(tmp_path / "a.ledger", rs.ZCDP(rho=1)))
+    gc.collect()
+    left = "SELECT count(*) AS n FROM pg_stat_activity WHERE query LIKE '%, 200000)%' AND pid <> pg_backend_pid()"
+    assert [batch.to_pylist() for batch in pg(left).batches(["n"])] == [[{"n": 0}]]
+
+
 def test_records_come_in_batches() -> None:
     sizes = [batch.num_rows for batch in pg("SELECT g AS a FROM generate_series(1, 300000) g").batches(["a"])]
     assert sum(sizes) == 300_000
@@ -189,6 +200,7 @@ URIS = [
     f"postgresql://127.0.0.1:1/x?user=bob&password={PASSWORD}",
     f"postgresql://bob:{PASSWORD}@[::1/x",
     f"postgresql://bob:{PASSWORD}@127.0.0.1:1/x?nonsense=1",
+    f"postgresql://bob:a/{PASSWORD}@127.0.0.1:1/x",
 ]
 
 

@@ -1,6 +1,8 @@
 """The choice among a person's records: a function of that person's records and the key, uniform, within every limit."""
 
 from collections import Counter
+from fractions import Fraction
+from hashlib import sha256
 from itertools import combinations
 from typing import Any
 
@@ -13,12 +15,14 @@ from scipy.stats import chi2
 
 import residua as rs
 from residua.errors import SourceError
+from residua.measurement.aside import aside_within
+from residua.measurement.ledger_amounts import allowance
 from residua.source import gathering
 from residua.source.bound import Bound, bound_of
 from residua.source.choosing import chosen
 from residua.source.ids import id_texts, person_hashes
 from residua.source.siphash import hash_texts
-from tests.laws.person_choices import DOMAIN, KEY, Record, chosen_plainly, counted, everyone_plainly, siphash
+from tests.laws.person_choices import DOMAIN, KEY, Record, chosen_plainly, counted, everyone_plainly, layout, siphash
 
 UNITS = [
     rs.Person(1),
@@ -94,6 +98,39 @@ def test_datasets_that_differ_in_one_person_differ_in_what_is_chosen_of_that_per
         assert change.total() == min(unit.records, len(records))
 
 
+@given(PEOPLE, RECORDS, st.sampled_from(UNITS[:-1]), st.integers(1, 9))
+@settings(max_examples=40)
+def test_one_person_changes_one_count_of_persons_by_one_and_what_is_left_out_by_the_cap_at_most(
+    people: dict[str, list[Record]], records: list[Record], unit: rs.Person, most: int
+) -> None:
+    people.pop("b", None)
+    bound = bound_of(unit, DOMAIN, KEY)
+    more, less = (
+        source_of(held).count(DOMAIN, layout(), None, bound).loss for held in ({**people, "b": records}, people)
+    )
+    assert more is not None
+    assert less is not None
+    assert Counter((more.held - less.held).tolist())[1] == (len(records) > 0)
+    assert np.abs(more.held - less.held).sum() == (len(records) > 0)
+    cut = np.minimum(np.arange(len(more.lost)), most)
+    assert 0 <= int((more.lost - less.lost) @ cut) <= most
+    assert more.dropped - less.dropped == len(records) - chosen_plainly("b", records, unit).total()
+
+
+@pytest.mark.parametrize("budget", [rs.ZCDP(0.3), rs.GDP(0.7), rs.ApproxDP(1.0, 1e-6), rs.PureDP(0.3), rs.ZCDP(1e4)])
+@pytest.mark.parametrize("most", [1, 7, 600])
+def test_noise_beside_a_plan_costs_what_its_budget_allows_and_no_more(budget: Any, most: int) -> None:
+    aside = aside_within(budget, most)
+    allowed = allowance(budget)
+    change, scale = Fraction(most), Fraction(aside.scale)
+    assert aside.cost == (change / scale if isinstance(budget, rs.PureDP) else (change / scale) ** 2)
+    assert aside.cost <= allowed
+    assert aside.cost >= allowed * (1 - Fraction(1, 2**50)) or aside.scale == 0.5  # the least noise there is
+    drawn = aside.noisy(np.zeros(4000, np.int64))
+    assert drawn.std() == pytest.approx(aside.stddev, rel=0.25)  # one alarm in 10⁹ for normal noise
+    assert drawn.dtype == np.int64
+
+
 @given(st.lists(st.tuples(st.sampled_from("ab"), RECORDS.filter(bool), st.integers(0, 40)), max_size=6))
 @settings(max_examples=30)
 def test_a_row_that_stands_for_w_records_is_w_rows(rows: list[tuple[str, list[Record], int]]) -> None:
@@ -131,11 +168,13 @@ def _by_person(who: Any, kinds: Any, counts: Any) -> tuple[Any, Any]:
 
 
 def test_one_persons_choice_is_uniform_over_keys() -> None:
-    records = [(m, 0, 0) for m in range(4)]
-    draws = Counter(
-        next(iter(chosen_plainly("x", records, rs.Person(1), key=i.to_bytes(32, "little")))) for i in range(4000)
-    )
-    assert chi2.sf(sum((draws[r] - 1000) ** 2 / 1000 for r in records), 3) > 1e-6
+    codes, draws = np.array([[0, 1, 2, 3], [0] * 4, [0] * 4]), np.zeros(4)
+    for i in range(2000):
+        bound = bound_of(rs.Person(1), DOMAIN, sha256(bytes([i % 256, i // 256])).digest())
+        assert bound is not None
+        rows, _ = chosen(np.ones((4, 2), np.uint64), codes, None, bound)
+        draws[rows[0]] += 1
+    assert chi2.sf(float(((draws - 500) ** 2 / 500).sum()), 3) > 1e-6
 
 
 def test_persons_whose_hashes_share_a_half_stay_apart() -> None:
@@ -297,8 +336,6 @@ def test_a_record_that_the_domain_drops_is_no_candidate() -> None:
     )
     rows = [("a", 9, "F", "no")] * 50 + [("a", 2, "M", "yes"), (None, 9, "F", "no")]
     bound = bound_of(rs.Person(1), domain, KEY)
-    from tests.laws.person_choices import layout
-
     found = rs.Source.frame(table_of(rows), person="who").count(domain, layout(), None, bound)
     assert found.tables.sum() == 1
     assert found.tables.reshape(4, 2, 3)[1, 1, 1] == 1
@@ -308,14 +345,8 @@ def test_a_bound_and_what_it_left_out_print_no_secret() -> None:
     bound = bound_of(rs.Person(2), DOMAIN, KEY)
     assert isinstance(bound, Bound)
     assert repr(bound) == "Bound(2, confidential)"
-    found = source_of({"a": [(0, 0, 0)] * 5}).count(DOMAIN, *_unbounded(), bound)
+    found = source_of({"a": [(0, 0, 0)] * 5}).count(DOMAIN, layout(), None, bound)
     assert found.loss is not None
     assert (found.loss.dropped, found.loss.held[5], found.loss.lost[3]) == (3, 1, 1)
     assert repr(found.loss) == "Loss(confidential)"
     assert repr(found.tallies) == "Tallies(confidential)"
-
-
-def _unbounded() -> tuple[Any, None]:
-    from tests.laws.person_choices import layout
-
-    return layout(), None

@@ -5,19 +5,21 @@ from itertools import combinations
 
 import cvxpy as cp
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import residua as rs
+from residua import Person
 from residua.errors import PlanError, VerificationError
+from residua.plans.bodies import unit_to_body
 from residua.plans.composition import composed_cost, priced
 from residua.plans.contract import Plan
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.persons import Reach
 from residua.plans.strategy import Plain, Rows
-from residua.privacy import Person
 from tests.laws.person_costs import measured_rows, persons_of, true_cost
 
 ROUNDING = 1e-9
@@ -27,7 +29,7 @@ BUDGET = rs.ZCDP(0.5)
 @st.composite
 def units(draw, most_records=4, limited=False):
     """A small domain and a person in it."""
-    sizes = draw(st.lists(st.integers(2, 3), min_size=1, max_size=3).filter(lambda sizes: np.prod(sizes) <= 12))
+    sizes = draw(st.lists(st.integers(1, 3), min_size=1, max_size=3).filter(lambda sizes: np.prod(sizes) <= 12))
     domain = rs.Domain.of_sizes(sizes)
     records = draw(st.integers(2, most_records))
     some = draw(st.lists(st.sampled_from(domain.names), unique=True, min_size=int(limited), max_size=len(sizes)))
@@ -42,7 +44,7 @@ def numbers(draw, count, lowest=0.0):
 
 @st.composite
 def any_strategy(draw, size):
-    if draw(st.booleans()):
+    if size == 1 or draw(st.booleans()):
         return Plain(size)
     entries = st.integers(-4, 4)
     rows = np.array([[draw(entries) for _ in range(size)] for _ in range(draw(st.integers(1, size - 1)))])
@@ -55,9 +57,9 @@ def lattice_plans(draw, plain=False):
     domain, unit = draw(units())
     lattice = rs.marginals(domain, ways=range(len(domain) + 1)).lattice
     precisions = numbers(draw, len(lattice))
-    precisions[0] += not precisions.any()
     strategies = tuple(Plain(int(n)) if plain else draw(any_strategy(int(n))) for n in domain.sizes)
-    return LatticePlan(domain, lattice, precisions, rs.ZCDP(1e9), unit, strategies=strategies)
+    plan = LatticePlan(domain, lattice, precisions, rs.ZCDP(1e9), unit, strategies=strategies)
+    return plan if plan.precisions.any() else plan.replaced(precisions=np.eye(len(lattice))[0])
 
 
 @st.composite
@@ -310,7 +312,7 @@ def test_a_plan_that_was_altered_is_not_measured(form, tmp_path):
     for unit in (rs.AddRemove(6), Person(6), Person(6, per={"month": 2})):
         with pytest.raises(VerificationError, match="more than"):
             priced(plan.replaced(unit=unit))
-        body = {**plan.to_body(), "unit": {"kind": "person", "at_most": 6, "per": dict(unit.contribution.limits)}}
+        body = {**plan.to_body(), "unit": unit_to_body(unit)}
         with pytest.raises(ValueError, match="costs more"):
             type(plan).of_body(body)
 
@@ -343,3 +345,19 @@ def test_limits_never_cost_more_than_none():
             for names in combinations(limits, size)
         }
         assert max(prices.values()) == prices[()]
+
+
+def test_a_session_pays_for_all_its_releases_together(tmp_path):
+    domain = rs.Domain.of_sizes({"month": 6, "sex": 2})
+    months = np.arange(120) % 6
+    data = pa.table({"who": np.arange(120) // 4, "month": months, "sex": months % 2})
+    unit = Person(6, one_per="month")
+    session = rs.Session(
+        rs.Source.frame(data, person="who"), rs.ZCDP(2.0), ledger=tmp_path / "a.ledger", state=tmp_path / "s", unit=unit
+    )
+    plans = [rs.plan(rs.marginals(domain, ways=ways), rs.ZCDP(0.3), unit=unit) for ways in (1, 2)]
+    for plan in plans:
+        session.release(plan)
+    spent = float(session.ledger.spent_exactly)
+    assert spent == pytest.approx(session.known.planned.unit_pcost, rel=1e-6)  # what both measured, pooled
+    assert 0.6 < spent < sum(plan.unit_pcost for plan in plans)  # the second tells some of the first

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from residua.cli.quoted_commands import add_commands
 from residua.cli.session_commands import ShowValues
 from residua.cli.session_commands import app as session
 from residua.errors import GapWarning, ResiduaError
@@ -152,12 +153,16 @@ def table(
     everything: Everything = False,
     spreadsheet: Spreadsheet = False,
     full: Full = False,
+    quality: Annotated[bool, typer.Option("--quality", help="Flag cells by coefficient of variation.")] = False,
+    suppress: Annotated[
+        str | None, typer.Option(help="Leave cells blank from this flag on: 'use with caution' or 'unreliable'.")
+    ] = None,
 ) -> None:
     """Show one table, with error bars (of a projection: without)."""
     from residua.cli.show import Form
     from residua.cli.tables import print_marginal
 
-    form = Form(csv or spreadsheet or full, everything, spreadsheet, full)
+    form = Form(csv or spreadsheet or full, everything, spreadsheet, full, quality or bool(suppress), suppress)
     print_marginal(folder, attributes or [], confidence, simultaneous, form, rounded=rounded)
 
 
@@ -212,6 +217,9 @@ def answers(
     from residua.cli.tables import print_answers
 
     print_answers(folder, confidence, simultaneous, Form(csv or spreadsheet or full, everything, spreadsheet, full))
+
+
+add_commands(app)
 
 
 @app.command()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from residua.cli.show import err, out, plain_table, print_json, progress_bar
@@ -38,7 +40,9 @@ def print_looked(
     whole = spec.ledger_budget or spec.guarantee
     if not spec.ledger_path.exists() and whole is None:
         raise SpecError("there is no ledger yet; say what may be spent in all: [ledger] rho = 1.0, for example.")
-    ledger = Ledger(spec.ledger_path, spec.ledger_budget if spec.ledger_path.exists() else whole, unit=spec.unit)
+    ledger = partial(
+        Ledger, spec.ledger_path, spec.ledger_budget if spec.ledger_path.exists() else whole, unit=spec.unit
+    )
     with progress_bar() as show:
         look = records_per_person(data, spec.domain, budget, ledger=ledger, most=most, progress=show)
     try:

@@ -14,7 +14,8 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 from residua.printable import printable
-from residua.release.table import Columns
+from residua.published.table import Columns
+from residua.published.table import shown as as_text
 
 Side = Literal["left", "right"]
 ROWS_SHOWN = 40
@@ -28,12 +29,16 @@ class Form:
     Args:
         csv: as CSV; with `spreadsheet` and `full` as for `Columns.to_csv`.
         everything: every row.
+        quality: with flags by coefficient of variation.
+        suppress: the flag from which on numbers are left blank.
     """
 
     csv: bool = False
     everything: bool = False
     spreadsheet: bool = False
     full: bool = False
+    quality: bool = False
+    suppress: Any = None
 
 
 class PlainTable:
@@ -95,7 +100,7 @@ def print_table(table: Columns, *, rows: int | None = ROWS_SHOWN) -> None:
     count = len(table) if rows is None else min(len(table), rows)
     for i in range(count):
         cells = (table.columns[name][i] for name in names)
-        shown.add_row(*(f"{cell:,.1f}" if isinstance(cell, float) else str(cell) for cell in cells))
+        shown.add_row(*(as_text(cell, table.decimals, thousands=",") for cell in cells))
     out.print(shown)
     if count < len(table):
         out.print(f"… {len(table) - count:,} more rows (--all shows them, --csv writes them)")

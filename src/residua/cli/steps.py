@@ -15,6 +15,7 @@ from residua.cli.sources import notice, open_source
 from residua.cli.spec import Spec, read_spec
 from residua.errors import FileError, SpecError
 from residua.measurement import Ledger, measure
+from residua.measurement.aside import aside_of
 from residua.measurement.ledger_amounts import allowance, converted
 from residua.plans import plan as best_plan
 from residua.plans.composition import priced
@@ -79,6 +80,8 @@ def run_release(
     check_ledger(spec)
     plan = make_plan(spec) if saved is None else fitting_plan(saved, spec)
     blocks, cost = priced(plan)
+    if spec.left_out is not None:
+        cost += aside_of(plan, spec.left_out, spec.left_out_most).cost
     try:
         with nullcontext() if on_executors else reserve(folder, plan, blocks) as place:
             ledger = open_ledger(spec, plan, cost, blocks.currency)

@@ -13,8 +13,8 @@ from residua.errors import PlanError
 from residua.projection import Projected
 from residua.projection.folder import is_projection
 from residua.projection.statement import BIASED
+from residua.published.table import Columns
 from residua.release import Release
-from residua.release.table import Columns
 
 
 def print_marginal(
@@ -40,7 +40,7 @@ def print_marginal(
         made = Release.load(folder)
         names, queries = split_queries(made.domain, attributes)
         table = made.table(names, queries=queries, confidence=_or_usual(confidence), simultaneous=simultaneous)
-    _print(table, form, biased=is_projection(folder))
+    _print(table.flagged(suppress=form.suppress) if form.quality else table, form, biased=is_projection(folder))
 
 
 def print_answers(folder: Path, confidence: float | None, simultaneous: Any, form: Form) -> None:

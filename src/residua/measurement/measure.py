@@ -9,13 +9,11 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-import numpy as np
-
 from residua.domain import Domain
-from residua.errors import LedgerError, PlanError, SourceError
+from residua.errors import LedgerError, SourceError
 from residua.linalg.arrays import Integers
 from residua.linalg.layout import Layout
-from residua.measurement.aside import Aside, aside_within
+from residua.measurement.aside import Aside, aside_of, left_out_receipt
 from residua.measurement.ledger import Entry, Ledger
 from residua.measurement.memory import secure_memory
 from residua.measurement.noisy import noisy
@@ -31,7 +29,6 @@ from residua.release import Release, reserve
 from residua.source import Source, source_of
 from residua.source.bound import KEY_BYTES, Bound, bound_of, require_agreement
 from residua.source.checking import Checked
-from residua.source.choosing import MOST_TOLD, Loss
 from residua.source.counting import Tallies
 
 if TYPE_CHECKING:
@@ -104,7 +101,7 @@ def measure(
     data = source_of(source)
     require_agreement(data.options, plan.unit, plan.domain)
     blocks, cost = priced(plan)
-    aside = None if left_out is None else _aside(plan, left_out, left_out_most, blocks.currency)
+    aside = None if left_out is None else aside_of(plan, left_out, left_out_most)
     cost += 0 if aside is None else aside.cost
 
     def pay(fingerprint: str) -> tuple[Entry, Ledger]:
@@ -206,32 +203,6 @@ def _paid(pay: Callable[[str], tuple[Entry, Ledger]], fingerprint: str) -> tuple
     if not isinstance(entry, Entry):
         raise LedgerError("no debit was made; nothing was measured.")
     return entry, ledger
-
-
-def left_out_receipt(loss: Loss, aside: Aside) -> dict[str, Any]:
-    """The number of records that a bound left out, with noise, as a receipt states it; no true count is in it."""
-    counted = np.minimum(np.arange(len(loss.lost)), aside.most)
-    found = aside.noisy(np.array([int(loss.lost @ counted)]))
-    return {
-        "left_out": int(found[0]),
-        "left_out_stddev": aside.stddev,
-        "left_out_most": aside.most,
-        "left_out_noise": aside.noise.name,
-    }
-
-
-def _aside(plan: Plan, budget: Guarantee, most: int | None, currency: Currency) -> Aside:
-    """The noise for the number of records that the plan's bound leaves out."""
-    if not isinstance(plan.unit, Person):
-        raise PlanError("left_out is about records beyond what is counted of each person; plan with unit=rs.Person(…).")
-    cap = min(10 * plan.unit.records, MOST_TOLD) if most is None else most
-    if isinstance(cap, bool) or not isinstance(cap, int) or not 1 <= cap <= MOST_TOLD:
-        raise PlanError(f"left_out_most={most!r} is not a whole number from 1 to {MOST_TOLD:,}; say 50, for example.")
-    found = aside_within(budget, cap, "left_out")
-    if found.noise.currency != currency:
-        kind = "rs.PureDP(…), for the plan has Laplace noise" if currency == "epsilon" else "rs.ZCDP(…), for example"
-        raise PlanError(f"left_out={budget!r} does not add to what the plan costs; give {kind}.")
-    return found
 
 
 def _measured_or_told(

@@ -13,10 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from residua.errors import SourceError, VerificationError
-from residua.linalg.arrays import Floats, Integers
+from residua.linalg.arrays import Integers
 from residua.linalg.lattice import Lattice, closure
 from residua.linalg.layout import Group, Layout, batches, layout_of
 from residua.noise import rounded_laplace, rounded_normal
+from residua.noise.correlated import rounded_ordered
 from residua.plans.blocks import Batch, Blocks
 
 _BATCH_CELLS = 4_000_000
@@ -109,8 +110,12 @@ def _flat(group: Group, buffer: Integers) -> Integers:
 
 Count = Callable[[Layout], Integers]  # counts the tables of a layout from the data, once
 Step = Callable[[int, int | None], None]
-Draw = Callable[[Floats, tuple[int, ...]], Integers]
-_DRAWN_BY: dict[str, Draw] = {"normal": rounded_normal, "laplace": rounded_laplace}
+Draw = Callable[[Batch, tuple[int, ...]], Integers]
+_DRAWN_BY: dict[str, Draw] = {
+    "normal": lambda batch, shape: rounded_normal(batch.scales, shape),
+    "laplace": lambda batch, shape: rounded_laplace(batch.scales, shape),
+    "ordered": lambda batch, shape: rounded_ordered(batch.work, int(batch.scales[0]), shape[0]),
+}
 _WORTH_THREADS = 50_000  # cells: below, starting threads costs more than they save
 
 
@@ -130,7 +135,7 @@ def with_noise(blocks: Blocks, tables: Integers, progress: Step | None = None) -
             raise VerificationError(
                 "the tables do not adjoin in memory; this is a defect of residua, nothing was released."
             )
-        integers += draw(batch.scales, integers.shape)
+        integers += draw(batch, integers.shape)
         if not blocks.in_place:
             blocks.store(batch, integers, out)
         return int(integers.size)

@@ -142,7 +142,7 @@ def records_per_person(
     domain: Domain,
     budget: Guarantee,
     *,
-    ledger: Ledger | str | Path,
+    ledger: Ledger | str | Path | Callable[[], Ledger],
     most: int = MOST,
     purpose: str = "records per person",
     progress: Progress | None = None,
@@ -156,7 +156,7 @@ def records_per_person(
         source: the data, which names the person column.
         domain: what the records may hold; those that a policy drops do not count.
         budget: what to spend: ZCDP, GDP or ApproxDP for normal noise, PureDP for Laplace noise.
-        ledger: the dataset's ledger, or its path.
+        ledger: the dataset's ledger, its path, or a function that makes it, called when the data has been checked.
         most: persons with so many records or more are counted together.
         purpose: what the ledger notes.
         progress: called with the step, how much is done, and of how much if known.
@@ -180,15 +180,14 @@ def records_per_person(
     if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most < MOST_TOLD:
         raise PrivacyError(f"most={most!r} is not a whole number from 1 to {MOST_TOLD - 1:,}; say 1024, for example.")
     aside = aside_within(budget, 1)
-    account = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
-    if not isinstance(account.unit, Person):
-        raise LedgerError(f"the ledger protects {account.unit}, not persons; make one with unit=rs.Person(records=…).")
+    known = None if callable(ledger) else _account(ledger)
     data = source_of(source)
-    require_agreement(data.options, account.unit, domain)
+    require_agreement(data.options, Person(records=1), domain)
     bound, step = _any_bound(domain), _step(progress)
     with data.snapshot() as still:
         checked = _cleared(lambda: still.checked(domain, step, bound))
         try:
+            account = known or _account(ledger)
             recognise(account, data, checked.fingerprint)
             entry = account.debit(
                 aside.cost, purpose=purpose, dataset=checked.fingerprint, currency=aside.noise.currency
@@ -220,6 +219,13 @@ def show_records_per_person(
     data = source_of(source)
     require_agreement(data.options, Person(records=1), domain)
     notice(_loss(_cleared(lambda: data.count(domain, _total(domain), _step(progress), _any_bound(domain)))))
+
+
+def _account(ledger: Ledger | str | Path | Callable[[], Ledger]) -> Ledger:
+    account = ledger if isinstance(ledger, Ledger) else ledger() if callable(ledger) else Ledger(ledger)
+    if not isinstance(account.unit, Person):
+        raise LedgerError(f"the ledger protects {account.unit}, not persons; make one with unit=rs.Person(records=…).")
+    return account
 
 
 def _any_bound(domain: Domain) -> Bound | None:

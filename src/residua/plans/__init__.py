@@ -1,6 +1,7 @@
 """Plans: the best noise, decided and proven before any data is seen."""
 
 from residua.plans.algebra import common, residual, top_up
+from residua.plans.axis import AxisPlan
 from residua.plans.contract import Plan
 from residua.plans.forms import Lattice, Matrix
 from residua.plans.lattice import algebra as _closed  # noqa: F401  # makes itself known
@@ -8,10 +9,13 @@ from residua.plans.lattice.plan import LatticePlan
 from residua.plans.matrix import algebra as _over_cells  # noqa: F401  # makes itself known
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.objectives import ConvexLoss, MaxVariance, PNormVariance, Stakeholders, TotalVariance
+from residua.plans.planners.axis import Axis
 from residua.plans.planners.plan import independent, plan
 from residua.plans.tables.plan import TablesPlan
 
 __all__ = [
+    "Axis",
+    "AxisPlan",
     "ConvexLoss",
     "Lattice",
     "LatticePlan",

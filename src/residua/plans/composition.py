@@ -8,6 +8,9 @@ Plans for marginals cost the same in every cell. Plans for products cost most in
 by the same strategies, so that those add up exactly; beside other forms, and with other strategies, they are added cell
 by cell where the cells can be listed, and where not by their most expensive cells: a safe bound.
 
+Persons are priced for all plans together: their bound and the ledger's key decide which of a person's records are
+counted, the same ones in every measurement.
+
 Each plan may be chosen after seeing what the earlier ones measured, as long as the sum stays within the budget on every
 cell: fully adaptive composition of Gaussian mechanisms (Smith and Thakurta 2022; Whitehouse et al. 2023; Feldman and
 Zrnic 2021 for single cells).
@@ -25,7 +28,6 @@ from residua.linalg.arrays import Integers
 from residua.plans.blocks import Blocks, Profile, even
 from residua.plans.cells import MOST_CELLS, Grouping, refine
 from residua.plans.contract import Plan
-from residua.plans.noise import NORMAL
 from residua.plans.persons import by_cells
 
 
@@ -85,7 +87,7 @@ def composed_profile(plans: Sequence[Plan]) -> Profile:
 
 
 def composed_cost(plans: Sequence[Plan]) -> Fraction:
-    """What running all these plans of one domain and one unit costs that unit, never less than the truth.
+    """What running all these plans of one domain costs the unit they protect, never less than the truth.
 
     Guarantee: at least the largest diagonal entry of the summed privacy cost matrices of what is really measured (for
     a replacement, the largest `(e_i − e_j)ᵀ Γ (e_i − e_j)`; for a person, the largest `zᵀΓz` over all that a person can
@@ -103,13 +105,16 @@ def composed_cost(plans: Sequence[Plan]) -> Fraction:
     if not measured:
         return Fraction(0)
     unit = measured[0].unit
+    others = [plan for plan in measured if plan.unit != unit]
+    if others:  # persons under another bound have other records counted: what they pay adds up
+        return composed_cost([plan for plan in measured if plan.unit == unit]) + composed_cost(others)
     if by_cells(unit):
         return unit.scaled(composed_profile(measured).largest)
     # Exact within a form, added up between forms.
     by_form: dict[type[Blocks], list[Blocks]] = {}
     total = Fraction(0)
     for plan in measured:
-        if plan.noise == NORMAL:
+        if plan.noise.gaussian:
             by_form.setdefault(type(plan.blocks), []).append(plan.blocks)
         else:  # an epsilon: as expensive as normal noise of its square
             total += plan.blocks.cost(unit) ** 2

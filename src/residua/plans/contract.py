@@ -21,8 +21,10 @@ from residua.plans.blocks import Blocks
 from residua.plans.candidates import Candidate
 from residua.plans.cells import Grouping
 from residua.plans.combining import Algebra, algebra_for
+from residua.plans.forecasts import Forecasts
 from residua.plans.noise import NORMAL, Noise
 from residua.plans.old_names import OldNames
+from residua.plans.persons import price_remarks
 from residua.plans.questions import Asked, Query, Workload, as_workload, require_same_domain
 from residua.plans.reading import Reading
 from residua.privacy import Guarantee, Unit
@@ -32,10 +34,9 @@ from residua.workload import Explicit, marginals
 Per = Literal["query", "term"]
 KIND, VERSION = "residua plan", 1
 _MOST_QUERIES = 2**28
-_EXACT = 1e-6  # a price this close to what it bounds is that
 
 
-class Plan(OldNames, ABC):
+class Plan(OldNames, Forecasts, ABC):
     """Noise decided before any data is seen. Made by `rs.plan`; `Plan.load` reads any saved plan.
 
     A form of plan is a subclass. It says what it costs, answers three questions about accuracy (the `_…` methods), how
@@ -307,16 +308,13 @@ class Plan(OldNames, ABC):
     @property
     def remarks(self) -> tuple[tuple[str, str], ...]:
         """What else people should know about this plan, each with a heading."""
-        if self.looseness <= _EXACT:
-            return ()
-        change = "replacing some record" if self.unit.contribution is None else "some person"
-        return (("Price", f"at most {100 * self.looseness:.2g}% above what {change} really costs"),)
+        return price_remarks(self.unit, self.looseness)
 
     @property
     def details(self) -> dict[str, Any]:
         """What else should be known about this plan, as plain values, for programs."""
         tried = {"candidates": [vars(each) for each in self.candidates]} if self.candidates else {}
-        return {**tried, "price_looseness": self.looseness} if self.looseness > _EXACT else tried
+        return {**tried, "price_looseness": self.looseness} if price_remarks(self.unit, self.looseness) else tried
 
     @property
     def family(self) -> Any:
@@ -388,11 +386,9 @@ def algebra_of(plans: Sequence[Plan]) -> Algebra:
     for plan in plans:
         if not isinstance(plan, Plan):
             raise PlanError(f"{plan!r} is not a plan; make one with rs.plan.")
-        if plan.noise != NORMAL:
-            raise PlanError(
-                f"{plan!r} cannot be combined with other plans: only plans with Gaussian noise can. Plan with ZCDP, "
-                "GDP or ApproxDP."
-            )
+        if not plan.noise.gaussian:
+            remedy = "only plans with Gaussian noise can. Plan with ZCDP, GDP or ApproxDP."
+            raise PlanError(f"{plan!r} cannot be combined with other plans: {remedy}")
         if plan.domain != first.domain:
             raise PlanError("the plans are over different domains; plan over one domain.")
         if plan.unit != first.unit:

@@ -25,12 +25,17 @@ class Noise:
     """What is added to every measured integer, exactly sampled and rounded.
 
     Args:
-        name: `"normal"` or `"laplace"`.
+        name: `"normal"`, `"laplace"`, or `"ordered"`: normal noise that is correlated along an axis.
         currency: what its price is in: a pcost (L2 norms) for normal noise, an epsilon (L1 norms) for Laplace noise.
     """
 
-    name: Literal["normal", "laplace"]
+    name: Literal["normal", "laplace", "ordered"]
     currency: Currency
+
+    @property
+    def gaussian(self) -> bool:
+        """Whether it is normal, correlated or not: what it costs adds up in Γ."""
+        return self.currency == "pcost"
 
     def variance(self, scale: Scale) -> Scale:
         """The variance of rounded noise of this scale, the rounding included."""
@@ -58,6 +63,7 @@ class Noise:
 
 
 NORMAL = Noise("normal", "pcost")
+ORDERED = Noise("ordered", "pcost")  # normal, correlated along an axis
 LAPLACE = Noise("laplace", "epsilon")
 NOISES = {noise.name: noise for noise in (NORMAL, LAPLACE)}
 

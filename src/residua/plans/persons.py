@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Integers
+from residua.plans.tolerances import PRICE_TOLERANCE
 from residua.privacy import Unit
 
 
@@ -70,3 +71,11 @@ def most_records(unit: Unit, names: Sequence[str], sizes: Integers) -> int | Non
 def by_cells(unit: Unit) -> bool:
     """Whether a unit costs what its most expensive cell does, times a number: then cells are added up one by one."""
     return unit.contribution is not None and not unit.contribution.limits
+
+
+def price_remarks(unit: Unit, looseness: float) -> tuple[tuple[str, str], ...]:
+    """What people should know of a price that can be above what the unit really costs, with a heading."""
+    if looseness <= PRICE_TOLERANCE:
+        return ()
+    change = "replacing some record" if unit.contribution is None else "some person"
+    return (("Price", f"at most {100 * looseness:.2g}% above what {change} really costs"),)

@@ -10,6 +10,8 @@ SINE_TOLERANCE = 1e-7  # whether a row lies in a space; cosines are blind below 
 ORDER_TOLERANCE = 2.0**-30  # precisions closer than this are one: a measurement's own rounding is 1e-13
 MATRIX_ORDER_TOLERANCE = 2.0**-20  # the same for precisions along directions, which integers only come close to
 
+PRICE_TOLERANCE = 1e-6  # a price this close to what it bounds is that
+
 # When planners stop.
 MARGINAL_TOLERANCE = 1e-4
 PRODUCT_TOLERANCE = 1e-3  # of the noise for given strategies; the plan's own gap counts the strategies as well

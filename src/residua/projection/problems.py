@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from residua.errors import PlanError
+from residua.plans.axis import AxisPlan
 from residua.plans.contract import Plan
-from residua.plans.noise import LAPLACE, NORMAL
+from residua.plans.noise import LAPLACE
+from residua.projection.axis import AxisProblem
 from residua.projection.crossed_tables import CrossedProblem, PlainProblem
 from residua.projection.matrix import MatrixProblem
 from residua.projection.plain import ResidualProblem, TablesProblem
@@ -27,6 +29,8 @@ def problem_of(plan: Plan, terms: Terms) -> Problem:
     """
     own: Any = plan
     if plan.family is None:
+        if isinstance(plan, AxisPlan):
+            return AxisProblem(plan, terms)
         if plan.space is None:
             raise PlanError(
                 f"releases of {type(plan).__name__} cannot be projected: they tell neither tables of a family nor "
@@ -44,6 +48,10 @@ def metric_of(plan: Plan, wanted: Metric | None) -> Metric:
     Raises:
         PlanError: releases of this form cannot be projected in that sense.
     """
+    if isinstance(plan, AxisPlan):
+        if wanted not in (None, "plain"):
+            raise PlanError(f"metric={wanted!r}: along an axis it is squares over prefixes; leave metric out.")
+        return "plain"
     metrics = _OF_HISTOGRAMS if plan.family is None else _OF_TABLES
     if wanted is not None and wanted not in metrics:
         raise PlanError(
@@ -63,4 +71,4 @@ def is_small(plan: Plan) -> bool:
 
 def is_bounded(plan: Plan) -> bool:
     """Whether a bound on the error of projections can be given: normal noise around unbiased answers."""
-    return plan.noise == NORMAL and not plan.bias
+    return plan.noise.gaussian and not plan.bias

@@ -20,13 +20,14 @@ from residua.projection.problems import problem_of
 from residua.projection.rounding import controlled_rounding
 from residua.projection.statement import BIASED, projection_statement
 from residua.projection.tables import CountTable, ProjectedAnswers, ProjectedTable
+from residua.published.table import what_is_counted
+from residua.quoting import Answering, Points, Quotable
 from residua.release.queried import parts_of, term_of, whole_part
-from residua.release.table import what_is_counted
 from residua.workload import Asked, Explicit, Marginals, Products, Where, applied, as_products, queries, selected
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Projected:
+class Projected(Quotable):
     """A release's nearest tables that meet what is known: non-negative, consistent, with public facts met exactly.
 
     Guarantee: computed from the release alone; no data is touched and no privacy is spent. All tables agree with each
@@ -190,6 +191,9 @@ class Projected:
         for coefficients in reversed(list(chosen.values())):
             found = found @ coefficients
         return float(found)
+
+    def _answering(self) -> Answering:
+        return Points(self.domain, self.estimates, BIASED, what_is_counted(self.plan.unit))
 
     @property
     def histogram(self) -> Floats:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from residua.printable import printable
 from residua.projection.facts import shown
-from residua.release.table import what_is_counted
+from residua.published.table import what_is_counted
 
 if TYPE_CHECKING:
     from residua.projection.projected import Projected

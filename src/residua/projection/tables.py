@@ -16,7 +16,7 @@ from residua.errors import PlanError
 from residua.files import write_atomically
 from residua.folders import whole_folder
 from residua.linalg.arrays import Floats
-from residua.release.table import Columns, label_columns, what_is_counted
+from residua.published.table import Columns, label_columns, what_is_counted
 from residua.workload import Marginals
 
 if TYPE_CHECKING:

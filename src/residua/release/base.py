@@ -20,8 +20,9 @@ from residua.plans.blocks import Blocks
 from residua.plans.contract import Plan
 from residua.plans.reading import Reading
 from residua.plans.tails import width
-from residua.release.queried import parts_of, single, term_of, whole_part
-from residua.release.table import Answers, Table, what_is_counted
+from residua.published.table import Answers, Table, what_is_counted
+from residua.quoting import Answering, Quotable
+from residua.release.queried import by_position, parts_of, single, term_of, whole_part
 from residua.workload import Asked, Explicit, Marginals, Products, Where, as_products, queries, selected
 
 Simultaneous = Literal["table", "release"]
@@ -38,8 +39,10 @@ class Estimate:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Release:
+class Release(Quotable):
     """What was measured, once. Holds no true count; all answers are post-processing and agree with each other.
+
+    Shares, means, quantiles and other numbers people quote are the methods of `Quotable`; see docs/quoting.md.
 
     Guarantee: estimates are unbiased, with exactly the variances and covariances that `release.plan` states. Where a
     plan was asked for with a bias, they are unbiased for the nearby queries `release.plan.workload`, and no intervals
@@ -230,9 +233,13 @@ class Release:
         return Answers(labels, estimates, np.sqrt(variances), reach, confidence, simultaneous, self._counts)
 
     def combination(self, combination: Mapping[Sequence[str], ArrayLike], *, confidence: float = 0.95) -> Estimate:
-        """A linear combination of cells with its exact standard deviation: attribute set → coefficients."""
+        """A linear combination of cells with its exact standard deviation: attribute set → coefficients.
+
+        Coefficients are by label, `{("sex",): {"Female": 1, "Male": -1}}`, or an array over the cells.
+        """
         if not isinstance(combination, Mapping):
             raise PlanError(f"combination={combination!r} is not a mapping; write {{('sex',): [1, -1], …}}.")
+        combination = by_position(self.domain, combination)
         value, variance = self.reading.combination(combination)
         stddev = float(np.sqrt(variance))
         reach = float(np.max(self.reading.widths(combination, confidence, 1.0))) * stddev
@@ -258,6 +265,11 @@ class Release:
         chosen = selected(self.domain, {} if where is None else where)
         coefficients = reduce(np.multiply.outer, chosen.values(), np.ones(()))
         return self.combination({tuple(chosen): coefficients}, confidence=confidence)
+
+    def _answering(self) -> Answering:
+        from residua.release.quoting import ReleaseAnswers
+
+        return ReleaseAnswers(self.plan, self.reading, self._counts)
 
     def save(self, path: str | Path) -> None:
         """Writes the release as a folder, whole or not at all; the folder must not exist."""

@@ -34,7 +34,7 @@ from residua.plans.matrix.integers import LARGEST_ENTRY
 from residua.plans.matrix.loewner import Stacked, gain, stack, standardise
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.matrix.realise import realised
-from residua.plans.noise import NORMAL, guarantee_like
+from residua.plans.noise import guarantee_like
 from residua.privacy.exact import round_up
 from residua.release.base import Release
 from residua.workload import Explicit, Marginals, Products, as_explicit, as_products, renumber
@@ -75,7 +75,7 @@ def _checked(releases: Sequence[Release]) -> list[Release]:
     if not parts:
         raise PlanError("releases is empty; give at least one release.")
     for part in parts:
-        if not isinstance(part, Release) or part.planned.noise != NORMAL:
+        if not isinstance(part, Release) or not part.planned.noise.gaussian:
             raise PlanError(f"{part!r} cannot be pooled; give releases of plans with Gaussian noise.")
         if part.domain != parts[0].domain:
             raise PlanError("the releases are over different domains; pool releases of one table.")

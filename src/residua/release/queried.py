@@ -9,9 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product as crossed
+from typing import Any
+
+import numpy as np
 
 from residua.domain import Attribute, Domain, Label
 from residua.errors import PlanError
+from residua.quoting.terms import place_of
 from residua.workload.asking import attribute_queries
 from residua.workload.attribute_queries import AttributeQueries, Identity
 from residua.workload.nested import Hierarchy
@@ -33,6 +37,35 @@ class Part:
     title: str
     rows: tuple[slice, ...]
     labels: tuple[tuple[Label, ...], ...]
+
+
+def by_position(domain: Domain, combination: Mapping[Sequence[str], Any]) -> dict[Sequence[str], Any]:
+    """A combination of cells with coefficients by label, `{("sex",): {"Female": 1, "Male": -1}}`, as arrays.
+
+    Of several attributes a label is a tuple, one for each. Coefficients given by position stay as they are.
+
+    Raises:
+        PlanError: a label that is none, or a coefficient that is not a number.
+    """
+    found: dict[Sequence[str], Any] = {}
+    for names, given in combination.items():
+        if not isinstance(given, Mapping):
+            found[names] = given
+            continue
+        attributes = domain.listed(names)
+        array = np.zeros([domain[name].size for name in attributes])
+        for label, number in given.items():
+            labels = label if len(attributes) > 1 and isinstance(label, tuple) else (label,)
+            if len(labels) != len(attributes):
+                raise PlanError(
+                    f"combination: {label!r} is not a label for each of {attributes!r}; write ('a', 'b'): 1."
+                )
+            if isinstance(number, bool) or not isinstance(number, int | float | np.number):
+                raise PlanError(f"combination: {number!r} is not a number; give coefficients by label.")
+            pairs = zip(attributes, labels, strict=True)
+            array[tuple(place_of(name, domain[name], each, "combination") for name, each in pairs)] = number
+        found[tuple(attributes)] = array
+    return found
 
 
 def term_of(domain: Domain, attributes: Sequence[str], queries: Mapping[str, Asked]) -> Products:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from residua.printable import printable
 from residua.privacy import AddRemove, Person, PureDP, describe, pure_to_gdp, pure_to_zcdp
 from residua.privacy.currencies import printed
-from residua.release.table import what_is_counted
+from residua.published.table import what_is_counted
 
 if TYPE_CHECKING:
     from residua.release.base import Release

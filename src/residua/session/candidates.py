@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from residua.errors import PlanError
 from residua.plans.composition import require_plan
 from residua.plans.contract import Plan
-from residua.plans.noise import NORMAL
 from residua.privacy import Unit
 from residua.session.signal import Workload
 
@@ -19,7 +18,7 @@ def poolable(plan: Plan, unit: Unit) -> Plan:
         PlanError: no plan, one with Laplace noise or with a bias, or one for another unit.
     """
     require_plan(plan)
-    if plan.noise != NORMAL:
+    if not plan.noise.gaussian:
         raise PlanError(
             f"{plan!r} cannot be pooled with what a session measures; nothing was spent: use rs.measure, or plan "
             "with ZCDP, GDP or ApproxDP."

@@ -15,6 +15,7 @@ from residua.measurement.recognising import recognise
 from residua.plans.composition import composed_cost
 from residua.plans.contract import Plan
 from residua.privacy import AddRemove, Guarantee, Unit
+from residua.quoting import Answering, Quotable
 from residua.release import Release, pooled, reserve
 from residua.session.accounts import Bill, Standing, Status, paid, require_budget, standing
 from residua.session.candidates import by_name, poolable, require_domain
@@ -31,7 +32,7 @@ from residua.source.counting import Tallies
 _LOST = "lost its look in a crash"
 
 
-class Session:
+class Session(Quotable):
     """Adaptive use of one dataset: choices that waste nothing, and releases that pay only for what is missing.
 
     Everything measured in a session is kept, and every answer is the best linear unbiased estimate from all of it.
@@ -137,6 +138,12 @@ class Session:
         """Everything released so far, pooled; None if nothing was."""
         at = self._standing()
         return self._pooled(at, None) if at.parts else None
+
+    def _answering(self) -> Answering:
+        known = self.known
+        if known is None:
+            raise SessionError("nothing was released yet, so that nothing can be quoted; release a plan first.")
+        return known._answering()
 
     @property
     def choice(self) -> Choice | None:

@@ -71,8 +71,7 @@ class AdbcSource(Source):
     def _read(self, columns: Sequence[str]) -> Iterator[Any]:
         names = list(self.columns())
         with self._connected() as connection:
-            sqlite = _vendor(connection) == "SQLite"
-            text = self._as_text(names) if sqlite else f"SELECT * FROM ({self.query}\n) AS records"
+            text = self._as_text(names) if self._is_sqlite(connection) else f"SELECT * FROM ({self.query}\n) AS records"
             with self._asked(connection, text) as reader, self._explained():
                 for batch in reader:
                     for low in range(0, batch.num_rows, BATCH_ROWS):
@@ -86,6 +85,11 @@ class AdbcSource(Source):
         """SQLite's columns hold values of any types: each as text, numbers with as many digits as they have."""
         chosen = ", ".join(f"{_SQLITE.replace('@', quoted(name))} AS {quoted(name)}" for name in names)
         return f"SELECT {chosen} FROM ({self.query}\n) AS records"
+
+    def _is_sqlite(self, connection: Any) -> bool:
+        if isinstance(self._database, Address):
+            return self._database.scheme == "sqlite"
+        return str(connection.adbc_get_info().get("vendor_name")) == "SQLite"
 
     @contextmanager
     def _connected(self) -> Iterator[Any]:
@@ -110,7 +114,7 @@ class AdbcSource(Source):
             with self._explained():
                 cursor = connection.cursor()
                 stack.callback(cursor.close)
-                if _vendor(connection) == "SQLite":
+                if self._is_sqlite(connection):
                     cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)})
                 cursor.execute(text)
                 reader = cursor.fetch_record_batch()
@@ -138,12 +142,6 @@ _SQLITE = (
     "CAST(CAST(@ AS INTEGER) AS TEXT) WHEN CAST(printf('%!.15g', @) AS REAL) = @ THEN printf('%!.15g', @) WHEN "
     "CAST(printf('%!.16g', @) AS REAL) = @ THEN printf('%!.16g', @) ELSE printf('%!.17g', @) END"
 )
-
-
-def _vendor(connection: Any) -> str:
-    with suppress(Exception):
-        return str(connection.adbc_get_info().get("vendor_name"))
-    return ""
 
 
 def _vendor_words(problem: Exception) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,8 @@ class Address:
             asked = [value for name, value in parse_qsl(parts.query) if any(word in name.lower() for word in _SECRETS)]
         except ValueError:  # such as a bracket without its pair
             return (self.uri,)
+        if self.scheme != "sqlite" and not parts.password and re.search(r"://[^:@?]*:[^?]*@", self.uri):
+            return (self.uri,)  # a password with a character that should have been escaped
         return tuple(secret for secret in (*given, *asked) if secret)
 
     def __repr__(self) -> str:

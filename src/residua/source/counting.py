@@ -35,7 +35,7 @@ class Tallies:
 
     Args:
         dropped: for each attribute, the records that its policy `drop` left out.
-        other: for each attribute, the counted records that are in its cell of other values.
+        other: for each attribute, the counted records that are in its cell of other values (before a bound chooses).
         no_person: the records that were left out because nobody's.
         loss: what the bound on each person's records left out; nothing where there is none.
     """

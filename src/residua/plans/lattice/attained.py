@@ -22,21 +22,22 @@ _MOST_GROUPS = 2048
 def some_person(lattice: Lattice, precisions: Floats, strategies: Sequence[Strategy], reach: Reach) -> float:
     """The largest cost of some persons: K records spread over limited attributes, or as many as can be in one cell.
 
-    The a-th record has the value number `⌊a/l_i⌋` of every limited attribute i, values ordered by what they cost.
+    The a-th record has the value number `⌊a/l_i⌋` of every limited attribute i, values ordered by what they cost beside
+    the most expensive one; and the same with every limit lowered to a multiple of the least: groups do not overlap.
     """
-    used = [i for i in reach.limits if len(lattice.covers[i][0])]
-    alike = min([reach.records, *(reach.limits[i] for i in used)])
-    steps = {0, *(a for i in used for a in range(0, reach.records, reach.limits[i]))}
-    starts = np.array(sorted(steps), dtype=np.int64)
+    used = {i: most for i, most in reach.limits.items() if len(lattice.covers[i][0])}
+    least = min([reach.records, *used.values()])
     costs = np.array([1.0 if i in used else one.cost for i, one in enumerate(strategies)])
     shares = precisions * lattice.products(costs)
     found = 0.0
-    for records in {reach.records, alike}:
-        begun = starts[starts < records][:_MOST_GROUPS]
-        ends = np.append(begun[1:], records if len(begun) < _MOST_GROUPS else begun[-1] + 1)
-        counts = (ends - begun).astype(np.float64)
-        inner = {i: _ordered(strategies[i])[np.ix_(begun // reach.limits[i], begun // reach.limits[i])] for i in used}
-        found = max(found, _squares(lattice, shares, inner, counts))
+    for limits in (used, {i: most // least * least for i, most in used.items()}, dict.fromkeys(used, least)):
+        whole = min([reach.records, *(most * strategies[i].size for i, most in limits.items())])
+        for records in {whole, least}:
+            starts = sorted({0, *(a for most in limits.values() for a in range(0, records, most))})[:_MOST_GROUPS]
+            begun = np.array(starts, dtype=np.int64)
+            counts = np.diff(np.append(begun, records if len(begun) < _MOST_GROUPS else begun[-1] + 1)).astype(float)
+            met = {i: _meeting(strategies[i], begun // most) for i, most in limits.items()}
+            found = max(found, _squares(lattice, shares, met, counts))
     return found
 
 
@@ -68,13 +69,15 @@ def _apart(strategy: Strategy) -> tuple[float, float, float]:
     return float(norms[j]), float(norms[k]), float(inner[k])
 
 
-def _ordered(strategy: Strategy) -> Floats:
-    """`RᵀR / unit²` with the values in the order of what they cost, (n, n)."""
+def _meeting(strategy: Strategy, places: Integers) -> Floats:
+    """`RᵀR / unit²` between values, by how much they cost beside the most expensive one, (places, places)."""
     if strategy.plain:
-        return np.asarray(np.eye(strategy.size) - 1.0 / strategy.size)
+        return np.asarray((places[:, None] == places) - 1.0 / strategy.size)
     R = strategy.matrix / strategy.unit
-    order = np.argsort(-(R**2).sum(axis=0), kind="stable")
-    return np.asarray((R.T @ R)[np.ix_(order, order)])
+    first = int((R**2).sum(axis=0).argmax())
+    order = np.argsort(-(R[:, first] @ R), kind="stable")
+    chosen = R[:, order[places]]
+    return np.asarray(chosen.T @ chosen)
 
 
 def _squares(lattice: Lattice, shares: Floats, inner: dict[int, Floats], counts: Floats) -> float:

@@ -62,7 +62,11 @@ def contributed(reach: Reach, strategies: Mapping[int, Strategy], shares: Sequen
     # One record pays `cost_T Π_B (n_i − 1)/n_i · τ_S` for block S. With `M = Π_A (n_i − 1)` this adds, for B' ⊆ B, the
     # whole number `Π_{B'} n_i · Π_{A∖B} (n_i − 1) · (−1)^|B∖B'|` times itself to `M s_{T,B'} cost_T`.
     tables: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
+    limited, everywhere = set(plain), prod(n - 1 for n in plain.values())
     for members, cost in shares:
+        if limited.isdisjoint(members):  # most sets of many attributes
+            tables[members, ()] = tables.get((members, ()), 0) + cost * everywhere
+            continue
         B = tuple(i for i in members if i in plain)
         T = tuple(i for i in members if i not in plain)
         around = cost * prod(n - 1 for i, n in plain.items() if i not in B)
@@ -70,23 +74,26 @@ def contributed(reach: Reach, strategies: Mapping[int, Strategy], shares: Sequen
             signed = around * prod(plain[i] for i in inner) * (-1) ** (len(B) - len(inner))
             tables[T, inner] = tables.get((T, inner), 0) + signed
     factor = {i: _pairs_of_rows(strategy, reach, i) for i, strategy in rows.items()}
-    sums: dict[Fraction, int] = {}
+    sums: dict[tuple[tuple[int, ...], tuple[int, ...], bool], int] = {}
     for (T, B), signed in tables.items():
         if signed > 0:
-            most = _most(reach, T, B, factor)
-            sums[most] = sums.get(most, 0) + signed
-    total = sum((most * amount for most, amount in sums.items()), Fraction(0)) / prod(n - 1 for n in plain.values())
+            kind = (B, tuple(i for i in T if i in factor), len(T) == 1) if factor else (B, (), False)
+            sums[kind] = sums.get(kind, 0) + signed
+    total = sum((_most(reach, factor, *kind) * amount for kind, amount in sums.items()), Fraction(0)) / everywhere
     # A block that was rounded up takes from a smaller table: at most 2^|B| units from each of 2^|B|, K² times.
     slack = len(shares) * 4 ** len(plain) * reach.records**2 if plain else 0
     return total + slack
 
 
 def _most(
-    reach: Reach, T: Sequence[int], B: Sequence[int], factor: Mapping[int, tuple[Fraction, Fraction]]
+    reach: Reach,
+    factor: Mapping[int, tuple[Fraction, Fraction]],
+    B: tuple[int, ...],
+    rows: tuple[int, ...],
+    alone: bool,
 ) -> Fraction:
-    """`F_{T,B}`."""
-    limited = [factor[i][0 if len(T) == 1 else 1] for i in T if i in factor]
-    return min([Fraction(reach.agreeing(B)), *limited])
+    """`F_{T,B}`, by the limited members of T with other rows, and whether T is one of them alone."""
+    return min([Fraction(reach.agreeing(B)), *(factor[i][0 if alone else 1] for i in rows)])
 
 
 def _pairs_of_rows(strategy: Strategy, reach: Reach, attribute: int) -> tuple[Fraction, Fraction]:

@@ -24,13 +24,17 @@ from residua.domain import Domain
 from residua.linalg.arrays import Booleans, Floats
 from residua.linalg.lattice import Lattice
 from residua.plans.questions import Workload, in_one_table
+from residua.plans.quotes import split
 from residua.plans.strategy import Strategy
 from residua.plans.tolerances import SUPPORT_TOLERANCE
+from residua.quoting import Term as AskedTerm
+from residua.quoting.terms import queries_of
 from residua.workload import AttributeQueries, Explicit, Identity, Marginals, Products, as_products, renumber
 
 Term = Sequence[tuple[int, AttributeQueries]]
 _NOTHING = 1e-18  # a variance coefficient this small beside the query's own length is rounding
 _BATCH = 2**22
+_CHUNK = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,6 +182,35 @@ class Facts:
                 term = np.asarray(np.kron(term, factor), dtype=np.float64)
             total += term
         return total
+
+    def paired(self, first: AskedTerm, second: AskedTerm, crossed: tuple[int, ...]) -> Floats:
+        """Covariances of the queries of two terms, all answerable, place by place, crossed attributes by pairs.
+
+        `Σ_S σ²_S ⊗_{i∈S} d_i ⊗_{i∉S} e_i` with `d = w K u` and `e = (w v)(u v)` of matched rows, as for variances.
+        """
+        parts = [self._row_pairs(i, first.rows[i], second.rows[i], i in crossed) for i in first.rows]
+        noise = np.zeros((2,) * len(parts))
+        members = list(first.rows)
+        both = [i for i in members if first.rows[i] is not None and second.rows[i] is not None]
+        for subset, variance in self._blocks(both):
+            noise[tuple(int(i in subset) for i in members)] = variance if np.isfinite(variance) else 0.0
+        return split(_contracted(noise, parts), first, second, crossed)
+
+    def _row_pairs(self, i: int, rows: Floats | None, others: Floats | None, crossed: bool) -> tuple[Floats, Floats]:
+        """`w K u` and `(w v)(u v)` of matched rows, or of all pairs, flat."""
+        strategy = self.strategies[i]
+        wv, uv = (np.ones(1) if part is None else part @ strategy.spread for part in (rows, others))
+        e = np.multiply.outer(wv, uv).ravel() if crossed else wv * uv
+        if rows is None or others is None:
+            return np.zeros(len(e)), e  # K 1 = 0
+        if crossed:
+            return strategy.covariances(rows, others).ravel(), e
+        if rows is others:
+            return _finite(self.rows(i, queries_of(rows))[0]), e
+        one, two = np.broadcast_arrays(rows, others)
+        chunks = range(0, len(one), _CHUNK)
+        parts = [np.diagonal(strategy.covariances(one[k : k + _CHUNK], two[k : k + _CHUNK])) for k in chunks]
+        return np.concatenate(parts), e
 
     def _explicit_covariance(self, first: Workload, second: Workload) -> Floats:
         """The same where one of them is a list of any queries: block by block, in the blocks' own coordinates."""

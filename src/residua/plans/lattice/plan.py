@@ -48,6 +48,7 @@ from residua.plans.persons import by_cells
 from residua.plans.questions import Workload, combined
 from residua.plans.strategy import Strategy, plain_strategies, strategy_of_body
 from residua.privacy import AddRemove, Guarantee, Unit
+from residua.quoting import Term
 from residua.workload import Explicit, Marginals, Products, as_products, renumber
 
 
@@ -186,6 +187,9 @@ class LatticePlan(Plan):
 
     def _covariance(self, first: Workload, second: Workload) -> Floats:
         return self.facts.covariance(first, second)
+
+    def _paired(self, first: Term, second: Term, crossed: tuple[int, ...]) -> Floats:
+        return self.facts.paired(first, second, crossed)
 
     def combination_variance(self, combination: Mapping[Sequence[str], ArrayLike]) -> float:
         """Variance of a linear combination of cells: attribute set → coefficients, an array over its cells.

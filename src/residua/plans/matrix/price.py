@@ -36,10 +36,11 @@ def price(noise: Noise, B: Integers, scale: float, unit: Unit, *, records: int |
     """
     if noise == LAPLACE:
         return rounded_up(laplace_norm(B, records, removable=removable) / Fraction(scale))
-    norms = column_norms(B)
     square = 1 / Fraction(scale) ** 2
-    replaced = replacement_square(B, removable=removable) * square if records is None else None
-    return rounded_up(unit.scaled(max(norms) * square, replaced))
+    pcost = max(column_norms(B)) * square
+    if records is not None:
+        return rounded_up(records**2 * pcost)
+    return rounded_up(unit.scaled(pcost, replacement_square(B, removable=removable) * square))
 
 
 # ---- normal noise

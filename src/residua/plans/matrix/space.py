@@ -14,6 +14,7 @@ from residua.errors import PlanError, WorkloadError
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.plans.questions import Workload, combined, in_one_table
 from residua.plans.tolerances import SUPPORT_TOLERANCE
+from residua.quoting import Term
 from residua.workload import Explicit, Marginals, Products, as_explicit, explicit, marginals
 from residua.workload.explicit import MOST_CELLS
 
@@ -64,6 +65,20 @@ class MeasuredSpace(ABC):
         """
         a, b = self.coordinates(first), self.coordinates(second)
         return np.asarray((a / self.factors[1]) @ (b / self.factors[1]).T * self.noise_variance)
+
+    def _paired(self, first: Term, second: Term, crossed: tuple[int, ...]) -> Floats:
+        """Covariances place by place; see `residua.quoting.Answering`."""
+        order = list(first.rows)
+        moved = [order.index(i) for i in (*(i for i in order if i not in crossed), *crossed)]
+        lead = len(order) - len(crossed)
+        parts = []
+        for term in (first, second):
+            found = (self.coordinates(term.workload) / self.factors[1]).reshape(*term.shape, -1)
+            found = found.transpose(*moved, len(order))
+            parts.append(found.reshape(*found.shape[:lead], -1, found.shape[-1]))
+        one, two = parts
+        found = np.matmul(one, np.swapaxes(two, -1, -2)) if crossed else (one * two).sum(axis=-1)[..., 0]
+        return np.asarray(found * self.noise_variance)
 
     def coordinates(self, workload: Workload) -> Floats:
         """The queries in the orthonormal basis of the measured space (see `factors`), (queries, r).

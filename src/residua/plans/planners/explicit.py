@@ -21,6 +21,7 @@ from residua.plans.matrix.space import first_cells
 from residua.plans.noise import guarantee_like
 from residua.plans.objectives import MaxVariance, Objective, TotalVariance, described
 from residua.plans.persons import by_cells, reach_of
+from residua.plans.planners.blending import blended
 from residua.plans.solver.approximate import approximate
 from residua.plans.solver.problem import prepare
 from residua.plans.solver.queries import as_intervals
@@ -72,21 +73,39 @@ def plan_explicit(workload: Explicit, task: Task, *, refined: bool = False) -> M
         if refined:
             raise PlanError("refined orders the privacy of plans that meet targets; use it with targets.")
         solution = solved(least_total, workload, workload.weights, tolerance)
-        at_cost_one = solution.achieved
+        scales = np.sqrt(workload.weights)
     elif isinstance(objective, MaxVariance):
         targets = explicit_targets(workload, objective)
         if refined:
             solution = refine(workload.matrix, targets, tolerance)
         else:
             solution = solved(least_privacy, workload, targets, tolerance)
-        at_cost_one = solution.achieved  # the largest ratio to its target, at privacy cost 1
+        scales = 1.0 / np.sqrt(targets)
     else:
         raise PlanError(
             f"{type(objective).__name__} is for marginals; explicit queries take TotalVariance or MaxVariance."
         )
+    if unit.contribution is not None and not by_cells(unit) and not refined:
+        solution = _for_persons(workload, solution, scales, objective, unit)
     per_record = _unit_ratio(unit, solution.strategy, solution.columns, workload)
-    pcost = at_cost_one / loss if task.allowed is None else task.allowed * _SLACK / per_record
+    # The loss at privacy cost 1: the sum of variances, or the largest ratio of one to its target.
+    pcost = solution.achieved / loss if task.allowed is None else task.allowed * _SLACK / per_record
     return _priced(_dense(workload, solution, pcost, unit, objective, guarantee), objective, loss)
+
+
+def _for_persons(workload: Explicit, solution: Any, scales: Floats, objective: Objective, unit: Unit) -> Any:
+    """A solution for single records with a strategy that is better for persons whose records are limited."""
+    queries = merged_workload(workload, solution.columns) * scales[:, None]
+    reach = reach_of(unit, workload.domain.names, workload.domain.sizes)
+    assert reach is not None
+    grouping = Grouping(workload.attributes, solution.columns)
+    strategy, achieved = blended(
+        np.asarray(solution.strategy),
+        queries,
+        total=isinstance(objective, TotalVariance),
+        price=lambda rows: float(limited_square(rows, grouping, workload.domain.sizes, reach)),
+    )
+    return replace(solution, strategy=strategy, achieved=achieved)
 
 
 def _plan_replacing(

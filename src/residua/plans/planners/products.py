@@ -23,7 +23,7 @@ from residua.plans.lattice.contribution import table_prices
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.noise import guarantee_like
 from residua.plans.objectives import Effort, MaxVariance, Scaled, TotalVariance, described
-from residua.plans.persons import by_cells, reach_of
+from residua.plans.persons import by_cells, most_records, reach_of
 from residua.plans.planners.rounding import column_bits, integer_strategies
 from residua.plans.saddle import Solution, least_maximum
 from residua.plans.solver.closed_form import ProductGame, felt
@@ -74,7 +74,7 @@ def _planned(workload: Products, task: Task, kept: Sequence[Strategy | None]) ->
     design = designed(workload, objective, effort, kept)
     game = design.game()
     noise, _, value = game.respond(design.weights)
-    ratio = 1.0 if unit.contribution is None else float(unit.scaled(1))
+    ratio = float(most_records(unit, workload.domain.names, workload.domain.sizes) or 1) ** 2
     shares = np.where(np.isfinite(noise), game.cost / noise, 0.0)
     foreseen = value / loss if allowed is None else allowed / ratio
     bits = column_bits(workload.lattice, workload.domain.sizes, design.strategies, kept, shares, foreseen)

@@ -34,6 +34,7 @@ from residua.plans.tables.blocks import MeasuredTables, TableBlocks
 from residua.plans.tables.reading import TablesReading
 from residua.privacy import AddRemove, Guarantee, Unit
 from residua.privacy.exact import round_up
+from residua.quoting import Term
 from residua.workload import Marginals
 
 
@@ -142,6 +143,14 @@ class TablesPlan(Plan):
 
     def _covariance(self, first: Workload, second: Workload) -> Floats:
         return self.pooled.facts.covariance(first, second)
+
+    def _paired(self, first: Term, second: Term, crossed: tuple[int, ...]) -> Floats:
+        return self.pooled.facts.paired(first, second, crossed)
+
+    @property
+    def alike(self) -> bool:
+        """They are: marginals treat all values of an attribute alike."""
+        return True
 
     def combination_variance(self, combination: Mapping[Sequence[str], ArrayLike]) -> float:
         """Variance of a linear combination of cells: attribute set → coefficients, an array over its cells."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     import pandas
     import polars
     import pyarrow
+
+    from residua.published.quality import Flagged
 
 
 _MOST, _FEWEST = 15, 2
@@ -97,6 +99,34 @@ class Columns(ABC):
         """What a reader of the numbers must know, in a sentence; nothing if they speak for themselves."""
         return ""
 
+    @property
+    def decimals(self) -> int:
+        """How many decimals people are shown."""
+        return 1
+
+    def flagged(
+        self,
+        thresholds: Sequence[float] = (0.165, 0.333),
+        *,
+        suppress: Literal["use with caution", "unreliable"] | None = None,
+        omit: bool = False,
+    ) -> Flagged:
+        """The same numbers with a column `quality`, by coefficient of variation; poor ones suppressed on request.
+
+        Args:
+            thresholds: above the first, a number is to `use with caution`; above the second it is `unreliable`.
+            suppress: numbers with this flag or a worse one are left blank.
+            omit: leave their rows out instead.
+
+        Raises:
+            PlanError: numbers without standard deviations (a projection's), or thresholds that mean nothing.
+
+        Reference: Statistics Canada's bands, 16.5 % and 33.3 %.
+        """
+        from residua.published.quality import Flagged, checked
+
+        return Flagged(self, checked(thresholds), suppress, omit)
+
     def to_arrow(self) -> pyarrow.Table:
         """The table as a pyarrow Table."""
         import pyarrow
@@ -144,7 +174,8 @@ class Columns(ABC):
         if spreadsheet:
             columns = {inert(name): _inert_cells(values) for name, values in columns.items()}
         buffer = io.BytesIO()
-        pyarrow.csv.write_csv(pyarrow.table(columns), buffer)
+        blank = {name: pyarrow.array(values, from_pandas=True) for name, values in columns.items()}  # what is no number
+        pyarrow.csv.write_csv(pyarrow.table(blank), buffer)
         if path is not None:
             header = buffer.getvalue().partition(b"\n")[0] + b"\n"
             write_atomically(Path(path), buffer.getvalue(), ours=lambda head: overwrite or head.startswith(header))
@@ -177,11 +208,18 @@ class Columns(ABC):
         rows = [[printable(name) for name in names]]
         for i in range(min(len(self), _SHOWN)):
             cells = [self.columns[name][i] for name in names]
-            rows.append([f"{cell:.1f}" if isinstance(cell, float) else printable(str(cell)) for cell in cells])
+            rows.append([shown(cell, self.decimals) for cell in cells])
         widths = [max(len(row[j]) for row in rows) for j in range(len(names))]
         lines = ["  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in rows]
         rest = [f"… {len(self) - _SHOWN:,} more rows"] if len(self) > _SHOWN else []
         return "\n".join([*lines, *rest, *([f"({self.note})"] if self.note else [])])
+
+
+def shown(cell: Any, decimals: int, *, thousands: str = "") -> str:
+    """A cell as text, for people: numbers to some decimals, blank where there is none."""
+    if isinstance(cell, float):
+        return "" if math.isnan(cell) else f"{cell:{thousands}.{decimals}f}"
+    return "" if cell is None else printable(str(cell))
 
 
 def _parquet_columns(path: Path) -> list[str] | None:
@@ -249,7 +287,7 @@ def label_columns(
     """A column of labels (the attributes' own, unless given) for each axis of a table, one per cell, row by row."""
     columns = {}
     for axis, name in enumerate(attributes):
-        labels = _of_one_type(domain[name].labels if given is None else given[axis])
+        labels = of_one_type(domain[name].labels if given is None else given[axis])
         along = [-1 if a == axis else 1 for a in range(len(shape))]
         codes = np.broadcast_to(np.arange(shape[axis]).reshape(along), tuple(shape))
         columns[name] = labels[codes.ravel()].tolist()
@@ -323,7 +361,7 @@ class Answers(Rows):
         return self.estimates, self.stddevs
 
 
-def _of_one_type(labels: Sequence[Label]) -> Objects:
+def of_one_type(labels: Sequence[Label]) -> Objects:
     """Labels for a column, which has one type: numbers beside text, such as `(other)`, become text."""
     mixed = len({type(label) for label in labels}) > 1
     return np.array([str(label) for label in labels] if mixed else labels, dtype=object)

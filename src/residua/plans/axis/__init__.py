@@ -1,0 +1,5 @@
+"""Plans along one long ordered axis: values, prefixes and ranges, with noise correlated along it."""
+
+from residua.plans.axis.plan import AxisPlan
+
+__all__ = ["AxisPlan"]

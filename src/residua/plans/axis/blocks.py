@@ -1,0 +1,97 @@
+"""What measuring along an axis comes down to: running sums of counts on a grid, and noise correlated along them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from residua.errors import VerificationError
+from residua.linalg.arrays import Integers
+from residua.linalg.chain import OrderedNoise
+from residua.linalg.lattice import closure
+from residua.linalg.layout import Layout, layout_of
+from residua.plans.axis.price import price
+from residua.plans.blocks import POINT, WORD, Batch, Blocks, Profile, even, rounded_up
+from residua.plans.noise import ORDERED, Noise
+from residua.privacy import AddRemove, Unit
+
+
+@dataclass(frozen=True, eq=False)
+class AxisBlocks(Blocks):
+    """`t · running sums of x + round(t · running sums of the noise)`.
+
+    Integers plus rounded noise are the rounding of integers plus noise, and running sums can be undone: a
+    post-processing of `x + noise`, whatever t is.
+
+    Args:
+        sizes: how many values each attribute has, (attributes,).
+        attribute: the position of the axis.
+        correlated: the noise before rounding, per count.
+        grid: t, a power of two.
+    """
+
+    sizes: Integers
+    attribute: int
+    correlated: OrderedNoise
+    grid: int
+
+    @property
+    def noise(self) -> Noise:
+        """Normal, correlated along the axis."""
+        return ORDERED
+
+    @property
+    def cells(self) -> int:
+        """One running sum per value."""
+        return int(self.sizes[self.attribute])
+
+    def arrays(self) -> dict[str, Any]:
+        """Nothing: the plan says all."""
+        return {"scales": np.array([float(self.grid)])}
+
+    def price(self, unit: Unit) -> Fraction:
+        """The verifier; replacing a record costs at most twice as much as adding one: no entry of Γ is negative.
+
+        (`S (S + z)⁻¹` is a positive diagonal plus the inverse of an M-matrix between two positive diagonals.)
+        """
+        if self.grid < 1 or self.grid & (self.grid - 1) or self.correlated.path.size != self.cells:
+            raise VerificationError("the noise along the axis does not fit what is measured; plan again.")
+        if self.most_records < 2**28:
+            raise VerificationError("the grid is so fine that numbers could overflow; plan again.")
+        cost = price(self.correlated)
+        return rounded_up(unit.scaled(cost, 2 * cost))
+
+    def profile(self) -> Profile:
+        """Nearly the same in every cell: the most expensive one stands for all."""
+        cost = self.cost(AddRemove())
+        return even(-(-cost.numerator * POINT // cost.denominator))
+
+    @property
+    def most_records(self) -> int:
+        """How many records may be counted before a measurement could leave 64 bits."""
+        return (WORD - 2**56) // self.grid
+
+    @property
+    def counted(self) -> Layout:
+        """The axis's own table."""
+        lattice = closure([np.array([[self.attribute]], dtype=np.int32)], len(self.sizes))
+        return layout_of(lattice, self.sizes, lattice.is_maximal)
+
+    @property
+    def in_place(self) -> bool:
+        """Running sums take the place of the counts."""
+        return True
+
+    def batches(self) -> Sequence[Batch]:
+        """The axis."""
+        return [Batch(0, np.array([float(self.grid)]), self.correlated)]
+
+    def integers(self, batch: Batch, tables: Integers) -> Integers:
+        """Running sums on the grid, in place, (1, n)."""
+        np.cumsum(tables, out=tables)
+        tables *= self.grid
+        return tables[None, :]

@@ -1,0 +1,276 @@
+"""Plans along one ordered axis of up to millions of values, and everything that follows without data."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
+
+from residua.domain import Domain, domain_of_settings
+from residua.errors import PlanError
+from residua.linalg.arrays import Floats
+from residua.linalg.chain import OrderedNoise, over_running_sums
+from residua.linalg.path import Path, prefix_path, range_path
+from residua.plans.axis.blocks import AxisBlocks
+from residua.plans.axis.price import price
+from residua.plans.axis.reading import AxisReading
+from residua.plans.axis.rows import crossed_rows, rows_of, terms_of
+from residua.plans.blocks import Blocks
+from residua.plans.bodies import (
+    check_claims,
+    head_of_body,
+    head_to_body,
+    lattice_of_body,
+    lattice_to_body,
+    products_of_body,
+    products_to_body,
+)
+from residua.plans.cells import Grouping
+from residua.plans.contract import Plan
+from residua.plans.noise import ORDERED, ROUNDING_VARIANCE, Noise
+from residua.plans.questions import Workload, combined, in_one_table
+from residua.privacy import AddRemove, Guarantee, Unit
+from residua.privacy.exact import round_up
+from residua.workload import AttributeQueries, Explicit, Products
+from residua.workload.ordered import Ranges
+
+_MOST_CELLS = 4096
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked along the axis: the weight of each prefix (one for all, or one for each), range and value."""
+
+    prefixes: float | tuple[float, ...] = 0.0
+    ranges: float = 0.0
+    values: float = 0.0
+
+    def path(self, n: int) -> Path:
+        """The Gram matrix of the queries."""
+        if isinstance(self.prefixes, tuple):
+            return prefix_path(np.array(self.prefixes))
+        return range_path(n, self.prefixes, self.ranges, self.values)
+
+
+@dataclass(frozen=True, eq=False)
+class AxisPlan(Plan):
+    """`x + N` along one attribute, N normal with covariance `Σ_j a_j (G + p_j Q⁻¹)⁻¹`: the dense optimum in passes.
+
+    Guarantee: measuring this plan satisfies `guarantee` for `unit`; no unbiased linear mechanism with Gaussian noise
+    has a loss below this one's by more than a factor `1 + gap`, the finite number of poles included.
+
+    Args:
+        domain: what the table may hold.
+        attribute: the position of the axis.
+        asked: the queries whose Gram matrix shapes the noise.
+        q: the weights of the cells, (n,).
+        poles: p_j, (parts,).
+        weights: a_j, (parts,).
+        grid: what running sums are multiplied by before they are rounded, a power of two.
+        guarantee: what measuring the plan guarantees.
+        unit: whom it protects.
+        workload: what was asked for.
+        objective: what the plan was optimised for, in words.
+        gap: how far from the best possible it may be.
+    """
+
+    kinds: ClassVar[tuple[str, ...]] = ("axis",)
+
+    domain: Domain
+    attribute: int
+    asked: Asked
+    q: Floats
+    poles: Floats
+    weights: Floats
+    grid: int
+    guarantee: Guarantee | None
+    unit: Unit = field(default_factory=AddRemove)
+    workload: Products | None = None
+    objective: str = ""
+    gap: float = np.inf
+
+    @property
+    def noise(self) -> Noise:
+        """Normal, correlated along the axis."""
+        return ORDERED
+
+    @property
+    def name(self) -> str:
+        """The attribute that is the axis."""
+        return self.domain.names[self.attribute]
+
+    @property
+    def size(self) -> int:
+        """How many values the axis has."""
+        return int(self.domain.sizes[self.attribute])
+
+    @cached_property
+    def correlated(self) -> OrderedNoise:
+        """The noise per count, before rounding."""
+        return OrderedNoise(self.asked.path(self.size), self.q, self.poles, self.weights)
+
+    # ---- cost
+
+    @cached_property
+    def pcost(self) -> float:
+        """The privacy cost for one record added or removed."""
+        return round_up(price(self.correlated))
+
+    @property
+    def unit_pcost(self) -> float:
+        """The privacy cost for the plan's unit of protection."""
+        return float(self.unit.scaled(self.pcost, 2 * self.pcost))
+
+    # ---- accuracy
+
+    def row_variances(self, rows: csr_array) -> Floats:
+        """The variance of each combination of running sums, rounding included, (rows,)."""
+        squares = np.asarray((rows * rows).sum(axis=1)).ravel()
+        return self.correlated.row_variances(rows) + squares * (ROUNDING_VARIANCE / self.grid**2)
+
+    def _variances(self, workload: Workload) -> Floats:
+        rows, answered = rows_of(workload, self.attribute)
+        return np.where(answered, self.row_variances(rows), np.inf)
+
+    def _term_variances(self, workload: Workload) -> Floats:
+        if isinstance(workload, Explicit):
+            return super()._term_variances(workload)
+        return np.array([self._term_variance(asked) for asked, _ in terms_of(workload)])
+
+    def _term_variance(self, asked: dict[int, AttributeQueries]) -> float:
+        """The mean variance of a term's queries; of all ranges in closed form."""
+        along = asked.get(self.attribute)
+        if len(asked) == 1 and isinstance(along, Ranges) and along.rows > 2**16:
+            rounding = (2 - 2 / (along.size + 1)) * ROUNDING_VARIANCE / self.grid**2
+            return self.correlated.sum_of_range_variances() / along.rows + rounding
+        rows, answered = crossed_rows(asked, self.attribute, self.size)
+        return float(self.row_variances(rows).mean()) if answered.all() else float(np.inf)
+
+    def _cell_variances(self, positions: tuple[int, ...]) -> Floats:
+        if positions not in ((), (self.attribute,)):
+            return np.full([int(self.domain.sizes[i]) for i in positions], np.inf)
+        return super()._cell_variances(positions)
+
+    def _covariance(self, first: Workload, second: Workload) -> Floats:
+        one, other = rows_of(first, self.attribute)[0], rows_of(second, self.attribute)[0]
+        rounding = (one @ other.T).toarray() * (ROUNDING_VARIANCE / self.grid**2)
+        return np.asarray(self.correlated.covariance(one, other) + rounding)
+
+    def combined_row(self, combination: Mapping[Any, ArrayLike]) -> csr_array:
+        """A linear combination of cells as a row over running sums, (1, n)."""
+        members, total = in_one_table(self.domain, combined(self.domain, combination))
+        if not set(members) <= {self.attribute}:
+            raise PlanError(f"this plan measures {self.name!r} alone; plan for a workload that asks for the rest.")
+        return over_running_sums(csr_array(np.broadcast_to(total, (1, self.size))))
+
+    def combination_variance(self, combination: Mapping[Any, ArrayLike]) -> float:
+        """Variance of a linear combination of cells."""
+        return float(self.row_variances(self.combined_row(combination))[0])
+
+    # ---- measuring
+
+    def compile(self) -> AxisBlocks:
+        """Running sums on the grid."""
+        return AxisBlocks(self.domain.sizes, self.attribute, self.correlated, self.grid)
+
+    def saved_blocks(self, arrays: Mapping[str, NDArray[Any]]) -> AxisBlocks:
+        """As compiled."""
+        return self.compile()
+
+    def reading(self, blocks: Blocks, measurements: NDArray[Any]) -> AxisReading:
+        """Estimates from running sums."""
+        return AxisReading(self, measurements)
+
+    @property
+    def measured_attributes(self) -> tuple[int, ...]:
+        """The axis."""
+        return (self.attribute,)
+
+    # ---- algebra
+
+    def over_cells(self) -> tuple[Grouping, Floats]:
+        """Rows L with `LᵀL = Γ`, of a short axis."""
+        if self.size > _MOST_CELLS:
+            raise PlanError(f"an axis of {self.size:,} values is too long for a matrix; combine plans on short axes.")
+        rows = csr_array(np.eye(self.size))
+        covariance = self.correlated.covariance(over_running_sums(rows), over_running_sums(rows))
+        lower = np.linalg.cholesky(covariance)
+        return Grouping((self.attribute,), np.arange(self.size)), np.linalg.solve(lower, np.eye(self.size))
+
+    def quieter(self, share: float) -> AxisPlan:
+        """The same noise, a little more of it."""
+        return self.replaced(weights=self.weights / (1 - share))
+
+    # ---- what people are shown
+
+    @property
+    def remarks(self) -> tuple[tuple[str, str], ...]:
+        """How the axis is measured."""
+        return (
+            ("Axis", f"{self.size:,} values of {self.name!r}, noise correlated along them in {len(self.poles)} parts"),
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"AxisPlan({self.size:,} values of {self.name!r}, {len(self.poles)} parts, pcost={self.pcost:.6g}, "
+            f"{self.guarantee!r}, gap={self.gap:.2g})"
+        )
+
+    # ---- files
+
+    def to_body(self) -> dict[str, Any]:
+        """The plan as plain values; arrays as packed text."""
+        asked = {**vars(self.asked)}
+        if isinstance(self.asked.prefixes, tuple):
+            asked["prefixes"] = _packed(np.array(self.asked.prefixes))
+        return {
+            **head_to_body("axis", self),
+            "attribute": self.attribute,
+            "asked": asked,
+            "q": _packed(self.q),
+            "poles": self.poles.tolist(),
+            "weights": self.weights.tolist(),
+            "grid": self.grid,
+            "sets": None if self.workload is None else lattice_to_body(self.workload.lattice),
+            "workload": products_to_body(self.workload),
+        }
+
+    @classmethod
+    def of_body(cls, body: dict[str, Any]) -> AxisPlan:
+        """The plan that plain values describe; every invariant is checked again."""
+        domain = domain_of_settings(body["domain"])
+        asked = dict(body["asked"])
+        if isinstance(asked["prefixes"], str):
+            asked["prefixes"] = tuple(_unpacked(asked["prefixes"]).tolist())
+        lattice = None if body["sets"] is None else lattice_of_body(body["sets"], len(domain))
+        made = cls(
+            domain,
+            int(body["attribute"]),
+            Asked(**asked),
+            _unpacked(body["q"]),
+            np.array(body["poles"], dtype=np.float64),
+            np.array(body["weights"], dtype=np.float64),
+            int(body["grid"]),
+            workload=None if lattice is None else products_of_body(domain, lattice, body["workload"]),
+            **head_of_body(body),
+        )
+        made.compile().price(made.unit)
+        check_claims(made)
+        return made
+
+
+def _packed(values: Floats) -> str:
+    """Floats as text: what they are, exactly, in a quarter of the room of decimals."""
+    return base64.b85encode(zlib.compress(np.ascontiguousarray(values, dtype="<f8").tobytes(), 6)).decode()
+
+
+def _unpacked(text: str) -> Floats:
+    raw = zlib.decompressobj().decompress(base64.b85decode(text), 2**30)
+    return np.frombuffer(raw, dtype="<f8").astype(np.float64)

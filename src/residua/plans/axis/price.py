@@ -1,0 +1,100 @@
+"""The verifier of the axis form: what noise correlated along an axis costs, from what is really sampled.
+
+Small and trusted. The noise has covariance `Q^½ r(S) Q^½`, with `r(x) = Σ_j a_j/(x + p_j)` and `S = Q^½ G Q^½`, so that
+its privacy cost matrix is `Γ = Q^-½ (1/r)(S) Q^-½`. The zeros −z_k of r lie between its poles, one in each gap, and
+
+    1/r(x) = c + b x + Σ_k d_k x/(x + z_k),   c = 1/Σ a_j/p_j,  b = 1/Σ a_j,  d_k = 1/(z_k Σ_j a_j/(p_j − z_k)²),
+
+all positive. A record in cell i costs `Γ_ii = c/q_i + b G_ii + Σ_k d_k [S(S + z_k)⁻¹]_ii / q_i`. In fractions each z_k
+is enclosed by two floats between which r changes its sign; c, b and d_k are rounded up, z_k down (a term falls with
+z_k), and the passes along the axis, which add, multiply and divide positive floats only, are enlarged by their proven
+error.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+
+from residua.errors import VerificationError
+from residua.linalg.arrays import Floats
+from residua.linalg.chain import OrderedNoise
+from residua.linalg.path import relative_error
+from residua.privacy.exact import round_up
+
+_LEAST, _MOST = 2.0**-200, 2.0**200  # between these no sum of products of them over- or underflows
+
+
+def price(noise: OrderedNoise) -> Fraction:
+    """What one record added or removed costs, never less than the truth.
+
+    Raises:
+        VerificationError: numbers that are no noise, or beyond what is proven.
+    """
+    _check(noise)
+    constant, slope, zeros, weights = reciprocal(noise.poles, noise.weights)
+    shares = noise.path.shares(noise.q, zeros, weights)
+    costs = constant / noise.q + slope * noise.path.gram_diagonal + shares / noise.q
+    found = Fraction(float(costs.max()))
+    return found * (1 + Fraction(relative_error(noise.path.size)) + Fraction(len(zeros) + 8, 2**52))
+
+
+def reciprocal(poles: Floats, weights: Floats) -> tuple[float, float, Floats, Floats]:
+    """c, b, z and d of `1/r`: c, b, d rounded up and z down, exactly enclosed.
+
+    Raises:
+        VerificationError: the sign of r could not be told from that of a zero.
+    """
+    p, a = [Fraction(x) for x in poles.tolist()], [Fraction(x) for x in weights.tolist()]
+    zeros, factors = [], []
+    for low, high in pairwise(poles.tolist()):
+        below, above = _enclosed(low, high, p, a)
+        largest = sum(
+            (each / max(abs(pole - below), abs(pole - above)) ** 2 for pole, each in zip(p, a, strict=True)),
+            Fraction(0),
+        )
+        zeros.append(float(below))
+        factors.append(round_up(1 / (below * largest)))
+    constant = round_up(1 / sum((each / pole for pole, each in zip(p, a, strict=True)), Fraction(0)))
+    return constant, round_up(1 / sum(a, Fraction(0))), np.array(zeros), np.array(factors)
+
+
+def _enclosed(low: float, high: float, p: list[Fraction], a: list[Fraction]) -> tuple[Fraction, Fraction]:
+    """Two floats around the zero of `Σ_j a_j/(p_j − z)` between neighbouring poles; it increases from −∞ to ∞."""
+    below, above = low, high
+    while True:
+        middle = math.sqrt(below) * math.sqrt(above)
+        if not below < middle < above:
+            middle = below + (above - below) / 2
+        if not below < middle < above or above - below < 2.0**-40 * below:
+            break
+        z = Fraction(middle)
+        if sum((each / (pole - z) for pole, each in zip(p, a, strict=True)), Fraction(0)) <= 0:
+            below = middle
+        else:
+            above = middle
+    if below == low or above == high:
+        raise VerificationError("the poles of the noise are too close to be told apart; plan again.")
+    return Fraction(below), Fraction(above)
+
+
+def _check(noise: OrderedNoise) -> None:
+    path = noise.path
+    arrays = (path.links, noise.q, noise.poles, noise.weights, np.array([path.right]))
+    if not all(
+        len(each) and np.isfinite(each).all() and (each >= _LEAST).all() and (each <= _MOST).all() for each in arrays
+    ):
+        raise VerificationError(
+            "the noise along the axis has numbers that are not positive, or out of range; plan again."
+        )
+    if noise.q.shape != (path.size,) or noise.poles.shape != noise.weights.shape or (np.diff(noise.poles) <= 0).any():
+        raise VerificationError("the noise along the axis is incomplete; plan again.")
+    if (
+        not (0 <= path.left <= _MOST and 0 <= path.values <= _MOST)
+        or 0 < path.left < _LEAST
+        or 0 < path.values < _LEAST
+    ):
+        raise VerificationError("the noise along the axis has numbers that are out of range; plan again.")

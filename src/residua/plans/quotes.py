@@ -1,0 +1,177 @@
+"""What numbers people quote need of a plan: covariances place by place, and how far combinations of noise stray."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from residua.errors import PlanError
+from residua.linalg.arrays import Floats
+from residua.plans.noise import NORMAL
+from residua.plans.tails import width
+from residua.quoting import Term
+from residua.workload import Explicit, Marginals, Products
+
+MOST_PAIRS = 2**24
+_MOST_ENTRIES = 2**26
+_POINTS = 17  # of an interpolated width, which changes by a tenth at most from end to end
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseOf:
+    """How the estimates of a measured plan err: what quoting asks of it.
+
+    Args:
+        plan: the plan as it is measured.
+        reading: how estimates are read off it; None if noise is normal, and nothing was measured yet.
+        who: what cannot answer, in an error.
+    """
+
+    plan: Any
+    reading: Any
+    who: str
+
+    def require(self, term: Term) -> None:
+        """Refuses what was not measured, and says what was.
+
+        Raises:
+            PlanError: it was not.
+        """
+        if np.isfinite(self.plan.variances(term.workload)).all():
+            return
+        asked = " × ".join(term.attributes) or "the total"
+        sets = self.plan.workload.sets if isinstance(self.plan.workload, Marginals | Products) else ()
+        there = "; ".join(" × ".join(names) or "the total" for names in sets[:6]) + ("; …" if len(sets) > 6 else "")
+        known = f" (asked for were: {there})" if there else ""
+        raise PlanError(
+            f"this {self.who} does not answer what is needed of {asked}{known}; plan for a workload that asks for it, "
+            f"such as rs.marginals(domain, [{term.attributes!r}])."
+        )
+
+    def covariances(self, first: Term, second: Term, crossed: tuple[int, ...] = ()) -> Floats:
+        """Place by place; see `residua.quoting.Answering`."""
+        found: Floats = self.plan._paired(first, second, crossed)
+        return found
+
+    def widths(
+        self, first: Term, second: Term | None, factors: Floats, confidence: float, together: float
+    ) -> float | Floats:
+        """One figure for normal noise; for Laplace noise that of each combination."""
+        if self.plan.bias:
+            return math.nan
+        if self.plan.noise == NORMAL:
+            return width(confidence, together)
+        one, other = _one_of_each(first, second) if self.plan.alike else (first, second)
+        if other is not None and factors.size > _POINTS * math.prod(one.shape):
+            return self._interpolated(one, other, factors, confidence, together)
+        found = self._each(one, other, factors, confidence, together)
+        return found if second is not None else np.broadcast_to(found, first.shape)
+
+    def _each(self, first: Term, second: Term | None, factors: Floats, confidence: float, together: float) -> Floats:
+        """Of every combination by itself, (…, one axis per attribute)."""
+        from scipy.sparse import csr_array
+
+        names = tuple(i for i in first.rows if not _all_values(i, first, second))
+        cells = math.prod(int(self.plan.domain.sizes[i]) for i in names)
+        shape = np.broadcast_shapes(first.shape, factors.shape, first.shape if second is None else second.shape)
+        if math.prod(shape) * cells > _MOST_ENTRIES:
+            raise PlanError(f"{math.prod(shape):,} intervals over {cells:,} cells are too many; ask for fewer groups.")
+        rows = _combinations(first, second, factors).reshape(-1, cells)
+        labels = ("",) * len(rows)
+        workload = Explicit(self.plan.domain, names, csr_array(rows), labels, np.ones(len(rows)))
+        return np.asarray(self.reading.widths(workload, confidence, together), dtype=np.float64).reshape(shape)
+
+    def _interpolated(self, one: Term, other: Term, factors: Floats, confidence: float, together: float) -> Floats:
+        """Many factors of few combinations: of each a smooth function of the factor, read between points."""
+        above, below = (float(self.covariances(term, term).max()) for term in (one, other))
+        scale = math.sqrt(above / below) if above > 0 and below > 0 else 1.0
+        angles = np.arctan(factors / scale)
+        low, high = float(angles.min()), float(angles.max())
+        points = np.linspace(low, high, _POINTS)
+        at = (np.tan(points) * scale).reshape(-1, *([1] * len(one.shape)))
+        shape = factors.shape[factors.ndim - len(one.shape) :]
+        known = np.broadcast_to(self._each(one, other, at, confidence, together), (_POINTS, *shape))
+        steps = (angles - low) / max(high - low, 1e-300) * (_POINTS - 1)
+        before = np.minimum(steps.astype(np.int64), _POINTS - 2)
+        place = tuple(np.indices(shape))
+        rise = known[(before + 1, *place)] - known[(before, *place)]
+        return np.asarray(known[(before, *place)] + (steps - before) * rise)
+
+
+def _one_of_each(first: Term, second: Term | None) -> tuple[Term, Term | None]:
+    """One row of every attribute that is told apart by value: where values are measured alike, one stands for all."""
+    single = [
+        i
+        for i, rows in first.rows.items()
+        if rows is not None
+        and ((rows == 1).sum(axis=1) == 1).all()
+        and ((rows == 0).sum(axis=1) == rows.shape[1] - 1).all()
+        and _same_or_all(None if second is None else second.rows[i], rows)
+    ]
+    terms = [
+        None if term is None else Term(term.domain, {i: _start(part, i in single) for i, part in term.rows.items()})
+        for term in (first, second)
+    ]
+    assert terms[0] is not None
+    return terms[0], terms[1]
+
+
+def _same_or_all(others: Floats | None, rows: Floats) -> bool:
+    return others is None or np.array_equal(others, rows)
+
+
+def _start(rows: Floats | None, single: bool) -> Floats | None:
+    return rows if rows is None or not single else rows[:1]
+
+
+def _all_values(position: int, first: Term, second: Term | None) -> bool:
+    return first.rows[position] is None and (second is None or second.rows[position] is None)
+
+
+def _combinations(first: Term, second: Term | None, factors: Floats) -> Floats:
+    """The coefficients of `first − factors · second`, (…, one axis per attribute, cells)."""
+    kept = [i for i in first.rows if not _all_values(i, first, second)]
+    found = _coefficients(first, kept)
+    if second is None:
+        return found
+    return np.asarray(found - factors[..., None] * _coefficients(second, kept))
+
+
+def _coefficients(term: Term, kept: Sequence[int]) -> Floats:
+    """The coefficient of every cell of some attributes in every product of rows, (rows_1, …, rows_k, cells)."""
+    sizes = term.domain.sizes
+    matrices = [np.ones((1, int(sizes[i]))) if term.rows[i] is None else term.rows[i] for i in kept]
+    whole = reduce(lambda a, b: np.asarray(np.kron(a, b)), [m for m in matrices if m is not None], np.ones((1, 1)))
+    return np.asarray(whole.reshape(*term.shape, -1))
+
+
+def picked(found: Floats, first: Term, second: Term, crossed: tuple[int, ...]) -> Floats:
+    """Of covariances of all queries of two terms, (queries, queries), those that are asked for place by place."""
+    matched = [i for i in first.rows if i not in crossed]
+    order = list(first.rows)
+    one = np.arange(math.prod(first.shape)).reshape(first.shape)
+    two = np.arange(math.prod(second.shape)).reshape(second.shape)
+    moved = [order.index(i) for i in (*matched, *crossed)]
+    lead = len(matched)
+    one, two = (part.transpose(moved).reshape(*(part.shape[k] for k in moved[:lead]), -1) for part in (one, two))
+    return found[one[..., :, None], two[..., None, :]] if crossed else found[one[..., 0], two[..., 0]]
+
+
+def split(found: Floats, first: Term, second: Term, crossed: tuple[int, ...]) -> Floats:
+    """Covariances with one axis per attribute, of a crossed one all pairs of rows, with those pairs as the last two."""
+    if not crossed:
+        return found
+    shape: list[int] = []
+    place: dict[int, int] = {}
+    for i, (r, s) in zip(first.rows, zip(first.shape, second.shape, strict=True), strict=True):
+        place[i] = len(shape)
+        shape += [r, s] if i in crossed else [max(r, s)]
+    order = [place[i] for i in first.rows if i not in crossed]
+    moved = found.reshape(shape).transpose(*order, *(place[i] for i in crossed), *(place[i] + 1 for i in crossed))
+    rows = math.prod(shape[place[i]] for i in crossed)
+    return moved.reshape(*moved.shape[: len(order)], rows, -1)

@@ -1,0 +1,108 @@
+"""The best noise along one ordered axis: the dense optimum, certified, in passes along the axis.
+
+Weights q on the cells, `S = Q^½ G Q^½`: the best response has the privacy cost matrix `Γ = Q^-½ S^½ Q^-½ / f` with
+`f = tr S^½`, and `total variance × pcost ≥ f²` for every plan, whatever q is. Only the diagonal of `S^½` is needed, and
+`r(S) S` is that up to the error of the rational r, which the certificate counts. `q ← q (diag S^½ / (q f))^power` leads
+to the q at which no cell is more expensive than the others, and the bound is met.
+
+For the largest variance, the queries have weights too, and those of large variance gain: for all weights that add up to
+1, `largest variance × pcost ≥ f²`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from residua.linalg.arrays import Floats
+from residua.linalg.chain import OrderedNoise
+from residua.linalg.path import Path, prefix_path
+from residua.linalg.roots import InverseRoot, inverse_root
+
+Step = Callable[[int, float], None]  # called after each round with its number and the gap
+_POWER = 1.9
+_COARSE = 1e-4  # error of the rational function while q is sought; it is counted in the certificate
+_FINE = 1e-5  # of the one that is measured
+
+
+@dataclass(frozen=True, eq=False)
+class OrderedSolution:
+    """Noise with covariance `Σ_j a_j (G + p_j Q⁻¹)⁻¹`, and how good it is.
+
+    Args:
+        path: the queries that q was found for.
+        q: the weights of the cells, which add up to 1, (n,).
+        root: poles and weights of the covariance.
+        bound: no plan has a loss × pcost below this.
+        rounds: how many rounds it took.
+        weights: of the queries, where the largest variance counts, (n,); none otherwise.
+    """
+
+    path: Path
+    q: Floats
+    root: InverseRoot
+    bound: float
+    rounds: int
+    weights: Floats
+
+
+def least_total(path: Path, *, tolerance: float, most_rounds: int = 500, step: Step | None = None) -> OrderedSolution:
+    """The noise of least total variance along a path, to within a relative `tolerance` of every plan."""
+    diagonal = path.gram_diagonal
+    q = np.sqrt(diagonal)
+    q /= q.sum()
+    best = 0.0
+    for rounds in range(1, most_rounds + 1):
+        root = inverse_root(*_spectrum(path, diagonal, q), error=min(_COARSE, tolerance / 8))
+        shares = path.shares(q, root.poles, root.weights)
+        f = float(shares.sum())
+        best = max(best, f / (1 + root.error))
+        ratios = shares / (q * f)
+        gap = float(ratios.max()) * (f / best) ** 2 * (1 + root.error) ** 2 - 1
+        if step:
+            step(rounds, gap)
+        if gap <= tolerance:
+            break
+        q = q * ratios**_POWER
+        q /= q.sum()
+    fine = inverse_root(*_spectrum(path, diagonal, q), error=min(_FINE, tolerance / 8))
+    return OrderedSolution(path, q, fine, best**2, rounds, np.empty(0))
+
+
+def least_largest(n: int, *, tolerance: float, most_rounds: int = 2000, step: Step | None = None) -> OrderedSolution:
+    """The noise whose largest variance of a prefix is least, to within a relative `tolerance` of every plan."""
+    weights = np.full(n, 1.0 / n)
+    q, best = np.full(n, 1.0 / n), 0.0
+    for rounds in range(1, most_rounds + 1):
+        path = prefix_path(weights)
+        root = inverse_root(*_spectrum(path, path.gram_diagonal, q), error=min(_COARSE, tolerance / 8))
+        shares = path.shares(q, root.poles, root.weights)
+        f = float(shares.sum())
+        best = max(best, f / (1 + root.error))
+        ratios = shares / (q * f)
+        variances, _ = OrderedNoise(path, q, root.poles, root.weights).variances()
+        gap = float(variances.max()) * float(ratios.max()) * f * (1 + root.error) ** 2 / best**2 - 1
+        if step:
+            step(rounds, gap)
+        if gap <= tolerance:
+            break
+        q = q * ratios**_POWER
+        q /= q.sum()
+        weights = weights * (variances / f)
+        weights /= weights.sum()
+    fine = inverse_root(*_spectrum(path, path.gram_diagonal, q), error=min(_FINE, tolerance / 8))
+    return OrderedSolution(path, q, fine, best**2, rounds, weights)
+
+
+def _spectrum(path: Path, diagonal: Floats, q: Floats) -> tuple[float, float]:
+    """Bounds on the eigenvalues of S: its trace, and what Gershgorin's circles say of its inverse."""
+    degrees = np.zeros(path.size)
+    degrees[:-1] += 2 * path.links
+    degrees[1:] += 2 * path.links
+    degrees[0] += path.left
+    degrees[-1] += path.right
+    # Off the diagonal √(q_i q_{i+1}) mixes neighbours: bounded by the larger of the two circles' scales.
+    least = 1 / float((degrees / np.minimum(q, np.minimum(np.append(q[1:], np.inf), np.append(np.inf, q[:-1])))).max())
+    return least + path.values * float(q.min()), float(diagonal @ q)

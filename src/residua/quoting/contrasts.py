@@ -1,0 +1,246 @@
+"""Differences between groups, of counts, shares or means, and rates standardised by public weights.
+
+A combination of counts is linear, and its interval exact. A combination of rates `Σ c_k r_k` is not, and no theorem
+like Fieller's gives its exact interval. It is put together from the Fieller intervals of the single rates (the method
+of variance estimates recovery): with `d_k` the distance from a rate to the end of its interval on the side that
+matters,
+
+    lower = Σ c_k r_k − √(Σ_kl c_k c_l ρ_kl d_k d_l),      upper likewise with the other ends,
+
+ρ the correlations of the rates' noise. Each rate brings the skewness of its own interval; one whose interval is
+unbounded brings its whole range. For a ratio of two rates the same distances stand in Fieller's inequality in place of
+standard errors.
+
+Reference: Zou and Donner (2008); Donner and Zou (2012), for ratios.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from residua.domain import Label
+from residua.errors import PlanError
+from residua.linalg.arrays import Booleans, Floats
+from residua.quoting.answering import Answering
+from residua.quoting.asking import SURE, Rate, RateRows, Sure, cells, quoted, rate_rows
+from residua.quoting.fieller import Moments, fieller
+from residua.quoting.pairs import Found, Level, Pair, linear, unknown
+from residua.quoting.quoted import Quoted
+from residua.quoting.terms import By, Groups, groups_of, place_of
+from residua.quoting.values import Values
+from residua.workload import Where
+
+
+@dataclass(frozen=True, eq=False)
+class Rates:
+    """Rates of several labels of one attribute, for each group.
+
+    Args:
+        each: the rates with their own unbounded Fieller intervals, (…, groups, labels).
+        correlations: of their noise, (…, groups, labels, labels); None where errors are not known.
+    """
+
+    each: Found
+    correlations: Floats | None
+
+
+def difference(
+    answering: Answering,
+    between: str,
+    labels: Mapping[Label, float] | None = None,
+    of: Rate | None = None,
+    by: By = (),
+    where: Where | None = None,
+    values: Values | None = None,
+    sure: Sure = SURE,
+) -> Quoted:
+    """A combination of counts, shares or means of labels: `{"Female": 1, "Male": -1}`."""
+    groups = groups_of(answering.domain, by, where)
+    position = groups.require_free(between, "between")
+    weights = _coefficients(answering, between, labels, "labels")
+    level = sure.level(cells(groups.shape))
+    if of is None:
+        if values is not None:
+            raise PlanError("values are for means; name the attribute with of=.")
+        row = np.zeros((1, answering.domain[between].size))
+        row[0, list(weights)] = list(weights.values())
+        term = groups.term({position: row})
+        found = linear(answering, term, level).arranged(groups, term)
+        return quoted(answering, sure, f"difference of counts by {between}", groups.axes, found)
+    rate = _rate(groups, position, between, of, values)
+    rates = rates_of(answering, groups, position, list(weights), rate, level)
+    found = combined(rates, np.array(list(weights.values())), rate)
+    return quoted(answering, sure, f"difference of {rate.what} by {between}", groups.axes, found, rate.remark)
+
+
+def relative_difference(
+    answering: Answering,
+    between: str,
+    first: Label,
+    second: Label,
+    of: Rate | None = None,
+    by: By = (),
+    where: Where | None = None,
+    values: Values | None = None,
+    sure: Sure = SURE,
+) -> Quoted:
+    """How much larger the count, share or mean of one label is than that of another, relative to the other."""
+    groups = groups_of(answering.domain, by, where)
+    position = groups.require_free(between, "between")
+    attribute = answering.domain[between]
+    codes = [place_of(between, attribute, label, "first and second") for label in (first, second)]
+    if codes[0] == codes[1]:
+        raise PlanError(f"first and second are both {first!r}; name two labels of {between!r}.")
+    level = sure.level(cells(groups.shape))
+    what = f"relative difference of {first} from {second}"
+    if of is None:
+        rows = np.eye(attribute.size)[codes]
+        terms = [groups.term({position: row[None, :]}) for row in rows]
+        found = Pair(answering, *terms).ratio(level, 0.0, np.inf).arranged(groups, terms[0])
+        return quoted(answering, sure, f"{what}, counts", groups.axes, found.shifted(-1.0))
+    rate = _rate(groups, position, between, of, values)
+    found = compared(rates_of(answering, groups, position, codes, rate, level), rate)
+    return quoted(answering, sure, f"{what}, {rate.what}", groups.axes, found.shifted(-1.0), rate.remark)
+
+
+def standardised(
+    answering: Answering,
+    of: Rate,
+    over: str,
+    weights: Mapping[Label, float],
+    by: By = (),
+    where: Where | None = None,
+    values: Values | None = None,
+    sure: Sure = SURE,
+) -> Quoted:
+    """The share or mean that groups would have if all had the same, public, distribution over an attribute."""
+    groups = groups_of(answering.domain, by, where)
+    position = groups.require_free(over, "over")
+    given = _coefficients(answering, over, weights, "weights")
+    sizes = np.array(list(given.values()))
+    if (sizes < 0).any() or not sizes.sum() > 0:
+        raise PlanError("weights must not be negative, and not all 0; give the standard population's counts or shares.")
+    rate = _rate(groups, position, over, of, values)
+    level = sure.level(cells(groups.shape))
+    found = combined(rates_of(answering, groups, position, list(given), rate, level), sizes / sizes.sum(), rate)
+    declared = answering.domain[over].declared
+    left = f"{declared - len(given)} values of {over} have no weight" if len(given) < declared else ""
+    return quoted(answering, sure, f"{rate.what}, standardised by {over}", groups.axes, found, rate.remark, left)
+
+
+def rates_of(
+    answering: Answering, groups: Groups, position: int, codes: list[int], rate: RateRows, level: Level
+) -> Rates:
+    """The rates of some labels, each with its own interval, and how their noise goes together."""
+    rows = np.eye(int(answering.domain.sizes[position]))[codes]
+    first, second = groups.term({**rate.above, position: rows}), groups.term({**rate.below, position: rows})
+    pair = Pair(answering, first, second)
+    each = pair.ratio(level, -np.inf, np.inf).arranged(groups, first, position)
+    if pair.moments is None:
+        return Rates(each, None)
+    terms = ((first, first), (first, second), (second, second))
+    pairs = (answering.covariances(*both, (position,)) for both in terms)
+    aa, ab, bb = (groups.arranged_pairs(part, first, position) for part in pairs if part is not None)
+    r = np.nan_to_num(each.estimate, posinf=0.0, neginf=0.0)
+    b = groups.arranged(pair.moments.b, first, position)
+    ba = np.swapaxes(ab, -1, -2)
+    covariance = aa - r[..., None, :] * ab - r[..., :, None] * ba + r[..., :, None] * r[..., None, :] * bb
+    covariance = covariance * np.sign(b)[..., :, None] * np.sign(b)[..., None, :]
+    root = np.sqrt(np.maximum(np.diagonal(covariance, axis1=-2, axis2=-1), 0.0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = covariance / (root[..., :, None] * root[..., None, :])
+    return Rates(each, np.clip(np.where(np.isfinite(found), found, 0.0), -1.0, 1.0))
+
+
+def combined(rates: Rates, coefficients: Floats, rate: RateRows) -> Found:
+    """`Σ c_k r_k` with the interval recovered from those of the rates.
+
+    Of a rate whose own interval is unbounded nothing is known but its bounds (a share is between 0 and 1): it adds its
+    whole range.
+    """
+    if rates.correlations is None:
+        return unknown(rates.each.estimate @ coefficients, *rates.each.remarks)
+    each, lost = rates.each, _lost(rates.each)
+    r = np.where(lost, np.clip(np.nan_to_num(each.estimate), rate.lowest, rate.highest), each.estimate)
+    up, c = coefficients > 0, np.where(lost, 0.0, coefficients)
+    to_lower, to_upper = (
+        np.where(lost, 0.0, part) for part in (each.estimate - each.lower, each.upper - each.estimate)
+    )
+    below = _length(np.where(up, to_lower, to_upper) * c, rates.correlations)
+    above = _length(np.where(up, to_upper, to_lower) * c, rates.correlations)
+    ends = (np.where(up, rate.lowest, rate.highest), np.where(up, rate.highest, rate.lowest))
+    estimate, known = r @ coefficients, (c * r).sum(axis=-1)
+    least, most = (known + ((coefficients - c) * end).sum(axis=-1) for end in ends)
+    lower, upper = (np.clip(end, *(each @ coefficients for each in ends)) for end in (least - below, most + above))
+    stddev = np.where(lost.any(axis=-1), np.inf, _length(np.where(lost, 0.0, each.stddev) * c, rates.correlations))
+    return Found(estimate, stddev, lower, upper, each.remarks)
+
+
+def compared(rates: Rates, rate: RateRows) -> Found:
+    """`r_1/r_2` with the interval recovered from those of the two rates; unbounded where the second may be 0."""
+    one, two = rates.each.estimate[..., 0], rates.each.estimate[..., 1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        estimate = np.asarray(one / two)
+    if rates.correlations is None:
+        return unknown(estimate, *rates.each.remarks)
+    lost = np.asarray(_lost(rates.each).any(axis=-1))
+    rho = np.where(lost, 0.0, rates.correlations[..., 0, 1])
+    to_lower = np.where(lost[..., None], 1.0, rates.each.estimate - rates.each.lower)
+    to_upper = np.where(lost[..., None], 1.0, rates.each.upper - rates.each.estimate)
+
+    def moments(d: Floats, e: Floats) -> Moments:
+        return Moments(np.where(lost, 0.0, one), np.where(lost, 0.0, two), d**2, rho * d * e, e**2)
+
+    # At the lower end the first rate is at its least and the second at its largest.
+    lowest = 0.0 if rate.lowest >= 0 else -np.inf
+    low, _, open_below = fieller(moments(to_lower[..., 0], to_upper[..., 1]), 1.0, 1.0, lowest, np.inf)
+    _, high, open_above = fieller(moments(to_upper[..., 0], to_lower[..., 1]), 1.0, 1.0, lowest, np.inf)
+    s, t = rates.each.stddev[..., 0], rates.each.stddev[..., 1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        stddev = np.sqrt(np.maximum(s**2 + (estimate * t) ** 2 - 2 * rho * s * t * estimate, 0.0)) / np.abs(two)
+    return Found(estimate, np.where(open_below | open_above, np.inf, stddev), low, high, rates.each.remarks)
+
+
+def _lost(each: Found) -> Booleans:
+    """Of which rates nothing is known: their own intervals are unbounded."""
+    return ~(np.isfinite(each.estimate) & np.isfinite(each.lower) & np.isfinite(each.upper))
+
+
+def _length(parts: Floats, correlations: Floats) -> Floats:
+    """`√(xᵀ ρ x)`."""
+    square = np.einsum("...k,...kl,...l->...", parts, correlations, parts)
+    return np.asarray(np.sqrt(np.maximum(square, 0.0)))
+
+
+def _rate(groups: Groups, position: int, name: str, of: Rate, values: Values | None) -> RateRows:
+    held = Groups(groups.domain, groups.axes, {**groups.rows, position: None})
+    try:
+        return rate_rows(held, of, values)
+    except PlanError as problem:
+        if f"{name!r} is in by" in str(problem):
+            raise PlanError(f"of: {name!r} is what is compared; name another attribute.") from None
+        raise
+
+
+def _coefficients(answering: Answering, name: str, given: Any, argument: str) -> dict[int, float]:
+    """Code → coefficient, by label."""
+    attribute = answering.domain[name]
+    if given is None and attribute.size == 2:
+        return {0: 1.0, 1: -1.0}
+    if not isinstance(given, Mapping) or not given:
+        example = f"{{{attribute.labels[0]!r}: 1, {attribute.labels[-1]!r}: -1}}"
+        raise PlanError(f"{argument}={given!r} is not a number per label of {name!r}; write {example}.")
+    found: dict[int, float] = {}
+    for label, number in given.items():
+        place = place_of(name, attribute, label, argument)
+        if isinstance(number, bool) or not isinstance(number, int | float | np.number) or not math.isfinite(number):
+            raise PlanError(f"{argument}: {number!r} is not a finite number; give coefficients by label.")
+        found[place] = float(number)
+    if not any(found.values()):
+        raise PlanError(f"{argument}: all coefficients are 0; give at least one that is not.")
+    return found

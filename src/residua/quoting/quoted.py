@@ -1,0 +1,153 @@
+"""A quoted number, or one per group: estimate, standard error, interval, tidy like any published table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from residua.errors import PlanError
+from residua.linalg.arrays import Floats
+from residua.published.table import Columns, of_one_type
+from residua.quoting.pairs import Found
+from residua.quoting.terms import Axis
+
+_NUMBERS = ("estimate", "stddev", "lower", "upper")
+_DIGITS = 12  # of numbers that have no error
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Quoted(Columns):
+    """Numbers with standard errors and intervals, one per group.
+
+    `estimate`, `stddev`, `lower` and `upper` are numbers, or arrays with one axis per key. `stddev` is of first order
+    where the number is not linear: the interval is not made from it. Where errors are not known (a projection, a model)
+    the three are NaN and are not among the columns.
+
+    Args:
+        what: what is quoted, in words.
+        axes: what each axis is: a column's name and its labels.
+        found: the numbers.
+        confidence: how often an interval holds the truth; None where there are no intervals.
+        simultaneous: whether all intervals hold together with that confidence.
+        told: further columns that say what a row is, one value per row.
+        extra: further columns of numbers, one value per row.
+        dates: whether the numbers are days since 1970-01-01, shown as dates.
+    """
+
+    what: str
+    axes: tuple[Axis, ...]
+    found: Found
+    confidence: float | None
+    simultaneous: bool = False
+    told: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    extra: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    dates: bool = False
+
+    def __post_init__(self) -> None:
+        names = [*self.keys, *self.extra, *_NUMBERS]
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
+            raise PlanError(f"the attribute {twice[0]!r} is also a column of what is quoted; rename the attribute.")
+        for name in _NUMBERS:
+            getattr(self.found, name).setflags(write=False)
+
+    @property
+    def estimate(self) -> Any:
+        """The number, or an array with one axis per key."""
+        return _plain(self.found.estimate)
+
+    @property
+    def stddev(self) -> Any:
+        """The standard error."""
+        return _plain(self.found.stddev)
+
+    @property
+    def lower(self) -> Any:
+        """The lower end of the interval."""
+        return _plain(self.found.lower)
+
+    @property
+    def upper(self) -> Any:
+        """The upper end of the interval."""
+        return _plain(self.found.upper)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What a reader must know, sentence by sentence."""
+        return self.found.remarks
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The columns that say what a row is."""
+        return (*(name for name, _ in self.axes), *self.told)
+
+    def __len__(self) -> int:
+        return self.found.estimate.size
+
+    @property
+    def note(self) -> str:
+        """What is quoted, what the intervals mean, and what else a reader must know."""
+        held = "all together" if self.simultaneous else "each by itself"
+        intervals = "" if self.confidence is None else f"{100 * self.confidence:.10g} % intervals, {held}"
+        return "; ".join(filter(None, (self.what, intervals, *self.remarks)))
+
+    @property
+    def decimals(self) -> int:
+        """As many as two digits of the smallest standard error take; one where all are values of an attribute."""
+        known = self.found.stddev[np.isfinite(self.found.stddev) & (self.found.stddev > 0)]
+        told = np.concatenate([part.ravel() for part in (self.found.estimate, self.found.lower, self.found.upper)])
+        told = told[np.isfinite(told)]
+        if not told.size or (told == np.rint(told)).all():
+            return 1
+        smallest = float(known.min()) if known.size else float(np.abs(told).max()) / 1000
+        places = min(max(1 - math.floor(math.log10(smallest)), 0), _DIGITS)
+        return max(places, 2) if self.extra else places
+
+    @cached_property
+    def columns(self) -> dict[str, Any]:
+        """The columns by name: keys as lists, numbers as arrays."""
+        shape = self.found.estimate.shape
+        found: dict[str, Any] = {}
+        for axis, (name, labels) in enumerate(self.axes):
+            each = of_one_type(labels)
+            along = [-1 if k == axis else 1 for k in range(len(shape))]
+            found[name] = np.broadcast_to(each.reshape(along), shape).ravel().tolist()
+        found |= {name: list(values) for name, values in self.told.items()}
+        numbers = _NUMBERS if self.confidence is not None else _NUMBERS[:1]
+        found |= {name: np.array(getattr(self.found, name)).ravel() for name in numbers}
+        if self.dates:
+            found |= {name: _days(found[name]) for name in ("estimate", "lower", "upper") if name in found}
+        return {**found, **{name: list(values) for name, values in self.extra.items()}}
+
+    def at(self, **labels: Any) -> Quoted:
+        """The rows with these labels, without those keys: `quoted.at(sex="Female")`.
+
+        Raises:
+            PlanError: not a key, or not one of its labels.
+        """
+        at: list[Any] = [slice(None)] * len(self.axes)
+        for name, label in labels.items():
+            if name not in self.keys:
+                raise PlanError(f"{name!r} is not a key of these numbers; there are {', '.join(self.keys) or 'none'}.")
+            axis = self.keys.index(name)
+            if label not in self.axes[axis][1]:
+                raise PlanError(f"{label!r} is not a label of {name!r}; there are {self.axes[axis][1][:8]!r}.")
+            at[axis] = self.axes[axis][1].index(label)
+        if self.told:
+            raise PlanError("a list in an order has no rows to pick by label; read its columns.")
+        kept = tuple(axis for axis in self.axes if axis[0] not in labels)
+        found = self.found.mapped(lambda part: np.array(part[tuple(at)]))
+        return Quoted(self.what, kept, found, self.confidence, self.simultaneous, dates=self.dates)
+
+
+def _plain(numbers: Floats) -> Any:
+    return float(numbers) if numbers.ndim == 0 else numbers
+
+
+def _days(numbers: Floats) -> list[str | None]:
+    return [str(np.datetime64(math.floor(each), "D")) if math.isfinite(each) else None for each in numbers.tolist()]

@@ -1,0 +1,215 @@
+"""What is asked, as products of rows: groups of records, and linear combinations of their counts.
+
+A term has a matrix of rows for each of its attributes and asks all products of those rows: for `by=["sex"]` and the row
+of ages, the sum of the ages of women and that of men. All that is quoted is made of such sums, so that estimates and
+covariances are found attribute by attribute, whatever the number of cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from residua.domain import Attribute, Domain, Label
+from residua.errors import DomainError, PlanError
+from residua.linalg.arrays import Floats
+from residua.workload import AttributeQueries, Identity, MatrixRows, Products, Where, as_products, product, selected
+
+By = Sequence[str] | Mapping[str, str]  # attributes, or attribute → one of its levels
+Axis = tuple[str, tuple[Label, ...]]  # a column and its labels
+_MOST_GROUPS = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """Products of rows.
+
+    Args:
+        domain: what the table may hold.
+        rows: position of an attribute, increasing → its rows, (rows, n); None for the one row of ones, "all values".
+    """
+
+    domain: Domain
+    rows: Mapping[int, Floats | None]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many rows there are of each attribute."""
+        return tuple(1 if rows is None else len(rows) for rows in self.rows.values())
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The attributes of which not all values are taken together."""
+        return tuple(self.domain.names[i] for i, rows in self.rows.items() if rows is not None)
+
+    @cached_property
+    def workload(self) -> Products:
+        """The same as a workload; its queries run row by row in the order of the attributes."""
+        asked = {self.domain.names[i]: queries_of(rows) for i, rows in self.rows.items() if rows is not None}
+        return as_products(product(self.domain, asked, sets=[tuple(asked)]))
+
+    def with_rows(self, position: int, rows: Floats | None) -> Term:
+        """The same with other rows for one attribute."""
+        return Term(self.domain, dict(sorted({**self.rows, position: rows}.items())))
+
+
+def queries_of(rows: Floats) -> AttributeQueries:
+    """Rows as what may be asked of an attribute; values by themselves where they are."""
+    size = rows.shape[1]
+    if len(rows) == size and np.array_equal(rows, np.eye(size)):
+        return Identity(size)
+    return MatrixRows(size, np.array(rows, dtype=np.float64))
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Which records are told apart, and which are left out.
+
+    Args:
+        domain: what the table may hold.
+        axes: the attributes told apart with their labels, in the order asked.
+        rows: position → rows, of those attributes and of the conditions.
+    """
+
+    domain: Domain
+    axes: tuple[Axis, ...]
+    rows: Mapping[int, Floats | None]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many groups there are along each axis."""
+        return tuple(len(labels) for _, labels in self.axes)
+
+    def term(self, along: Mapping[int, Floats | None] | None = None) -> Term:
+        """The groups crossed with rows of further attributes."""
+        return Term(self.domain, dict(sorted({**self.rows, **(along or {})}.items())))
+
+    def require_free(self, name: str, argument: str) -> int:
+        """The position of an attribute that the groups do not hold yet.
+
+        Raises:
+            PlanError: they do.
+        """
+        position = position_of(self.domain, name, argument)
+        if position in self.rows:
+            raise PlanError(f"{argument}: {name!r} is in by, within or where already; name each attribute once.")
+        return position
+
+    def arranged(self, found: Floats, term: Term, last: int | None = None) -> Floats:
+        """Numbers of a term, (…, one axis per attribute), with the groups' axes in the order asked.
+
+        Attributes with one row vanish; `last` (a position) becomes the last axis.
+        """
+        order = list(term.rows)
+        kept = [self.domain.position(name) for name, _ in self.axes] + ([] if last is None else [last])
+        lead = found.ndim - len(order)
+        gone = tuple(lead + k for k, i in enumerate(order) if i not in kept)
+        squeezed = np.squeeze(found, axis=gone)
+        left = [i for i in order if i in kept]
+        return squeezed.transpose(*range(lead), *(lead + left.index(i) for i in kept))
+
+    def arranged_pairs(self, found: Floats, term: Term, position: int) -> Floats:
+        """The same for covariances whose last two axes are pairs of rows of one attribute, given by its position."""
+        order = [i for i in term.rows if i != position]
+        kept = [self.domain.position(name) for name, _ in self.axes]
+        squeezed = np.squeeze(found, axis=tuple(k for k, i in enumerate(order) if i not in kept))
+        left = [i for i in order if i in kept]
+        return squeezed.transpose(*(left.index(i) for i in kept), len(kept), len(kept) + 1)
+
+
+def groups_of(domain: Domain, by: By = (), where: Where | None = None, *, argument: str = "by") -> Groups:
+    """The groups that `by` and `where` describe.
+
+    Raises:
+        PlanError: not names, an attribute named twice, an unknown level or label.
+    """
+    if isinstance(by, str) or not isinstance(by, Iterable):
+        raise PlanError(f"{argument}={by!r} is not a list of attributes; write {argument}=[{str(by)!r}].")
+    axes: list[Axis] = []
+    rows: dict[int, Floats | None] = {}
+    for name in by:
+        position = position_of(domain, name, argument)
+        if position in rows:
+            raise PlanError(f"{argument} names {name!r} twice; name each attribute once.")
+        labels, matrix = _axis(name, domain[name], by[name] if isinstance(by, Mapping) else None, argument)
+        axes.append((name, labels))
+        rows[position] = matrix
+    for position, row in condition(domain, where, "where").items():
+        if position in rows:
+            raise PlanError(f"where: {domain.names[position]!r} is in {argument} already; name each attribute once.")
+        rows[position] = row
+    return Groups(domain, tuple(axes), rows)
+
+
+def condition(domain: Domain, where: Where | None, argument: str) -> dict[int, Floats]:
+    """Position → one row of coefficients, (1, n).
+
+    Raises:
+        PlanError: not a dictionary of attributes and labels; labels that are not there, with the nearest that is.
+    """
+    if where is None:
+        return {}
+    if not isinstance(where, Mapping):
+        raise PlanError(
+            f"{argument}={where!r} is not a dictionary; write {{attribute: label, labels or rs.between(…)}}."
+        )
+    for name in where:
+        position_of(domain, name, argument)
+    try:
+        found = selected(domain, where, argument=argument)
+    except PlanError as problem:
+        hint = next((near for n, c in where.items() if (near := _nearest_chosen(domain[n], c))), "")
+        raise PlanError(f"{str(problem).rstrip('.')}{hint}.") from None
+    return {domain.position(name): row[None, :] for name, row in found.items()}
+
+
+def place_of(name: str, attribute: Attribute, label: Any, argument: str) -> int:
+    """The code of a label.
+
+    Raises:
+        PlanError: it is none, with the nearest that is.
+    """
+    plain = label.item() if isinstance(label, np.generic) else label
+    if isinstance(plain, bool) or not isinstance(plain, str | int) or plain not in attribute.labels:
+        raise PlanError(f"{argument}: {label!r} is not a value of {name!r}{_nearest(attribute, plain)}.")
+    return attribute.labels.index(plain)
+
+
+def position_of(domain: Domain, name: Any, argument: str) -> int:
+    """Where an attribute stands; the argument is named if there is none of that name."""
+    try:
+        return domain.position(name)
+    except DomainError as problem:
+        raise PlanError(f"{argument}: {problem}") from None
+
+
+def _axis(name: str, attribute: Attribute, level: Any, argument: str) -> tuple[tuple[Label, ...], Floats]:
+    if level is None or level == "identity":
+        if attribute.size > _MOST_GROUPS:
+            raise PlanError(
+                f"{argument}: {name!r} has {attribute.size:,} values, more than {_MOST_GROUPS:,} groups; group by a "
+                f"level of it, {{{name!r}: level}}, or ask for one value with where."
+            )
+        return attribute.labels, np.eye(attribute.size)
+    try:
+        found = attribute.level(level)
+    except DomainError as problem:
+        raise PlanError(f"{argument}: {name!r}: {problem}") from None
+    return tuple(found.labels), found.matrix()
+
+
+def _nearest_chosen(attribute: Attribute, chosen: Any) -> str:
+    listed = [chosen] if isinstance(chosen, str) else list(chosen) if isinstance(chosen, list | set) else []
+    wrong = [label for label in listed if isinstance(label, str) and label not in attribute.labels]
+    return _nearest(attribute, wrong[0]) if wrong else ""
+
+
+def _nearest(attribute: Attribute, label: Any) -> str:
+    near = get_close_matches(str(label), [str(each) for each in attribute.labels[:10_000]], n=1)
+    shown = ", ".join(repr(each) for each in attribute.labels[:6]) + (", …" if attribute.size > 6 else "")
+    return f"; did you mean {near[0]!r}?" if near else f"; there are {shown}"

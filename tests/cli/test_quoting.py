@@ -1,0 +1,123 @@
+"""Quoted numbers from the command line: what is printed is what the library says; every mistake is one sentence."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+import residua as rs
+from tests.cli.command import inside, released
+
+WEIGHTS = "age,weight\n0,1\n1,1\n2,1\n3,3\n"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("quoting")
+    released(folder)
+    (folder / "weights.csv").write_text(WEIGHTS)
+    assert inside("project", "out", "--out", "projected", cwd=folder).code == 0
+    return folder
+
+
+QUESTIONS = {
+    "share out sex --within age": lambda r: r.share(["sex"], within=["age"]),
+    "share out sex=F --total 2000": lambda r: r.share({"sex": "F"}, total=2000),
+    "share out age=1..2 --within sex": lambda r: r.share({"age": rs.between(1, 2)}, within=["sex"]),
+    "ratio out --numerator sex=F --denominator sex=M --by age": lambda r: r.ratio(
+        {"sex": "F"}, {"sex": "M"}, by=["age"]
+    ),
+    "mean out age --by sex": lambda r: r.mean("age", by=["sex"]),
+    "mean out age --where sex=F --values 3=10": lambda r: r.mean("age", where={"sex": "F"}, values={3: 10}),
+    "mean out age --by sex --confidence 0.9 --simultaneous": lambda r: r.mean(
+        "age", by=["sex"], confidence=0.9, simultaneous="table"
+    ),
+    "sum out age": lambda r: r.sum("age"),
+    "quantile out age 0.25 0.75 --by sex": lambda r: r.quantile("age", [0.25, 0.75], by=["sex"]),
+    "median out age --where sex=M": lambda r: r.median("age", where={"sex": "M"}),
+    "gini out age --by sex": lambda r: r.gini("age", by=["sex"]),
+    "difference out sex --of age": lambda r: r.difference("sex", of="age"),
+    "difference out age 0=1 1=-0.5 2=-0.5": lambda r: r.difference("age", {0: 1, 1: -0.5, 2: -0.5}),
+    "difference out sex F=1 M=-1 --of age=3": lambda r: r.difference("sex", {"F": 1, "M": -1}, of={"age": 3}),
+    "relative-difference out sex F M": lambda r: r.relative_difference("sex", "F", "M"),
+    "standardised out --of sex=F --over age --weights weights.csv": lambda r: r.standardised(
+        {"sex": "F"}, "age", {0: 1, 1: 1, 2: 1, 3: 3}
+    ),
+    "top out age --k 2": lambda r: r.top(["age"], 2),
+}
+
+
+@pytest.mark.parametrize("words", QUESTIONS)
+def test_the_command_prints_what_the_library_says(place: Path, words: str) -> None:
+    wanted = QUESTIONS[words](rs.Release.load(place / "out"))
+    done = inside(*words.split(), "--json", cwd=place)
+    assert done.code == 0, done.err
+    found = json.loads(done.out)
+    assert found["quoted"] == wanted.what
+    assert len(found["rows"]) == len(wanted)
+    for name, values in wanted.columns.items():
+        told = [row[name] for row in found["rows"]]
+        plain = values if isinstance(values, list) else values.tolist()
+        assert told == [None if value in (float("inf"), float("-inf")) else value for value in plain], name
+
+
+def test_text_csv_and_flags(place: Path) -> None:
+    shown = inside("mean", "out", "age", "--by", "sex", cwd=place)
+    assert shown.code == 0
+    assert "(mean of age by sex; 95 % intervals, each by itself)" in shown.out
+    rows = list(csv.DictReader(io.StringIO(inside("mean", "out", "age", "--by", "sex", "--csv", cwd=place).out)))
+    assert [row["sex"] for row in rows] == ["F", "M"]
+    flagged = inside("table", "out", "age", "sex", "--suppress", "unreliable", "--csv", cwd=place)
+    rows = list(csv.DictReader(io.StringIO(flagged.out)))
+    assert {row["quality"] for row in rows} == {"reliable", "unreliable"}
+    assert all((row["estimate"] in ("", "nan")) == (row["quality"] == "unreliable") for row in rows)
+    assert "unreliable above 33.3 %" in inside("share", "out", "sex", "--quality", cwd=place).out
+
+
+def test_projections_have_no_intervals(place: Path) -> None:
+    shown = inside("mean", "projected", "age", "--by", "sex", cwd=place)
+    assert shown.code == 0
+    assert "stddev" not in shown.out
+    assert "biased" in shown.out
+    refused = inside("mean", "projected", "age", "--confidence", "0.9", cwd=place)
+    assert (refused.code, "no intervals" in refused.err) == (2, True)
+    assert inside("table", "projected", "age", "--quality", cwd=place).code == 2
+
+
+def test_before_any_data(place: Path) -> None:
+    told = json.loads(inside("mean", "spec.toml", "age", "--by", "sex", "--records", "500", "--json", cwd=place).out)
+    plan = rs.Release.load(place / "out").planned
+    wanted = plan.mean("age", by=["sex"], records=500)
+    assert [row["stddev"] for row in told["rows"]] == pytest.approx(wanted.stddev.tolist())
+    plan.save(place / "plan.json")
+    saved = inside("mean", "plan.json", "age", "--by", "sex", "--records", "500", "--json", cwd=place)
+    assert json.loads(saved.out) == told
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("mean out agee", "did you mean 'age'"),
+        ("mean out sex", "are not numbers"),
+        ("mean out age --where sex", "not attribute=label"),
+        ("mean out age --where sex=G", "'G' is not a value of 'sex'"),
+        ("mean out age --values 3", "not label=number"),
+        ("mean out age --records 5", "--records is for plans"),
+        ("mean spec.toml age", "say how many records"),
+        ("mean nowhere age", "nowhere"),
+        ("difference out sex F=x", "not label=number"),
+        ("difference out sex --values 3=1", "--values are numbers for a mean"),
+        ("standardised out --of sex=F --over age --weights spec.toml", "is not CSV"),
+        ("top out age --k 0", "k=0"),
+        ("quantile out age 2", "not a share between 0 and 1"),
+        ("table out age --suppress reliable", "suppress='reliable'"),
+    ],
+)
+def test_mistakes_are_one_sentence(place: Path, words: str, said: str) -> None:
+    done = inside(*words.split(), cwd=place)
+    assert done.code == 2
+    assert said in done.err
+    assert done.err.startswith("residua: ")
+    assert done.err.count("\n") == 1

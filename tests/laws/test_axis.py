@@ -1,0 +1,271 @@
+"""Plans along one ordered axis: against dense matrices, against the dense optimum, exact, and refused when altered."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+
+import residua as rs
+from residua.errors import PlanError, VerificationError
+from residua.linalg.chain import OrderedNoise, over_running_sums
+from residua.linalg.path import Path, prefix_path, range_path
+from residua.linalg.roots import inverse_root
+from residua.noise import correlated
+from residua.noise.correlated import rounded_ordered
+from residua.plans import AxisPlan
+from residua.plans.axis.price import price, reciprocal
+
+
+def gram_of(path: Path):
+    laplacian = np.diag(np.append(path.links, 0) + np.append(0, path.links))
+    laplacian -= np.diag(path.links, 1) + np.diag(path.links, -1)
+    laplacian[0, 0] += path.left
+    laplacian[-1, -1] += path.right
+    return np.linalg.inv(laplacian) + path.values * np.eye(path.size)
+
+
+def covariance_of(noise: OrderedNoise):
+    gram = gram_of(noise.path)
+    pairs = zip(noise.poles, noise.weights, strict=True)
+    return sum(a * np.linalg.inv(gram + p * np.diag(1 / noise.q)) for p, a in pairs)
+
+
+@st.composite
+def noises(draw):
+    n = draw(st.integers(2, 30))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    if draw(st.booleans()):
+        path = replace(prefix_path(rng.uniform(0.1, 3, n)), values=draw(st.sampled_from([0.0, 0.7])))
+    else:
+        path = range_path(n, *rng.uniform(0.1, 2, 2), values=draw(st.sampled_from([0.0, 2.0])))
+    parts = draw(st.integers(1, 4))
+    poles = np.sort(10 ** rng.uniform(-3, 3, parts))
+    return OrderedNoise(path, rng.dirichlet(np.full(n, 3.0)), poles, rng.uniform(0.1, 2, parts))
+
+
+@given(noises(), st.integers(0, 2**32))
+@settings(max_examples=60, deadline=None)
+def test_passes_along_the_axis_are_the_matrices(noise, seed):
+    n, rng = noise.path.size, np.random.default_rng(seed)
+    sigma, gram = covariance_of(noise), gram_of(noise.path)
+    assert noise.path.gram_diagonal == pytest.approx(np.diag(gram), rel=1e-8)
+    root = np.diag(np.sqrt(noise.q))
+    S = root @ gram @ root
+    pairs = zip(noise.poles, noise.weights, strict=True)
+    shares = sum(a * np.diag(S @ np.linalg.inv(S + p * np.eye(n))) for p, a in pairs)
+    assert noise.path.shares(noise.q, noise.poles, noise.weights) == pytest.approx(shares, rel=1e-8)
+    running = np.tril(np.ones((n, n)))
+    sums, single = noise.variances()
+    assert sums == pytest.approx(np.diag(running @ sigma @ running.T), rel=1e-8)
+    assert single == pytest.approx(np.diag(sigma), rel=1e-8)
+    first, second = rng.integers(-1, 2, (5, n)).astype(float), rng.normal(size=(3, n))
+    one, other = over_running_sums(csr_array(first)), over_running_sums(csr_array(second))
+    assert one @ running == pytest.approx(first)
+    assert noise.row_variances(one) == pytest.approx(np.diag(first @ sigma @ first.T), rel=1e-7, abs=1e-12)
+    assert noise.covariance(one, other) == pytest.approx(first @ sigma @ second.T, rel=1e-6, abs=1e-9)
+    start, stop = np.triu_indices(n)
+    ranges = ((start[:, None] <= np.arange(n)) & (np.arange(n) <= stop[:, None])).astype(float)
+    assert noise.sum_of_range_variances() == pytest.approx(np.einsum("ri,ij,rj->", ranges, sigma, ranges), rel=1e-7)
+
+
+@given(noises())
+@settings(max_examples=60, deadline=None)
+def test_the_price_is_the_largest_diagonal_entry_and_never_less(noise):
+    cost = np.linalg.inv(covariance_of(noise))
+    largest = np.diag(cost).max()
+    assert float(price(noise)) == pytest.approx(largest, rel=1e-7)
+    constant, slope, zeros, weights = reciprocal(noise.poles, noise.weights)
+    for x in (Fraction(1, 1000), Fraction(3), Fraction(10**5)):
+        r = sum(
+            Fraction(a) / (x + Fraction(p)) for p, a in zip(noise.poles.tolist(), noise.weights.tolist(), strict=True)
+        )
+        terms = zip(zeros.tolist(), weights.tolist(), strict=True)
+        bound = Fraction(constant) + Fraction(slope) * x + sum(Fraction(d) * x / (x + Fraction(z)) for z, d in terms)
+        assert 1 / r <= bound <= (1 + Fraction(1, 10**9)) / r
+    assert cost.min() >= -1e-9 * largest  # which is why a replacement costs twice as much at most
+
+
+@given(st.floats(1e-6, 1), st.floats(2, 1e9), st.sampled_from([1e-2, 1e-4, 1e-6]))
+@settings(max_examples=40, deadline=None)
+def test_inverse_roots_are_as_close_as_they_say(least, ratio, error):
+    root = inverse_root(least, least * ratio, error)
+    x = np.exp(np.linspace(np.log(least), np.log(least * ratio), 5000))
+    off = np.abs(root(x) * np.sqrt(x) - 1).max()
+    assert (root.weights > 0).all()
+    assert root.error <= error
+    assert off <= root.error * (1 + 1e-6) + 1e-12
+
+
+def axis(n):
+    return rs.Domain({"minute": rs.Integers(0, n - 1), "sex": ["F", "M"]})
+
+
+@pytest.mark.parametrize("asked", ["prefixes", "ranges", "both", "with values"])
+def test_it_is_as_good_as_the_dense_optimum(asked):
+    domain = axis(96)
+    workload = {
+        "prefixes": rs.prefixes(domain, "minute"),
+        "ranges": rs.ranges(domain, "minute"),
+        "both": 5 * rs.prefixes(domain, "minute") + rs.ranges(domain, "minute"),
+        "with values": rs.prefixes(domain, "minute") + 3 * rs.marginals(domain, [("minute",)]),
+    }[asked]
+    made = rs.plan(workload, rs.ZCDP(0.5), form=rs.Axis())
+    dense = rs.plan(workload, rs.ZCDP(0.5), form=rs.Matrix(), tolerance=1e-4)
+    assert isinstance(made, AxisPlan)
+    assert made.gap <= 1.1e-3
+    ours, theirs = made.total_variance(workload), dense.total_variance(workload)
+    assert theirs / (1 + dense.gap) <= ours * (1 + 1e-9)
+    assert ours <= theirs * (1 + made.gap + 1e-6)
+    assert made.cost <= 1.0
+
+
+def test_the_largest_variance_is_as_small_as_the_dense_optimum():
+    domain = axis(64)
+    workload = rs.prefixes(domain, "minute")
+    made = rs.plan(workload, rs.ZCDP(0.5), minimise=rs.MaxVariance(), form=rs.Axis())
+    dense = rs.plan(workload, rs.ZCDP(0.5), minimise=rs.MaxVariance(), form=rs.Matrix())
+    ours, theirs = made.variances(workload).max(), dense.variances(workload).max()
+    assert theirs / (1 + dense.gap) <= ours * (1 + 1e-9)
+    assert ours <= theirs * (1 + made.gap + 1e-6)
+    target = rs.plan(workload, targets=25.0, form=rs.Axis())
+    assert target.variances(workload).max() == pytest.approx(25.0, rel=1e-3)
+    assert target.variances(workload).max() <= 25.0
+    assert target.unit_pcost == pytest.approx(made.unit_pcost * ours / 25.0, rel=1e-3)
+
+
+def test_published_figures_of_long_axes():
+    domain = axis(1024)
+    for asked, rmse in ((rs.prefixes, 2.95545), (rs.ranges, 3.51508)):
+        workload = asked(domain, "minute")
+        made = rs.plan(workload, rs.ZCDP(0.5))
+        assert isinstance(made, AxisPlan)
+        found = np.sqrt(made.total_variance(workload) / workload.queries)
+        assert rmse * (1 - 1e-5) <= found <= rmse * np.sqrt(1 + made.gap) * (1 + 1e-5)
+
+
+DOMAIN = axis(40)
+PLAN = rs.plan(rs.prefixes(DOMAIN, "minute") + rs.ranges(DOMAIN, "minute"), rs.ZCDP(0.5), form=rs.Axis())
+
+
+def test_drawn_noise_has_the_stated_covariances():
+    draws = rounded_ordered(PLAN.correlated, PLAN.grid, 4000) / PLAN.grid
+    stated = PLAN.covariance(rs.prefixes(DOMAIN, "minute"))
+    found = np.cov(draws.T)
+    # A covariance of m draws errs by √((s_ii s_jj + s_ij²)/m): all of them together, as a mean square.
+    spread = np.sqrt((np.outer(np.diag(stated), np.diag(stated)) + stated**2) / len(draws))
+    assert np.mean(((found - stated) / spread) ** 2) < 2.5
+    assert np.abs(draws.mean(axis=0) / np.sqrt(np.diag(stated) / len(draws))).max() < 5
+
+
+def test_rounded_noise_has_the_exact_distribution():
+    from scipy.stats import chisquare, norm
+
+    noise = PLAN.correlated
+    sums, _ = noise.variances()
+    draws = rounded_ordered(noise, 1, 6000)[:, 17]  # on the coarsest grid, where rounding shows
+    deviation = np.sqrt(sums[17])
+    edges = np.arange(-4, 6) - 0.5
+    expected = np.diff(norm.cdf(np.concatenate([[-np.inf], edges, [np.inf]]) / deviation)) * len(draws)
+    found = np.bincount(np.searchsorted(edges, draws), minlength=len(expected))
+    assert chisquare(found, expected).pvalue > 1e-4
+
+
+def test_floats_and_balls_round_alike(monkeypatch):
+    seen = []
+    refined = correlated._refined
+
+    def both(noise, grid, normals, axis):
+        balls = refined(noise, grid, normals, axis)
+        sums, bounds = correlated._float_sums(noise, correlated._stiffness(noise), normals)
+        seen.append((balls, sums[axis] * grid, bounds[axis] * grid))
+        return balls
+
+    monkeypatch.setattr(correlated, "_refined", both)
+    monkeypatch.setattr(correlated, "UNDECIDED", 0.4)  # as if floats left most of them open
+    rounded_ordered(PLAN.correlated, 64, 3)
+    assert seen
+    for balls, floats, bounds in seen:
+        open_ones = np.abs(floats - np.rint(floats)) >= 0.5 - bounds
+        assert (balls == np.rint(floats))[~open_ones].all()
+        assert bounds.max() < 1e-9
+
+
+def test_a_release_says_what_is_true(tmp_path):
+    values = np.repeat(np.arange(40), np.arange(40) * 5)
+    data = pa.table({"minute": values, "sex": ["F"] * len(values)})
+    ledger = rs.Ledger(tmp_path / "ledger", rs.ZCDP(0.5))
+    release = rs.measure(PLAN, data, ledger=ledger)
+    release.save(tmp_path / "out")
+    again = rs.Release.load(tmp_path / "out")
+    truth = np.cumsum(np.arange(40) * 5)
+    answers = again.answers(rs.prefixes(DOMAIN, "minute"))
+    assert np.array_equal(again.estimates(["minute"]).cumsum().round(6), answers.estimates.round(6))
+    assert np.abs(answers.estimates - truth).max() < 6 * answers.stddevs.max()
+    half = again.count({"minute": rs.between(10, 29)})
+    assert abs(half.estimate - truth[29] + truth[9]) < 6 * half.stddev
+    assert half.stddev == pytest.approx(np.sqrt(PLAN.variance({"minute": rs.between(10, 29)})))
+    with pytest.raises(PlanError, match="sex"):
+        again.estimates(["sex"])
+    assert ledger.spent.rho <= 0.5
+
+
+@pytest.mark.parametrize("change", ["pole", "weight", "q", "grid"])
+def test_a_plan_that_was_altered_after_pricing_is_refused(change, tmp_path):
+    noise = PLAN.correlated
+    altered = {
+        "pole": PLAN.replaced(poles=np.append(PLAN.poles[:-1], PLAN.poles[-1] * 1.5)),
+        "weight": PLAN.replaced(weights=PLAN.weights * 0.999),
+        "q": PLAN.replaced(q=np.append(PLAN.q[:-1], PLAN.q[-1] * 0.8)),
+        "grid": PLAN.replaced(grid=3),
+    }[change]
+    data = pa.table({"minute": [1], "sex": ["F"]})
+    ledger = rs.Ledger(tmp_path / "ledger", rs.ZCDP(0.5))
+    with pytest.raises(VerificationError):
+        rs.measure(altered, data, ledger=ledger)
+    assert not ledger.entries
+    assert price(noise) <= 1
+
+
+def test_files_hold_the_plan_exactly(tmp_path):
+    PLAN.save(tmp_path / "plan.json")
+    again = rs.Plan.load(tmp_path / "plan.json")
+    assert np.array_equal(again.q, PLAN.q)
+    assert np.array_equal(again.weights, PLAN.weights)
+    assert again.cost == PLAN.cost
+    assert json.loads((tmp_path / "plan.json").read_text())
+
+
+def test_what_is_not_along_one_axis_is_said():
+    domain = axis(20)
+    with pytest.raises(PlanError, match="one attribute"):
+        rs.plan(rs.marginals(domain, ways=2), rs.ZCDP(0.5), form=rs.Axis())
+    assert np.isinf(PLAN.variances(rs.marginals(DOMAIN, [("sex",)]))).all()
+    assert PLAN.supports({"minute": rs.between(3, 9), "sex": ["F", "M"]})
+    assert not PLAN.supports(["sex"])
+    assert PLAN.supports(["minute"])
+
+
+def test_a_projection_does_not_fall_and_is_the_nearest(tmp_path):
+    cvxpy = pytest.importorskip("cvxpy")
+    data = pa.table({"minute": [3, 3, 20] * 10, "sex": ["F"] * 30})
+    release = rs.measure(PLAN, data, ledger=rs.Ledger(tmp_path / "ledger", rs.ZCDP(0.5)))
+    observed = np.cumsum(release.estimates(["minute"]))
+    for options, total in (({"total": 30}, 30.0), ({"total": "free"}, None)):
+        projected = rs.project(release, **options)
+        found = np.cumsum(projected.estimates(["minute"]))
+        x = cvxpy.Variable(40, nonneg=True)
+        facts = [] if total is None else [cvxpy.sum(x) == total]
+        best = cvxpy.Problem(cvxpy.Minimize(cvxpy.sum_squares(cvxpy.cumsum(x) - observed)), facts).solve()
+        assert projected.estimates(["minute"]).min() >= 0
+        assert ((found - observed) ** 2).sum() == pytest.approx(best, rel=1e-4, abs=1e-4)
+    projected.save(tmp_path / "projected")
+    again = rs.Projected.load(tmp_path / "projected")
+    assert np.array_equal(again.estimates(["minute"]), projected.estimates(["minute"]))
