@@ -260,6 +260,8 @@ def test_what_cannot_be_written_is_refused_before_the_debit(
         rs.measure(listed, data, ledger=ledger, out=tmp_path / "out")
     with pytest.raises(FileError, match="does not exist; make it first"):
         rs.measure(plan, data, ledger=ledger, out=tmp_path / "nowhere" / "out")
+    with pytest.raises(FileError, match="out=5 is no path"):
+        rs.measure(plan, data, ledger=ledger, out=5)
     (tmp_path / "taken").mkdir()
     with pytest.raises(FileError, match="exists already"):
         rs.measure(plan, data, ledger=ledger, out=tmp_path / "taken")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from residua.domain import Domain
-from residua.errors import LedgerError, SourceError
+from residua.errors import FileError, LedgerError, SourceError
 from residua.linalg.arrays import Integers
 from residua.linalg.layout import Layout
 from residua.measurement.aside import Aside, aside_of, left_out_receipt
@@ -110,6 +110,8 @@ def measure(
         return paying.debit(cost, purpose=purpose, dataset=fingerprint, currency=blocks.currency), paying
 
     if out is not None:
+        if not isinstance(out, str | Path):
+            raise FileError(f"out={out!r} is no path; name a folder to write the release to.")
         return _into_folder(plan, blocks, cost, data, pay, Path(out), progress=progress, notice=notice, aside=aside)
     return carry_out(plan, blocks, cost, data, pay, progress=progress, notice=notice, aside=aside)
 
