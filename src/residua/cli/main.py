@@ -128,11 +128,15 @@ def release(
         typer.Option(help="Measure this saved plan, in place of what the specification asks and spends."),
     ] = None,
     show_values: ShowValues = False,
+    on_executors: Annotated[
+        bool,
+        typer.Option("--on-executors", help="Spark's executors measure and write it, into a folder that they share."),
+    ] = False,
 ) -> None:
     """Measure the data once and write the release. Debits the ledger first."""
     from residua.cli.steps import read, run_release
 
-    run_release(read(spec), out, plan, show_values=show_values)
+    run_release(read(spec), out, plan, show_values=show_values, on_executors=on_executors)
 
 
 @app.command()

@@ -34,7 +34,8 @@ def open_source(spec: Spec, *, show_values: bool = False) -> Source:
         SourceError: what it names is not there.
     """
     settings = spec.source
-    given = {key for key in ("path", "tables", "database", "uri", "delta", "iceberg", "query") if key in settings}
+    named = ("path", "tables", "database", "uri", "delta", "iceberg", "spark", "query")
+    given = {key for key in named if key in settings}
     options: SourceOptions = {"show_values": show_values or err.is_terminal}
     options.update({name: settings[name] for name in ("weight", "person", "no_person") if name in settings})  # type: ignore[typeddict-item]
     if "delimiter" in settings and not given & {"path", "tables"}:
@@ -66,12 +67,16 @@ def open_source(spec: Spec, *, show_values: bool = False) -> Source:
                     f"[source] database = {settings['database']!r} is not a path; name the database's file."
                 )
             source = Source.duckdb(str(spec.folder / settings["database"]), settings["query"], **options)
+        case ["spark"]:
+            if not isinstance(settings["spark"], str) or not settings["spark"].strip():
+                raise SpecError(f"[source] spark = {settings['spark']!r} is no name; name a table or a path.")
+            source = Source.spark(settings["spark"], **options)
         case ["query", "uri"]:
             source = Source.sql(_uri(spec.folder, settings["uri"]), settings["query"], **options)
         case _:
             raise SpecError(
                 "[source] needs path (and a query if you like), tables and query, database and query, uri and query, "
-                'delta, or iceberg; write path = "data.csv", for example.'
+                'delta, iceberg, or spark; write path = "data.csv", for example.'
             )
     return source.with_columns(spec.expressions)
 

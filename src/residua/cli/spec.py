@@ -2,9 +2,9 @@
 
 [source]          path = "adult.csv" (CSV, Parquet, Feather, JSON lines, a glob, a list, a folder of Parquet, here or at
                   s3://, gs://, abfss://, https://), with a query over the table `data` if you like; or database and
-                  query; or uri and query; or [source.tables] and query;
-                  or delta = "folder", version = 3; or iceberg = "catalogue.table",
-                  snapshot = 7; delimiter = ";"; weight = "n"; person = "id" (a column, or a list of them), with
+                  query; or uri and query; or [source.tables] and query; or delta = "folder", version = 3; or
+                  iceberg = "catalogue.table", snapshot = 7; or spark = "db.table";
+                  delimiter = ";"; weight = "n"; person = "id" (a column, or a list of them), with
                   no_person = "refuse" | "drop" | "apart" for records that are nobody's
 [domain.NAME]     values = […] | values = { file, column } | low, high | edges, labels | intervals | first, last, unit |
                   size; unknown, missing; levels; expression = SQL over the columns of one record
@@ -62,8 +62,8 @@ from residua.workload import (
 
 _SECTIONS = {
     "source": {
-        *("path", "tables", "database", "uri", "delta", "version", "iceberg", "snapshot", "query", "delimiter"),
-        *("weight", "person", "no_person"),
+        *("path", "tables", "database", "uri", "delta", "version", "iceberg", "snapshot", "spark", "query"),
+        *("delimiter", "weight", "person", "no_person"),
     },
     "privacy": {"rho", "mu", "epsilon", "delta", "records", "replace", "one_per", "per", "left_out"},
     "objective": {"minimise", "p", "tolerance", "dense"},

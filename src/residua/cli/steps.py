@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -60,7 +61,9 @@ def make_plan(spec: Spec, like: Plan | None = None) -> Plan:
         raise
 
 
-def run_release(spec: Spec, folder: Path, saved: Path | None = None, *, show_values: bool = False) -> Release:
+def run_release(
+    spec: Spec, folder: Path, saved: Path | None = None, *, show_values: bool = False, on_executors: bool = False
+) -> Release:
     """Checks all that is named, plans, makes sure that the release can be written, measures, and writes it.
 
     Args:
@@ -68,8 +71,11 @@ def run_release(spec: Spec, folder: Path, saved: Path | None = None, *, show_val
         folder: the release to write.
         saved: a saved plan to measure, in place of what the specification asks and spends.
         show_values: whether messages may hold values of the data.
+        on_executors: whether Spark's executors measure and write the release, part by part.
     """
     require_free(folder)
+    if on_executors and "spark" not in spec.source:
+        raise SpecError("--on-executors is for data on Spark; name it with [source] spark, or leave the option out.")
     data = checked_source(spec, show_values=show_values)
     check_ledger(spec)
     plan = make_plan(spec) if saved is None else fitting_plan(saved, spec)
@@ -77,7 +83,7 @@ def run_release(spec: Spec, folder: Path, saved: Path | None = None, *, show_val
     if spec.left_out is not None:
         cost += aside_of(plan, spec.left_out, spec.left_out_most).cost
     try:
-        with reserve(folder, plan, blocks) as place:
+        with nullcontext() if on_executors else reserve(folder, plan, blocks) as place:
             ledger = open_ledger(spec, plan, cost, blocks.currency)
             with progress_bar() as show:
                 release = measure(
@@ -85,12 +91,14 @@ def run_release(spec: Spec, folder: Path, saved: Path | None = None, *, show_val
                     data,
                     ledger=ledger,
                     purpose=f"released as {folder.name}",
+                    out=folder if on_executors else None,
                     progress=show,
                     notice=partial(notice, show_values=show_values),
                     left_out=spec.left_out,
                     left_out_most=spec.left_out_most,
                 )
-            _commit(place, release)
+            if place is not None:
+                _commit(place, release)
     except KeyboardInterrupt:
         err.print(f"residua: interrupted; a debit already made stands, see: residua ledger {spec.ledger_path}")
         raise

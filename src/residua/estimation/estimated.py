@@ -144,7 +144,7 @@ class Estimated(Exported, Tabled):
         return estimation_statement(self)
 
     @property
-    def receipt(self) -> Mapping[str, Any]:
+    def receipt(self) -> Mapping[str, Any]:  # type: ignore[override]
         """What the ledger recorded when the release was paid for."""
         return self.release.receipt
 

@@ -7,11 +7,11 @@ import traceback
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from residua.bars import with_bar
 from residua.domain import Domain
-from residua.errors import LedgerError, SourceError
+from residua.errors import FileError, LedgerError, SourceError
 from residua.linalg.arrays import Integers
 from residua.linalg.layout import Layout
 from residua.measurement.aside import Aside, aside_of, left_out_receipt
@@ -27,11 +27,14 @@ from residua.plans.contract import Plan
 from residua.plans.noise import Currency
 from residua.privacy import Guarantee, Person
 from residua.privacy.exact import round_up
-from residua.release import Release
+from residua.release import Release, reserve
 from residua.source import Source, source_of
 from residua.source.bound import KEY_BYTES, Bound, bound_of, require_agreement
 from residua.source.checking import Checked
 from residua.source.counting import Tallies
+
+if TYPE_CHECKING:
+    from residua.source.spark import SparkSource
 
 Progress = Callable[[str, int, int | None], None]
 
@@ -43,6 +46,7 @@ def measure(
     *,
     ledger: Ledger | str | Path | Callable[[], Ledger],
     purpose: str = "release",
+    out: str | Path | None = None,
     progress: Progress | bool | None = None,
     notice: Callable[[Tallies], None] | None = None,
     left_out: Guarantee | None = None,
@@ -66,6 +70,9 @@ def measure(
         ledger: the dataset's ledger, the path of one that exists, or a function that makes it, called when the
             data has been checked.
         purpose: what the ledger notes.
+        out: a folder to write the release to, which must not exist; what is returned is read from there when asked for.
+            With a Spark frame, executors measure and write it, part by part, so that it may be larger than any
+            machine's memory; they must share the folder (docs/spark.md).
         progress: `True` draws a bar on a terminal or in a notebook; or a function, called
             with the step, how much is done, and of how much if known.
         notice: called once, with how many records followed a policy for unknown or missing values. For the
@@ -109,6 +116,10 @@ def measure(
         recognise(paying, data, fingerprint)
         return paying.debit(cost, purpose=purpose, dataset=fingerprint, currency=blocks.currency), paying
 
+    if out is not None:
+        if not isinstance(out, str | Path):
+            raise FileError(f"out={out!r} is no path; name a folder to write the release to.")
+        return _into_folder(plan, blocks, cost, data, pay, Path(out), progress=told, notice=notice, aside=aside)
     return carry_out(plan, blocks, cost, data, pay, progress=told, notice=notice, aside=aside)
 
 
@@ -152,14 +163,56 @@ def carry_out(
         try:
             secure_memory(blocks)
             rehearse(blocks, still.rows_hint())
-            entry, ledger = pay(checked.fingerprint)
-            if not isinstance(entry, Entry):
-                raise LedgerError("no debit was made; nothing was measured.")
+            entry, ledger = _paid(pay, checked.fingerprint)
             bound = None if trial is None else bound_of(plan.unit, plan.domain, ledger.choosing_key)
             measurements = _measured_or_told(blocks, _counter(checked, progress, tell, bound), progress, entry)
         finally:
             checked.forget()
     return Release(plan, blocks, measurements, {**_receipt(entry, cost, blocks.currency), **told})
+
+
+def _into_folder(
+    plan: Plan,
+    blocks: Blocks,
+    cost: Fraction,
+    data: Source,
+    pay: Callable[[str], tuple[Entry, Ledger]],
+    out: Path,
+    *,
+    progress: Progress | None,
+    notice: Callable[[Tallies], None] | None,
+    aside: Aside | None,
+) -> Release:
+    """What `carry_out` does, into a folder; the arguments are its own."""
+    if type(data).__name__ != "SparkSource":  # by its name: its module loads what others do not need
+        with reserve(out, plan, blocks) as room:
+            room.commit(carry_out(plan, blocks, cost, data, pay, progress=progress, notice=notice, aside=aside))
+        return Release.load(out)
+    from residua.measurement.on_spark import measured_on_executors, place_on_executors
+
+    def tell(tallies: Tallies) -> dict[str, Any]:
+        if notice is not None:
+            notice(tallies)
+        return {} if aside is None or tallies.loss is None else left_out_receipt(tallies.loss, aside)
+
+    spark = cast("SparkSource", data)
+    require_agreement(data.options, plan.unit, plan.domain)
+    trial = bound_of(plan.unit, plan.domain, secrets.token_bytes(KEY_BYTES))
+    with place_on_executors(out, plan, blocks, spark) as place:
+        fingerprint = _checked(data, plan.domain, blocks.most_records, progress, trial).fingerprint
+        entry, ledger = _paid(pay, fingerprint)
+        bound = None if trial is None else bound_of(plan.unit, plan.domain, ledger.choosing_key)
+        receipt, step = _receipt(entry, cost, blocks.currency), _step("measuring", progress)
+        return told_of_debit(
+            lambda: measured_on_executors(plan, blocks, spark, fingerprint, bound, place, receipt, tell, step), entry
+        )
+
+
+def _paid(pay: Callable[[str], tuple[Entry, Ledger]], fingerprint: str) -> tuple[Entry, Ledger]:
+    entry, ledger = pay(fingerprint)
+    if not isinstance(entry, Entry):
+        raise LedgerError("no debit was made; nothing was measured.")
+    return entry, ledger
 
 
 def _measured_or_told(

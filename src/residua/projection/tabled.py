@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,7 @@ class Tabled(Quotable):
     """Tables that agree with each other, of the attributes of a plan's domain."""
 
     plan: Plan
-    receipt: Mapping[str, Any]
+    receipt: Mapping[str, Any]  # what the ledger recorded
 
     @property
     def domain(self) -> Domain:

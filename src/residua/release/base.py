@@ -64,7 +64,7 @@ class Release(Exported, Quotable):
     def __post_init__(self) -> None:
         if self.measurements.dtype != np.int64 or self.measurements.shape != (self.blocks.cells,):
             raise PlanError("the measurements do not fit the plan; they belong to another one.")
-        if self.measurements.flags.writeable:
+        if isinstance(self.measurements, np.ndarray) and self.measurements.flags.writeable:
             self.measurements.setflags(write=False)
 
     @cached_property

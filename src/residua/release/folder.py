@@ -2,7 +2,7 @@
 
 release.json       kind, version, receipt, and the digest of every other file
 plan.json          the plan as it was made
-measurements.npy   the noisy integers (64-bit, no pickle)
+measurements.npy   the noisy integers (64-bit, no pickle); or measurements/part-*.parquet (`parts.py`)
 blocks.npz         sets measured, grid factors, noise scales
 codebook.toml      the domain: attributes, labels, policies
 PRIVACY.md         the privacy statement, for people
@@ -11,12 +11,14 @@ PRIVACY.md         the privacy statement, for people
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import os
-from collections.abc import Iterator, Mapping
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import tomli_w
@@ -33,6 +35,7 @@ from residua.folders import (
     partial_folder,
     reason,
     receipt_of,
+    require_files,
     require_folder,
     write_synced,
 )
@@ -40,10 +43,15 @@ from residua.locks import keep_room
 from residua.plans.blocks import Blocks
 from residua.plans.contract import Plan
 from residua.release.base import Release
+from residua.release.parts import FOLDER, PartedIntegers, part_name
 from residua.release.statement import privacy_statement
 
+if TYPE_CHECKING:
+    from residua.linalg.arrays import Integers
+
 KIND, VERSION = "residua release", 1
-_FILES = ("plan.json", "measurements.npy", "blocks.npz", "codebook.toml", "PRIVACY.md")
+_DOCUMENTS = ("plan.json", "blocks.npz", "codebook.toml", "PRIVACY.md")
+_FILES = (*_DOCUMENTS, "measurements.npy")
 _SPARE = "spare"
 _SAME_NOISE = 2.0**-40  # relative; compiling rounds scales up by 2^-46 at most, pooling does not
 
@@ -71,6 +79,28 @@ class Reserved:
             sync_folder(self.partial)
         except OSError as problem:
             raise FileError(f"cannot write the release {str(self.final)!r}: {reason(problem)}.") from None
+        self._appear()
+
+    def commit_parts(self, release: Release, starts: Sequence[int], digests: Mapping[str, str]) -> None:
+        """Lets a folder appear whose measurements others have written, part by part.
+
+        Args:
+            release: what was measured.
+            starts: where each part begins, and the number of cells at the end.
+            digests: the file of each part → its SHA-256 digest.
+        """
+        try:
+            write_synced(self.partial / "PRIVACY.md", privacy_statement(release).encode())
+            files = {**digests_of(self.partial, _DOCUMENTS), **digests}
+            body = {"receipt": dict(release.receipt), "files": files, "parts": list(starts)}
+            write_document(self.partial / "release.json", KIND, VERSION, body)
+            sync_folder(self.partial / FOLDER)
+            sync_folder(self.partial)
+        except OSError as problem:
+            raise FileError(f"cannot write the release {str(self.final)!r}: {reason(problem)}.") from None
+        self._appear()
+
+    def _appear(self) -> None:
         try:
             self.partial.rename(self.final)
         except OSError as problem:  # the name was taken meanwhile; measuring again would cost again
@@ -93,14 +123,38 @@ def reserve(path: Path, plan: Plan, blocks: Blocks) -> Iterator[Reserved]:
     """
     path = path.absolute()
     with partial_folder(path, "release") as partial:
-        try:
+        with _room(path):
             _prepare(partial, plan, blocks)
-        except OSError as problem:
-            raise FileError(
-                f"out: there is no room for the release in {str(path.parent)!r} ({reason(problem)}); "
-                "make space or choose another folder, nothing was spent."
-            ) from None
+            _allocate(partial, blocks)
         yield Reserved(path, partial)
+
+
+@contextlib.contextmanager
+def reserve_parts(path: Path, plan: Plan, blocks: Blocks) -> Iterator[Reserved]:
+    """As `reserve`, for measurements that others will write part by part into `measurements/`; room is only looked for.
+
+    Raises:
+        FileError: the folder exists, cannot be made, or the disk is too full. Nothing was spent.
+    """
+    path = path.absolute()
+    with partial_folder(path, "release") as partial:
+        with _room(path):
+            _prepare(partial, plan, blocks)
+            (partial / FOLDER).mkdir()
+            if shutil.disk_usage(partial).free < 9 * blocks.cells:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        yield Reserved(path, partial)
+
+
+@contextlib.contextmanager
+def _room(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as problem:
+        raise FileError(
+            f"out: there is no room for the release in {str(path.parent)!r} ({reason(problem)}); "
+            "make space or choose another folder, nothing was spent."
+        ) from None
 
 
 def load_release(path: Path) -> Release:
@@ -117,16 +171,30 @@ def load_release(path: Path) -> Release:
         compiled = plan.blocks
         forms = {name: form_of(array) for name, array in compiled.arrays().items()}
         measured = Form(np.dtype(np.int64), (compiled.cells,))
-        most = {"measurements.npy": measured.most, "blocks.npz": archive_size(forms)}
-        check_digests(path, stated, {**most, "codebook.toml": MOST_PLAN, "PRIVACY.md": MOST_DOCUMENT}, "release")
+        most = {"blocks.npz": archive_size(forms), "codebook.toml": MOST_PLAN, "PRIVACY.md": MOST_DOCUMENT}
+        parts = _parts(path, body, compiled.cells)
+        whole = {"measurements.npy": measured.most} if parts is None else {}
+        check_digests(path, stated, {**whole, **most}, "release")
         arrays = read_archive(path / "blocks.npz", forms)
         _check_blocks(compiled, arrays, pooled="pooled" in receipt)
-        return Release(plan, plan.saved_blocks(arrays), mapped_array(path / "measurements.npy", measured), receipt)
+        integers = mapped_array(path / "measurements.npy", measured) if parts is None else parts
+        return Release(plan, plan.saved_blocks(arrays), cast("Integers", integers), receipt)
     except FileError:
         raise
     except DAMAGE as problem:
         why = str(problem).rstrip(".")
         raise FileError(f"the release {str(path)!r} is damaged ({why}); copy the whole folder again.") from None
+
+
+def _parts(path: Path, body: Mapping[str, Any], cells: int) -> PartedIntegers | None:
+    """The measurements of a release in parts, which are read and compared with their digests when asked for."""
+    if "parts" not in body:
+        return None
+    parts = PartedIntegers(path, body["parts"], body["files"])
+    if parts.size != cells:
+        raise ValueError("its parts are not as many as the plan measures")
+    require_files(path, [part_name(part) for part in range(len(body["parts"]) - 1)], "release")
+    return parts
 
 
 def _check_blocks(compiled: Blocks, saved: Mapping[str, NDArray[Any]], *, pooled: bool) -> None:
@@ -150,10 +218,14 @@ def _check_blocks(compiled: Blocks, saved: Mapping[str, NDArray[Any]], *, pooled
 
 
 def _prepare(folder: Path, plan: Plan, blocks: Blocks) -> None:
-    """Everything that is known before measuring, and as many bytes on the disk as the rest will need."""
+    """Everything that is known before measuring."""
     plan.save(folder / "plan.json")
     write_synced(folder / "codebook.toml", tomli_w.dumps({"domain": settings_of_domain(plan.domain)}).encode())
     write_synced(folder / "blocks.npz", archive_of(blocks.arrays()))
+
+
+def _allocate(folder: Path, blocks: Blocks) -> None:
+    """As many bytes on the disk as the rest will need."""
     with (folder / "measurements.npy").open("wb") as file:
         keep_room(file.fileno(), 8 * blocks.cells + 4096)
     with (folder / _SPARE).open("wb") as file:

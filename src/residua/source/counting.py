@@ -24,7 +24,7 @@ from residua.source.source import Source
 from residua.source.tables import Codes, processors
 
 Progress = Callable[[int, int | None], None]  # rows read so far, about how many there are
-_MOST_RECORDS = 2**62
+MOST_RECORDS = 2**62
 _LEAST_ROWS, _MOST_ROWS = 1 << 16, 1 << 20
 _CODE_BYTES = 1 << 26
 
@@ -117,17 +117,17 @@ def count(
     problems = Problems(domain.names, source.show_values)
     with ThreadPoolExecutor(max_workers=processors()) as pool, persons or nullcontext():
         accumulator = Accumulator(layout, hint, pool, way)
-        buffer = _Buffer(domain, layout, accumulator)
+        buffer = Buffer(domain, layout, accumulator)
         digest = Digest(pool)
         rows = records = 0
         for batch in source.digested(columns, digest):
-            weights = _weights(batch.column(len(domain)), source.weight, problems) if source.weight else None
-            records += batch.num_rows if weights is None else _total(weights)
-            if records >= _MOST_RECORDS:
+            weights = weights_of(batch.column(len(domain)), source.weight, problems) if source.weight else None
+            records += batch.num_rows if weights is None else total_of(weights)
+            if records >= MOST_RECORDS:
                 raise SourceError(f"the counts in column {source.weight!r} add up to 2^62 or more; correct them.")
-            codes = _encoded(batch, domain, pool, problems)
+            codes = encoded(batch, domain, pool, problems)
             if not problems:  # after the first one, the rest is read only to name every bad column at once
-                kept = _tally(codes, weights, domain, dropped, other)
+                kept = tallied(codes, weights, domain, dropped, other)
                 if keep is not None:
                     keep.add(codes, kept, weights)
                 if persons is None:
@@ -163,7 +163,7 @@ class Kept:
     """
 
     def __init__(self, domain: Domain, room: int) -> None:
-        self._kinds = [_smallest(int(size)) for size in domain.sizes]
+        self._kinds = [smallest(int(size)) for size in domain.sizes]
         self._room = room
         self.whole = True
         self.parts: list[tuple[list[Codes], NDArray[np.int64] | None]] = []
@@ -196,7 +196,7 @@ def count_kept(kept: Kept, domain: Domain, layout: Layout, first: Counted, progr
     done = 0
     with ThreadPoolExecutor(max_workers=processors()) as pool:
         accumulator = Accumulator(layout, rows, pool)
-        buffer = _Buffer(domain, layout, accumulator)
+        buffer = Buffer(domain, layout, accumulator)
         for codes, weights in kept.parts:
             buffer.add(codes, None, weights)
             done += len(codes[0])
@@ -208,16 +208,16 @@ def count_kept(kept: Kept, domain: Domain, layout: Layout, first: Counted, progr
     return Counted(tables, first.dropped, first.other, first.fingerprint)
 
 
-def _smallest(size: int) -> type[np.unsignedinteger[Any]]:
+def smallest(size: int) -> type[np.unsignedinteger[Any]]:
     """The smallest type that holds every code below a size."""
     return np.uint8 if size <= 2**8 else np.uint16 if size <= 2**16 else np.uint32
 
 
-class _Buffer:
+class Buffer:
     """Collects batches until there are enough rows for a pass over all tables to pay."""
 
     def __init__(self, domain: Domain, layout: Layout, accumulator: Accumulator) -> None:
-        kind = _smallest(int(domain.sizes.max()))
+        kind = smallest(int(domain.sizes.max()))
         each = layout.cells // max(sum(len(group.numbers) for group in layout), 1)
         limit = _CODE_BYTES // (len(domain) * np.dtype(kind).itemsize)
         self._capacity = max(min(max(4 * each, _LEAST_ROWS), _MOST_ROWS, limit), 1)
@@ -262,7 +262,8 @@ class _Buffer:
             self._rows = 0
 
 
-def _encoded(batch: Any, domain: Domain, pool: Executor, problems: Problems) -> list[NDArray[np.int32]]:
+def encoded(batch: Any, domain: Domain, pool: Executor, problems: Problems) -> list[NDArray[np.int32]]:
+    """The codes of a batch, a column per attribute, policies applied; what is refused goes into the problems."""
     from residua.domain.codec import encode, settle  # loads Arrow, which planning does not need
 
     def column(i: int) -> NDArray[np.int32]:
@@ -280,7 +281,7 @@ def _encoded(batch: Any, domain: Domain, pool: Executor, problems: Problems) -> 
     return list(pool.map(column, range(len(domain))))
 
 
-def _tally(
+def tallied(
     codes: list[NDArray[np.int32]],
     weights: NDArray[np.int64] | None,
     domain: Domain,
@@ -304,7 +305,8 @@ def _records(chosen: NDArray[np.bool_], weights: NDArray[np.int64] | None) -> in
     return int(np.count_nonzero(chosen)) if weights is None else int(weights[chosen].sum())
 
 
-def _weights(column: Any, name: str, problems: Problems) -> NDArray[np.int64]:
+def weights_of(column: Any, name: str, problems: Problems) -> NDArray[np.int64]:
+    """How many records each row stands for; a column that does not say goes into the problems."""
     from residua.domain.codec import whole_numbers
 
     weights, states = whole_numbers(column, name)
@@ -314,7 +316,8 @@ def _weights(column: Any, name: str, problems: Problems) -> NDArray[np.int64]:
     return weights
 
 
-def _total(weights: NDArray[np.int64]) -> int:
+def total_of(weights: NDArray[np.int64]) -> int:
+    """How many records rows stand for together, 2^62 when there are more."""
     # Far above 2^62 the exact sum would wrap around; the one in floating point does not.
     rough = float(weights.sum(dtype=np.float64))
-    return int(weights.sum()) if rough < 1.5 * _MOST_RECORDS else _MOST_RECORDS
+    return int(weights.sum()) if rough < 1.5 * MOST_RECORDS else MOST_RECORDS

@@ -18,8 +18,8 @@ def source_of(data: Any, **options: Unpack[SourceOptions]) -> Source:
 
     Args:
         data: a source (returned unchanged), a path, pattern or list of paths (CSV, TSV, Parquet, Feather or JSON lines
-            by their suffix), a folder of Parquet files, a frame (`Source.frame`), a DuckDB relation, an ibis table
-            or expression, or a pair (database, query).
+            by their suffix), a folder of Parquet files, a frame (`Source.frame`), a DuckDB relation, a Spark frame,
+            an ibis table or expression, or a pair (database, query).
         options: weight, person, no_person, show_values (`Source`); a source brings its own.
 
     Raises:
@@ -37,6 +37,8 @@ def source_of(data: Any, **options: Unpack[SourceOptions]) -> Source:
         return Source.duckdb(data[0], data[1], **options)
     if isinstance(data, Sequence):
         return _file_source(data, options)
+    if type(data).__module__.startswith("pyspark.") and type(data).__name__ == "DataFrame":
+        return Source.spark(data, **options)
     if type(data).__name__ == "DuckDBPyRelation":
         from residua.source.database import RelationSource
 

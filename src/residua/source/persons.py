@@ -22,10 +22,10 @@ Count = Callable[[list[NDArray[np.int32]], NDArray[np.intp] | None, NDArray[np.i
 class Persons:
     """Rows on their way to the tables: each person's are gathered and chosen among; nobody's follow their policy."""
 
-    def __init__(self, options: Options, bound: Bound) -> None:
+    def __init__(self, options: Options, bound: Bound, gathering: Gathering | None = None) -> None:
         self._names, self._policy = options.person, options.no_person
         self._bound = bound
-        self._gathering = Gathering(bound, weighted=options.weight is not None)
+        self._gathering = gathering or Gathering(bound, weighted=options.weight is not None)
         self.nobody = 0
         self._apart = 0
 

@@ -45,6 +45,19 @@ class Problems:
         """Notes a whole sentence about a column."""
         self._sentences[sentence] = None
 
+    def to_plain(self) -> list[Any]:
+        """What was found, as plain values that travel between processes."""
+        return [self._unknown, list(self._missing), list(self._sentences)]
+
+    def add_plain(self, found: Sequence[Any]) -> None:
+        """Adds what was found elsewhere."""
+        unknown, missing, sentences = found
+        for name, shown in unknown.items():
+            mine = self._unknown.setdefault(name, [])
+            mine += [text for text in shown if text not in mine][: 3 - len(mine)]
+        self._missing.update(dict.fromkeys(missing))
+        self._sentences.update(dict.fromkeys(sentences))
+
     def __bool__(self) -> bool:
         return bool(self._unknown or self._missing or self._sentences)
 

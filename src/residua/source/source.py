@@ -327,6 +327,19 @@ class Source(ABC):
 
         return AdbcSource(connection, query, options_of(options))
 
+    @staticmethod
+    def spark(frame: Any, **options: Unpack[SourceOptions]) -> Source:
+        """A Spark frame, classic or of Spark Connect, counted on the executors; only tables come to the driver.
+
+        A text names a table of the session at hand, or a path of Parquet files. The executors need residua of the same
+        version (docs/spark.md).
+        """
+        from residua.source.spark import SparkSource
+        from residua.source.spark_asking import frame_of
+
+        made = options_of(options)
+        return SparkSource(frame_of(frame, made.show_values) if isinstance(frame, str | Path) else frame, made)
+
     def with_columns(self, expressions: Mapping[str, str]) -> Source:
         """The same records with columns computed from their own, or in place of them.
 

@@ -41,6 +41,11 @@ class Tables:
         chosen = slice(first, stop)
         return Tables(self.sizes, self.members[chosen], self.widths[chosen], self.starts[chosen], self.cells[chosen])
 
+    def moved(self) -> Tables:
+        """The same tables one after the other in a buffer of their own."""
+        starts = np.cumsum(self.cells) - self.cells
+        return Tables(self.sizes, self.members, self.widths, starts, self.cells)
+
     def set_of(self, table: int) -> tuple[int, ...]:
         """The attribute positions of one table."""
         return tuple(self.members[table, : self.widths[table]].tolist())

@@ -1,0 +1,156 @@
+"""A release too large for one machine: counted, measured and written block by block on Spark's executors.
+
+The order is that of `measure`: verify, check the data, secure the place, debit once, count, add noise. The driver sees
+digests of files and tallies; no table, true or noisy, passes through it.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, cast
+
+from residua.errors import FileError, PlanError, SourceError
+from residua.linalg.arrays import Integers
+from residua.measurement.once import swept
+from residua.measurement.spark_parts import (
+    BlockTask,
+    bare,
+    measured_partition,
+    order_of,
+    probed_partition,
+)
+from residua.plans.blocks import Blocks
+from residua.plans.contract import Plan
+from residua.plans.lattice.blocks import SetBlocks
+from residua.release import Release
+from residua.release.folder import Reserved, reserve_parts
+from residua.release.parts import FOLDER, PartedIntegers, part_name
+from residua.source.bound import Bound
+from residua.source.counting import Tallies
+from residua.source.spark import SparkSource, require_countable
+from residua.source.spark_asking import asked
+from residua.source.spark_rows import NOTE, ROW_SQL
+from residua.source.spark_tasks import Tally
+
+_WATCH_SECONDS = 0.5
+_PROBES = 16
+
+
+@contextmanager
+def place_on_executors(out: Path, plan: Plan, blocks: Blocks, data: SparkSource) -> Iterator[Reserved]:
+    """Makes sure, before anything is spent, that executors can write the release where it shall be.
+
+    Raises:
+        PlanError: a plan that is not measured table by table.
+        FileError: the folder exists or cannot be made, or is not the same folder for the executors.
+    """
+    if not (isinstance(blocks, SetBlocks) and blocks.in_place):
+        raise PlanError(
+            "plans with strategies of their own, or over listed queries, are not measured on executors; leave out="
+            " away, and save the release."
+        )
+    with reserve_parts(out, plan, blocks) as place:
+        folder = place.partial / FOLDER
+        probes = data.numbers(_PROBES).mapInArrow(partial(probed_partition, str(folder)), ROW_SQL)
+        told = [json.loads(bytes(row)) for row in asked(data, probes.toArrow).column("note").to_pylist()]
+        there = {path.name for path in folder.iterdir()}
+        for path in folder.iterdir():
+            path.unlink()
+        failed = next((outcome["failed"] for outcome in told if "failed" in outcome), None)
+        if failed is not None or there != {f"probe-{i}" for i in range(_PROBES)}:
+            why = failed or "they write into another folder of that name"
+            raise FileError(
+                f"out: the executors cannot write into {str(out.absolute().parent)!r} ({why}); choose a folder that "
+                "they share with this machine, nothing was spent."
+            )
+        yield place
+
+
+def measured_on_executors(
+    plan: Plan,
+    blocks: Blocks,
+    data: SparkSource,
+    fingerprint: str,
+    bound: Bound | None,
+    place: Reserved,
+    receipt: Mapping[str, Any],
+    tell: Callable[[Tallies], Mapping[str, Any]],
+    progress: Callable[[int, int | None], None] | None = None,
+) -> Release:
+    """Counts and measures block by block; to be called once, after the debit.
+
+    Args:
+        plan: what to measure.
+        blocks: what that comes down to, as priced.
+        data: where the records are.
+        fingerprint: of the records that were checked.
+        bound: how many records of each person are counted.
+        place: where the release goes.
+        receipt: of the debit.
+        tell: called with what followed a policy; returns what the receipt says of it.
+        progress: called with the number of parts written, and of all.
+
+    Raises:
+        SourceError: the data is not what was checked, or Spark failed. The folder is not released.
+        FileError: a part could not be written.
+    """
+    sets = cast("SetBlocks", blocks)
+    task = data.task(plan.domain, sets.counted, bound, fingerprint=fingerprint)
+    told = BlockTask(
+        str(place.partial), fingerprint, bound is not None, bare(sets), order_of(sets), task.bounds, task.block_cells
+    )
+    tally, digests, parts = Tally(plan.domain, data.show_values), dict[str, str](), len(told.cells)
+    every = data.by_block(data.partials(task).unionByName(data.empty_blocks(parts)), parts)
+    measured = every.mapInArrow(partial(measured_partition, told), ROW_SQL)
+    with _watched(place.partial / FOLDER, parts, progress):
+        outcomes = asked(data, lambda: measured.toArrow().to_pylist())
+    for outcome in outcomes:
+        if outcome["block"] == NOTE:
+            tally.add(bytes(outcome["note"]))
+        else:
+            digests[part_name(outcome["block"])] = _digest(json.loads(bytes(outcome["note"])), place)
+    require_countable(tally, data.weight)
+    if len(digests) != parts:
+        raise FileError(f"the release {str(place.final)!r} lacks a part; nothing of it is kept.")
+    swept(place.partial / FOLDER)
+    starts = [*task.block_starts, sets.cells]
+    integers = cast("Integers", PartedIntegers(place.partial, starts, digests))
+    tallies = Tallies(MappingProxyType(tally.dropped), MappingProxyType(tally.other), tally.no_person, tally.loss)
+    release = Release(plan, blocks, integers, {**receipt, **tell(tallies)})
+    place.commit_parts(release, starts, digests)
+    return Release.load(place.final)
+
+
+def _digest(outcome: Mapping[str, str], place: Reserved) -> str:
+    if "changed" in outcome:
+        raise SourceError("the data changed after it was checked.")
+    if "failed" in outcome:
+        raise FileError(f"cannot write the release {str(place.final)!r}: {outcome['failed']}.")
+    return outcome["sha256"]
+
+
+@contextmanager
+def _watched(folder: Path, parts: int, progress: Callable[[int, int | None], None] | None) -> Iterator[None]:
+    """Says while executors work how many parts are written."""
+    if progress is None:
+        yield
+        return
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(_WATCH_SECONDS):
+            progress(sum(1 for path in folder.glob("part-*")), parts)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()

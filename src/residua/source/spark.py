@@ -1,0 +1,218 @@
+"""A Spark frame: its records are encoded and counted on the executors, and only tables of counts come to the driver."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from residua.domain import Domain, settings_of_domain
+from residua.errors import SourceError
+from residua.linalg.lattice import Lattice
+from residua.linalg.layout import Layout
+from residua.source.bound import Bound
+from residua.source.computed import parsed_expression
+from residua.source.files import distinct
+from residua.source.options import NO_OPTIONS, Options
+from residua.source.naming import missing_columns
+from residua.source.source import Source
+from residua.source.spark_asking import asked, streamed
+from residua.source.spark_rows import NOTE, ROW_SQL, received_batch, sent_batches, summed_partition, widened
+from residua.source.spark_tasks import Partition, Tally, Task, counted_partition, digested_partition, own_version
+from residua.source.tables import Tables, tables_of_layout
+
+if TYPE_CHECKING:
+    from residua.source.counting import Counted, Progress
+
+_SMALL_CELLS = 1 << 15  # tables up to here are added up by the driver: 256 kB from each task at most
+_BLOCK_CELLS = 1 << 20  # larger layouts are cut into blocks of about 8 MB
+
+
+class SparkSource(Source):
+    """A Spark frame, classic or through Spark Connect.
+
+    A frame is a recipe: Spark reads the data again for every job, so that two readings may differ.
+
+    Args:
+        frame: the frame.
+        options: the source's options.
+        expressions: computed columns, computed on the executors.
+    """
+
+    repeatable = True  # as far as the frame is: what was checked is compared with what was counted
+
+    def __init__(self, frame: Any, options: Options = NO_OPTIONS, expressions: Mapping[str, str] | None = None) -> None:
+        super().__init__(options)
+        if not is_spark_frame(frame):
+            raise SourceError(
+                f"source is a {type(frame).__name__}, which is no Spark frame; pass what spark.table(…) or "
+                "spark.read… returns."
+            )
+        self._frame = frame
+        self._expressions = dict(expressions or {})
+        self._parsed = {name: parsed_expression(name, text) for name, text in self._expressions.items()}
+        self._own = tuple(str(name) for name in asked(self, lambda: frame.columns))
+        distinct(self._own, str(self))
+
+    def __str__(self) -> str:
+        return "the Spark frame"
+
+    def columns(self) -> tuple[str, ...]:
+        """The frame's columns, and the computed ones."""
+        return tuple(dict.fromkeys([*distinct(self._own, str(self)), *self._parsed]))
+
+    def check(self, columns: Sequence[str]) -> None:
+        """Refuses columns that do not exist, whether asked for or used in an expression."""
+        needed = self._needed(columns)
+        missing = [name for name in needed if name not in self._own]
+        if missing and len(missing) < len(needed):
+            raise SourceError(missing_columns(missing, self.columns(), str(self)))
+        if missing:
+            super().check(missing)
+
+    def with_columns(self, expressions: Mapping[str, str]) -> Source:
+        """The same records with columns computed on the executors; see `Source.with_columns`."""
+        if not expressions:
+            return self
+        if self._expressions:
+            return super().with_columns(expressions)
+        return SparkSource(self._frame, self.options, expressions)
+
+    def fingerprint(self) -> str:
+        """The digest of the records, found on the executors."""
+        tally = Tally(Domain({"none": [""]}), self.show_values)
+        jobs = self.selected(self._own).mapInArrow(partial(digested_partition, self._own), ROW_SQL)
+        for note in asked(self, lambda: jobs.toArrow()).column("note").to_pylist():
+            tally.digest.merge(tuple(json.loads(note)))
+        return tally.digest.fingerprint
+
+    def count(
+        self, domain: Domain, layout: Layout, progress: Progress | None = None, bound: Bound | None = None
+    ) -> Counted:
+        """Counted on the executors; see `Source.count`."""
+        from residua.source.counting import Counted
+
+        if not np.array_equal(layout.sizes, domain.sizes):
+            raise SourceError("the layout was made for another domain; plan for the domain that is measured.")
+        if self.weight in domain:
+            raise SourceError(f"column {self.weight!r} is both weight and attribute; drop one of the two.")
+        task = self.task(domain, layout, bound)
+        tally, tables = Tally(domain, self.show_values), np.zeros(layout.cells, dtype=np.int64)
+        starts = task.block_starts
+        for row in self._tables(task):
+            if row["block"] == NOTE:
+                tally.add(bytes(row["note"]))
+                if progress is not None:
+                    progress(tally.digest.rows, None)
+            else:
+                counts = widened(bytes(row["counts"]))
+                start = starts[row["block"]]
+                tables[start : start + len(counts)] += counts
+        require_countable(tally, self.weight)
+        tables.setflags(write=False)
+        done = (tables, MappingProxyType(tally.dropped), MappingProxyType(tally.other))
+        loss = tally.loss if bound is not None else None
+        return Counted(*done, tally.digest.fingerprint, tally.no_person, loss)
+
+    def _tables(self, task: Task) -> Iterator[Any]:
+        """Rows of tables, whole or added up by block, and of notes."""
+        partials = self.partials(task)
+        if task.tables is None:
+            return iter(asked(self, lambda: partials.toArrow().to_pylist()))
+        summed = self.by_block(partials, len(task.bounds)).mapInArrow(
+            partial(summed_partition, task.block_cells), ROW_SQL
+        )
+        return streamed(self, summed)
+
+    def partials(self, task: Task) -> Any:
+        """A frame of the partial tables of a task, of all records, or of those chosen of each person."""
+        if task.bound is None:
+            return self.selected(self._own).mapInArrow(partial(counted_partition, task), ROW_SQL)
+        from residua.source.spark_persons import BUCKETS, bucketed_partition, chosen_partition
+
+        coded = self.selected(self._own).mapInArrow(partial(bucketed_partition, task), ROW_SQL)
+        buckets = self.by_block(coded.unionByName(self.empty_blocks(BUCKETS + 1)), BUCKETS + 1)
+        return buckets.mapInArrow(partial(chosen_partition, task), ROW_SQL)
+
+    def by_block(self, rows: Any, blocks: int) -> Any:
+        """The same rows, all of one block in one partition and next to each other."""
+        most = int(self._frame.sparkSession.conf.get("spark.sql.shuffle.partitions"))
+        return rows.repartition(max(min(blocks, most), 1), "block").sortWithinPartitions("block")
+
+    def numbers(self, count: int) -> Any:
+        """A frame of the numbers 0, 1, …, in the session of this one."""
+        return self._frame.sparkSession.range(count).selectExpr("cast(id as int) as block")
+
+    def empty_blocks(self, count: int) -> Any:
+        """Partial tables without counts, so that every block comes to an executor, whether or not there are records."""
+        nothing = "cast('' as binary)"
+        return self.numbers(count).selectExpr("block", f"{nothing} as counts", f"{nothing} as note")
+
+    def task(
+        self, domain: Domain, layout: Layout, bound: Bound | None = None, *, fingerprint: str | None = None
+    ) -> Task:
+        """What executors are told to count.
+
+        Args:
+            domain: what the records may hold.
+            layout: the tables.
+            bound: how many records of each person are counted.
+            fingerprint: of the records that may be counted, in blocks of tables however few there are.
+        """
+        named = self.options.person if bound is not None else ()
+        wanted = [*domain.names, *([self.weight] if self.weight is not None else []), *named]
+        self.check(wanted)
+        used = tuple((name, text) for name, text in self._expressions.items() if name in wanted)
+        told = (own_version(), json.dumps(settings_of_domain(domain)), self._own, used, self.options)
+        if layout.cells <= _SMALL_CELLS and fingerprint is None:
+            bare = Layout(Lattice(layout.lattice.attributes, layout.lattice.levels), layout.sizes, layout.groups)
+            return Task(*told, layout=bare, bound=bound)
+        tables = tables_of_layout(layout)
+        bounds = block_bounds(tables, _BLOCK_CELLS)
+        return Task(*told, tables=tables, bounds=bounds, bound=bound, fingerprint=fingerprint or "")
+
+    def _needed(self, columns: Sequence[str]) -> tuple[str, ...]:
+        needed: dict[str, None] = {}
+        for name in columns:
+            needed.update(dict.fromkeys(self._parsed[name].names if name in self._parsed else (name,)))
+        return tuple(needed)
+
+    def selected(self, columns: Sequence[str]) -> Any:
+        """The frame's own columns, by their place: Spark would take names that differ in case only for one."""
+        places = [f"c{i}" for i in range(len(self._own))]
+        return self._frame.toDF(*places).select(*(f"c{self._own.index(name)}" for name in columns))
+
+    def _read(self, columns: Sequence[str]) -> Iterator[Any]:
+        needed = self._needed(columns) or self._own[:1]
+        used = {name: text for name, text in self._expressions.items() if name in columns}
+        sent = self.selected(needed).mapInArrow(sent_batches, "batch binary")
+        batches = (received_batch(bytes(row["batch"]), needed) for row in streamed(self, sent))
+        yield from Partition(batches, needed, self.options).with_columns(used).batches(columns)
+
+
+def is_spark_frame(data: object) -> bool:
+    """Whether something is a Spark frame, classic or of Spark Connect; loads nothing."""
+    kinds = {f"{kind.__module__.split('.')[0]}.{kind.__name__}" for kind in type(data).__mro__}
+    return "pyspark.DataFrame" in kinds and hasattr(data, "mapInArrow")
+
+
+def block_bounds(tables: Tables, cells: int) -> tuple[int, ...]:
+    """The first table of each block of about that many cells, and the number of tables at the end."""
+    ends = np.cumsum(tables.cells)
+    blocks = (ends - tables.cells) // cells
+    return (*np.flatnonzero(np.diff(blocks, prepend=-1)).tolist(), len(tables))
+
+
+def require_countable(tally: Tally, weight: str | None) -> None:
+    """Refuses what was found wrong, in the words of every engine.
+
+    Raises:
+        SourceError: there is a problem, or too many records.
+    """
+    if tally.too_many:
+        raise SourceError(f"the counts in column {weight!r} add up to 2^62 or more; correct them.")
+    tally.problems.stop()

@@ -1,0 +1,124 @@
+"""A bound on each person's records on Spark: records travel as codes to where their person's are gathered and chosen.
+
+Neither an id nor a value of the data is in what is shuffled: a record is a keyed hash of its person and its codes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from residua.source.bound import Bound
+from residua.source.choosing import Loss, Words, chosen_packed, packed, unpacked
+from residua.source.gathering import Gathering
+from residua.source.persons import Persons
+from residua.source.spark_counting import counting_of, pool_of
+from residua.source.spark_rows import NOTE, row_of, runs_of
+from residua.source.spark_tasks import Tally, Task, coded, domain_of, noted, proven_digest, require_same_version
+
+BUCKETS = 256  # of persons; each is gathered and chosen among alone
+APART = BUCKETS  # the bucket of records without a person that count as persons of their own
+_HELD_BYTES = 1 << 26
+
+
+class _Buckets(Gathering):
+    """Packed rows by bucket, until they are sent."""
+
+    def __init__(self, bound: Bound, *, weighted: bool) -> None:
+        super().__init__(bound, weighted=weighted)
+        self._packed: list[Words] = []
+        self._apart: list[Words] = []
+        self.bytes = 0
+
+    def add(self, persons: Words, codes: list[NDArray[np.int32]], weights: NDArray[np.int64] | None) -> None:
+        """Adds rows of persons."""
+        self._packed.append(packed(persons, codes, weights, self._bound))
+        self.bytes += self._packed[-1].nbytes
+
+    def add_apart(
+        self, codes: list[NDArray[np.int32]], rows: NDArray[np.intp] | None, weights: NDArray[np.int64]
+    ) -> None:
+        """Adds rows of nobody's that are counted as they are."""
+        rows = np.arange(len(weights)) if rows is None else rows
+        nobody = np.zeros((len(rows), 2), dtype=np.uint64)
+        self._apart.append(packed(nobody, [column[rows] for column in codes], weights[rows], self._bound))
+        self.bytes += self._apart[-1].nbytes
+
+    def sent(self) -> Iterator[Any]:
+        """All rows held, a row of Arrow data for each bucket; then none are."""
+        if self._packed:
+            rows = np.concatenate(self._packed)
+            buckets = (rows[:, 1] >> np.uint64(56)).astype(np.int64)  # the other half of the hash is sorted by
+            order = np.argsort(buckets, kind="stable")
+            ends = np.searchsorted(buckets[order], np.arange(BUCKETS + 1))
+            for bucket in np.unique(buckets).tolist():
+                yield row_of(bucket, rows[order[ends[bucket] : ends[bucket + 1]]].tobytes())
+        for rows in self._apart:
+            yield row_of(APART, rows.tobytes())
+        self._packed, self._apart, self.bytes = [], [], 0
+
+
+def bucketed_partition(task: Task, batches: Iterator[Any]) -> Iterator[Any]:
+    """The records of one partition as codes by bucket of persons; at the end their digest to each, and the tally."""
+    assert task.bound is not None
+    tally = Tally(domain_of(task), task.options.show_values)
+    buckets = _Buckets(task.bound, weighted=task.options.weight is not None)
+    persons = Persons(task.options, task.bound, buckets)
+    with noted(tally.problems), pool_of() as pool:
+        require_same_version(task)
+        for part in coded(task, batches, tally, pool):
+            persons.add(part.batch, part.codes, part.kept, part.weights, tally.problems, buckets.add_apart)
+            if buckets.bytes >= _HELD_BYTES:
+                yield from buckets.sent()
+        if not tally.problems:
+            yield from buckets.sent()
+            proof = json.dumps(tally.digest.parts).encode()
+            yield from (row_of(bucket, b"", proof) for bucket in range(BUCKETS + 1))
+    tally.no_person, tally.loss = persons.nobody, persons.loss
+    yield row_of(NOTE, b"", tally.to_bytes())
+
+
+def chosen_partition(task: Task, batches: Iterator[Any]) -> Iterator[Any]:
+    """Buckets of persons in, which arrive sorted; partial tables of the records that were chosen out.
+
+    The note of a table says how many buckets it counts; a bucket counts only if its records are all those checked.
+    """
+    assert task.bound is not None
+    bound, weighted = task.bound, task.options.weight is not None
+    tally = Tally(domain_of(task), task.options.show_values)
+    tally.loss, complete = Loss.none(), 0
+
+    def prove() -> bytes:
+        nonlocal complete
+        done, complete = complete, 0
+        return json.dumps([done]).encode()
+
+    with noted(tally.problems), pool_of() as pool:
+        counting = counting_of(task, tally.domain, True, pool)
+        for bucket, run in runs_of(batches):
+            if bucket == NOTE:
+                yield from (row_of(NOTE, b"", note) for _, note in run)
+                continue
+            width = 2 + bound.words + (weighted or bucket == APART)
+            pieces, notes = [np.empty((0, width), dtype=np.uint64)], list[bytes]()
+            for piece, note in run:
+                if note:
+                    notes.append(note)
+                if piece:
+                    pieces.append(np.frombuffer(piece, dtype=np.uint64).reshape(-1, width))
+            if task.fingerprint and proven_digest(notes) != task.fingerprint:
+                continue
+            complete += 1
+            rows = np.concatenate(pieces)
+            if bucket == APART:
+                counts = rows[:, -1].astype(np.int64)
+            else:
+                at, counts, loss = chosen_packed(rows, bound, weighted=weighted)
+                rows, tally.loss = rows[at], tally.loss + loss
+            yield from counting.add(unpacked(rows, bound), None, counts, prove)
+        yield from counting.finish(prove)
+    yield row_of(NOTE, b"", tally.to_bytes())

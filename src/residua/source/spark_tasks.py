@@ -1,0 +1,269 @@
+"""What Spark's executors do: records in, partial tables and tallies out.
+
+Nothing here needs Spark. A task is plain values that pickle anywhere; what goes wrong with the data comes back as data,
+never as an exception, which Spark would write into its logs together with values.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from residua.domain import Domain
+from residua.domain.toml import domain_of_settings
+from residua.errors import SourceError
+from residua.linalg.layout import Layout
+from residua.source.bound import Bound
+from residua.source.choosing import Loss
+from residua.source.counting import MOST_RECORDS, columns_needed, encoded, tallied, total_of, weights_of
+from residua.source.digest import Digest
+from residua.source.options import Options
+from residua.source.problems import Problems
+from residua.source.source import Source
+from residua.source.spark_rows import NOTE, row_of
+from residua.source.tables import Tables
+
+Parts = tuple[int, ...]  # of a digest: the number of records, and two sums
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What every executor is told.
+
+    Args:
+        version: of the residua that asks; another one on an executor is refused.
+        domain: the settings of the domain, as JSON.
+        names: the columns of the batches that will come: all the frame has.
+        expressions: computed columns, as `Source.with_columns` takes them.
+        options: the source's options.
+        layout: the tables to count, whole (small ones).
+        tables: the tables to count, block by block (large ones).
+        bounds: the first table of each block, and the number of tables at the end.
+        bound: how many records of each person are counted.
+        fingerprint: of the records that were checked, where only those may be counted.
+    """
+
+    version: str
+    domain: str
+    names: tuple[str, ...]
+    expressions: tuple[tuple[str, str], ...]
+    options: Options
+    layout: Layout | None = None
+    tables: Tables | None = None
+    bounds: tuple[int, ...] = ()
+    bound: Bound | None = None
+    fingerprint: str = ""
+
+    @property
+    def block_starts(self) -> tuple[int, ...]:
+        """Where each block begins in the buffer of all tables."""
+        return (0,) if self.tables is None else tuple(int(self.tables.starts[first]) for first in self.bounds[:-1])
+
+    @property
+    def block_cells(self) -> tuple[int, ...]:
+        """How many cells each block has."""
+        if self.tables is None:
+            return ()
+        return tuple(int(self.tables.cells[a:b].sum()) for a, b in pairwise(self.bounds))
+
+
+@dataclass
+class Tally:
+    """What was seen on the way, of one partition or of all; confidential."""
+
+    domain: Domain
+    show_values: bool
+    records: int = 0
+    digest: Digest = field(default_factory=Digest)
+    dropped: dict[str, int] = field(default_factory=dict)
+    other: dict[str, int] = field(default_factory=dict)
+    no_person: int = 0
+    loss: Loss | None = None
+    problems: Problems = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.dropped, self.other = dict.fromkeys(self.domain.names, 0), dict.fromkeys(self.domain.names, 0)
+        self.problems = Problems(self.domain.names, self.show_values)
+
+    @property
+    def too_many(self) -> bool:
+        """Whether there are more records than can be counted."""
+        return self.records >= MOST_RECORDS
+
+    def to_bytes(self) -> bytes:
+        """As JSON, with which it travels."""
+        plain = {name: getattr(self, name) for name in ("records", "dropped", "other", "no_person")}
+        loss = None if self.loss is None else [_sparse(self.loss.held), _sparse(self.loss.lost), self.loss.dropped]
+        more = {"digest": self.digest.parts, "loss": loss, "problems": self.problems.to_plain()}
+        return json.dumps({**plain, **more}).encode()
+
+    def add(self, note: bytes) -> None:
+        """Adds what another one says."""
+        plain = json.loads(note)
+        self.records = min(self.records + plain["records"], MOST_RECORDS)
+        self.no_person += plain["no_person"]
+        self.digest.merge(tuple(plain["digest"]))
+        for mine, theirs in ((self.dropped, plain["dropped"]), (self.other, plain["other"])):
+            for name, count in theirs.items():
+                mine[name] += count
+        if plain["loss"] is not None:
+            held, lost, dropped = plain["loss"]
+            self.loss = (self.loss or Loss.none()) + Loss(_dense(held), _dense(lost), dropped)
+        self.problems.add_plain(plain["problems"])
+
+
+def _sparse(counts: NDArray[np.int64]) -> list[list[int]]:
+    places = np.flatnonzero(counts)
+    return [places.tolist(), counts[places].tolist()]
+
+
+def _dense(sparse: Sequence[Sequence[int]]) -> NDArray[np.int64]:
+    counts = Loss.none().held
+    counts[np.array(sparse[0], dtype=np.int64)] = sparse[1]
+    return counts
+
+
+class Partition(Source):
+    """The batches that reach one task, as a source that can be read once."""
+
+    def __init__(self, batches: Iterator[Any], names: Sequence[str], options: Options) -> None:
+        super().__init__(options)
+        self._batches, self._names = batches, tuple(names)
+
+    def __str__(self) -> str:
+        return "the Spark frame"
+
+    def columns(self) -> tuple[str, ...]:
+        """The columns asked for."""
+        return self._names
+
+    def fingerprint(self) -> str:
+        """A part has none."""
+        raise SourceError("a part of the data has no fingerprint.")
+
+    def _read(self, columns: Sequence[str]) -> Iterator[Any]:
+        for batch in self._batches:
+            yield batch.rename_columns(list(self._names)).select(list(columns))
+
+
+@dataclass(frozen=True)
+class Coded:
+    """A batch of records as codes: which rows are kept (all when not given), and how many records each stands for."""
+
+    batch: Any
+    codes: list[NDArray[np.int32]]
+    kept: NDArray[np.intp] | None
+    weights: NDArray[np.int64] | None
+
+
+def coded(task: Task, batches: Iterator[Any], tally: Tally, pool: ThreadPoolExecutor) -> Iterator[Coded]:
+    """The codes of every batch, while all columns go into the digest; nothing more after the first problem."""
+    domain, problems = tally.domain, tally.problems
+
+    def digested() -> Iterator[Any]:
+        for batch in batches:
+            tally.digest.add(batch, task.names)
+            yield batch
+
+    source = Partition(digested(), task.names, task.options).with_columns(dict(task.expressions))
+    weight = source.weight
+    for batch in source.batches(columns_needed(source, domain, task.bound is not None)):
+        weights = weights_of(batch.column(len(domain)), weight, problems) if weight is not None else None
+        tally.records = min(tally.records + (batch.num_rows if weights is None else total_of(weights)), MOST_RECORDS)
+        codes = encoded(batch, domain, pool, problems)
+        if not problems:  # after the first one, the rest is read only to name every bad column at once
+            yield Coded(batch, codes, tallied(codes, weights, domain, tally.dropped, tally.other), weights)
+
+
+@contextmanager
+def noted(problems: Problems) -> Iterator[None]:
+    """What goes wrong, as data."""
+    try:
+        yield
+    except SourceError as problem:
+        problems.say(str(problem))
+    except MemoryError:
+        problems.say("an executor has not enough memory to count; use smaller partitions, or more memory.")
+
+
+def counted_partition(task: Task, batches: Iterator[Any]) -> Iterator[Any]:
+    """The partial tables of one partition, with the digest of the records they count; the tally last.
+
+    Guarantee: no exception leaves this function that could quote a value; what it finds wrong is in the tally.
+    """
+    from residua.source.spark_counting import counting_of, pool_of
+
+    tally = Tally(domain_of(task), task.options.show_values)
+    proven: Parts = tally.digest.parts
+
+    def proof() -> bytes:
+        """The digest of the records since the last one."""
+        nonlocal proven
+        since = [(now - then) % 2**64 for now, then in zip(tally.digest.parts, proven, strict=True)]
+        proven = tally.digest.parts
+        return json.dumps(since).encode()
+
+    with noted(tally.problems), pool_of() as pool:
+        require_same_version(task)
+        counting = counting_of(task, tally.domain, task.options.weight is not None, pool)
+        for part in coded(task, batches, tally, pool):
+            yield from counting.add(part.codes, part.kept, part.weights, proof)
+        if not tally.problems:
+            yield from counting.finish(proof)
+    yield row_of(NOTE, b"", tally.to_bytes())
+
+
+def digested_partition(names: Sequence[str], batches: Iterator[Any]) -> Iterator[Any]:
+    """The digest of the records of one partition."""
+    digest = Digest()
+    for batch in batches:
+        digest.add(batch, names)
+    yield row_of(NOTE, b"", json.dumps(digest.parts).encode())
+
+
+def proven_digest(notes: Sequence[bytes]) -> str:
+    """The fingerprint of the records that partial tables count, from the notes that came with them."""
+    digest = Digest()
+    for note in notes:
+        digest.merge(tuple(json.loads(note)))
+    return digest.fingerprint
+
+
+def domain_of(task: Task) -> Domain:
+    """The domain that a task counts."""
+    return _domain(task.domain)
+
+
+@lru_cache(maxsize=4)
+def _domain(settings: str) -> Domain:
+    return domain_of_settings(json.loads(settings))
+
+
+def own_version() -> str:
+    """The version of residua in this process, installed or sent as a file."""
+    return str(vars(sys.modules["residua"])["__version__"])
+
+
+def require_same_version(task: Task) -> None:
+    """Refuses to count for another version of residua.
+
+    Raises:
+        SourceError: it is another.
+    """
+    if own_version() != task.version:
+        raise SourceError(
+            f"the executors have residua {own_version()}, this is {task.version}; install the same version there."
+        )
+
+
+Prove = Callable[[], bytes]

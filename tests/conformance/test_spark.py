@@ -1,0 +1,314 @@
+"""Spark, classic and through Connect, goes through the suite of every engine, whole or cut into blocks."""
+
+import os
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+import residua as rs
+from benchmarks.standalone import settings, started
+from residua.cli.main import app
+from residua.domain import Domain, Integers
+from residua.errors import FileError, PlanError, SourceError
+from residua.linalg.lattice import closure
+from residua.linalg.layout import Layout, layout_of
+from residua.source import Source, source_of, spark
+from residua.source.bound import bound_of
+from tests.conformance import engines
+from tests.conformance import test_source_engines as suite
+
+SMALL = {"a": 4, "b": 3, "c": 5, "d": 2}
+pytestmark = pytest.mark.xdist_group("spark")  # one Java machine for all
+
+
+@pytest.fixture(scope="module")
+def sessions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """A classic session on two threads, and one of Spark Connect, served by the same Java machine."""
+    folder = tmp_path_factory.mktemp("spark")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    told = {
+        "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": port,
+    }
+    classic = started("local[2]", settings(folder) | told)
+    from pyspark.sql.connect.session import SparkSession
+
+    connect = SparkSession.builder.remote(f"sc://127.0.0.1:{port}").create()
+    yield {"classic": classic, "connect": connect}
+    connect.stop()
+    classic.stop()
+
+
+def engine_of(session: Any) -> Callable[[pa.Table, Path], Any]:
+    def made(table: pa.Table, folder: Path) -> Any:
+        if len(table):
+            frame = session.createDataFrame(table)
+        else:  # Connect makes no frame of no rows
+            nothing = pa.Table.from_pylist([dict.fromkeys(table.column_names)], table.schema)
+            frame = session.createDataFrame(nothing).where("1 = 0")
+        return lambda **options: Source.spark(frame, **options)
+
+    return made
+
+
+def one_table(domain: Domain) -> Layout:
+    lattice = closure([np.arange(len(domain), dtype=np.int32)[None]], len(domain))
+    return layout_of(lattice, domain.sizes, lattice.is_maximal)
+
+
+def counts_alike(engine: Any, folder: Path) -> None:
+    for unknown, missing in (("other", "drop"), ("drop", "other")):
+        suite.test_every_engine_counts_the_same_records(engine, unknown, missing, folder)
+
+
+def fingerprints_alike(engine: Any, folder: Path) -> None:
+    rows = [(*row, 1) for row in engines.records(dirty=True)]
+    found = [
+        engines.opened(engine(engines.table_of(data), folder)).fingerprint()
+        for data in (rows, rows[::-1], [*rows[:-1], (*rows[-1][:-1], 2)])
+    ]
+    assert found[0] == found[1] != found[2]
+    assert found[0] == source_of(engines.table_of(rows)).fingerprint()  # the same records, wherever they are
+
+
+LAWS: list[Callable[[Any, Path], None]] = [
+    counts_alike,
+    suite.test_every_engine_counts_weighted_rows_as_so_many_records,
+    suite.test_every_engine_names_all_columns_with_values_outside_and_quotes_none_unless_asked,
+    suite.test_every_engine_stops_at_an_absent_value,
+    suite.test_every_engine_names_the_missing_column_and_the_one_probably_meant,
+    suite.test_no_records_count_as_zero,
+    fingerprints_alike,
+]
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__.removeprefix("test_"))
+@pytest.mark.parametrize("way", ["classic", "blocks", "connect"])
+def test_spark_is_an_engine_like_any_other(
+    law: Callable[[Any, Path], None], way: str, sessions: dict[str, Any], tmp_path: Path, monkeypatch: Any
+) -> None:
+    if way == "blocks":  # as large layouts are: shuffled block by block, here of few cells
+        monkeypatch.setattr(spark, "_SMALL_CELLS", 0)
+        monkeypatch.setattr(spark, "_BLOCK_CELLS", 200)
+    law(engine_of(sessions["connect" if way == "connect" else "classic"]), tmp_path)
+
+
+@pytest.mark.parametrize("way", ["classic", "connect"])
+def test_names_are_columns_by_their_place_and_frames_are_recognised(way: str, sessions: dict[str, Any]) -> None:
+    frame = sessions[way].createDataFrame(pa.table({"a": ["x"], "A": ["y"], "odd `name.b": [1.5]}))
+    source = source_of(frame)
+    assert source.columns() == ("a", "A", "odd `name.b")
+    (batch,) = source.batches(["odd `name.b", "A"])
+    assert batch.to_pydict() == {"odd `name.b": [1.5], "A": ["y"]}
+    with pytest.raises(SourceError, match="two columns named 'a'"):
+        source_of(frame.toDF("a", "a", "b"))
+
+
+def test_errors_of_spark_quote_no_value_unless_asked(sessions: dict[str, Any]) -> None:
+    session = sessions["classic"]
+    frame = session.createDataFrame(pa.table({"a": ["confidential"]})).selectExpr("cast(a as int) as a")
+    domain = Domain({"a": Integers(0, 9)})
+    with pytest.raises(SourceError, match=r"failed in Spark \(") as caught:
+        Source.spark(frame).count(domain, one_table(domain))
+    assert "confidential" not in str(caught.value)
+    assert caught.value.__context__ is None
+    with pytest.raises(SourceError, match="confidential"):
+        Source.spark(frame, show_values=True).count(domain, one_table(domain))
+
+
+def test_columns_are_computed_on_the_executors(sessions: dict[str, Any]) -> None:
+    table = pa.table({"born": [1990, 2010, 2011, None]})
+    data = Source.spark(sessions["classic"].createDataFrame(table)).with_columns({"adult": "born < 2006"})
+    domain = Domain({"adult": rs.Categories(["false", "true"], missing="drop")})
+    counted = data.count(domain, one_table(domain))
+    assert counted.tables.tolist() == [2, 1]
+    assert dict(counted.dropped) == {"adult": 1}
+    with pytest.raises(SourceError, match="'bron'"):
+        Source.spark(sessions["classic"].createDataFrame(table)).with_columns({"adult": "bron < 2006"}).count(
+            domain, one_table(domain)
+        )
+
+
+def test_a_frame_that_gives_other_records_at_every_reading_releases_nothing(
+    sessions: dict[str, Any], tmp_path: Path
+) -> None:
+    domain = Domain({"a": Integers(0, 99_999)})
+    plan = rs.plan(rs.marginals(domain, ways=[0]), rs.ZCDP(rho=0.5))
+
+    def chance(batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            yield batch.slice(int.from_bytes(os.urandom(2)) % 1000)
+
+    frame = sessions["classic"].range(100_000).selectExpr("id as a").mapInArrow(chance, "a long")
+    ledger = rs.Ledger(tmp_path / "a.ledger", rs.ZCDP(rho=0.5))
+    with pytest.raises(SourceError, match=r"the data changed after it was checked.* Debit 1 of the ledger stands"):
+        rs.measure(plan, frame, ledger=ledger)
+
+
+# ---- releases in parts
+
+
+def parted(session: Any, folder: Path, monkeypatch: Any, table: pa.Table) -> tuple[rs.Plan, rs.Ledger, Source]:
+    monkeypatch.setattr(spark, "_BLOCK_CELLS", 25)
+    domain = Domain.of_sizes(SMALL)
+    plan = rs.plan(rs.marginals(domain, ways=[1, 2, 3]), rs.ZCDP(rho=1e6))
+    frame = session.createDataFrame(table)
+    return plan, rs.Ledger(folder / "a.ledger", rs.ZCDP(rho=2e6)), Source.spark(frame)
+
+
+@pytest.mark.parametrize("way", ["classic", "blocks", "connect"])
+def test_the_same_records_of_each_person_are_counted(way: str, sessions: dict[str, Any], monkeypatch: Any) -> None:
+    if way == "blocks":
+        monkeypatch.setattr(spark, "_SMALL_CELLS", 0)
+        monkeypatch.setattr(spark, "_BLOCK_CELLS", 25)
+    rng = np.random.default_rng(9)
+    table = small_table(400).append_column(
+        "id", pa.array([None if i % 7 == 0 else f"p{i}" for i in rng.integers(0, 40, 400)])
+    )
+    table = table.append_column("n", pa.array(rng.integers(0, 3, 400)))
+    domain = Domain.of_sizes(SMALL)
+    bound = bound_of(rs.Person(records=3, one_per="b"), domain, bytes(range(32)))
+    session = sessions["connect" if way == "connect" else "classic"]
+    frame = session.createDataFrame(table).repartition(3)
+    for options in ({"no_person": "drop"}, {"no_person": "apart", "weight": "n"}):
+        mine = Source.spark(frame, person="id", **options).count(domain, one_table(domain), None, bound)
+        theirs = source_of(table, person="id", **options).count(domain, one_table(domain), None, bound)
+        assert np.array_equal(mine.tables, theirs.tables)
+        assert mine.no_person == theirs.no_person
+        assert np.array_equal(mine.loss.held, theirs.loss.held)
+        assert np.array_equal(mine.loss.lost, theirs.loss.lost)
+    with pytest.raises(SourceError, match="column 'id' does not say of every record whose it is"):
+        Source.spark(frame, person="id").count(domain, one_table(domain), None, bound)
+
+
+def small_table(rows: int) -> pa.Table:
+    rng = np.random.default_rng(5)
+    return pa.table({name: rng.integers(0, size, rows) for name, size in SMALL.items()})
+
+
+@pytest.mark.parametrize(("way", "rows"), [("classic", 300), ("connect", 300), ("classic", 0)])
+def test_a_release_in_parts_is_a_release_like_any_other(
+    way: str, rows: int, sessions: dict[str, Any], tmp_path: Path, monkeypatch: Any
+) -> None:
+    table = small_table(rows)
+    plan, ledger, data = parted(sessions[way], tmp_path, monkeypatch, table)
+    seen = []
+    rs.measure(plan, data, ledger=ledger, out=tmp_path / "out", notice=seen.append)
+    release = rs.Release.load(tmp_path / "out")
+    assert len(ledger.entries) == len(seen) == 1
+    parts = sorted((tmp_path / "out" / "measurements").iterdir())
+    assert len(parts) > 5
+    shape = (4, 5, 2)
+    truth = np.zeros(shape)
+    np.add.at(truth, tuple(table[name].to_numpy() for name in "acd"), 1)
+    assert np.abs(release.estimates(["a", "c", "d"]) - truth).max() < 0.2  # 100 standard deviations
+    assert 0 < release.measurements.part.cache_info().currsize < len(parts)  # the others were not read
+    whole = rs.Release(plan, release.blocks, np.asarray(release.measurements), release.receipt)
+    for (_, _, mine), (_, _, theirs) in zip(release.all_estimates(), whole.all_estimates(), strict=True):
+        assert np.array_equal(mine, theirs)
+    release.save(tmp_path / "copy")
+    assert np.array_equal(rs.Release.load(tmp_path / "copy").measurements, np.asarray(release.measurements))
+
+
+def test_executors_count_at_most_so_many_records_of_each_person(
+    sessions: dict[str, Any], tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(spark, "_BLOCK_CELLS", 25)
+    table = small_table(300).append_column("id", pa.array(np.random.default_rng(2).integers(0, 40, 300)))
+    domain, unit = Domain.of_sizes(SMALL), rs.Person(records=3)
+    plan = rs.plan(rs.marginals(domain, ways=[1, 2]), rs.ZCDP(rho=1e7), unit=unit)
+    ledger = rs.Ledger(tmp_path / "a.ledger", rs.ZCDP(rho=1e7), unit=unit)
+    data = Source.spark(sessions["classic"].createDataFrame(table).repartition(3), person="id")
+    seen = []
+    release = rs.measure(plan, data, ledger=ledger, out=tmp_path / "out", notice=seen.append)
+    bound = bound_of(unit, domain, ledger.choosing_key)
+    counted = source_of(table, person="id").count(domain, one_table(domain), None, bound)
+    truth = counted.tables.reshape(4, 3, 5, 2).sum(axis=(1, 2))
+    assert truth.sum() < 3 * 40 + 1 < 300
+    assert np.abs(release.estimates(["a", "d"]) - truth).max() < 0.2
+    assert seen[0].loss.dropped == counted.loss.dropped == 300 - truth.sum()
+
+
+def test_a_changed_or_missing_part_is_noticed(sessions: dict[str, Any], tmp_path: Path, monkeypatch: Any) -> None:
+    plan, ledger, data = parted(sessions["classic"], tmp_path, monkeypatch, small_table(50))
+    release = rs.measure(plan, data, ledger=ledger, out=tmp_path / "out")
+    last = sorted((tmp_path / "out" / "measurements").iterdir())[-1]
+    last.write_bytes(last.read_bytes()[::-1])
+    with pytest.raises(FileError, match="was changed after it was written"):
+        np.asarray(release.measurements)
+    last.unlink()
+    with pytest.raises(FileError, match="lacks 'measurements/part-"):
+        rs.Release.load(tmp_path / "out")
+
+
+def test_what_cannot_be_written_is_refused_before_the_debit(
+    sessions: dict[str, Any], tmp_path: Path, monkeypatch: Any
+) -> None:
+    plan, ledger, data = parted(sessions["classic"], tmp_path, monkeypatch, small_table(50))
+    listed = rs.plan(rs.queries(plan.domain, ["a > 1", "b = 2"]), rs.ZCDP(rho=1.0))
+    with pytest.raises(PlanError, match="not measured on executors"):
+        rs.measure(listed, data, ledger=ledger, out=tmp_path / "out")
+    with pytest.raises(FileError, match="does not exist; make it first"):
+        rs.measure(plan, data, ledger=ledger, out=tmp_path / "nowhere" / "out")
+    with pytest.raises(FileError, match="out=5 is no path"):
+        rs.measure(plan, data, ledger=ledger, out=5)
+    (tmp_path / "taken").mkdir()
+    with pytest.raises(FileError, match="exists already"):
+        rs.measure(plan, data, ledger=ledger, out=tmp_path / "taken")
+    assert not ledger.entries
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.ledger", "taken"]
+
+
+def test_blocks_of_other_records_than_were_checked_are_never_measured(
+    sessions: dict[str, Any], tmp_path: Path, monkeypatch: Any
+) -> None:
+    table = small_table(50)
+    plan, ledger, _ = parted(sessions["classic"], tmp_path, monkeypatch, table)
+    kept = {"compression": None, "use_dictionary": False, "write_statistics": False}  # the same bytes in length
+    pq.write_table(table, tmp_path / "a.parquet", **kept)
+    data = Source.spark(str(tmp_path / "a.parquet"))
+
+    def changing() -> rs.Ledger:
+        changed = table.set_column(0, "a", pa.array((table["a"].to_numpy() + 1) % 4))
+        pq.write_table(changed, tmp_path / "a.parquet", **kept)
+        return ledger
+
+    with pytest.raises(SourceError, match=r"the data changed after it was checked\. Debit 1 of the ledger stands"):
+        rs.measure(plan, data, ledger=changing, out=tmp_path / "out")
+    assert len(ledger.entries) == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.ledger", "a.parquet"]
+
+
+def test_the_command_releases_a_table_of_the_session_on_this_machine_or_on_executors(
+    sessions: dict[str, Any], tmp_path: Path
+) -> None:
+    sessions["classic"].createDataFrame(small_table(200)).createOrReplaceTempView("people")
+    domain = "".join(f"[domain.{name}]\nlow = 0\nhigh = {size - 1}\n" for name, size in SMALL.items())
+    spec = tmp_path / "spec.toml"
+    spec.write_text(
+        f'[source]\nspark = "people"\n{domain}[[workload]]\nways = [1, 2]\n[privacy]\nrho = 1e5\n'
+        '[ledger]\npath = "a.ledger"\nrho = 2e5\n'
+    )
+    for name, more in (("here", []), ("there", ["--on-executors"])):
+        done = CliRunner().invoke(app, ["release", str(spec), "--out", str(tmp_path / name), *more])
+        assert done.exit_code == 0, done.output
+        found = rs.Release.load(tmp_path / name).estimates(["a", "d"])
+        truth = np.zeros((4, 2))
+        np.add.at(truth, tuple(small_table(200)[column].to_numpy() for column in "ad"), 1)
+        assert np.abs(found - truth).max() < 0.5
+        assert (tmp_path / name / "measurements").is_dir() == (name == "there")
+    spec.write_text(spec.read_text().replace('spark = "people"', 'path = "people.csv"'))
+    refused = CliRunner().invoke(app, ["release", str(spec), "--out", str(tmp_path / "no"), "--on-executors"])
+    assert refused.exit_code != 0
+    with pytest.raises(SourceError, match=r"'nobody' failed in Spark \(TABLE_OR_VIEW_NOT_FOUND"):
+        Source.spark("nobody")
