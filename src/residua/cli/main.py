@@ -57,7 +57,7 @@ Everything = Annotated[bool, typer.Option("--all", help="Show every row.")]
 def demo(
     out: Annotated[Path | None, typer.Option(help="Folder to write; residua-demo by default.")] = None,
 ) -> None:
-    """Do the whole job on bundled data, and show a few tables."""
+    """Do the whole job on bundled data, and show it."""
     from residua.cli.demo import run_demo
 
     run_demo(out)
@@ -158,7 +158,7 @@ def table(
         str | None, typer.Option(help="Leave cells blank from this flag on: 'use with caution' or 'unreliable'.")
     ] = None,
 ) -> None:
-    """Show one table, with error bars (of a projection: without)."""
+    """Show one table, of a release with error bars."""
     from residua.cli.show import Form
     from residua.cli.tables import print_marginal
 
@@ -203,7 +203,10 @@ def report(
     out: Annotated[Path, typer.Option(help="The page to write; an older report is replaced.")] = Path("report.html"),
     title: Annotated[str | None, typer.Option(help="What the page is called.")] = None,
 ) -> None:
-    """Write one self-contained page for people: protection, accuracy, pictures. Reads no data and costs nothing."""
+    """Write one page for people, with pictures.
+
+    It holds protection, accuracy and tables, and loads nothing. Reads no data and costs nothing.
+    """
     from residua.cli.reporting import write_report_of
 
     write_report_of(subject, beside, out, title)
@@ -275,7 +278,7 @@ def project(
         ),
     ] = None,
 ) -> None:
-    """Make tables non-negative and consistent with public facts. Touches no data and costs nothing."""
+    """Make tables non-negative, meeting public facts. Touches no data and costs nothing."""
     from residua.cli.projecting import run_projection
 
     run_projection(folder, out, total=total, known=known or [], metric=metric, simulations=simulate)
@@ -293,7 +296,10 @@ def estimate(
         ),
     ] = None,
 ) -> None:
-    """Estimate tables of any attributes, measured or not, by a model of everything measured. Costs nothing."""
+    """Estimate tables of any attributes, by a model.
+
+    They may be measured or not; the model is of everything measured. Costs nothing.
+    """
     from residua.cli.estimating import run_estimation
 
     run_estimation(folder, out, total=total, known=known or [])
@@ -335,7 +341,7 @@ def persons(
     json: AsJson = False,
     show_values: ShowValues = False,
 ) -> None:
-    """Show how many records people have, to choose how many of each are counted.
+    """Show how many records people have, to bound them.
 
     With --rho or --epsilon: with noise, paid for. Without: exactly, on a terminal, for the curator's eyes only.
     """

@@ -55,7 +55,7 @@ def share(
     json: AsJson = False,
     everything: Everything = False,
 ) -> None:
-    """Show shares of all records, or within groups, with intervals."""
+    """Show shares, of all or within groups."""
     from residua.cli.quoting import Asking, Shown
 
     asking = Asking(place, records, confidence, simultaneous)
@@ -79,7 +79,10 @@ def ratio(
     json: AsJson = False,
     everything: Everything = False,
 ) -> None:
-    """Show how many records meet one condition for each that meets another, with intervals."""
+    """Show a ratio of two counts.
+
+    How many records meet one condition for each that meets another, with intervals.
+    """
     from residua.cli.quoting import Asking, Shown
 
     asking = Asking(place, records, confidence, simultaneous)
@@ -209,7 +212,7 @@ def gini(
     json: AsJson = False,
     everything: Everything = False,
 ) -> None:
-    """Show the Gini coefficient of a numeric attribute, with intervals."""
+    """Show the Gini coefficient of a numeric attribute."""
     from residua.cli.quoting import Asking, Shown
 
     asking = Asking(place, records, confidence, simultaneous)
@@ -234,7 +237,10 @@ def difference(
     json: AsJson = False,
     everything: Everything = False,
 ) -> None:
-    """Show differences between groups, of counts, means or shares, with intervals."""
+    """Show differences between groups.
+
+    Of counts, means or shares, with intervals.
+    """
     from residua.cli.quoting import Asking, Shown
 
     asking = Asking(place, records, confidence, simultaneous)
@@ -259,7 +265,10 @@ def relative_difference(
     json: AsJson = False,
     everything: Everything = False,
 ) -> None:
-    """Show by which share one group exceeds another, in counts, means or shares, with intervals."""
+    """Show by which share one group exceeds another.
+
+    In counts, means or shares, with intervals.
+    """
     from residua.cli.quoting import Asking, Shown
 
     asking = Asking(place, records, confidence, simultaneous)
@@ -285,7 +294,10 @@ def standardised(
     json: AsJson = False,
     everything: Everything = False,
 ) -> None:
-    """Show shares or means standardised by public weights, with intervals."""
+    """Show rates standardised by public weights.
+
+    Shares or means, with intervals.
+    """
     from residua.cli.quoting import Asking, Shown
 
     asking = Asking(place, records, confidence, simultaneous)
@@ -308,7 +320,7 @@ def top(
     csv: AsCsv = False,
     json: AsJson = False,
 ) -> None:
-    """Show the largest counts, with intervals for their ranks and the probability of the order."""
+    """Show the largest counts, and how sure their order is."""
     from residua.cli.quoting import Asking, Shown
 
     asking = Asking(place, records, confidence, simultaneous)

@@ -47,7 +47,7 @@ def inverse_root(least: float, most: float, error: float) -> InverseRoot:
     Example:
         >>> root = inverse_root(1e-3, 1e5, error=1e-4)
         >>> len(root.poles), bool(abs(root(np.array([7.0])) * 7**0.5 - 1) < 1e-4)
-        (8, True)
+        (12, True)
     """
     ratio = math.sqrt(least / most)
     # The error of J terms is about 2 exp(−2 π² J / ln(16/ratio²)); one or two more or fewer are tried.

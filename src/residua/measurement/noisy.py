@@ -13,12 +13,13 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from residua.errors import SourceError, VerificationError
-from residua.linalg.arrays import Integers
+from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Lattice, closure
 from residua.linalg.layout import Group, Layout, batches, layout_of
 from residua.noise import rounded_laplace, rounded_normal
 from residua.noise.correlated import rounded_ordered
 from residua.plans.blocks import Batch, Blocks
+from residua.plans.noise import ORDERED
 
 _BATCH_CELLS = 4_000_000
 
@@ -110,12 +111,8 @@ def _flat(group: Group, buffer: Integers) -> Integers:
 
 Count = Callable[[Layout], Integers]  # counts the tables of a layout from the data, once
 Step = Callable[[int, int | None], None]
-Draw = Callable[[Batch, tuple[int, ...]], Integers]
-_DRAWN_BY: dict[str, Draw] = {
-    "normal": lambda batch, shape: rounded_normal(batch.scales, shape),
-    "laplace": lambda batch, shape: rounded_laplace(batch.scales, shape),
-    "ordered": lambda batch, shape: rounded_ordered(batch.work, int(batch.scales[0]), shape[0]),
-}
+Draw = Callable[[Floats, tuple[int, ...]], Integers]
+_DRAWN_BY: dict[str, Draw] = {"normal": rounded_normal, "laplace": rounded_laplace}
 _WORTH_THREADS = 50_000  # cells: below, starting threads costs more than they save
 
 
@@ -127,7 +124,6 @@ def noisy(blocks: Blocks, count: Count, progress: Step | None) -> Integers:
 def with_noise(blocks: Blocks, tables: Integers, progress: Step | None = None) -> Integers:
     """The measurements of true tables, in the layout of `blocks.counted`, which may be overwritten, (cells,)."""
     out = tables if blocks.in_place else np.empty(blocks.cells, dtype=np.int64)
-    draw = _DRAWN_BY[blocks.noise.name]
 
     def measured(batch: Batch) -> int:
         integers = blocks.integers(batch, tables)
@@ -135,13 +131,20 @@ def with_noise(blocks: Blocks, tables: Integers, progress: Step | None = None) -
             raise VerificationError(
                 "the tables do not adjoin in memory; this is a defect of residua, nothing was released."
             )
-        integers += draw(batch, integers.shape)
+        integers += _drawn(blocks, batch, integers.shape)
         if not blocks.in_place:
             blocks.store(batch, integers, out)
         return int(integers.size)
 
     _in_threads(measured, list(blocks.batches()), blocks.cells, progress)
     return out
+
+
+def _drawn(blocks: Blocks, batch: Batch, shape: tuple[int, ...]) -> Integers:
+    """The noise of a batch, exactly sampled."""
+    if blocks.noise == ORDERED:  # correlated along each axis of the batch
+        return rounded_ordered(batch.work, int(batch.scales[0]), shape[0])
+    return _DRAWN_BY[blocks.noise.name](batch.scales, shape)
 
 
 def _counted(blocks: Blocks, count: Count) -> Integers:

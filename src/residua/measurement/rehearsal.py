@@ -16,11 +16,15 @@ from numpy.typing import NDArray
 
 from residua.errors import ResiduaError, VerificationError
 from residua.linalg.arrays import Integers
+from residua.linalg.chain import OrderedNoise
 from residua.linalg.lattice import closure
 from residua.linalg.layout import layout_of
+from residua.linalg.path import range_path
+from residua.noise.correlated import exactly_ordered, rounded_ordered
 from residua.noise.rounding import refine, rounded
 from residua.noise.samplers import LAPLACE, NORMAL
 from residua.plans.blocks import Batch, Blocks
+from residua.plans.noise import ORDERED
 from residua.source.accumulate import PLAIN_WORK, Accumulator, Way
 
 _LIBRARIES = ("numpy", "numba", "python-flint", "pyarrow")
@@ -63,7 +67,10 @@ def _tried(blocks: Blocks) -> Batch:
 
 
 def _draw(blocks: Blocks, batch: Batch) -> None:
-    """Draws as they will be drawn, and four whose words are known, which ball arithmetic must confirm."""
+    """Draws as they will be drawn, and some whose words are known, which ball arithmetic must confirm."""
+    if blocks.noise == ORDERED:
+        _draw_ordered()
+        return
     tail = {"normal": NORMAL, "laplace": LAPLACE}[blocks.noise.name]
     scale = float(batch.scales[0])
     fresh = rounded(tail, batch.scales[:1], (1, _DRAWS), None)
@@ -72,6 +79,16 @@ def _draw(blocks: Blocks, batch: Batch) -> None:
     known = rounded(tail, scale, len(_WORDS), _Known())
     exact = [refine(tail, Fraction(scale), int(word), _Known()) for word in _WORDS]
     if known.tolist() != exact:
+        raise _wrong("noise")
+
+
+def _draw_ordered() -> None:
+    """Noise along a short axis, in floats and in balls."""
+    poles, weights = np.array([0.1, 5.0]), np.array([3.0, 7.0])
+    noise = OrderedNoise(range_path(_DRAWS, 1.0, 1.0, 0.5), np.full(_DRAWS, 1 / _DRAWS), poles, weights)
+    fresh = rounded_ordered(noise, 2**10, 1)
+    known, exact = rounded_ordered(noise, 2**10, 1, _entropy=_Known()), exactly_ordered(noise, 2**10, _entropy=_Known())
+    if (fresh == fresh[0, 0]).all() or not np.array_equal(known[0], exact):
         raise _wrong("noise")
 
 

@@ -75,6 +75,12 @@ def rounded_ordered(noise: OrderedNoise, grid: int, axes: int, *, _entropy: Entr
     return draws
 
 
+def exactly_ordered(noise: OrderedNoise, grid: int, *, _entropy: Entropy | None = None) -> Integers:
+    """One axis of `rounded_ordered`, all of it in ball arithmetic: slow, the judge of the floats, (n,)."""
+    source = SystemEntropy() if _entropy is None else _entropy
+    return _refined(noise, grid, _Normals(source, (1, len(noise.poles), noise.path.size + 1)), 0)
+
+
 def _stiffness(noise: OrderedNoise) -> Floats:
     """R of every part, right to 2u relatively, (parts, n)."""
     found = np.empty((len(noise.poles), noise.path.size))

@@ -17,8 +17,8 @@ from residua.linalg.layout import Layout
 from residua.source.bound import Bound
 from residua.source.computed import parsed_expression
 from residua.source.files import distinct
-from residua.source.options import NO_OPTIONS, Options
 from residua.source.naming import missing_columns
+from residua.source.options import NO_OPTIONS, Options
 from residua.source.source import Source
 from residua.source.spark_asking import asked, streamed
 from residua.source.spark_rows import NOTE, ROW_SQL, received_batch, sent_batches, summed_partition, widened
