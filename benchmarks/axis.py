@@ -27,7 +27,7 @@ def main() -> None:
     for n in (1_024, 10_000, 100_000, 1_000_000, 10_000_000):
         if n <= most:
             rows += [planned(n, kind) for kind in ("prefixes", "ranges", "prefixes, largest")]
-    columns = ("asked", "values", "RMSE", "known", "gap", "square root", "tree", "plan s", "measure s", "read s", "MB")
+    columns = ("asked", "values", "RMSE", "known", "gap", "square root", "tree, plain sums", "plan s", "measure s", "read s", "MB")
     print_rows("One ordered axis at privacy cost 1 (CPU seconds; MB at most so far)", columns, rows)
 
 
@@ -75,7 +75,7 @@ def square_root(n: int, largest: bool) -> float:
 
 
 def tree(n: int, ranges: bool) -> float:
-    """The best weighted b-ary tree, each query the sum of its nodes, over branchings b from 2 to 64."""
+    """The best weighted b-ary tree, each query the sum of its nodes (no least squares), branchings b from 2 to 64."""
     best = np.inf
     for b in range(2, 65):
         levels = int(np.ceil(np.log(n) / np.log(b) - 1e-9))

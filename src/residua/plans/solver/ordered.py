@@ -90,7 +90,7 @@ def least_largest(n: int, *, tolerance: float, most_rounds: int = 2000, step: St
             break
         q = q * ratios**_POWER
         q /= q.sum()
-        weights = weights * (variances / f)
+        weights = weights * (variances / f) ** _POWER
         weights /= weights.sum()
     fine = inverse_root(*_spectrum(path, path.gram_diagonal, q), error=min(_FINE, tolerance / 8))
     return OrderedSolution(path, q, fine, best**2, rounds, weights)
