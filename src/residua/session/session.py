@@ -108,7 +108,9 @@ class Session(Reported, Quotable):
             raise SessionError(f"the ledger protects against {ledger.unit}, not {unit}; leave unit out.")
         self._ledger, self._progress, self._notice = ledger, lasting_bar(progress), notice
         recognise(ledger, self._data, fingerprint)
-        self._folder = open_folder(path.absolute(), fingerprint, ledger, budget, self._data.earlier_fingerprint)
+        self._folder = open_folder(
+            path.absolute(), fingerprint, ledger, budget, self._data.earlier_fingerprint, self._data.options
+        )
         limit = self._folder.identity.budget
         self._allowed = None if limit is None else limit.pcost_allowed()
         self._memory = Memory()
