@@ -347,7 +347,7 @@ class Session(Reported, Quotable):
 
     def _pooled(self, at: Standing, workload: Workload | None) -> Release:
         """Everything measured, as one release; its receipt names the latest debit, which stands for all before it."""
-        found = pooled(list(at.parts.values()), workload)
+        found = pooled(list(at.parts.values()), workload, _same_records=True)
         last = at.debits[max(at.parts)]
         latest = {"sequence": last.sequence, "time": last.time, "digest": last.digest}
         return Release(found.planned, found.blocks, found.measurements, {**latest, **found.receipt})
