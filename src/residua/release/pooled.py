@@ -46,12 +46,7 @@ _LARGEST = 2.0**62
 _FINEST_ENTRY = 2.0**33  # of a pool, which is never measured: more would not pass as a strategy
 
 
-def pooled(
-    releases: Sequence[Release],
-    workload: Explicit | Marginals | Products | None = None,
-    *,
-    _same_records: bool = False,
-) -> Release:
+def pooled(releases: Sequence[Release], workload: Explicit | Marginals | Products | None = None) -> Release:
     """Everything that several releases of one table say, as one release.
 
     Guarantee: estimates are unbiased and of least variance among those linear in all measurements. The variances
@@ -71,12 +66,19 @@ def pooled(
 
     Reference: common-mechanism, Algorithm 4.
     """
+    return pool_of(releases, workload, same_records=False)
+
+
+def pool_of(
+    releases: Sequence[Release], workload: Explicit | Marginals | Products | None, *, same_records: bool
+) -> Release:
+    """As `pooled`; says whether all releases count the same records of every person, as those of one session do."""
     parts = _checked(releases)
     if agree([part.planned for part in parts]):
         found = _pooled_lattice(parts, None if isinstance(workload, Explicit) else workload)
     else:
         found = _pooled_matrix(parts, _listed(workload))
-    guarantee, receipt = _paid([part.planned for part in parts], found.planned, same_records=_same_records)
+    guarantee, receipt = _paid([part.planned for part in parts], found.planned, same_records=same_records)
     return Release(
         found.planned.replaced(guarantee=guarantee), found.blocks, found.measurements, {**receipt, **found.receipt}
     )
