@@ -269,3 +269,20 @@ def test_a_projection_does_not_fall_and_is_the_nearest(tmp_path):
     projected.save(tmp_path / "projected")
     again = rs.Projected.load(tmp_path / "projected")
     assert np.array_equal(again.estimates(["minute"]), projected.estimates(["minute"]))
+
+
+def test_noise_that_cannot_be_sampled_is_refused_before_anything_is_spent(tmp_path):
+    domain = rs.Domain({"age": rs.Integers(0, 99)})
+    ledger = rs.Ledger(tmp_path / "a.ledger", rs.ZCDP(1.0))
+    plan = rs.plan(rs.prefixes(domain, "age"), rs.ZCDP(1e-45), form=rs.Axis())
+    with pytest.raises(VerificationError, match="larger than can be sampled"):
+        rs.measure(plan, pa.table({"age": [1, 2]}), ledger=ledger)
+    assert not ledger.entries
+
+
+def test_an_axis_that_is_no_attribute_is_refused():
+    domain = rs.Domain({"sex": ["F", "M"], "age": rs.Integers(0, 99)})
+    body = rs.plan(rs.prefixes(domain, "age"), rs.ZCDP(0.5), form=rs.Axis()).to_body()
+    for attribute in (-1, 2):
+        with pytest.raises((VerificationError, IndexError)):
+            AxisPlan.of_body({**body, "attribute": attribute})

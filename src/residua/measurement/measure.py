@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import traceback
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -20,7 +19,7 @@ from residua.measurement.memory import secure_memory
 from residua.measurement.noisy import noisy
 from residua.measurement.recognising import recognise
 from residua.measurement.rehearsal import rehearse
-from residua.measurement.told import told_of_debit
+from residua.measurement.told import told_of_debit, without_records
 from residua.plans.blocks import Blocks
 from residua.plans.composition import priced, require_plan
 from residua.plans.contract import Plan
@@ -252,7 +251,7 @@ def _checked(data: Source, domain: Domain, most: int, progress: Progress | None,
         if checked.records > most:
             raise SourceError("there are more records than 64-bit measurements can hold; split the data.")
     except BaseException as problem:
-        traceback.clear_frames(problem.__traceback__)  # a report that shows local variables must not show records
+        without_records(problem)
         raise
     return checked
 

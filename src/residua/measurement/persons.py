@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from residua.linalg.layout import Layout, layout_of
 from residua.measurement.aside import Aside, aside_within
 from residua.measurement.ledger import Ledger
 from residua.measurement.recognising import recognise
-from residua.measurement.told import told_of_debit
+from residua.measurement.told import told_of_debit, without_records
 from residua.plans.noise import NORMAL
 from residua.plans.tails import reaches, width
 from residua.privacy import Guarantee, Person
@@ -251,5 +250,5 @@ def _cleared(work: Callable[[], Found]) -> Found:
     try:
         return work()
     except BaseException as problem:
-        traceback.clear_frames(problem.__traceback__)
+        without_records(problem)
         raise

@@ -12,6 +12,17 @@ from residua.measurement.ledger import Entry
 T = TypeVar("T")
 
 
+def without_records(problem: BaseException) -> None:
+    """Makes an error hold no records: neither in the variables of its frames, nor in an engine's error behind it.
+
+    `raise … from None` hides that from people who read a traceback, and keeps it for programs that report errors.
+    """
+    traceback.clear_frames(problem.__traceback__)
+    suppressed = problem.__suppress_context__
+    problem.__cause__ = problem.__context__ = None
+    problem.__suppress_context__ = suppressed
+
+
 def told_of_debit(work: Callable[[], T], entry: Entry) -> T:
     """Does what was paid for; an error says that the debit stands, and keeps no true count alive."""
     stands = f"Debit {entry.sequence} of the ledger stands"
@@ -25,7 +36,7 @@ def told_of_debit(work: Callable[[], T], entry: Entry) -> T:
         traceback.clear_frames(problem.__traceback__)
         failure = PlanError(f"there is not enough memory to measure this plan; {stands}: ask for smaller tables.")
     except BaseException as problem:
-        traceback.clear_frames(problem.__traceback__)  # an error report that shows local variables must not show counts
+        without_records(problem)  # an error report that shows local variables must not show counts
         problem.add_note(f"{stands}: this went wrong while measuring.")
         raise
     raise failure  # outside the handlers, so that it carries no context

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from functools import reduce
 from typing import Any, cast
 
@@ -35,6 +36,7 @@ from residua.plans.matrix.loewner import Stacked, gain, stack, standardise
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.matrix.realise import realised
 from residua.plans.noise import guarantee_like
+from residua.privacy import Person
 from residua.privacy.exact import round_up
 from residua.release.base import Release
 from residua.workload import Explicit, Marginals, Products, as_explicit, as_products, renumber
@@ -52,6 +54,8 @@ def pooled(releases: Sequence[Release], workload: Explicit | Marginals | Product
     share strategies differ in strength it may be more, for the integers of a pool have 33 bits: some parts in 100,000
     with plans for replaced records, which know the number of records a thousand times better than the rest, and a
     part in a thousand with a factor of a million. `receipt["overstated"]` of such a pool says by how much at most.
+    The guarantee stated is what the releases cost together; under `rs.Person` it is the sum of what each costs, for
+    nothing says that all count the same records of a person (a session knows that its own do).
 
     Args:
         releases: what was measured, over one domain and for one unit of protection.
@@ -62,10 +66,22 @@ def pooled(releases: Sequence[Release], workload: Explicit | Marginals | Product
 
     Reference: common-mechanism, Algorithm 4.
     """
+    return pool_of(releases, workload, same_records=False)
+
+
+def pool_of(
+    releases: Sequence[Release], workload: Explicit | Marginals | Products | None, *, same_records: bool
+) -> Release:
+    """As `pooled`; says whether all releases count the same records of every person, as those of one session do."""
     parts = _checked(releases)
     if agree([part.planned for part in parts]):
-        return _pooled_lattice(parts, None if isinstance(workload, Explicit) else workload)
-    return _pooled_matrix(parts, _listed(workload))
+        found = _pooled_lattice(parts, None if isinstance(workload, Explicit) else workload)
+    else:
+        found = _pooled_matrix(parts, _listed(workload))
+    guarantee, receipt = _paid([part.planned for part in parts], found.planned, same_records=same_records)
+    return Release(
+        found.planned.replaced(guarantee=guarantee), found.blocks, found.measurements, {**receipt, **found.receipt}
+    )
 
 
 def _checked(releases: Sequence[Release]) -> list[Release]:
@@ -108,8 +124,7 @@ def _pooled_lattice(parts: Sequence[Release], workload: Marginals | Products | N
     blocks = LatticeBlocks(
         plan.lattice, domain.sizes, measured, whole, scales, plan.strategies, domain.drops, domain.names
     )
-    guarantee, receipt = _paid([part.planned for part in parts], plan)
-    return Release(plan.replaced(guarantee=guarantee), blocks, _averaged(plan, blocks, parts), receipt)
+    return Release(plan, blocks, _averaged(plan, blocks, parts))
 
 
 def _averaged(plan: LatticePlan, blocks: LatticeBlocks, parts: Sequence[Release]) -> Integers:
@@ -154,9 +169,7 @@ def _pooled_matrix(parts: Sequence[Release], workload: Explicit | None) -> Relea
     own = refine(domain.sizes, [Grouping(cells.attributes, cells.columns), Grouping(plan.attributes, plan.columns)])
     strategy = own.lifted(plan.strategy.astype(np.float64), 1)
     plan = _not_understated(plan, known, strategy)
-    guarantee, receipt = _paid([part.planned for part in parts], plan)
-    plan = plan.replaced(guarantee=guarantee)
-    receipt = {**receipt, "overstated": _overstated(plan, known, strategy)}
+    receipt = {"overstated": _overstated(plan, known, strategy)}
     return Release(plan, plan.compile(), _whole(strategy @ estimate), receipt)
 
 
@@ -172,12 +185,13 @@ def _overstated(plan: MatrixPlan, known: Stacked, strategy: Floats) -> float:
     return float(f"{1.01 * max(most - 1.0, 0.0) + 1e-9:.2e}")
 
 
-def _paid(plans: Sequence[Plan], pool: Plan) -> tuple[Any, Mapping[str, Any]]:
+def _paid(plans: Sequence[Plan], pool: Plan, *, same_records: bool) -> tuple[Any, Mapping[str, Any]]:
     """What the parts guarantee together, and the receipt of the pool: what they cost in all.
 
     No less is promised than the pool claims for itself: it may know the cost of a replacement less exactly.
     """
-    cost = composed_cost(plans)
+    together = same_records or not isinstance(plans[0].unit, Person)
+    cost = composed_cost(plans) if together else sum((composed_cost([plan]) for plan in plans), Fraction(0))
     promise = guarantee_like(plans[0].guarantee, max(float(cost), pool.unit_pcost))
     return promise, {"pcost": round_up(cost), "pooled": len(plans)}
 

@@ -19,6 +19,7 @@ from typing import Any
 from residua.plans.contract import Plan
 from residua.privacy import AddRemove, Person, PureDP, ReplaceOne, describe, pure_to_gdp, pure_to_zcdp
 from residua.privacy.currencies import printed
+from residua.published.table import what_is_guaranteed
 
 _FALSE_ALARMS = (0.01, 0.001)
 
@@ -62,7 +63,7 @@ def protection(plan: Plan, receipt: Mapping[str, Any] | None = None) -> Protecti
     receipt = receipt or {}
     laplace = plan.noise.currency == "epsilon"
     hidden = {"unit": secret(plan.unit), "change": str(plan.unit), "noise": "Laplace" if laplace else "normal"}
-    guarantee = "no cost" if plan.guarantee is None else repr(plan.guarantee)
+    guarantee = what_is_guaranteed(plan.guarantee, receipt)
     if laplace:
         epsilon = float(receipt.get("epsilon", plan.unit_epsilon))
         odds = pure_odds(epsilon) if epsilon else None

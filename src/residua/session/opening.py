@@ -15,6 +15,7 @@ from residua.measurement import Ledger
 from residua.plans.bodies import guarantee_of_body, guarantee_to_body
 from residua.privacy import Guarantee, PureDP
 from residua.session.state import KIND, VERSIONS, Folder, Identity, lock, salted
+from residua.source.options import NO_OPTIONS, Options
 
 PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
 
@@ -75,6 +76,7 @@ def open_folder(
     ledger: Ledger,
     budget: Guarantee | None,
     earlier: Callable[[], str | None] = lambda: None,
+    options: Options = NO_OPTIONS,
 ) -> Folder:
     """Makes the folder of a session, or opens the one that is there; only its owner may look into it.
 
@@ -84,6 +86,8 @@ def open_folder(
         ledger: the dataset's; a new session keeps its head, and a digest of the data that only the ledger can read.
         budget: what the session may spend; a session keeps the one it was made with.
         earlier: the fingerprint that version 0.1.0 gave the dataset, asked for only if the other is not the session's.
+        options: what is said of the records. A session pools prices because the same records are counted every time:
+            other persons or weights would choose others.
 
     Raises:
         SessionError: the session belongs to another dataset or ledger, has another budget, lacks a file, or is in use.
@@ -107,7 +111,7 @@ def open_folder(
             if not document.exists():  # another process may have been first
                 for unfinished in path.glob(".session.json.*"):
                     unfinished.unlink()
-                _write_identity(document, fingerprint, ledger, budget)
+                _write_identity(document, fingerprint, ledger, budget, options)
     identity = _read_identity(document, ledger)
     if not ledger.contains(identity.ledger):
         raise SessionError(
@@ -121,6 +125,12 @@ def open_folder(
             f"the session {str(path)!r} belongs to another dataset; nothing was spent: give its own data, or begin "
             "another session on the same ledger with another folder as state (what was measured is not pooled across "
             "versions of the data)."
+        )
+    if identity.counted not in (None, _counted(options)):
+        raise SessionError(
+            f"the session {str(path)!r} counts other records of this dataset: it was made with {identity.counted}; "
+            "nothing was spent: say the same of the data, or begin another session on the same ledger with another "
+            "folder as state."
         )
     if budget is not None and budget != identity.budget:
         raise SessionError(
@@ -136,13 +146,22 @@ def _no_room(path: Path, why: str | None) -> FileError:
     )
 
 
-def _write_identity(document: Path, fingerprint: str, ledger: Ledger, budget: Guarantee | None) -> None:
+def _counted(options: Options) -> str:
+    """What decides, beside the data and the ledger's key, which records are counted: as it is written in Python."""
+    person = sorted(options.person) or None  # in whichever order they were named
+    return f"weight={options.weight!r}, person={person!r}, no_person={options.no_person!r}"
+
+
+def _write_identity(
+    document: Path, fingerprint: str, ledger: Ledger, budget: Guarantee | None, options: Options
+) -> None:
     key = secrets.token_hex(16)
     body = {
         "key": key,
         "dataset": salted(_salt(ledger, key), fingerprint),
         "ledger": ledger.head,
         "budget": guarantee_to_body(budget),
+        "counted": _counted(options),
     }
     write_document(document, KIND, VERSIONS[-1], body, confidential=True)
 
@@ -155,7 +174,9 @@ def _read_identity(document: Path, ledger: Ledger) -> Identity:
         key = str(body["key"])
         # In version 1 the salt is beside the digest it hides: anyone who reads both can test a guess of the data.
         salt = str(body["salt"]) if "salt" in body else _salt(ledger, key)
-        return Identity(key, salt, str(body["dataset"]), str(body["ledger"]), guarantee_of_body(body["budget"]))
+        counted = str(body["counted"]) if "counted" in body else None  # earlier versions did not write it
+        budget = guarantee_of_body(body["budget"])
+        return Identity(key, salt, str(body["dataset"]), str(body["ledger"]), budget, counted)
     except (FileError, LookupError, TypeError, ValueError, AttributeError) as problem:
         why = str(problem).rstrip(".")
         raise FileError(f"{str(document)!r} does not describe a session ({why}); restore it from a copy.") from None

@@ -17,7 +17,8 @@ from residua.plans.composition import composed_cost
 from residua.plans.contract import Plan
 from residua.privacy import AddRemove, Guarantee, Unit
 from residua.quoting import Answering, Quotable
-from residua.release import Release, pooled, reserve
+from residua.release import Release, reserve
+from residua.release.pooled import pool_of
 from residua.session.accounts import Bill, Standing, Status, paid, require_budget, standing
 from residua.session.candidates import by_name, poolable, require_domain
 from residua.session.choice import Choice
@@ -108,7 +109,9 @@ class Session(Reported, Quotable):
             raise SessionError(f"the ledger protects against {ledger.unit}, not {unit}; leave unit out.")
         self._ledger, self._progress, self._notice = ledger, lasting_bar(progress), notice
         recognise(ledger, self._data, fingerprint)
-        self._folder = open_folder(path.absolute(), fingerprint, ledger, budget, self._data.earlier_fingerprint)
+        self._folder = open_folder(
+            path.absolute(), fingerprint, ledger, budget, self._data.earlier_fingerprint, self._data.options
+        )
         limit = self._folder.identity.budget
         self._allowed = None if limit is None else limit.pcost_allowed()
         self._memory = Memory()
@@ -345,7 +348,7 @@ class Session(Reported, Quotable):
 
     def _pooled(self, at: Standing, workload: Workload | None) -> Release:
         """Everything measured, as one release; its receipt names the latest debit, which stands for all before it."""
-        found = pooled(list(at.parts.values()), workload)
+        found = pool_of(list(at.parts.values()), workload, same_records=True)
         last = at.debits[max(at.parts)]
         latest = {"sequence": last.sequence, "time": last.time, "digest": last.digest}
         return Release(found.planned, found.blocks, found.measurements, {**latest, **found.receipt})

@@ -51,6 +51,7 @@ class Identity:
     dataset: str
     ledger: str
     budget: Guarantee | None
+    counted: str | None = None  # what is said of the records, of which others would be counted otherwise
 
     def belongs_to(self, fingerprint: str) -> bool:
         """Whether this is the session of the dataset with this fingerprint."""

@@ -16,7 +16,7 @@ from residua.linalg.lattice import closure
 from residua.linalg.layout import Layout, layout_of
 from residua.plans.axis.price import price
 from residua.plans.blocks import POINT, WORD, Batch, Blocks, Profile, even, rounded_up
-from residua.plans.noise import ORDERED, Noise
+from residua.plans.noise import LARGEST_SCALE, ORDERED, Noise
 from residua.privacy import AddRemove, Unit
 
 
@@ -58,11 +58,15 @@ class AxisBlocks(Blocks):
 
         (`S (S + z)⁻¹` is a positive diagonal plus the inverse of an M-matrix between two positive diagonals.)
         """
+        if not 0 <= self.attribute < len(self.sizes):
+            raise VerificationError("the axis is no attribute of the domain; plan again.")
         if self.grid < 1 or self.grid & (self.grid - 1) or self.correlated.path.size != self.cells:
             raise VerificationError("the noise along the axis does not fit what is measured; plan again.")
         if self.most_records < 2**28:
             raise VerificationError("the grid is so fine that numbers could overflow; plan again.")
         cost = price(self.correlated)
+        if float(self.correlated.variances()[0].max()) * float(self.grid) ** 2 > LARGEST_SCALE**2:
+            raise VerificationError("the noise along the axis is larger than can be sampled; give a larger budget.")
         return rounded_up(unit.scaled(cost, 2 * cost))
 
     def profile(self) -> Profile:
