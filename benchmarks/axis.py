@@ -27,7 +27,19 @@ def main() -> None:
     for n in (1_024, 10_000, 100_000, 1_000_000, 10_000_000):
         if n <= most:
             rows += [planned(n, kind) for kind in ("prefixes", "ranges", "prefixes, largest")]
-    columns = ("asked", "values", "RMSE", "known", "gap", "square root", "tree, plain sums", "plan s", "measure s", "read s", "MB")
+    columns = (
+        "asked",
+        "values",
+        "RMSE",
+        "known",
+        "gap",
+        "square root",
+        "tree, plain sums",
+        "plan s",
+        "measure s",
+        "read s",
+        "MB",
+    )
     print_rows("One ordered axis at privacy cost 1 (CPU seconds; MB at most so far)", columns, rows)
 
 

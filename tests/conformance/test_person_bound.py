@@ -23,6 +23,7 @@ from pyarrow.feather import write_feather
 import residua as rs
 from residua.errors import LedgerError, PlanError, PrivacyError, SessionError, SourceError
 from residua.measurement.persons import show_records_per_person
+from residua.release.statement import privacy_statement
 from residua.source.choosing import Loss
 from tests.laws.person_choices import DOMAIN, Record, chosen_plainly, counted, everyone_plainly
 
@@ -435,3 +436,18 @@ def test_a_pool_adds_up_what_persons_pay_unless_the_same_records_were_counted(tm
         session.release(plan)
     assert session.known is not None
     assert session.known.receipt["pcost"] == pytest.approx(1.0)
+
+
+def test_to_one_ledger_a_person_is_always_the_same(tmp_path: Path) -> None:
+    data = pa.table({"patient": [0] * 300, "row": list(range(300)), "age": [2, 7] * 150})
+    domain, unit = rs.Domain({"age": rs.Integers(0, 9)}), rs.Person(records=1)
+    plan = rs.plan(rs.marginals(domain, ways=1), rs.GDP(0.5), unit=unit)
+    ledger = rs.Ledger(tmp_path / "a.ledger", rs.GDP(1.0), unit=unit)
+    release = rs.measure(plan, rs.Source.frame(data, person="patient"), ledger=ledger)
+    assert "A person is who has one `patient`." in privacy_statement(release)
+    for other in ({"person": "row"}, {"person": ["patient", "row"]}, {"person": "patient", "no_person": "drop"}):
+        with pytest.raises(LedgerError, match=r"a person is who has one .patient.[^;]*; .*Nothing was spent"):
+            rs.measure(plan, rs.Source.frame(data, **other), ledger=ledger)
+        with pytest.raises(LedgerError, match="a person is who has one 'patient'"):
+            rs.records_per_person(rs.Source.frame(data, **other), domain, rs.GDP(0.1), ledger=ledger)
+    assert len(ledger.entries) == 1

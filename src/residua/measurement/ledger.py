@@ -35,6 +35,7 @@ from residua.measurement.ledger_lines import (
     read_contents,
     text_of,
 )
+from residua.measurement.whose import agreed
 from residua.plans.noise import Currency
 from residua.privacy import AddRemove, Guarantee, Person, ReplaceOne, Unit
 from residua.showing import Shown
@@ -285,6 +286,7 @@ class Ledger(Shown):
         detail: Mapping[str, Any] | None = None,
         after: str | None = None,
         currency: Currency = "pcost",
+        whose: Mapping[str, Any] | None = None,
     ) -> Entry:
         """Spends a cost; only when this has returned may the data be read.
 
@@ -300,6 +302,7 @@ class Ledger(Shown):
             after: the head the cost was computed for; the debit is refused if the ledger moved on.
             currency: what the cost is: a pcost (Gaussian noise), or an epsilon (Laplace noise), which is converted
                 into what the ledger counts in and kept in the entry's detail.
+            whose: who a person is (`Options.whose`), the same in all debits: another column would be other people.
 
         Raises:
             LedgerError: when the budget, the dataset or the disk does not allow it, or the ledger was changed.
@@ -321,6 +324,8 @@ class Ledger(Shown):
                     "nothing was spent: compute it again."
                 )
             salted = self._bound(contents, dataset)
+            if whose is not None:
+                detail = {**(detail or {}), "whose": agreed(contents, whose, self._name)}
             if amount > contents.remaining:
                 raise LedgerError(
                     f"the budget of {self._name} is exhausted: "

@@ -113,7 +113,10 @@ def measure(
     def pay(fingerprint: str) -> tuple[Entry, Ledger]:
         paying = account or _account(ledger, plan)
         recognise(paying, data, fingerprint)
-        return paying.debit(cost, purpose=purpose, dataset=fingerprint, currency=blocks.currency), paying
+        entry = paying.debit(
+            cost, purpose=purpose, dataset=fingerprint, currency=blocks.currency, whose=data.options.whose
+        )
+        return entry, paying
 
     if out is not None:
         if not isinstance(out, str | Path):
@@ -258,6 +261,8 @@ def _checked(data: Source, domain: Domain, most: int, progress: Progress | None,
 
 def _receipt(entry: Entry, cost: Fraction, currency: Currency) -> dict[str, Any]:
     receipt: dict[str, Any] = {"sequence": entry.sequence, "time": entry.time, "digest": entry.digest}
+    if "whose" in entry.detail:
+        receipt["person"] = ", ".join(entry.detail["whose"]["person"])
     if currency == "epsilon":
         return {**receipt, "epsilon": round_up(cost), "pcost": round_up(cost * cost)}
     return {**receipt, "pcost": round_up(cost)}

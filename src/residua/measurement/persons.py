@@ -189,7 +189,11 @@ def records_per_person(
             account = known or _account(ledger)
             recognise(account, data, checked.fingerprint)
             entry = account.debit(
-                aside.cost, purpose=purpose, dataset=checked.fingerprint, currency=aside.noise.currency
+                aside.cost,
+                purpose=purpose,
+                dataset=checked.fingerprint,
+                currency=aside.noise.currency,
+                whose=data.options.whose,
             )
             lows = _lows(most)
             counts = told_of_debit(

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -163,7 +164,14 @@ def require_budget(ledger: Ledger, allowed: Fraction | None, at: Standing, bill:
 
 
 def paid(
-    folder: Folder, ledger: Ledger, bill: Bill, *, purpose: str, allowed: Fraction | None, what: str
+    folder: Folder,
+    ledger: Ledger,
+    bill: Bill,
+    *,
+    purpose: str,
+    allowed: Fraction | None,
+    what: str,
+    whose: Mapping[str, Any] | None,
 ) -> Callable[[str], tuple[Entry, Ledger]]:
     """A function that debits the bill for data with a given fingerprint; the door calls it before it counts."""
 
@@ -179,7 +187,12 @@ def paid(
             detail["alone"] = str(bill.alone)
             try:
                 entry = ledger.debit(
-                    bill.increment(at), purpose=purpose, dataset=fingerprint, detail=detail, after=at.head
+                    bill.increment(at),
+                    purpose=purpose,
+                    dataset=fingerprint,
+                    detail=detail,
+                    after=at.head,
+                    whose=whose,
                 )
                 return entry, ledger
             except LedgerMovedError:  # another debit came first; what we owe does not depend on others' debits

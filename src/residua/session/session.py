@@ -329,7 +329,15 @@ class Session(Reported, Quotable):
         if at.parts and composed_cost([*at.plans, found.plan]) > found.together:  # it may have been found a while ago
             raise SessionError("the measurement costs more than was worked out; this is a defect, nothing was spent.")
         require_budget(self._ledger, self._allowed, at, bill, what)
-        pay = paid(self._folder, self._ledger, bill, purpose=purpose, allowed=self._allowed, what=what)
+        pay = paid(
+            self._folder,
+            self._ledger,
+            bill,
+            purpose=purpose,
+            allowed=self._allowed,
+            what=what,
+            whose=self._data.options.whose,
+        )
         with reserve(self._folder.place(bill.part), found.plan, found.blocks) as room:
             # What cannot be read back would be paid for and lost: seen before the debit.
             if digest_of_measured(Plan.load(room.partial / "plan.json"), found.blocks) != bill.digest:

@@ -65,6 +65,13 @@ class Options:
         if self.weight in self.person:
             raise SourceError(f"column {self.weight!r} is both weight and person; drop one of the two.")
 
+    @property
+    def whose(self) -> dict[str, Any] | None:
+        """Who a person is, as a ledger keeps it: the columns, and what else decides whose records count; no id."""
+        if not self.person:
+            return None
+        return {"person": list(self.person), "no_person": self.no_person, "weight": self.weight}
+
     def inner(self) -> Options:
         """The options for what this source is made from: how it may speak, not how its records are counted."""
         return Options(show_values=self.show_values)
