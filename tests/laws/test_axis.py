@@ -22,6 +22,7 @@ from residua.noise import correlated
 from residua.noise.correlated import rounded_ordered
 from residua.plans import AxisPlan
 from residua.plans.axis.price import price, reciprocal
+from residua.release.statement import privacy_statement
 
 
 def gram_of(path: Path):
@@ -269,3 +270,23 @@ def test_a_projection_does_not_fall_and_is_the_nearest(tmp_path):
     projected.save(tmp_path / "projected")
     again = rs.Projected.load(tmp_path / "projected")
     assert np.array_equal(again.estimates(["minute"]), projected.estimates(["minute"]))
+
+
+def test_quantiles_and_the_largest_are_read_off_an_axis(tmp_path):
+    data = pa.table({"minute": [3, 3, 20] * 100, "sex": ["F"] * 300})
+    release = rs.measure(PLAN, data, ledger=rs.Ledger(tmp_path / "ledger", rs.ZCDP(0.5)))
+    median = release.median("minute")
+    assert median.lower == median.estimate == median.upper == 3
+    assert PLAN.quantile("minute", [0.11, 0.88], records=1_000).estimate.tolist() == [4, 35]
+    assert release.top(["minute"], 2).columns["minute"] == [3, 20]
+
+
+def test_records_left_out_are_estimated_beside_an_axis(tmp_path):
+    unit = rs.Person(records=2)
+    plan = rs.plan(rs.prefixes(axis(40), "minute"), rs.ZCDP(0.5), unit=unit, form=rs.Axis())
+    people = pa.table({"minute": [3] * 90, "sex": ["F"] * 90, "who": [i // 3 for i in range(90)]})
+    source = rs.Source.frame(people, person="who")
+    ledger = rs.Ledger(tmp_path / "ledger", rs.ZCDP(1.0), unit=unit)
+    release = rs.measure(plan, source, ledger=ledger, left_out=rs.ZCDP(0.1))
+    assert abs(release.left_out.estimate - 30) < 6 * release.left_out.stddev
+    assert "Guarantee: ZCDP(rho=0.6)" in privacy_statement(release)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from residua.printable import printable
 from residua.privacy import AddRemove, Person, PureDP, describe, pure_to_gdp, pure_to_zcdp
-from residua.privacy.currencies import printed
+from residua.privacy.currencies import printed, stated
 from residua.published.table import what_is_counted
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def privacy_statement(release: Release) -> str:
     lines = [
         "# Privacy statement",
         "",
-        f"Guarantee: {'no cost' if plan.guarantee is None else repr(plan.guarantee)}, for {plan.unit}.",
+        f"Guarantee: {stated(plan.guarantee, release.receipt)}, for {plan.unit}.",
         "",
         "The same cost in every currency (each figure rounded up):",
         "",
