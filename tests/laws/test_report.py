@@ -257,6 +257,12 @@ def test_many_running_sums_are_a_line_from_the_first_to_the_last():
     assert drawn.caption == "400 of 1,440 values."
 
 
+def test_one_table_is_spoken_of_as_one(tmp_path):
+    domain = rs.Domain({"sex": ["F", "M"]})
+    rs.plan(rs.marginals(domain, ways=[1]), rs.ZCDP(0.5)).report(tmp_path / "plan.html")
+    assert "One table would be published, with" in (tmp_path / "plan.html").read_text()
+
+
 def test_numbers_on_hover_are_the_numbers():
     table = release().table(["sex"])
     drawn = picture(table)
