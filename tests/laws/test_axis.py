@@ -290,3 +290,7 @@ def test_records_left_out_are_estimated_beside_an_axis(tmp_path):
     release = rs.measure(plan, source, ledger=ledger, left_out=rs.ZCDP(0.1))
     assert abs(release.left_out.estimate - 30) < 6 * release.left_out.stddev
     assert "Guarantee: ZCDP(rho=0.6)" in privacy_statement(release)
+    (written,) = release.export(tmp_path / "tables", "jsonstat")
+    assert "ZCDP(rho=0.6)" in written.read_text()
+    release.report(tmp_path / "report.html")
+    assert "ZCDP(rho=0.5)" not in (tmp_path / "report.html").read_text()
