@@ -57,6 +57,7 @@ def test_a_release_of_persons_says_what_it_counts(folder: Path) -> None:
     shown = inside("table", "out", "sex", cwd=folder).out
     assert "counts at most 2 records of each person, 1 in each value of 'month'" in shown
     assert "was enforced" in (folder / "out" / "PRIVACY.md").read_text()
+    assert "In all      ZCDP(rho=0.55)" in done.out
     assert inside("project", "out", "--out", "projected", cwd=folder).code == 0
     assert "counts at most 2 records of each person" in inside("table", "projected", "sex", cwd=folder).out
     assert "counts at most 2 records of each person" in (folder / "projected" / "PROJECTION.md").read_text()

@@ -34,7 +34,8 @@ def test_reports_of_releases_projections_plans_and_specifications(tmp_path: Path
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("report", "nowhere"), "nowhere"),
+        (("report", "nowhere"), "there is no release folder, saved plan or specification 'nowhere'"),
+        (("difference", "out", "age"), "say which to compare: 0=1 1=-1"),
         (("report", "people.csv"), "not TOML"),
         (("report", "out", "--out", "people.csv"), "exists and is something else"),
         (("report", "out", "--out", "no/where.html"), "cannot write"),

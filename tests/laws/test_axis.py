@@ -22,6 +22,7 @@ from residua.noise import correlated
 from residua.noise.correlated import rounded_ordered
 from residua.plans import AxisPlan
 from residua.plans.axis.price import price, reciprocal
+from residua.release.statement import privacy_statement
 
 
 def gram_of(path: Path):
@@ -286,3 +287,27 @@ def test_an_axis_that_is_no_attribute_is_refused():
     for attribute in (-1, 2):
         with pytest.raises((VerificationError, IndexError)):
             AxisPlan.of_body({**body, "attribute": attribute})
+
+
+def test_quantiles_and_the_largest_are_read_off_an_axis(tmp_path):
+    data = pa.table({"minute": [3, 3, 20] * 100, "sex": ["F"] * 300})
+    release = rs.measure(PLAN, data, ledger=rs.Ledger(tmp_path / "ledger", rs.ZCDP(0.5)))
+    median = release.median("minute")
+    assert median.lower == median.estimate == median.upper == 3
+    assert PLAN.quantile("minute", [0.11, 0.88], records=1_000).estimate.tolist() == [4, 35]
+    assert release.top(["minute"], 2).columns["minute"] == [3, 20]
+
+
+def test_records_left_out_are_estimated_beside_an_axis(tmp_path):
+    unit = rs.Person(records=2)
+    plan = rs.plan(rs.prefixes(axis(40), "minute"), rs.ZCDP(0.5), unit=unit, form=rs.Axis())
+    people = pa.table({"minute": [3] * 90, "sex": ["F"] * 90, "who": [i // 3 for i in range(90)]})
+    source = rs.Source.frame(people, person="who")
+    ledger = rs.Ledger(tmp_path / "ledger", rs.ZCDP(1.0), unit=unit)
+    release = rs.measure(plan, source, ledger=ledger, left_out=rs.ZCDP(0.1))
+    assert abs(release.left_out.estimate - 30) < 6 * release.left_out.stddev
+    assert "Guarantee: ZCDP(rho=0.6)" in privacy_statement(release)
+    (written,) = release.export(tmp_path / "tables", "jsonstat")
+    assert "ZCDP(rho=0.6)" in written.read_text()
+    release.report(tmp_path / "report.html")
+    assert "ZCDP(rho=0.5)" not in (tmp_path / "report.html").read_text()

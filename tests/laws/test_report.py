@@ -245,6 +245,24 @@ def test_every_kind_of_table_is_drawn_or_left_out():
     assert picture(rs.Table(wide, ("a", "b"), np.zeros((50, 60)), 1.0, 2.0)) is None
 
 
+def test_many_running_sums_are_a_line_from_the_first_to_the_last():
+    minutes = tuple(f"<={i}" for i in range(1_440))
+    table = rs.Table(
+        rs.Domain({"minute": rs.Integers(0, 1_439)}), ("minute",), np.arange(1_440.0), 1.0, 2.0, (minutes,)
+    )
+    drawn = picture(table)
+    assert drawn.svg.count("<polyline") == 1
+    assert "&lt;=0:" in drawn.svg
+    assert "&lt;=1439:" in drawn.svg
+    assert drawn.caption == "400 of 1,440 values."
+
+
+def test_one_table_is_spoken_of_as_one(tmp_path):
+    domain = rs.Domain({"sex": ["F", "M"]})
+    rs.plan(rs.marginals(domain, ways=[1]), rs.ZCDP(0.5)).report(tmp_path / "plan.html")
+    assert "One table would be published, with" in (tmp_path / "plan.html").read_text()
+
+
 def test_numbers_on_hover_are_the_numbers():
     table = release().table(["sex"])
     drawn = picture(table)

@@ -23,10 +23,11 @@ path = {path}            # CSV, Parquet, Feather, JSON lines; a glob, a list, a 
 # delimiter = ";"        # of delimited text, if it is not a comma (or, in .tsv, a tab)
 # query = "SELECT …"     # one SELECT over the table `data`, if the records are not as you want them
 # weight = "n"           # a column of counts, if the data is aggregated already
+# person = "id"          # the column that says whose each record is, if people have several; see [privacy] records
 
 [privacy]
 rho = 0.5                # or mu = 1.0, or epsilon = 4.9 with delta = 1e-6
-# records = 1            # the most records one person has
+# records = 1            # the most records one person has; with person above, the most of each that are counted
 
 [ledger]
 path = {ledger}          # one ledger per population; it is debited before the data is read

@@ -245,7 +245,7 @@ def difference(
 
     asking = Asking(place, records, confidence, simultaneous)
     rate = asking.rate(of, values)
-    found = asking.source.difference(between, asking.labels(between, labels), **rate, **asking.groups(by, where))
+    found = asking.source.difference(between, asking.compared(between, labels), **rate, **asking.groups(by, where))
     Shown(csv=csv, json=json, everything=everything).print(found)
 
 

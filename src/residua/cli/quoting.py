@@ -128,6 +128,18 @@ class Asking:
         """Label → coefficient."""
         return {self.label(name, label): number for label, number in _numbers(given, "labels")} if given else None
 
+    def compared(self, name: str, given: Sequence[str] | None) -> dict[Label, float] | None:
+        """Label → coefficient; two labels need none.
+
+        Raises:
+            PlanError: more than two labels, and none given.
+        """
+        self.domain.position(name)
+        there = self.domain[name].labels
+        if not given and len(there) > 2:
+            raise PlanError(f"{name!r} has more than two values; say which to compare: {there[0]}=1 {there[1]}=-1.")
+        return self.labels(name, given)
+
     def weights(self, name: str, path: Path) -> dict[Label, float]:
         """Label → public weight, from a CSV file with both columns.
 

@@ -36,6 +36,8 @@ def write_report_of(subject: Path, beside: Path | None, target: Path, title: str
 def _subject(path: Path) -> Release | Tabled | Plan:
     if path.is_dir():
         return load_made(path) if is_made(path) else Release.load(path)
+    if not path.exists():
+        raise FileError(f"there is no release folder, saved plan or specification {str(path)!r}; check the path.")
     return _plan(path)
 
 

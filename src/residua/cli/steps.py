@@ -23,6 +23,7 @@ from residua.plans.contract import Plan
 from residua.plans.forms import Lattice
 from residua.plans.noise import Currency
 from residua.plans.planners.attended import watched
+from residua.privacy.currencies import stated
 from residua.release import Release, reserve
 from residua.release.folder import Reserved
 from residua.source import Source
@@ -104,6 +105,9 @@ def run_release(
         raise
     out.print(f"Wrote {folder}: {release.summary}")
     print_privacy(plan)
+    if spec.left_out is not None:
+        all_told = stated(plan.guarantee, release.receipt)
+        out.print(f"In all      {all_told}, with the estimate of how many records are not counted")
     made = "made and debited" if callable(ledger) else "debited"
     out.print(f"Ledger      {spec.ledger_path} {made}; see: residua ledger {spec.ledger_path}")
     return release

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from residua.printable import printable
+from residua.privacy.currencies import stated
 from residua.projection.facts import shown
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ def estimation_statement(estimated: Estimated) -> str:
         "",
         "## Privacy",
         "",
-        f"Computed from a release alone ({estimated.plan.guarantee!r}, for {estimated.plan.unit}); no data was touched",
+        f"Computed from a release alone ({stated(estimated.plan.guarantee, estimated.receipt)}, for "
+        f"{estimated.plan.unit}); no data was touched",
         "and nothing more was spent.",
         "",
     ]

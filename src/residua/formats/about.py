@@ -9,8 +9,8 @@ from typing import Any
 from residua.formats.quality import FLAGS, meaning
 from residua.plans.contract import Plan
 from residua.privacy import PureDP, describe, pure_to_zcdp
-from residua.privacy.currencies import printed
-from residua.published.table import what_is_counted, what_is_guaranteed
+from residua.privacy.currencies import printed, stated
+from residua.published.table import what_is_counted
 
 MEASURES = {
     "estimate": "Estimated count, with random noise; unbiased, and below zero where noise took it there",
@@ -126,7 +126,7 @@ def about(
         costs = {"rho": printed(found.rho), "mu": printed(found.mu)}
         for epsilon, delta in zip(found.epsilons, found.deltas, strict=True):
             costs[f"epsilon at delta {delta:g}"] = printed(epsilon)
-    guarantee = what_is_guaranteed(plan.guarantee, receipt)
+    guarantee = stated(plan.guarantee, receipt)
     noise = "Laplace" if laplace else "normal"
     level = None if biased or plan.bias else confidence
     counted = what_is_counted(plan.unit)

@@ -1,10 +1,11 @@
 """One cost stated in every currency: pcost, rho, mu, and epsilon at several deltas."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 from residua.errors import PrivacyError
 from residua.privacy.exact import Pcost, nonnegative, probability, root_up, round_up
@@ -85,6 +86,17 @@ def describe(pcost: Pcost, deltas: Iterable[float] = DELTAS) -> Currencies:
 
 def _exact(pcost: Pcost) -> Fraction:
     return nonnegative("pcost", pcost, "give the largest diagonal entry of a privacy cost matrix")
+
+
+def stated(guarantee: object, receipt: Mapping[str, Any]) -> str:
+    """The guarantee of a whole release: with a number of records left out, it costs more than its plan promises."""
+    if guarantee is None:
+        return "no cost"
+    if "left_out" not in receipt:
+        return repr(guarantee)
+    if receipt["left_out_noise"] == "laplace":
+        return f"PureDP(epsilon={printed(float(receipt['epsilon']))})"
+    return f"ZCDP(rho={printed(describe(receipt['pcost']).rho)})"
 
 
 def printed(number: float) -> str:

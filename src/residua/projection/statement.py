@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from residua.printable import printable
+from residua.privacy.currencies import stated
 from residua.projection.facts import shown
 from residua.published.table import what_is_counted
 
@@ -67,7 +68,8 @@ def projection_statement(projected: Projected) -> str:
         "",
         "## Privacy",
         "",
-        f"Computed from a release alone ({projected.plan.guarantee!r}, for {projected.plan.unit}); no data was touched",
+        f"Computed from a release alone ({stated(projected.plan.guarantee, projected.receipt)}, for "
+        f"{projected.plan.unit}); no data was touched",
         "and nothing more was spent.",
         "",
     ]

@@ -18,7 +18,7 @@ from residua.errors import ResiduaError
 from residua.files import write_atomically
 from residua.linalg.arrays import Floats, Objects
 from residua.printable import inert, printable
-from residua.privacy import ZCDP, Guarantee, Person, PureDP, Unit
+from residua.privacy import Person, Unit
 from residua.tabular import Tabular
 
 if TYPE_CHECKING:
@@ -277,18 +277,6 @@ def what_is_counted(unit: Unit) -> str:
     records = "1 record" if unit.records == 1 else f"{unit.records:,} records"
     limits = "".join(f", {most:,} in each value of {name!r}" for name, most in unit.limits.items())
     return f"counts at most {records} of each person{limits}"
-
-
-def what_is_guaranteed(guarantee: Guarantee | None, receipt: Mapping[str, Any]) -> str:
-    """The guarantee of all that a release holds, as written in Python.
-
-    The plan's own, unless a number was published beside what it measures: then what both cost together.
-    """
-    laplace = receipt.get("left_out_noise") == "laplace"
-    cost = float(receipt.get("epsilon" if laplace else "pcost", 0))
-    if "left_out" not in receipt or not cost:
-        return "no cost" if guarantee is None else repr(guarantee)
-    return repr(PureDP(cost) if laplace else ZCDP(cost / 2))
 
 
 def label_columns(

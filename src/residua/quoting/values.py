@@ -91,7 +91,7 @@ def numbers_of(domain: Domain, name: str, values: Values | None = None) -> Numbe
         label = attribute.labels[int(lost[0])]
         raise PlanError(
             f"the value {label!r} of {name!r} has no number (an endless bin has no midpoint); give one, such as "
-            f"values={{{label!r}: …}}."
+            f"values={{{label!r}: …}} (of the command: --values '{label}=…')."
         )
     counted = np.arange(n) < declared
     middle, lowest, highest = (np.where(counted, part, 0.0) for part in (middle, lowest, highest))

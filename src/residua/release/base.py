@@ -20,7 +20,8 @@ from residua.plans.blocks import Blocks
 from residua.plans.contract import Plan
 from residua.plans.reading import Reading
 from residua.plans.tails import width
-from residua.published.table import Answers, Table, what_is_counted, what_is_guaranteed
+from residua.privacy.currencies import stated
+from residua.published.table import Answers, Table, what_is_counted
 from residua.quoting import Answering, Quotable
 from residua.release.queried import by_position, parts_of, single, term_of, whole_part
 from residua.showing import Exported
@@ -129,7 +130,7 @@ class Release(Exported, Quotable):
         workload = self.planned.workload
         what = "queries" if isinstance(workload, Explicit) else "terms" if isinstance(workload, Products) else "tables"
         count = self.asked_cells if isinstance(workload, Explicit) else len(self.sets)
-        promised = self.planned.guarantee if self.left_out is None else what_is_guaranteed(None, self.receipt)
+        promised = self.planned.guarantee if self.left_out is None else stated(self.planned.guarantee, self.receipt)
         return f"Release({count:,.0f} {what}, {promised}, {self.planned.unit})"
 
     def table(

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from residua.printable import printable
 from residua.privacy import AddRemove, Person, PureDP, describe, pure_to_gdp, pure_to_zcdp
-from residua.privacy.currencies import printed
-from residua.published.table import what_is_counted, what_is_guaranteed
+from residua.privacy.currencies import printed, stated
+from residua.published.table import what_is_counted
 
 if TYPE_CHECKING:
     from residua.release.base import Release
@@ -75,7 +75,7 @@ def privacy_statement(release: Release) -> str:
     lines = [
         "# Privacy statement",
         "",
-        f"Guarantee: {what_is_guaranteed(plan.guarantee, release.receipt)}, for {plan.unit}.",
+        f"Guarantee: {stated(plan.guarantee, release.receipt)}, for {plan.unit}.",
         "",
         "The same cost in every currency (each figure rounded up):",
         "",

@@ -224,15 +224,15 @@ def _protect(page: Page, plan: Plan | None) -> None:
     right = f"at most {hundred(shield.odds.right)} of 100"
     page.odds = [("Between two equally likely cases, they guess right", right, "50 of 100 by tossing a coin"), *found]
     if plan is not None:
-        page.what_if = _what_if(plan, shield)
+        page.what_if = _what_if(shield)
 
 
-def _what_if(plan: Plan, shield: Protection) -> list[tuple[str, str, str]]:
+def _what_if(shield: Protection) -> list[tuple[str, str, str]]:
     """Half and twice the budget: errors follow from it alone."""
     laplace = shield.noise == "Laplace"
     rows = []
     for times, words in ((0.5, "half of it"), (1.0, "as it is"), (2.0, "twice as much")):
-        odds = pure_odds(plan.unit_epsilon * times) if laplace else normal_odds(math.sqrt(plan.unit_pcost * times))
+        odds = pure_odds(shield.cost * times) if laplace else normal_odds(math.sqrt(shield.cost * times))
         errors = times**-1.0 if laplace else times**-0.5
         rows.append((words, hundred(odds.right), f"× {errors:.3g}"))
     return rows

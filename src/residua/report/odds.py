@@ -18,8 +18,7 @@ from typing import Any
 
 from residua.plans.contract import Plan
 from residua.privacy import AddRemove, Person, PureDP, ReplaceOne, describe, pure_to_gdp, pure_to_zcdp
-from residua.privacy.currencies import printed
-from residua.published.table import what_is_guaranteed
+from residua.privacy.currencies import printed, stated
 
 _FALSE_ALARMS = (0.01, 0.001)
 
@@ -48,6 +47,7 @@ class Protection:
         noise: "normal" or "Laplace".
         odds: what an attacker can do at most; None where nothing was spent.
         currencies: (name, figure, what it is) of every currency.
+        cost: the pcost, or under Laplace noise the epsilon, all told.
     """
 
     unit: str
@@ -56,6 +56,7 @@ class Protection:
     noise: str
     odds: Odds | None
     currencies: tuple[tuple[str, str, str], ...]
+    cost: float
 
 
 def protection(plan: Plan, receipt: Mapping[str, Any] | None = None) -> Protection:
@@ -63,22 +64,26 @@ def protection(plan: Plan, receipt: Mapping[str, Any] | None = None) -> Protecti
     receipt = receipt or {}
     laplace = plan.noise.currency == "epsilon"
     hidden = {"unit": secret(plan.unit), "change": str(plan.unit), "noise": "Laplace" if laplace else "normal"}
-    guarantee = what_is_guaranteed(plan.guarantee, receipt)
+    guarantee = stated(plan.guarantee, receipt)
     if laplace:
         epsilon = float(receipt.get("epsilon", plan.unit_epsilon))
         odds = pure_odds(epsilon) if epsilon else None
         return Protection(
-            **hidden, guarantee=guarantee, odds=odds, currencies=_pure_currencies(epsilon) if epsilon else ()
+            **hidden,
+            guarantee=guarantee,
+            odds=odds,
+            currencies=_pure_currencies(epsilon) if epsilon else (),
+            cost=epsilon,
         )
     pcost = float(receipt.get("pcost", plan.unit_pcost))
     odds = normal_odds(describe(pcost).mu) if pcost else None
-    return Protection(**hidden, guarantee=guarantee, odds=odds, currencies=_currencies(pcost))
+    return Protection(**hidden, guarantee=guarantee, odds=odds, currencies=_currencies(pcost), cost=pcost)
 
 
 def spent_protection(pcost: float, unit: Any, budget: object) -> Protection:
     """The same of a session, which has spent a pcost."""
     odds = normal_odds(describe(pcost).mu) if pcost else None
-    return Protection(secret(unit), str(unit), repr(budget), "normal", odds, _currencies(pcost))
+    return Protection(secret(unit), str(unit), repr(budget), "normal", odds, _currencies(pcost), pcost)
 
 
 def normal_odds(mu: float) -> Odds:

@@ -19,6 +19,7 @@ from markupsafe import Markup
 
 from residua.domain import Attribute, Bins, Dates, Domain, Integers
 from residua.domain.words import said, title_of
+from residua.linalg.arrays import Integers as Places
 from residua.report.bars import draw_bar_panels, draw_bars
 from residua.report.heat import draw_heat
 from residua.report.lines import draw_line_panels, draw_lines
@@ -77,7 +78,11 @@ def picture(table: Any) -> Picture | None:
         is_ordered(domain[name]) and (plain or len(along) > 7) for name, along in zip(attributes, labels, strict=True)
     ]
     heading = _heading(table, names)
-    svg, caption = _drawn(series, ordered, heading)
+    if ordered == [True] and plain and table.labels is not None and len(labels[0]) > POINTS:
+        few, caption = _spaced(series)  # running sums: between two of them nothing can jump out
+        svg: Markup | None = draw_lines(few, heading)
+    else:
+        svg, caption = _drawn(series, ordered, heading)
     if svg is None:
         return None
     head, rows, more = _listed(table, names, labels)
@@ -130,10 +135,21 @@ def _largest(series: Series) -> tuple[Series, str]:
     if count <= BARS:
         return series, ""
     kept = np.sort(np.argsort(-series.estimates, kind="stable")[:BARS])
+    return _kept(series, kept), f"The {BARS} largest estimates of {count:,}."
+
+
+def _spaced(series: Series) -> tuple[Series, str]:
+    """At most as many points as can be drawn, evenly spaced, the first and the last among them."""
+    count = len(series.labels[0])
+    return _kept(series, np.linspace(0, count - 1, POINTS).round().astype(int)), f"{POINTS} of {count:,} values."
+
+
+def _kept(series: Series, kept: Places) -> Series:
+    """Some values of a series along one attribute."""
     arrays = (series.estimates, series.lower, series.upper, series.grades)
     few = [None if array is None else array[kept] for array in arrays]
     labels = (tuple(series.labels[0][i] for i in kept),)
-    return Series(series.names, labels, *few), f"The {BARS} largest estimates of {count:,}."  # type: ignore[arg-type]
+    return Series(series.names, labels, *few)  # type: ignore[arg-type]
 
 
 def _main_tables(published: Any) -> Iterator[Any]:
