@@ -269,3 +269,29 @@ def test_a_projection_does_not_fall_and_is_the_nearest(tmp_path):
     projected.save(tmp_path / "projected")
     again = rs.Projected.load(tmp_path / "projected")
     assert np.array_equal(again.estimates(["minute"]), projected.estimates(["minute"]))
+
+
+def test_quoting_along_an_axis_is_as_wide_as_its_variances_say(tmp_path):
+    domain = rs.Domain({"minute": rs.Integers(0, 2_999)})
+    plan = rs.plan(rs.prefixes(domain, "minute"), rs.ZCDP(0.5))
+    data = pa.table({"minute": np.arange(6_000) % 3_000})
+    release = rs.measure(plan, data, ledger=rs.Ledger(tmp_path / "ledger", rs.ZCDP(0.5)))
+    shown = release.median("minute")
+    assert shown.lower <= 1_499 <= shown.upper
+    assert shown.upper - shown.lower < 40
+    total = release.sum("minute")
+    spread = plan.combination_variance({("minute",): np.arange(3_000.0)}) ** 0.5
+    assert total.stddev == pytest.approx(spread)
+    assert total.upper - total.lower == pytest.approx(2 * 1.959964 * spread, rel=1e-6)
+
+
+def test_what_a_bound_leaves_out_is_published_beside_an_axis(tmp_path):
+    domain = rs.Domain({"minute": rs.Integers(0, 999)})
+    plan = rs.plan(rs.prefixes(domain, "minute"), rs.ZCDP(0.5), unit=rs.Person(records=2))
+    people = pa.table({"minute": [1, 2, 3, 4], "who": ["a", "a", "a", "b"]})
+    source = rs.Source.frame(people, person="who")
+    ledger = rs.Ledger(tmp_path / "ledger", rs.ZCDP(1.0), unit=plan.unit)
+    release = rs.measure(plan, source, ledger=ledger, left_out=rs.ZCDP(0.5))
+    assert abs(release.left_out.estimate - 1) < 8 * release.left_out.stddev
+    with pytest.raises(PlanError, match=r"rs\.ZCDP"):
+        rs.measure(plan, source, ledger=ledger, left_out=rs.PureDP(0.1))

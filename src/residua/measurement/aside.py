@@ -100,7 +100,7 @@ def aside_of(plan: Plan, budget: Guarantee, most: int | None) -> Aside:
     if isinstance(cap, bool) or not isinstance(cap, int) or not 1 <= cap <= MOST_TOLD:
         raise PlanError(f"left_out_most={most!r} is not a whole number from 1 to {MOST_TOLD:,}; say 50, for example.")
     found = aside_within(budget, cap, "left_out")
-    if found.noise != plan.noise:
-        kind = "rs.ZCDP(…), for example" if plan.noise == NORMAL else "rs.PureDP(…), for the plan has Laplace noise"
+    if found.noise.currency != plan.noise.currency:
+        kind = "rs.ZCDP(…), for example" if plan.noise.gaussian else "rs.PureDP(…), for the plan has Laplace noise"
         raise PlanError(f"left_out={budget!r} does not add to what the plan costs; give {kind}.")
     return found

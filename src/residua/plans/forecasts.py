@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike
 from residua.domain import Domain, Label
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
-from residua.plans.noise import NORMAL
 from residua.plans.quotes import MOST_PAIRS, NoiseOf, picked
 from residua.published.table import what_is_counted
 from residua.quoting import Answering, Quotable, Quoted, Term
@@ -159,7 +158,7 @@ class Forecast(Quotable):
 
     @property
     def _noise(self) -> NoiseOf:
-        blocks = self.plan.blocks if self.plan.noise != NORMAL else None
+        blocks = self.plan.blocks if not self.plan.noise.gaussian else None
         reading = None if blocks is None else self.plan.reading(blocks, np.zeros(blocks.cells, dtype=np.int64))
         return NoiseOf(self.plan, reading, "plan")
 

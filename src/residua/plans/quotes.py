@@ -12,7 +12,6 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
-from residua.plans.noise import NORMAL
 from residua.plans.tails import width
 from residua.quoting import Term
 from residua.workload import Explicit, Marginals, Products
@@ -64,7 +63,7 @@ class NoiseOf:
         """One figure for normal noise; for Laplace noise that of each combination."""
         if self.plan.bias:
             return math.nan
-        if self.plan.noise == NORMAL:
+        if self.plan.noise.gaussian:
             return width(confidence, together)
         one, other = _one_of_each(first, second) if self.plan.alike else (first, second)
         if other is not None and factors.size > _POINTS * math.prod(one.shape):

@@ -38,6 +38,7 @@ from residua.plans.noise import ORDERED, ROUNDING_VARIANCE, Noise
 from residua.plans.questions import Workload, combined, in_one_table
 from residua.privacy import AddRemove, Guarantee, Unit
 from residua.privacy.exact import round_up
+from residua.quoting import Term
 from residua.workload import AttributeQueries, Explicit, Products
 from residua.workload.ordered import Ranges
 
@@ -162,6 +163,12 @@ class AxisPlan(Plan):
         one, other = rows_of(first, self.attribute)[0], rows_of(second, self.attribute)[0]
         rounding = (one @ other.T).toarray() * (ROUNDING_VARIANCE / self.grid**2)
         return np.asarray(self.correlated.covariance(one, other) + rounding)
+
+    def _paired(self, first: Term, second: Term, crossed: tuple[int, ...]) -> Floats:
+        """Variances in passes; covariances from those of all queries."""
+        if first is second and not crossed:
+            return self._variances(first.workload).reshape(first.shape)
+        return super()._paired(first, second, crossed)
 
     def combined_row(self, combination: Mapping[Any, ArrayLike]) -> csr_array:
         """A linear combination of cells as a row over running sums, (1, n)."""
