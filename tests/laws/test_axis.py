@@ -295,3 +295,28 @@ def test_what_a_bound_leaves_out_is_published_beside_an_axis(tmp_path):
     assert abs(release.left_out.estimate - 1) < 8 * release.left_out.stddev
     with pytest.raises(PlanError, match=r"rs\.ZCDP"):
         rs.measure(plan, source, ledger=ledger, left_out=rs.PureDP(0.1))
+
+
+def test_no_gap_is_stated_where_a_person_is_priced_too_dearly():
+    domain = rs.Domain({"minute": rs.Integers(0, 99)})
+    unit = rs.Person(records=50, one_per="minute")
+    plan = rs.plan(rs.prefixes(domain, "minute"), rs.ZCDP(0.5), unit=unit, form=rs.Axis())
+    _, rows = plan.over_cells()
+    cost = rows.T @ rows  # no entry is negative: a person with 50 different minutes costs no more than
+    most = 50 * np.sort(cost, axis=1)[:, -50:].sum(axis=1).max()
+    assert most < plan.unit_pcost / 1.5  # so that the same plan with less noise would keep the promise
+    assert plan.gap > 0.5
+    assert rs.plan(plan.workload, rs.ZCDP(0.5), unit=rs.Person(records=50), form=rs.Axis()).gap < 1e-3
+
+
+def test_the_axis_form_is_not_chosen_by_itself_where_limits_make_it_dear(monkeypatch):
+    from residua.plans.planners import axis
+
+    monkeypatch.setattr(axis, "LONG", 32)
+    monkeypatch.setattr(axis, "LONG_WITH_LIMITS", 65)
+    workload = rs.prefixes(rs.Domain({"minute": rs.Integers(0, 63)}), "minute")
+    limited = rs.Person(records=64, one_per="minute")
+    chosen = rs.plan(workload, rs.ZCDP(0.5), unit=limited)
+    along = rs.plan(workload, rs.ZCDP(0.5), unit=limited, form=rs.Axis())
+    assert 2 * chosen.total_variance(workload) < along.total_variance(workload)
+    assert isinstance(rs.plan(workload, rs.ZCDP(0.5), unit=rs.Person(records=64)), AxisPlan)
