@@ -320,3 +320,12 @@ def test_the_axis_form_is_not_chosen_by_itself_where_limits_make_it_dear(monkeyp
     along = rs.plan(workload, rs.ZCDP(0.5), unit=limited, form=rs.Axis())
     assert 2 * chosen.total_variance(workload) < along.total_variance(workload)
     assert isinstance(rs.plan(workload, rs.ZCDP(0.5), unit=rs.Person(records=64)), AxisPlan)
+
+
+def test_a_session_refuses_an_axis_that_it_could_not_read_before_it_pays(tmp_path):
+    domain = rs.Domain({"minute": rs.Integers(0, 4_999)})
+    plan = rs.plan(rs.prefixes(domain, "minute"), rs.ZCDP(0.5))
+    session = rs.Session(pa.table({"minute": [1, 2]}), rs.ZCDP(1.0), ledger=tmp_path / "ledger")
+    with pytest.raises(PlanError, match="too long"):
+        session.release(plan)
+    assert session.ledger.spent_exactly == 0

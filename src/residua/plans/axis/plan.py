@@ -204,12 +204,23 @@ class AxisPlan(Plan):
 
     def over_cells(self) -> tuple[Grouping, Floats]:
         """Rows L with `LᵀL = Γ`, of a short axis."""
-        if self.size > _MOST_CELLS:
-            raise PlanError(f"an axis of {self.size:,} values is too long for a matrix; combine plans on short axes.")
+        self.require_short()
         rows = csr_array(np.eye(self.size))
         covariance = self.correlated.covariance(over_running_sums(rows), over_running_sums(rows))
         lower = np.linalg.cholesky(covariance)
         return Grouping((self.attribute,), np.arange(self.size)), np.linalg.solve(lower, np.eye(self.size))
+
+    def require_short(self) -> None:
+        """Refuses an axis that is too long to be combined with other plans, or read with their releases.
+
+        Raises:
+            PlanError: it is.
+        """
+        if self.size > _MOST_CELLS:
+            raise PlanError(
+                f"an axis of {self.size:,} values is too long for a matrix; combine plans on short axes, or measure it "
+                "by itself with rs.measure."
+            )
 
     def quieter(self, share: float) -> AxisPlan:
         """The same noise, a little more of it."""
