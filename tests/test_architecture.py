@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -53,3 +54,20 @@ def test_importing_loads_no_library_before_it_is_needed():
     for script in (loaded, asked):
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
         assert done.stdout == "[]\n"
+
+
+def test_planning_marginals_loads_no_compiler():
+    script = "import sys, residua as rs; rs.plan(rs.marginals(rs.Domain.of_sizes([2, 3]), ways=1), rs.ZCDP(1))"
+    script += "; print('numba' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+def test_loops_are_compiled_where_no_folder_can_keep_them():
+    using = [path for path in ROOT.rglob("*.py") if re.search(r"^\s*(import|from) numba", path.read_text(), re.M)]
+    assert [path.name for path in using] == ["compiling.py"]
+    script = "import numba.core.caching as caching; caching.CacheImpl._locator_classes = []\n"
+    script += "from residua.noise import correlated, table; correlated._kernels(), table._kernel()\n"
+    for path in ROOT.rglob("*kernel*.py"):
+        script += f"import {'.'.join(path.relative_to(ROOT.parent).with_suffix('').parts)}\n"
+    subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

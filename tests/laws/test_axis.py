@@ -311,3 +311,63 @@ def test_records_left_out_are_estimated_beside_an_axis(tmp_path):
     assert "ZCDP(rho=0.6)" in written.read_text()
     release.report(tmp_path / "report.html")
     assert "ZCDP(rho=0.5)" not in (tmp_path / "report.html").read_text()
+
+
+def test_quoting_along_an_axis_is_as_wide_as_its_variances_say(tmp_path):
+    domain = rs.Domain({"minute": rs.Integers(0, 2_999)})
+    plan = rs.plan(rs.prefixes(domain, "minute"), rs.ZCDP(0.5))
+    data = pa.table({"minute": np.arange(6_000) % 3_000})
+    release = rs.measure(plan, data, ledger=rs.Ledger(tmp_path / "ledger", rs.ZCDP(0.5)))
+    shown = release.median("minute")
+    assert shown.lower <= 1_499 <= shown.upper
+    assert shown.upper - shown.lower < 40
+    total = release.sum("minute")
+    spread = plan.combination_variance({("minute",): np.arange(3_000.0)}) ** 0.5
+    assert total.stddev == pytest.approx(spread)
+    assert total.upper - total.lower == pytest.approx(2 * 1.959964 * spread, rel=1e-6)
+
+
+def test_what_a_bound_leaves_out_is_published_beside_an_axis(tmp_path):
+    domain = rs.Domain({"minute": rs.Integers(0, 999)})
+    plan = rs.plan(rs.prefixes(domain, "minute"), rs.ZCDP(0.5), unit=rs.Person(records=2))
+    people = pa.table({"minute": [1, 2, 3, 4], "who": ["a", "a", "a", "b"]})
+    source = rs.Source.frame(people, person="who")
+    ledger = rs.Ledger(tmp_path / "ledger", rs.ZCDP(1.0), unit=plan.unit)
+    release = rs.measure(plan, source, ledger=ledger, left_out=rs.ZCDP(0.5))
+    assert abs(release.left_out.estimate - 1) < 8 * release.left_out.stddev
+    with pytest.raises(PlanError, match=r"rs\.ZCDP"):
+        rs.measure(plan, source, ledger=ledger, left_out=rs.PureDP(0.1))
+
+
+def test_no_gap_is_stated_where_a_person_is_priced_too_dearly():
+    domain = rs.Domain({"minute": rs.Integers(0, 99)})
+    unit = rs.Person(records=50, one_per="minute")
+    plan = rs.plan(rs.prefixes(domain, "minute"), rs.ZCDP(0.5), unit=unit, form=rs.Axis())
+    _, rows = plan.over_cells()
+    cost = rows.T @ rows  # no entry is negative: a person with 50 different minutes costs no more than
+    most = 50 * np.sort(cost, axis=1)[:, -50:].sum(axis=1).max()
+    assert most < plan.unit_pcost / 1.5  # so that the same plan with less noise would keep the promise
+    assert plan.gap > 0.5
+    assert rs.plan(plan.workload, rs.ZCDP(0.5), unit=rs.Person(records=50), form=rs.Axis()).gap < 1e-3
+
+
+def test_the_axis_form_is_not_chosen_by_itself_where_limits_make_it_dear(monkeypatch):
+    from residua.plans.planners import axis
+
+    monkeypatch.setattr(axis, "LONG", 32)
+    monkeypatch.setattr(axis, "LONG_WITH_LIMITS", 65)
+    workload = rs.prefixes(rs.Domain({"minute": rs.Integers(0, 63)}), "minute")
+    limited = rs.Person(records=64, one_per="minute")
+    chosen = rs.plan(workload, rs.ZCDP(0.5), unit=limited)
+    along = rs.plan(workload, rs.ZCDP(0.5), unit=limited, form=rs.Axis())
+    assert 2 * chosen.total_variance(workload) < along.total_variance(workload)
+    assert isinstance(rs.plan(workload, rs.ZCDP(0.5), unit=rs.Person(records=64)), AxisPlan)
+
+
+def test_a_session_refuses_an_axis_that_it_could_not_read_before_it_pays(tmp_path):
+    domain = rs.Domain({"minute": rs.Integers(0, 4_999)})
+    plan = rs.plan(rs.prefixes(domain, "minute"), rs.ZCDP(0.5))
+    session = rs.Session(pa.table({"minute": [1, 2]}), rs.ZCDP(1.0), ledger=tmp_path / "ledger")
+    with pytest.raises(PlanError, match="too long"):
+        session.release(plan)
+    assert session.ledger.spent_exactly == 0

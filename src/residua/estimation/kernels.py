@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
+from residua.compiling import compiled
 
-@numba.njit(cache=True, nogil=True)
+
+@compiled
 def rake_three(table: Any, over_first: Any, over_second: Any, over_third: Any, tolerance: float, rounds: int) -> float:
     """Rakes a table (n, m, q) in place to its margins over each axis; how far it is from them at most, in the end."""
     n, m, q = table.shape

@@ -8,12 +8,13 @@ small work.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from residua.compiling import compiled
 
-@numba.njit(cache=True, nogil=True)
+
+@compiled
 def centre(tables: NDArray[np.int64], shape: NDArray[np.int64]) -> None:
     """`x ← n x − Σ x` along every axis, in place: the integer matrix ⊗(nI − 11ᵀ). tables is (tables, cells)."""
     totals = np.empty(tables.shape[1], dtype=np.int64)
@@ -42,7 +43,7 @@ def centre(tables: NDArray[np.int64], shape: NDArray[np.int64]) -> None:
             inner = step
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def rebuild(
     integers: NDArray[np.int64],
     steps: NDArray[np.float64],

@@ -17,12 +17,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 
 from residua.linalg.arrays import Floats
-
-_compiled = numba.njit(cache=True, nogil=True)  # without fastmath: the error bound counts operations
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,14 +46,18 @@ class Path:
     @property
     def gram_diagonal(self) -> Floats:
         """The diagonal of the Gram matrix, (n,): a resistance to ground for each node."""
+        from residua.linalg.axis_kernels import resistances
+
         found = np.empty(self.size)
-        _resistances(self.links, self.left, self.right, found, np.empty(self.size))
+        resistances(self.links, self.left, self.right, found, np.empty(self.size))
         return found + self.values
 
     def shares(self, q: Floats, poles: Floats, weights: Floats) -> Floats:
         """`Σ_j a_j [S (S + p_j)⁻¹]_ii` for `S = Q^½ G Q^½`, (n,)."""
+        from residua.linalg.axis_kernels import shares
+
         found, room = np.zeros(self.size), np.empty(self.size)
-        _shares(self.links, self.left, self.right, self.values, q, poles, weights, found, room)
+        shares(self.links, self.left, self.right, self.values, q, poles, weights, found, room)
         return found
 
 
@@ -74,39 +75,3 @@ def range_path(n: int, prefixes: float, ranges: float, values: float = 0.0) -> P
 def relative_error(n: int) -> float:
     """How far a result along n nodes may be off, relatively: more than `(1 + u)^(8n + 64) − 1`."""
     return math.expm1((8 * n + 64) * 2.0**-52)
-
-
-@_compiled
-def _resistances(links, left, right, out, room):  # type: ignore[no-untyped-def]
-    n = out.size
-    c = left
-    for i in range(n):
-        room[i] = c  # what ground looks like to the left of node i
-        if i < n - 1:
-            c = links[i] * c / (links[i] + c)
-    c = right
-    for i in range(n - 1, -1, -1):
-        out[i] = 1.0 / (room[i] + c)
-        if i > 0:
-            c = links[i - 1] * c / (links[i - 1] + c)
-
-
-@_compiled
-def _shares(links, left, right, values, q, poles, weights, out, room):  # type: ignore[no-untyped-def]
-    n = out.size
-    for j in range(poles.size):
-        p, a = poles[j], weights[j]
-        c = left
-        for i in range(n):
-            v = q[i] / (values * q[i] + p) + c
-            room[i] = v
-            if i < n - 1:
-                c = links[i] * v / (links[i] + v)
-        c = right
-        for i in range(n - 1, -1, -1):
-            d = values * q[i] + p
-            # [S (S + p)⁻¹]_ii = values q/d + p q/d² [(T + K)⁻¹]_ii, T the Laplacian
-            out[i] += a * (values * q[i] / d + p * q[i] / (d * d) / (room[i] + c))
-            if i > 0:
-                v = q[i] / d + c
-                c = links[i - 1] * v / (links[i - 1] + v)

@@ -186,7 +186,7 @@ def _into_folder(
     aside: Aside | None,
 ) -> Release:
     """What `carry_out` does, into a folder; the arguments are its own."""
-    if type(data).__name__ != "SparkSource":  # by its name: its module loads what others do not need
+    if not data.has_executors:
         with reserve(out, plan, blocks) as room:
             room.commit(carry_out(plan, blocks, cost, data, pay, progress=progress, notice=notice, aside=aside))
         return Release.load(out)

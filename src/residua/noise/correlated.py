@@ -177,9 +177,9 @@ def _normal(v: int, bits: int) -> arb:
 
 
 def _compile() -> tuple[Callable[..., Any], Callable[..., Any]]:
-    from numba import njit
+    from residua.compiling import compiled
 
-    made = njit(nogil=True, cache=True)  # without fastmath, as the proof asks
+    made: Any = compiled  # without fastmath, as the proof asks
 
     @made
     def plus(a, b, c, d):  # type: ignore[no-untyped-def]

@@ -175,11 +175,6 @@ def _evaluate(
 @lru_cache(maxsize=1)
 def _kernel() -> Callable[..., Any]:
     """Compile `_evaluate` on first use (importing does nothing), without `fastmath`, as the proof asks."""
-    from numba import njit
+    from residua.compiling import compiled
 
-    compiled: Callable[..., Any]
-    try:
-        compiled = njit(nogil=True, cache=True)(_evaluate)
-    except RuntimeError:  # neither the package nor the user has a folder that can be written to
-        compiled = njit(nogil=True)(_evaluate)
-    return compiled
+    return compiled(_evaluate)

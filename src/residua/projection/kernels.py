@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
-_compiled: Any = numba.njit(cache=True, nogil=True, fastmath=True)  # callers check that everything is finite
+from residua.compiling import compiled_loosely
+
+_compiled: Any = compiled_loosely  # callers check that everything is finite
 
 
 @_compiled

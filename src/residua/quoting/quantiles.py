@@ -49,7 +49,10 @@ def quantile(
     numbers = ordered_numbers(answering.domain, attribute, values)
     order = np.flatnonzero(numbers.counted)[np.argsort(numbers.values[numbers.counted], kind="stable")]
     if len(order) > _MOST_VALUES:
-        raise PlanError(f"{attribute!r} has {len(order):,} values; quantiles are found among {_MOST_VALUES:,} at most.")
+        raise PlanError(
+            f"{attribute!r} has {len(order):,} values; quantiles are found among {_MOST_VALUES:,} at "
+            "most; read them off the counts of ranges, such as release.count({…: rs.between(…)})."
+        )
     level = sure.level(cells(groups.shape) * len(order) * len(shares))
     parts = []
     for each in shares:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from residua.errors import PlanError
+from residua.plans.axis.plan import AxisPlan
 from residua.plans.composition import require_plan
 from residua.plans.contract import Plan
 from residua.privacy import Unit
@@ -18,6 +19,8 @@ def poolable(plan: Plan, unit: Unit) -> Plan:
         PlanError: no plan, one with Laplace noise or with a bias, or one for another unit.
     """
     require_plan(plan)
+    if isinstance(plan, AxisPlan):
+        plan.require_short()  # before anything is spent: what is released is read together with the rest
     if not plan.noise.gaussian:
         raise PlanError(
             f"{plan!r} cannot be pooled with what a session measures; nothing was spent: use rs.measure, or plan "

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.source.kernel import compiled
+from residua.compiling import compiled
 from residua.source.siphash import begun, ended, taken
 
 Words = NDArray[np.uint64]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.source.kernel import compiled
+from residua.compiling import compiled
 
 _DIGITS = 20  # of a 64-bit number and its sign
 

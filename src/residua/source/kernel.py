@@ -7,28 +7,17 @@ shared out among threads; each table belongs to one thread, so that no two write
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import Executor
 from itertools import pairwise
-from typing import Any, TypeVar, cast
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from residua.compiling import compiled
 from residua.source.tables import Codes, Tables, processors
 
-F = TypeVar("F", bound=Callable[..., Any])
 _TILE = 2048  # rows; their cell numbers take 8 kB
 _THREAD_WORTH = 2_000_000  # increments; below, starting a second thread costs more than it brings
-
-
-def compiled(function: F) -> F:
-    """The function, compiled when first called and kept on disk."""
-    try:
-        return cast(F, numba.njit(nogil=True, cache=True)(function))
-    except RuntimeError:  # no folder to keep compiled code in: compile once per process
-        return cast(F, numba.njit(nogil=True)(function))
 
 
 @compiled

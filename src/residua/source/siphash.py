@@ -6,31 +6,24 @@ Reference: Aumasson and Bernstein (2012), "SipHash: a fast short-input PRF", IND
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.source.kernel import compiled
+from residua.compiling import compiled, compiled_inline
 
 Words = NDArray[np.uint64]
 _V0, _V1 = np.uint64(0x736F6D6570736575), np.uint64(0x646F72616E646F6D)
 _V2, _V3 = np.uint64(0x6C7967656E657261), np.uint64(0x7465646279746573)
-F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _inlined(function: F) -> F:
-    return cast(F, numba.njit(nogil=True)(function))  # the compiler behind Numba makes it part of its callers
-
-
-@_inlined
+@compiled_inline
 def _turned(x: Any, b: int) -> Any:
     return (x << np.uint64(b)) | (x >> np.uint64(64 - b))
 
 
-@_inlined
+@compiled_inline
 def _round(v0: Any, v1: Any, v2: Any, v3: Any) -> Any:
     v0 = v0 + v1
     v1 = _turned(v1, 13) ^ v0
@@ -45,13 +38,13 @@ def _round(v0: Any, v1: Any, v2: Any, v3: Any) -> Any:
     return v0, v1, v2, v3
 
 
-@_inlined
+@compiled_inline
 def begun(k0: Any, k1: Any) -> Any:
     """The state before the first word, for a 64-bit result."""
     return k0 ^ _V0, k1 ^ _V1, k0 ^ _V2, k1 ^ _V3
 
 
-@_inlined
+@compiled_inline
 def taken(v0: Any, v1: Any, v2: Any, v3: Any, word: Any) -> Any:
     """The state after one more word of eight bytes."""
     v3 = v3 ^ word
@@ -60,7 +53,7 @@ def taken(v0: Any, v1: Any, v2: Any, v3: Any, word: Any) -> Any:
     return v0 ^ word, v1, v2, v3
 
 
-@_inlined
+@compiled_inline
 def ended(v0: Any, v1: Any, v2: Any, v3: Any, words: int) -> Any:
     """The 64-bit hash of what was taken, so many whole words."""
     v0, v1, v2, v3 = taken(v0, v1, v2, v3, np.uint64(words * 8 % 256) << np.uint64(56))

@@ -45,6 +45,8 @@ class Source(ABC):
     # Whether two readings are the same unless somebody changed the data meanwhile. If not, what `_read` gives is read
     # once and kept, where it fits into memory (`residua.source.checking`); `count` is asked only where it does not.
     repeatable: bool = True
+    # Whether workers of the engine can measure and write a release by themselves (`residua.measurement.on_spark`).
+    has_executors: bool = False
 
     def __init__(self, options: Options = NO_OPTIONS) -> None:
         self.options = options

@@ -43,6 +43,7 @@ class SparkSource(Source):
         expressions: computed columns, computed on the executors.
     """
 
+    has_executors = True
     repeatable = True  # as far as the frame is: what was checked is compared with what was counted
 
     def __init__(self, frame: Any, options: Options = NO_OPTIONS, expressions: Mapping[str, str] | None = None) -> None:

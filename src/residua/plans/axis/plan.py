@@ -38,6 +38,7 @@ from residua.plans.noise import ORDERED, ROUNDING_VARIANCE, Noise
 from residua.plans.questions import Workload, combined, in_one_table
 from residua.privacy import AddRemove, Guarantee, Unit
 from residua.privacy.exact import round_up
+from residua.quoting import Term
 from residua.workload import AttributeQueries, Explicit, Products
 from residua.workload.ordered import Ranges
 
@@ -163,6 +164,12 @@ class AxisPlan(Plan):
         rounding = (one @ other.T).toarray() * (ROUNDING_VARIANCE / self.grid**2)
         return np.asarray(self.correlated.covariance(one, other) + rounding)
 
+    def _paired(self, first: Term, second: Term, crossed: tuple[int, ...]) -> Floats:
+        """Variances in passes; covariances from those of all queries."""
+        if first is second and not crossed:
+            return self._variances(first.workload).reshape(first.shape)
+        return super()._paired(first, second, crossed)
+
     def combined_row(self, combination: Mapping[Any, ArrayLike]) -> csr_array:
         """A linear combination of cells as a row over running sums, (1, n)."""
         members, total = in_one_table(self.domain, combined(self.domain, combination))
@@ -197,12 +204,23 @@ class AxisPlan(Plan):
 
     def over_cells(self) -> tuple[Grouping, Floats]:
         """Rows L with `LᵀL = Γ`, of a short axis."""
-        if self.size > _MOST_CELLS:
-            raise PlanError(f"an axis of {self.size:,} values is too long for a matrix; combine plans on short axes.")
+        self.require_short()
         rows = csr_array(np.eye(self.size))
         covariance = self.correlated.covariance(over_running_sums(rows), over_running_sums(rows))
         lower = np.linalg.cholesky(covariance)
         return Grouping((self.attribute,), np.arange(self.size)), np.linalg.solve(lower, np.eye(self.size))
+
+    def require_short(self) -> None:
+        """Refuses an axis that is too long to be combined with other plans, or read with their releases.
+
+        Raises:
+            PlanError: it is.
+        """
+        if self.size > _MOST_CELLS:
+            raise PlanError(
+                f"an axis of {self.size:,} values is too long for a matrix; combine plans on short axes, or measure it "
+                "by itself with rs.measure."
+            )
 
     def quieter(self, share: float) -> AxisPlan:
         """The same noise, a little more of it."""

@@ -23,21 +23,34 @@ from residua.workload import Identity, Marginals, Products, as_products
 from residua.workload.ordered import Prefixes, Ranges
 
 LONG = 512  # values; below, dense plans are as quick, and can be combined with every other plan
+LONG_WITH_LIMITS = 1025  # values, where persons are limited in each: the lattice form is slow beyond
 _SLACK = 1 - 2.0**-30
 _SECONDS, _BYTES = 3e-5, 800  # per value: to plan it, and to measure it
 _FINENESS = 2.0**6  # of the grid: the least standard deviation in steps of it
 _ROUNDING = 1 / (6 * _FINENESS**2)  # what rounding two running sums adds to the variance of their difference, at most
 
 
-def plan_axis(task: Task, least: int = LONG) -> AxisPlan | None:
+def by_itself(task: Task) -> bool:
+    """Whether this form is chosen unasked: not on short axes, nor where the lattice form prices persons better.
+
+    Where a person has few records in each value of the axis, k² is too much for many; the lattice form knows.
+    """
+    found = _along(task.workload)
+    if found is None:
+        return False
+    name, reach = task.workload.domain.names[found[0]], task.unit.contribution
+    limited = reach is not None and name in dict(reach.limits)
+    return int(task.workload.domain.sizes[found[0]]) >= (LONG_WITH_LIMITS if limited else LONG)
+
+
+def plan_axis(task: Task) -> AxisPlan | None:
     """The best plan along one axis; None where the workload or the objective is not of that kind.
 
     Args:
         task: what the plan is for.
-        least: how many values an axis must have.
     """
     found = _along(task.workload)
-    if found is None or int(task.workload.domain.sizes[found[0]]) < least:
+    if found is None or int(task.workload.domain.sizes[found[0]]) < 2:
         return None
     attribute, asked = found
     n = int(task.workload.domain.sizes[attribute])
@@ -96,7 +109,9 @@ def _made(task: Task, attribute: int, asked: Asked, solution: OrderedSolution) -
             loss += asked.ranges * noise.sum_of_range_variances()
     else:
         loss = float(sums.max()) / scale
-    gap = loss * cost / (solution.bound / scale) - 1 if task.unit.contribution is not None else math.inf
+    reach = task.unit.contribution
+    exact = reach is not None and not reach.limits  # only then k² times the largest diagonal entry is what others cost
+    gap = loss * cost / (solution.bound / scale) - 1 if exact else math.inf
     factor = (
         cost * per_unit / (task.allowed * _SLACK) if task.allowed is not None else task.loss / loss * (1 - _ROUNDING)
     )
@@ -146,7 +161,7 @@ class Axis(Form):
         Raises:
             PlanError: the workload or the objective is not of this kind.
         """
-        made = plan_axis(task, least=2)
+        made = plan_axis(task)
         if made is None:
             raise PlanError(
                 "form=rs.Axis() is for prefixes and ranges of one attribute, its values beside them, and for total "

@@ -20,7 +20,7 @@ from residua.plans.noise import NOISES
 from residua.plans.objectives import Effort, MaxVariance, Objective, Targets, TotalVariance
 from residua.plans.persons import reach_of
 from residua.plans.planners.attended import attended, attends
-from residua.plans.planners.axis import plan_axis
+from residua.plans.planners.axis import by_itself, plan_axis
 from residua.plans.planners.explicit import independent_explicit, plan_biased, plan_explicit
 from residua.plans.planners.forecast import forecast
 from residua.plans.planners.laplace import independent_pure, plan_pure
@@ -198,7 +198,7 @@ def plan(
         return made
     if isinstance(form, Matrix):
         workload = as_explicit(workload)
-    if form is None and not laplace and (along := plan_axis(task)) is not None:
+    if form is None and not laplace and by_itself(task) and (along := plan_axis(task)) is not None:
         return along
     ahead = forecast(workload, pure=laplace, maximum=isinstance(objective, MaxVariance))
     ahead.check()

@@ -1,0 +1,159 @@
+"""Compiled passes along an axis, of `path.py` and `chain.py`; whoever plans no axis does not load the compiler."""
+
+# mypy: disable-error-code="no-untyped-def, untyped-decorator"
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from residua.compiling import compiled
+
+_compiled: Any = compiled  # without fastmath: the error bounds count operations
+
+
+@_compiled
+def resistances(links, left, right, out, room):
+    """The diagonal of the Gram matrix, (n,)."""
+    n = out.size
+    c = left
+    for i in range(n):
+        room[i] = c  # what ground looks like to the left of node i
+        if i < n - 1:
+            c = links[i] * c / (links[i] + c)
+    c = right
+    for i in range(n - 1, -1, -1):
+        out[i] = 1.0 / (room[i] + c)
+        if i > 0:
+            c = links[i - 1] * c / (links[i - 1] + c)
+
+
+@_compiled
+def shares(links, left, right, values, q, poles, weights, out, room):
+    """`Σ_j a_j [S (S + p_j)⁻¹]_ii`, (n,)."""
+    n = out.size
+    for j in range(poles.size):
+        p, a = poles[j], weights[j]
+        c = left
+        for i in range(n):
+            v = q[i] / (values * q[i] + p) + c
+            room[i] = v
+            if i < n - 1:
+                c = links[i] * v / (links[i] + v)
+        c = right
+        for i in range(n - 1, -1, -1):
+            d = values * q[i] + p
+            # [S (S + p)⁻¹]_ii = values q/d + p q/d² [(T + K)⁻¹]_ii, T the Laplacian
+            out[i] += a * (values * q[i] / d + p * q[i] / (d * d) / (room[i] + c))
+            if i > 0:
+                v = q[i] / d + c
+                c = links[i - 1] * v / (links[i - 1] + v)
+
+
+@_compiled
+def stiffness(links, right, values, q, p, out):
+    """R of one part, (n,)."""
+    c = 1.0 / right
+    for i in range(out.size - 1, -1, -1):
+        out[i] = c
+        if i > 0:
+            k = values + p / q[i]
+            c = 1.0 / links[i - 1] + k * c / (k + c)
+
+
+@_compiled
+def variances(links, left, right, values, q, poles, weights, sums, single, room):
+    """Variances of all running sums and of single values, (n,) each."""
+    for j in range(poles.size):
+        p, a = poles[j], weights[j]
+        stiffness(links, right, values, q, p, room)
+        k = values + p / q[0]
+        extra = left / (1.0 + left * k * room[0] / (k + room[0]))
+        v = m = 0.0
+        for i in range(sums.size):
+            k = values + p / q[i]
+            t = 1.0 / (k + room[i])
+            psi, phi = room[i] * t, k * t
+            step = psi * (1.0 - m)
+            single[i] += a * (psi * psi * v + t + extra * step * step)
+            v = phi * phi * v + t
+            m = phi * m + psi
+            sums[i] += a * (v + extra * m * m)
+
+
+@_compiled
+def simulated(links, left, right, values, q, poles, weights, z, out, room):
+    """Running sums of noise, from standard normals, (n,)."""
+    n = q.size
+    for j in range(poles.size):
+        stiffness(links, right, values, q, poles[j], room)
+        k = values + poles[j] / q[0]
+        factor = np.sqrt(weights[j] * left / (1.0 + left * k * room[0] / (k + room[0]))) * z[j, n]
+        c = m = 0.0
+        for i in range(n):
+            k = values + poles[j] / q[i]
+            t = 1.0 / (k + room[i])
+            c = k * t * c + np.sqrt(weights[j] * t) * z[j, i]
+            m = k * t * m + room[i] * t
+            out[i] += c + factor * m
+
+
+@_compiled
+def _chain(links, left, right, values, q, p, room):
+    # room: R, then Σ log φ, Var C, m of one part; returns the square of the factor of m
+    stiffness(links, right, values, q, p, room[0])
+    k = values + p / q[0]
+    extra = left / (1.0 + left * k * room[0, 0] / (k + room[0, 0]))
+    v = m = log = 0.0
+    for i in range(q.size):
+        k = values + p / q[i]
+        t = 1.0 / (k + room[0, i])
+        psi, phi = room[0, i] * t, k * t
+        log += np.log(phi)
+        v = phi * phi * v + t
+        m = phi * m + psi
+        room[1, i], room[2, i], room[3, i] = log, v, m
+    return extra
+
+
+@_compiled
+def row_variances(links, left, right, values, q, poles, weights, starts, places, entries, out, room):
+    """Variances of combinations of running sums, (rows,)."""
+    for j in range(poles.size):
+        extra = _chain(links, left, right, values, q, poles[j], room)
+        for row in range(out.size):
+            total = reach = along = 0.0
+            last = -1
+            for e in range(starts[row], starts[row + 1]):
+                i, d = places[e], entries[e]
+                if last >= 0:
+                    reach *= np.exp(room[1, i] - room[1, last])  # Cov(C_i, what came before)
+                total += d * (2.0 * reach + d * room[2, i])
+                reach += d * room[2, i]
+                along += d * room[3, i]
+                last = i
+            out[row] += weights[j] * (total + extra * along * along)
+
+
+@_compiled
+def applied(links, left, right, values, q, poles, weights, rows, out, room):
+    """Covariances of combinations of running sums with every running sum, (rows, n)."""
+    n = q.size
+    for j in range(poles.size):
+        a = weights[j]
+        extra = _chain(links, left, right, values, q, poles[j], room)
+        for row in range(rows.shape[0]):
+            along = reach = 0.0
+            for i in range(n):
+                phi = np.exp(room[1, i] - room[1, i - 1]) if i else 0.0
+                reach = phi * reach
+                out[row, i] += a * reach  # from what is to the left
+                reach += rows[row, i] * room[2, i]
+                along += rows[row, i] * room[3, i]
+            beyond = 0.0
+            for i in range(n - 1, -1, -1):
+                beyond += rows[row, i]
+                out[row, i] += a * (room[2, i] * beyond + extra * along * room[3, i])
+                if i:
+                    beyond *= np.exp(room[1, i] - room[1, i - 1])
