@@ -69,12 +69,12 @@ def test_an_executor_killed_in_the_middle_loses_nothing_and_doubles_nothing(
     assert parts == [f"part-{i:05d}.parquet" for i in range(len(parts))]
     assert len(ledger.entries) == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.ledger", "out"]
-    deviation = float(np.sqrt(np.max(plan.variance(("a", "b", "c")))))
     for group, part, estimates in rs.Release.load(tmp_path / "out").all_estimates():
         for members, found in zip(group.members[part], estimates, strict=True):
             codes = [table.column(int(i)).to_numpy() for i in members]
             places = np.ravel_multi_index(codes, found.shape) if codes else np.zeros(len(table), dtype=int)
             truth = np.bincount(places, minlength=found.size).reshape(found.shape)
+            deviation = float(np.sqrt(np.max(plan.variance([plan.domain.names[i] for i in members]))))
             # Noise is far below one record: one that is lost or counted twice would show. False alarms: 1e-12.
-            assert np.abs(found - truth).max() < 8 * deviation < 0.1
+            assert np.abs(found - truth).max() < 8 * deviation < 0.25
     assert release.receipt["sequence"] == 1
