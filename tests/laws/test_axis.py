@@ -371,3 +371,15 @@ def test_a_session_refuses_an_axis_that_it_could_not_read_before_it_pays(tmp_pat
     with pytest.raises(PlanError, match="too long"):
         session.release(plan)
     assert session.ledger.spent_exactly == 0
+
+
+def test_a_price_that_is_a_bound_alone_is_said_to_be_one():
+    workload = rs.prefixes(DOMAIN, "minute")
+    units = (rs.ReplaceOne(), rs.Person(records=5, one_per="minute"))
+    for unit in units:
+        plan = rs.plan(workload, rs.ZCDP(0.5), unit=unit, form=rs.Axis())
+        assert plan.looseness == np.inf
+        assert plan.details == {"price_looseness": None}
+        assert "a bound" in dict(plan.remarks)["Price"]
+    assert PLAN.looseness == 0
+    assert "Price" not in dict(PLAN.remarks)

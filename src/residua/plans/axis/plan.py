@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -129,6 +130,12 @@ class AxisPlan(Plan):
         """The privacy cost for the plan's unit of protection."""
         return float(self.unit.scaled(self.pcost, 2 * self.pcost))
 
+    @property
+    def looseness(self) -> float:
+        """0 where the price is exact; infinite for replacements and limited persons, of whom a bound alone is known."""
+        reach = self.unit.contribution
+        return math.inf if reach is None or reach.limits else 0.0
+
     # ---- accuracy
 
     def row_variances(self, rows: csr_array) -> Floats:
@@ -230,10 +237,15 @@ class AxisPlan(Plan):
 
     @property
     def remarks(self) -> tuple[tuple[str, str], ...]:
-        """How the axis is measured."""
-        return (
-            ("Axis", f"{self.size:,} values of {self.name!r}, noise correlated along them in {len(self.poles)} parts"),
-        )
+        """How the axis is measured, and whether its price is a bound alone."""
+        parts = f"{self.size:,} values of {self.name!r}, noise correlated along them in {len(self.poles)} parts"
+        loose = ("Price", "a bound; what it really costs is not computed and may be much less")
+        return (("Axis", parts), loose) if self.looseness else (("Axis", parts),)
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """That the price is a bound of unknown looseness, where it is."""
+        return {"price_looseness": None} if self.looseness else {}
 
     def __repr__(self) -> str:
         return (
