@@ -5,26 +5,37 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 from residua.bars import lasting_bar
 from residua.errors import SessionError
 from residua.measurement import Ledger
 from residua.measurement.ledger_amounts import affordable, stated
 from residua.measurement.measure import Progress, carry_out
-from residua.measurement.recognising import recognise
 from residua.plans.composition import composed_cost
 from residua.plans.contract import Plan
-from residua.privacy import AddRemove, Guarantee, Unit
+from residua.plans.groups.making import by_group
+from residua.plans.groups.plan import GroupPlan
+from residua.privacy import Guarantee, Unit
 from residua.quoting import Answering, Quotable
 from residua.release import Release, reserve
 from residua.release.pooled import pool_of
 from residua.session.accounts import Bill, Standing, Status, paid, require_budget, standing
 from residua.session.candidates import by_name, poolable, require_domain
 from residua.session.choice import Choice
+from residua.session.groups import GroupChoice
 from residua.session.memory import Memory
 from residua.session.missing import Missing, look_at, require_telling, was_taken
-from residua.session.opening import beside, budget_of, check_place, open_folder, require_gaussian, require_its_ledger
+from residua.session.opening import (
+    beside,
+    budget_of,
+    check_place,
+    ledger_for,
+    open_folder,
+    require_gaussian,
+    require_its_ledger,
+    unit_of,
+)
 from residua.session.signal import Workload
 from residua.session.state import Stored, digest_of_measured
 from residua.showing import Reported
@@ -99,18 +110,12 @@ class Session(Reported, Quotable):
         if not isinstance(ledger, Ledger):
             require_its_ledger(Path(ledger), path)
             check_place(path)
-        require_agreement(self._data.options, _unit(ledger, unit))
+        require_agreement(self._data.options, unit_of(ledger, unit))
         fingerprint = self._data.fingerprint()
-        if not isinstance(ledger, Ledger):
-            if Path(ledger).exists():
-                recognise(Ledger(ledger), self._data, fingerprint)
-            ledger = Ledger(ledger, budget, unit=unit, dataset=fingerprint)
-        elif unit is not None and unit != ledger.unit:
-            raise SessionError(f"the ledger protects against {ledger.unit}, not {unit}; leave unit out.")
-        self._ledger, self._progress, self._notice = ledger, lasting_bar(progress), notice
-        recognise(ledger, self._data, fingerprint)
+        self._ledger = ledger_for(ledger, budget, unit, self._data, fingerprint)
+        self._progress, self._notice = lasting_bar(progress), notice
         self._folder = open_folder(
-            path.absolute(), fingerprint, ledger, budget, self._data.earlier_fingerprint, self._data.options
+            path.absolute(), fingerprint, self._ledger, budget, self._data.earlier_fingerprint, self._data.options
         )
         limit = self._folder.identity.budget
         self._allowed = None if limit is None else limit.pcost_allowed()
@@ -157,7 +162,7 @@ class Session(Reported, Quotable):
         at = self._standing()
         for _, stored in sorted(self._folder.choices().items(), reverse=True):
             if stored.end is None and self._seen(stored, at):
-                return Choice(self, stored, self._pooled(at, None))
+                return self._chosen(stored, at)
         return None
 
     def resume(self, number: int) -> Choice:
@@ -169,7 +174,7 @@ class Session(Reported, Quotable):
         at, stored = self._standing(), self._open(number)
         if not self._seen(stored, at):
             raise SessionError(f"choice {number} {_LOST}; look at its candidates again.")
-        return Choice(self, stored, self._pooled(at, None))
+        return self._chosen(stored, at)
 
     def price(self, plan: Plan) -> Fraction:
         """What `release(plan)` would debit now, a pcost, exactly. Reads no data."""
@@ -208,10 +213,33 @@ class Session(Reported, Quotable):
                 at = self._measured(found, at, purpose, "the plan")
             return self._pooled(at, wanted.workload)
 
+    @overload
     def choose(
         self,
         candidates: Sequence[Plan] | Mapping[str, Plan],
         *,
+        by: Sequence[str],
+        purpose: str = ...,
+        blind: bool = ...,
+        origins: Mapping[str, str] | None = ...,
+    ) -> GroupChoice: ...
+
+    @overload
+    def choose(
+        self,
+        candidates: Sequence[Plan] | Mapping[str, Plan],
+        *,
+        by: None = None,
+        purpose: str = ...,
+        blind: bool = ...,
+        origins: Mapping[str, str] | None = ...,
+    ) -> Choice: ...
+
+    def choose(
+        self,
+        candidates: Sequence[Plan] | Mapping[str, Plan],
+        *,
+        by: Sequence[str] | None = None,
         purpose: str = "look",
         blind: bool = False,
         origins: Mapping[str, str] | None = None,
@@ -221,6 +249,8 @@ class Session(Reported, Quotable):
         Args:
             candidates: at least two plans over one domain, in order: the first is the primary analysis, later ones
                 offer more; with names, or "plan 1", "plan 2", ….
+            by: attributes that make groups of people: the candidates, which ask nothing of them, are looked at within
+                each group, and each group may get another one (`GroupChoice`).
             purpose: what the ledger notes.
             blind: take even a look that answers no query of the first candidate, which is refused otherwise; what may
                 still vary can then be sampled (`Choice.compatible`).
@@ -232,6 +262,8 @@ class Session(Reported, Quotable):
             LedgerError: a candidate costs more than the budget. Nothing is spent.
         """
         named = by_name(candidates, self._ledger.unit)
+        if by is not None:
+            named = {name: by_group(plan, by=by) for name, plan in named.items()}
         with self._folder.locked():
             return self._looked(named, origins or {}, purpose, blind=blind)
 
@@ -245,16 +277,35 @@ class Session(Reported, Quotable):
             self._folder.end_choice(number, f"went on as choice {following.number}")
             return following
 
+    def look_in_groups(self, number: int, look: Plan, latest: Plan) -> Choice:
+        """For `GroupChoice.step`: looks further in some groups, once it is known that the last candidate can follow."""
+        with self._folder.locked():
+            stored, at = self._open(number), self._standing()
+            found, last = self._missing(look, at), self._missing(latest, at)
+            if last is not None:
+                require_budget(self._ledger, self._allowed, at, _bill(last, at), "the last candidate")
+            if found is not None:
+                at = self._measured(found, at, "step in groups", "the look")
+            return self._chosen(stored, at)
+
     def finish_choice(self, number: int, name: str) -> Release:
         """For `Choice.finish`: measures what is left of a candidate."""
+        plan = self._open(number).candidates[name]
+        return self._finished(number, plan, f"finished {name!r}", f"the candidate {name!r}")
+
+    def finish_groups(self, number: int, plan: Plan, words: str) -> Release:
+        """For `GroupChoice.finish`: measures what is left of each group's candidate."""
+        return self._finished(number, plan, words, "what the groups chose")
+
+    def _finished(self, number: int, plan: Plan, words: str, what: str) -> Release:
         with self._folder.locked():
-            plan = self._checked(self._open(number).candidates[name])
-            at = self._standing()
-            found = self._missing(plan, at)
+            self._open(number)
+            wanted, at = self._checked(plan), self._standing()
+            found = self._missing(wanted, at)
             if found is not None:
-                at = self._measured(found, at, f"finished {name}", f"the candidate {name!r}")
-            self._folder.end_choice(number, f"finished {name!r}")
-            return self._pooled(at, plan.workload)
+                at = self._measured(found, at, words.replace("'", ""), what)
+            self._folder.end_choice(number, words)
+            return self._pooled(at, wanted.workload)
 
     def stop_choice(self, number: int) -> None:
         """For `Choice.stop`: closes a choice."""
@@ -321,7 +372,12 @@ class Session(Reported, Quotable):
                 self._folder.drop_choice(stored.number)
                 raise
         self._memory.note(tuple(at.parts), {plan: left.get(name) for name, plan in named.items()})
-        return Choice(self, stored, self._pooled(at, None))
+        return self._chosen(stored, at)
+
+    def _chosen(self, stored: Stored, at: Standing) -> Choice:
+        """A choice as it stands; one for each group where its candidates are measured in groups."""
+        groups = isinstance(next(iter(stored.candidates.values())), GroupPlan)
+        return (GroupChoice if groups else Choice)(self, stored, self._pooled(at, None))
 
     def _measured(self, found: Missing, at: Standing, purpose: str, what: str) -> Standing:
         """Pays for a measurement, makes it, and keeps it."""
@@ -360,13 +416,6 @@ class Session(Reported, Quotable):
         last = at.debits[max(at.parts)]
         latest = {"sequence": last.sequence, "time": last.time, "digest": last.digest}
         return Release(found.planned, found.blocks, found.measurements, {**latest, **found.receipt})
-
-
-def _unit(ledger: Ledger | str | Path, unit: Unit | None) -> Unit:
-    """Whom a ledger protects, or will protect once it is made."""
-    if isinstance(ledger, Ledger):
-        return ledger.unit
-    return Ledger(ledger).unit if Path(ledger).exists() else unit or AddRemove()
 
 
 def _bill(found: Missing, at: Standing) -> Bill:

@@ -25,7 +25,7 @@ def by_group(
     plan: Plan | Mapping[str, Plan],
     *,
     by: Sequence[str],
-    chosen: Mapping[Any, str] | Sequence[str | None] | None = None,
+    chosen: Mapping[Any, str | None] | Sequence[str | None] | None = None,
 ) -> GroupPlan:
     """A plan measured within each group of people, or one of several plans, chosen group by group.
 
@@ -129,7 +129,7 @@ def lifted(workload: Marginals | Products | Explicit, by: tuple[int, ...]) -> Ma
 
 
 def chosen_of(
-    domain: Domain, by: Sequence[str], names: Sequence[str], chosen: Mapping[Any, str] | Sequence[str | None]
+    domain: Domain, by: Sequence[str], names: Sequence[str], chosen: Mapping[Any, str | None] | Sequence[str | None]
 ) -> Integers:
     """Which of the plans each group has, in the domain's order of the groups, (groups,).
 

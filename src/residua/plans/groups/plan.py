@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -39,7 +39,7 @@ from residua.plans.groups import price
 from residua.plans.groups.asked import Part, only, parts_of
 from residua.plans.groups.blocks import GroupBlocks
 from residua.plans.groups.reading import GroupReading
-from residua.plans.questions import Workload, combined, in_one_table
+from residua.plans.questions import Query, Workload, combined, in_one_table
 from residua.privacy import AddRemove, Guarantee, Unit
 from residua.workload import Marginals, Products, as_products, explicit
 
@@ -131,13 +131,34 @@ class GroupPlan(Plan):
 
     # ---- accuracy
 
-    def _kinds(self, part: Part) -> tuple[Integers, Floats]:
+    @overload
+    def variance(self, asked: Query) -> float: ...
+
+    @overload
+    def variance(self, asked: Sequence[str]) -> Floats: ...
+
+    def variance(self, asked: Sequence[str] | Query) -> float | Floats:
+        """The variance of every cell of a marginal, or of one query; infinite in groups that cannot tell.
+
+        Raises:
+            PlanError: no group can tell.
+        """
+        if isinstance(asked, Mapping):
+            return super().variance(asked)
+        names = self._names(asked)
+        positions = self.domain.positions(names)
+        found = self._cell_variances(tuple(sorted(positions)))
+        if not np.isfinite(found).any():
+            raise PlanError(f"no group answers the marginal on {names!r}; plan for a workload that asks for it.")
+        return np.asarray(found.transpose(np.argsort(np.argsort(positions))))
+
+    def kinds_of(self, part: Part) -> tuple[Integers, Floats]:
         """The kind of each group, and the variances of the queries within a group of each kind."""
         found = [plan.variances(part.inner) for plan in self.members]
         return self.chosen % (len(self.members) + 1), np.stack([*found, np.full(part.inner.queries, np.inf)])
 
     def _variances(self, workload: Workload) -> Floats:
-        return np.concatenate([part.summed(*self._kinds(part)) for part in self.parts(workload)])
+        return np.concatenate([part.summed(*self.kinds_of(part)) for part in self.parts(workload)])
 
     def parts(self, workload: Workload) -> Iterator[Part]:
         """What a workload asks of the groups and within them."""
