@@ -18,7 +18,7 @@ from residua.plans.groups.blocks import GroupBlocks
 from residua.plans.groups.members import member_of, merged_cells
 from residua.plans.questions import Workload
 from residua.plans.reading import Combination, Reading
-from residua.workload import Explicit, Identity, applied, as_products, marginals
+from residua.workload import Explicit, Identity, Marginals, Products, applied, as_products, marginals
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,13 +67,13 @@ class GroupReading(Reading):
         return np.where(known, found, np.nan).reshape([int(domain.sizes[i]) for i in positions])
 
     def answers(self, workload: Workload) -> tuple[Floats, Floats]:
-        """Sums over groups."""
+        """Sums over groups; of tables, not a number in the groups that cannot tell."""
         variances = self.plan.variances(workload)
-        if not np.isfinite(variances).all():
-            raise PlanError(
-                "the release does not answer all these queries in every group; ask of the groups that were measured so."
-            )
-        return np.concatenate([self._answered(part) for part in self.plan.parts(workload)]), variances
+        known = np.isfinite(variances)
+        if not (known.any() if isinstance(workload, Marginals | Products) else known.all()):
+            raise PlanError("what was measured in the groups does not answer these queries; ask of groups that do.")
+        found = np.concatenate([self._answered(part) for part in self.plan.parts(workload)])
+        return np.where(known, found, np.nan), variances
 
     def _answered(self, part: Part) -> Floats:
         within = self.within(part)
