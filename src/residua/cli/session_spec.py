@@ -117,5 +117,7 @@ def _plan(content: Mapping[str, Any], name: str, settings: Any, path: Path) -> N
     if independent and spec.guarantee is None:
         raise SpecError(f"{where} independent noise needs a budget; write [plan.{name}.privacy] rho = 0.5.")
     decides = {key: own[key] for key in ("domain", "workload", "privacy", "objective")}
+    if by := (content.get("session") or {}).get("by"):
+        decides["by"] = by
     digest = hashlib.sha256(json.dumps([decides, independent], default=str).encode()).hexdigest()
     return NamedPlan(spec, independent, digest)
