@@ -1,9 +1,9 @@
 """A choice for each group through a real session: `python -m benchmarks.groups [groups …]`.
 
 A synthetic country: groups of people whose sizes are spread as those of states × occupations are (log-normal), each
-with a table of 10 × 10 × 20 cells (2,000). Candidates are one-way and two-way tables; the rule asks for at least half of
-the one-way cells with a signal-to-noise ratio of 20. The session looks, decides, finishes, and what it spent and how
-far its estimates are from the truth stand beside what was promised.
+with a table of 10 × 10 × 20 cells (2,000). Candidates are one-way and two-way tables; the rule asks for at least half
+of the one-way cells with a signal-to-noise ratio of 20. The session looks, decides, finishes, and what it spent and
+how far its estimates are from the truth stand beside what was promised.
 """
 
 import multiprocessing

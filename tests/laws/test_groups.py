@@ -2,6 +2,7 @@
 
 from itertools import product
 
+import cvxpy as cp
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -9,6 +10,7 @@ import pytest
 import residua as rs
 from residua.errors import PlanError
 from residua.plans.composition import composed_cost
+from residua.projection.problems import problem_of
 from residua.workload import as_explicit
 
 DOMAIN = rs.Domain({"age": rs.Integers(0, 3), "state": ["A", "B", "C"], "sex": ["F", "M"], "job": ["x", "y"]})
@@ -149,6 +151,30 @@ def test_a_release_is_unbiased_saved_loaded_and_pooled(tmp_path):
     assert rs.Release.load(tmp_path / "pool").count({"state": "A"}) == pool.count({"state": "A"})
     with pytest.raises(PlanError, match="does not answer"):
         release.count({"state": "C"})
+
+
+def test_a_projection_is_the_nearest_in_every_group(tmp_path):
+    """Against CVXPY, group by group, with the rows of each group's own plan."""
+    few = records(np.random.default_rng(3).integers(0, 3, (4, 3, 2, 2)))
+    release = rs.measure(MIXED, few, ledger=rs.Ledger(tmp_path / "l", BUDGET))
+    projected = rs.project(release)
+    problem = problem_of(release.plan, projected.terms)
+    least = 0.0
+    for rows, seen in zip(problem._rows, problem._split(problem.observed(release)), strict=True):
+        for each in seen:
+            h = cp.Variable(rows.shape[1], nonneg=True)
+            least += cp.Problem(cp.Minimize(cp.sum_squares(rows @ h - each))).solve(solver="CLARABEL")
+    assert projected.distance == pytest.approx(least, rel=1e-5)
+    assert projected.distance <= least + projected.gap + 1e-6
+    cells = projected.estimates(["state", "job", "age", "sex"])
+    assert np.isnan(cells[2, 1]).all()  # nothing was measured there
+    assert (cells.reshape(6, -1)[:5] >= 0).all()
+    assert cells[:2].sum(axis=(1, 2, 3)) == pytest.approx(projected.estimates(["state"])[:2])
+    projected.save(tmp_path / "p")
+    again = rs.Projected.load(tmp_path / "p")
+    assert np.array_equal(again.estimates(["age", "state"]), projected.estimates(["age", "state"]), equal_nan=True)
+    with pytest.raises(PlanError, match="without facts"):
+        rs.project(release, total=100)
 
 
 def test_estimates_have_the_variances_stated(tmp_path):
