@@ -175,7 +175,7 @@ class CrossedEstimator:
         shape = [int(blocks.rows[i]) for i in subset]
         place = slice(start, start + int(np.prod(shape)))
         own = self.measurements[:, place] if self._many else self.measurements[place]  # parts take slices alone
-        table = own.reshape(*self._many, *shape) / blocks.on_lattice[0][number]
+        table = own.reshape((*self._many, *shape)) / blocks.on_lattice[0][number]
         for axis, i in enumerate(subset, start=len(self._many)):
             table = blocks.strategies[i].recover(table, axis)
         return np.asarray(table)
