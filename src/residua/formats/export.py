@@ -43,6 +43,8 @@ def export(
     full: bool = False,
     spreadsheet: bool = False,
     told: Callable[[Cube, Path], None] | None = None,
+    spark: Any = None,
+    progress: Callable[..., None] | bool | None = None,
 ) -> list[Path]:
     """Writes every table that was asked for; see `Exported.export`.
 
@@ -52,6 +54,7 @@ def export(
         full: every digit.
         spreadsheet: CSV whose text cannot start a formula.
         told: called with every table and its file.
+        spark, progress: as there.
     """
     if format not in FORMATS:
         raise PlanError(f"format={format!r} is not known; use one of {', '.join(FORMATS)}.")
@@ -67,8 +70,18 @@ def export(
     told_about = about(
         published.plan, published.receipt, title=name, confidence=level, biased=biased, language=language
     )  # fmt: skip
-    opened = writer_of(format)
     target = Path(folder)
+    if spark is not None:
+        if isinstance(published, Tabled) or format != "parquet":
+            raise PlanError(
+                "executors write the tables of a release, as parquet; leave spark= away, or --on-executors."
+            )
+        from residua.formats.on_spark import export_on_executors
+
+        return export_on_executors(
+            published, target, spark, told_about, confidence=level or 0.95, full=full, progress=progress
+        )
+    opened = writer_of(format)
     written: list[Path] = []
     with whole_folder(target, "folder of tables") as partial:
         writer = opened(partial, told_about, format=format, spreadsheet=spreadsheet)

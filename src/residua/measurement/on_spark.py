@@ -15,9 +15,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
 
-from residua.errors import FileError, PlanError, SourceError
+from residua.errors import FileError, PlanError, SourceError, VerificationError
 from residua.linalg.arrays import Integers
 from residua.measurement.once import swept
+from residua.measurement.rehearsal import rehearse
 from residua.measurement.spark_parts import (
     BlockTask,
     bare,
@@ -36,7 +37,7 @@ from residua.source.counting import Tallies
 from residua.source.spark import SparkSource, require_countable
 from residua.source.spark_asking import asked
 from residua.source.spark_rows import NOTE, ROW_SQL
-from residua.source.spark_tasks import Tally
+from residua.source.spark_tasks import Tally, Task, own_version
 
 _WATCH_SECONDS = 0.5
 _PROBES = 16
@@ -44,10 +45,13 @@ _PROBES = 16
 
 @contextmanager
 def place_on_executors(out: Path, plan: Plan, blocks: Blocks, data: SparkSource) -> Iterator[Reserved]:
-    """Makes sure, before anything is spent, that executors can write the release where it shall be.
+    """Makes sure, before anything is spent, that executors can measure the release and write it where it shall be.
+
+    What measuring needs is tried there on nothing (`rehearsal.py`), and here, on the blocks that they will be sent.
 
     Raises:
         PlanError: a plan that is not measured table by table.
+        VerificationError: an executor has another residua, or libraries that do not work.
         FileError: the folder exists or cannot be made, or is not the same folder for the executors.
     """
     if not (isinstance(blocks, SetBlocks) and blocks.in_place):
@@ -57,12 +61,17 @@ def place_on_executors(out: Path, plan: Plan, blocks: Blocks, data: SparkSource)
         )
     with reserve_parts(out, plan, blocks) as place:
         folder = place.partial / FOLDER
-        probes = data.numbers(_PROBES).mapInArrow(partial(probed_partition, str(folder)), ROW_SQL)
-        told = [json.loads(bytes(row)) for row in asked(data, probes.toArrow).column("note").to_pylist()]
+        told = _told(place, blocks, data.task(plan.domain, blocks.counted, fingerprint="none yet"))
+        rehearse(told.part(0), None)
+        probes = data.numbers(_PROBES, apart=True).mapInArrow(partial(probed_partition, told, own_version()), ROW_SQL)
+        outcomes = [json.loads(bytes(row)) for row in asked(data, probes.toArrow).column("note").to_pylist()]
         there = {path.name for path in folder.iterdir()}
         for path in folder.iterdir():
             path.unlink()
-        failed = next((outcome["failed"] for outcome in told if "failed" in outcome), None)
+        unfit = next((outcome["unfit"] for outcome in outcomes if "unfit" in outcome), None)
+        if unfit is not None:
+            raise VerificationError(f"an executor cannot measure: {unfit} Nothing was spent.")
+        failed = next((outcome["failed"] for outcome in outcomes if "failed" in outcome), None)
         if failed is not None or there != {f"probe-{i}" for i in range(_PROBES)}:
             why = failed or "they write into another folder of that name"
             raise FileError(
@@ -102,13 +111,11 @@ def measured_on_executors(
     """
     sets = cast("SetBlocks", blocks)
     task = data.task(plan.domain, sets.counted, bound, fingerprint=fingerprint)
-    told = BlockTask(
-        str(place.partial), fingerprint, bound is not None, bare(sets), order_of(sets), task.bounds, task.block_cells
-    )
+    told = _told(place, sets, task)
     tally, digests, parts = Tally(plan.domain, data.show_values), dict[str, str](), len(told.cells)
     every = data.by_block(data.partials(task).unionByName(data.empty_blocks(parts)), parts)
     measured = every.mapInArrow(partial(measured_partition, told), ROW_SQL)
-    with _watched(place.partial / FOLDER, parts, progress):
+    with watched(place.partial / FOLDER, parts, progress):
         outcomes = asked(data, lambda: measured.toArrow().to_pylist())
     for outcome in outcomes:
         if outcome["block"] == NOTE:
@@ -127,6 +134,12 @@ def measured_on_executors(
     return Release.load(place.final)
 
 
+def _told(place: Reserved, blocks: SetBlocks, task: Task) -> BlockTask:
+    """What executors are told to measure."""
+    given = (str(place.partial), task.fingerprint, task.bound is not None)
+    return BlockTask(*given, bare(blocks), order_of(blocks), task.bounds, task.block_cells)
+
+
 def _digest(outcome: Mapping[str, str], place: Reserved) -> str:
     if "changed" in outcome:
         raise SourceError("the data changed after it was checked.")
@@ -136,7 +149,7 @@ def _digest(outcome: Mapping[str, str], place: Reserved) -> str:
 
 
 @contextmanager
-def _watched(folder: Path, parts: int, progress: Callable[[int, int | None], None] | None) -> Iterator[None]:
+def watched(folder: Path, parts: int, progress: Callable[[int, int | None], None] | None) -> Iterator[None]:
     """Says while executors work how many parts are written."""
     if progress is None:
         yield

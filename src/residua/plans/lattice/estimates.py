@@ -47,6 +47,17 @@ class _Measured(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
+class Part:
+    """What was measured of some sets alone."""
+
+    lattice: Lattice
+    sizes: Integers
+    measured: Integers
+    units: Floats
+    layout: Layout
+
+
+@dataclass(frozen=True, eq=False)
 class PlainEstimator:
     """Reads marginals off measurements by plain strategies.
 
@@ -93,6 +104,28 @@ class PlainEstimator:
                 rebuild(given, steps, lower, starts.reshape(1, -1), table)
                 known[subset] = table[0]
         return known[members]
+
+    def within(self, family: Lattice) -> PlainEstimator:
+        """The same for a smaller family alone, with no more measurements than its tables need, in memory.
+
+        Args:
+            family: sets of this one's family; those of attributes with one value may be others.
+        """
+        own = self.blocks
+        numbers = np.concatenate([own.lattice.find(level) for level in family.levels])
+        units = np.zeros(len(own.lattice))
+        units[own.measured] = own.units
+        chosen = np.where(numbers >= 0, units[numbers], 0.0) > 0
+        layout = layout_of(family, own.sizes, chosen)
+        needed = np.empty(layout.cells, dtype=self.measurements.dtype)
+        for group in layout:
+            starts = own.layout.starts[numbers[group.numbers]]
+            for part in batches(len(starts), group.cells, _BATCH_CELLS):
+                group.view(needed)[part] = self.measurements[starts[part, None] + np.arange(group.cells)].reshape(
+                    -1, *group.shape
+                )
+        measured = np.flatnonzero(chosen)
+        return PlainEstimator(Part(family, own.sizes, measured, units[numbers[measured]], layout), needed)
 
     def all_marginals(self) -> Iterator[tuple[Group, slice, Floats]]:
         """All marginals of the family, smallest first, in batches: (group, which of its tables, estimates).
