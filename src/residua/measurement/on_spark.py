@@ -70,7 +70,7 @@ def place_on_executors(out: Path, plan: Plan, blocks: Blocks, data: SparkSource)
             path.unlink()
         unfit = next((outcome["unfit"] for outcome in outcomes if "unfit" in outcome), None)
         if unfit is not None:
-            raise VerificationError(f"an executor cannot measure: {unfit} Nothing was spent.")
+            raise VerificationError(f"an executor cannot measure: {unfit.rstrip('.')}. Nothing was spent.")
         failed = next((outcome["failed"] for outcome in outcomes if "failed" in outcome), None)
         if failed is not None or there != {f"probe-{i}" for i in range(_PROBES)}:
             why = failed or "they write into another folder of that name"
