@@ -137,10 +137,10 @@ def _written(task: TablesTask, block: int) -> dict[str, str]:
         if not path.exists():  # else another attempt wrote it
             stacked = _opened(task.release, task.digest, task.confidence, task.full, task.block_cells)
             write_once(path, stacked.block(block, task.about))
-    except OSError as problem:
-        return {"failed": problem.strerror or "they cannot read or write a file"}
     except ResiduaError as problem:
         return {"failed": str(problem)}
+    except OSError as problem:
+        return {"failed": problem.strerror or "they cannot read or write a file"}
     except MemoryError:
         return {"failed": "one has not enough memory; give it more"}
     return {}

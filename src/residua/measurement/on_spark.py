@@ -24,6 +24,7 @@ from residua.measurement.spark_parts import (
     bare,
     measured_partition,
     order_of,
+    probe_name,
     probed_partition,
 )
 from residua.plans.blocks import Blocks
@@ -40,7 +41,7 @@ from residua.source.spark_rows import NOTE, ROW_SQL
 from residua.source.spark_tasks import Tally, Task, own_version
 
 _WATCH_SECONDS = 0.5
-_PROBES = 16
+_PROBES = 1000  # Spark cuts them into a task for each processor it has
 
 
 @contextmanager
@@ -63,16 +64,15 @@ def place_on_executors(out: Path, plan: Plan, blocks: Blocks, data: SparkSource)
         folder = place.partial / FOLDER
         told = _told(place, blocks, data.task(plan.domain, blocks.counted, fingerprint="none yet"))
         rehearse(told.part(0), None)
-        probes = data.numbers(_PROBES, apart=True).mapInArrow(partial(probed_partition, told, own_version()), ROW_SQL)
-        outcomes = [json.loads(bytes(row)) for row in asked(data, probes.toArrow).column("note").to_pylist()]
-        there = {path.name for path in folder.iterdir()}
-        for path in folder.iterdir():
-            path.unlink()
+        probes = data.numbers(_PROBES).mapInArrow(partial(probed_partition, told, own_version()), ROW_SQL)
+        rows = asked(data, lambda: probes.toArrow().to_pylist())
+        outcomes = [json.loads(bytes(row["note"])) for row in rows]
+        there = _removed(folder)
         unfit = next((outcome["unfit"] for outcome in outcomes if "unfit" in outcome), None)
         if unfit is not None:
             raise VerificationError(f"an executor cannot measure: {unfit.rstrip('.')}. Nothing was spent.")
         failed = next((outcome["failed"] for outcome in outcomes if "failed" in outcome), None)
-        if failed is not None or there != {f"probe-{i}" for i in range(_PROBES)}:
+        if failed is not None or there != {probe_name(row["block"]) for row in rows}:
             why = failed or "they write into another folder of that name"
             raise FileError(
                 f"out: the executors cannot write into {str(out.absolute().parent)!r} ({why}); choose a folder that "
@@ -126,12 +126,22 @@ def measured_on_executors(
     if len(digests) != parts:
         raise FileError(f"the release {str(place.final)!r} lacks a part; nothing of it is kept.")
     swept(place.partial / FOLDER)
+    _removed(place.partial / FOLDER)  # of a task that Spark repeated, and that came late
     starts = [*task.block_starts, sets.cells]
     integers = cast("Integers", PartedIntegers(place.partial, starts, digests))
     tallies = Tallies(MappingProxyType(tally.dropped), MappingProxyType(tally.other), tally.no_person, tally.loss)
     release = Release(plan, blocks, integers, {**receipt, **tell(tallies)})
     place.commit_parts(release, starts, digests)
     return Release.load(place.final)
+
+
+def _removed(folder: Path) -> set[str]:
+    """The files written on trial, which are removed."""
+    found = set()
+    for path in folder.glob(probe_name("*")):
+        path.unlink(missing_ok=True)
+        found.add(path.name)
+    return found
 
 
 def _told(place: Reserved, blocks: SetBlocks, task: Task) -> BlockTask:

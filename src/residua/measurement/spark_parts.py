@@ -104,9 +104,14 @@ def _complete(task: BlockTask, notes: list[bytes]) -> bool:
 
 def probed_partition(task: BlockTask, version: str, batches: Iterator[Any]) -> Iterator[Any]:
     """Rehearses on an executor, before the debit: what measuring needs is tried on nothing, and a file is written."""
-    for batch in batches:
-        for place in batch.column(0).to_pylist():
-            yield row_of(place, b"", json.dumps(_probed(task, version, place)).encode())
+    numbers = [number for batch in batches for number in batch.column(0).to_pylist()]
+    if numbers:
+        yield row_of(numbers[0], b"", json.dumps(_probed(task, version, numbers[0])).encode())
+
+
+def probe_name(number: int | str) -> str:
+    """The file that one task writes on trial."""
+    return f"probe-{number}"
 
 
 def _probed(task: BlockTask, version: str, place: int) -> dict[str, str]:
@@ -114,7 +119,7 @@ def _probed(task: BlockTask, version: str, place: int) -> dict[str, str]:
         return {"unfit": f"it has residua {own_version()}, this is {version}: install the same version there."}
     try:
         rehearse(task.part(place % len(task.cells)), None)
-        return {"written": str(write_once(Path(task.folder) / FOLDER / f"probe-{place}", b"residua"))}
+        return {"written": str(write_once(Path(task.folder) / FOLDER / probe_name(place), b"residua"))}
     except ResiduaError as problem:
         return {"unfit": str(problem)}
     except OSError as problem:

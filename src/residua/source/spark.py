@@ -144,11 +144,9 @@ class SparkSource(Source):
         most = int(self._frame.sparkSession.conf.get("spark.sql.shuffle.partitions"))
         return rows.repartition(max(min(blocks, most), 1), "block").sortWithinPartitions("block")
 
-    def numbers(self, count: int, *, apart: bool = False) -> Any:
-        """A frame of the numbers 0, 1, …, in the session of this one; each in a task of its own, if they are apart."""
-        session = self._frame.sparkSession
-        numbers = session.range(0, count, 1, count) if apart else session.range(count)
-        return numbers.selectExpr("cast(id as int) as block")
+    def numbers(self, count: int) -> Any:
+        """A frame of the numbers 0, 1, …, in the session of this one, in as many tasks as Spark thinks best."""
+        return self._frame.sparkSession.range(count).selectExpr("cast(id as int) as block")
 
     def empty_blocks(self, count: int) -> Any:
         """Partial tables without counts, so that every block comes to an executor, whether or not there are records."""
