@@ -1,11 +1,11 @@
-"""Google's and Azure's stores by their emulators on loopback: the laws of every engine, which need more than CI has.
+"""Google's and Azure's stores by their emulators, and Flight SQL: the laws of every engine, on servers that CI lacks.
 
-    npm install azurite; pip install gcp-storage-emulator
+    npm install azurite; pip install gcp-storage-emulator adbc-driver-flightsql
     python -m benchmarks.emulators [--azurite node_modules/.bin/azurite-blob]
 
-For each store and each kind of file: the same counts, errors and fingerprints as every engine, and whether a file that
-is overwritten after it was checked is noticed. Both stores are asked without credentials, so that how Arrow finds those
-in the environment is not tried.
+For each store and each kind of file, and for a Flight SQL server of our own with DuckDB behind it: the same counts,
+errors and fingerprints as every engine, and whether data that is overwritten after it was checked is noticed. The
+stores are asked without credentials, so that how Arrow finds those in the environment is not tried.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import residua as rs
+from benchmarks.flight_server import Server, served
 from benchmarks.show import print_rows
 from residua.errors import SourceError
 from residua.source import source_of
@@ -169,7 +171,7 @@ def counts(engine: Any, folder: Path) -> None:
 
 def fingerprints(engine: Any, folder: Path) -> None:
     rows = [(*row, 1) for row in engines.records(dirty=True)]
-    found = source_of(engine(engines.table_of(rows), folder)).fingerprint()
+    found = engines.opened(engine(engines.table_of(rows), folder)).fingerprint()
     assert found == source_of(engines.table_of(rows)).fingerprint()
 
 
@@ -192,6 +194,15 @@ def absent(put: Put, folder: Path) -> None:
     uri = put("there.csv", b"sex\nF\n").replace("there.csv", "not-there.csv")
     with pytest.raises(SourceError, match="there is no file"):
         source_of(uri).columns()
+
+
+def flight_engine(server: Server) -> Callable[[pa.Table, Path], Any]:
+    def made(table: pa.Table, folder: Path) -> Any:
+        name = f"people{next(_NUMBERS)}"
+        server.hold(name, table)
+        return partial(rs.Source.sql, f"grpc://127.0.0.1:{server.port}", f"SELECT * FROM {name}")
+
+    return made
 
 
 LAWS: dict[str, Callable[[Any, Path], None]] = {
@@ -229,8 +240,15 @@ def main() -> None:
             for law, holds in (("data changed underneath", changes), ("a file that is absent", absent)):
                 with tempfile.TemporaryDirectory() as folder:
                     lines.append([name, "a CSV file", law, outcome(lambda h=holds, p=put, f=folder: h(p, Path(f)))])
+    if importlib.util.find_spec("adbc_driver_flightsql"):
+        with served() as server:
+            engine = flight_engine(server)
+            for law, holds in LAWS.items():
+                with tempfile.TemporaryDirectory() as folder:
+                    found = outcome(lambda h=holds, e=engine, f=folder: h(e, Path(f)))
+                    lines.append(["grpc:// (Flight SQL)", "a query", law, found])
     if not lines:
-        sys.exit("neither emulator is installed; see python -m benchmarks.emulators --help")
+        sys.exit("none of them is installed; see python -m benchmarks.emulators --help")
     print_rows("Stores by their emulators", ["store", "records as", "law", ""], lines)
 
 
