@@ -22,9 +22,9 @@ from residua.formats.quality import COLUMN, FLAGS, grades
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Lattice, closure
 from residua.linalg.layout import Group, layout_of
-from residua.plans.lattice.estimates import PlainEstimator
 from residua.plans.lattice.facts import Facts
-from residua.plans.lattice.reading import LatticeReading
+from residua.plans.lattice.reading import FamilyReading
+from residua.plans.tails import check_confidence
 from residua.published.table import shortened
 from residua.release import Release
 from residua.workload import Marginals
@@ -39,7 +39,7 @@ class Stacked:
     """The tables that a release was asked for, in blocks.
 
     Args:
-        release: of marginals, measured by residuals.
+        release: of marginals.
         confidence: how often an interval holds the truth.
         full: every digit.
         block_cells: about how many cells a block has.
@@ -54,13 +54,11 @@ class Stacked:
     block_cells: int = BLOCK_CELLS
 
     def __post_init__(self) -> None:
-        reading, workload = self.release.reading, self.release.planned.workload
-        plain = isinstance(reading, LatticeReading) and isinstance(reading.estimator, PlainEstimator)
-        if not plain or not isinstance(workload, Marginals):
-            raise PlanError(
-                "executors rebuild tables of marginals with normal noise only; leave spark= away, or --on-executors."
-            )
-        reading.widths((), self.confidence, 1.0)  # says so, if that is no confidence
+        reading = self.release.reading
+        plain = isinstance(reading, FamilyReading) and reading.plan.family.plain
+        if not plain or not isinstance(self.release.planned.workload, Marginals):
+            raise PlanError("executors rebuild tables of marginals only; leave spark= away, or --on-executors.")
+        check_confidence(self.confidence)
 
     @property
     def _asked(self) -> Marginals:
@@ -112,30 +110,38 @@ class Stacked:
             wanted[family.find(level)] = True
         reading: Any = self.release.reading
         stddevs = np.sqrt(self._variances(family))
-        width = float(reading.widths((), self.confidence, 1.0))
-        for group, part, tables in reading.estimator.within(family).all_marginals():
+        for group, part, tables in reading.part(family).all_marginals():
             kept = np.flatnonzero(wanted[group.numbers[part]])
             at = kept + part.start
             estimates = tables.reshape(len(tables), -1)[kept]
+            bars = stddevs[group.numbers[at]], self._widths(group.members[at])
             for first in range(0, estimates.size, _ROWS):
                 places = np.arange(first, min(first + _ROWS, estimates.size))
                 table, cell = np.divmod(places, group.cells)
-                numbered = self._numbers(estimates.ravel()[places], stddevs[group.numbers[at]], table, width)
+                numbered = self._numbers(estimates.ravel()[places], *bars, table)
                 yield [*self._keys(group, at, table, cell), *numbered]
+
+    def _widths(self, members: Integers) -> Floats:
+        """How many standard deviations the intervals of each table reach, (tables,)."""
+        reading, names = self.release.reading, self.release.domain.names
+        if self.release.planned.noise.currency != "epsilon":  # the same for all
+            return np.full(len(members), reading.widths((), self.confidence, 1.0))
+        sets = [tuple(names[i] for i in row) for row in members.tolist()]
+        return np.array([reading.widths(each, self.confidence, 1.0) for each in sets], dtype=np.float64)
 
     def _variances(self, family: Lattice) -> Floats:
         """Of a cell of each table of a family, as the plan that was measured says."""
-        facts: Facts = self.release.reading.plan.facts
+        facts: Facts = self.release.reading.plan.family.facts
         numbers = np.concatenate([facts.lattice.find(level) for level in family.levels])
         noise = np.where(numbers >= 0, facts.noise[numbers], np.inf)
         return Facts(facts.domain, family, noise, facts.strategies).cell_variances
 
-    def _numbers(self, estimates: Floats, stddevs: Floats, table: Integers, width: float) -> list[Any]:
+    def _numbers(self, estimates: Floats, stddevs: Floats, widths: Floats, table: Integers) -> list[Any]:
         """Estimates, error bars and flags of rows; digits as each table's own standard deviation justifies."""
         import pyarrow as pa
 
         each = stddevs[table]
-        reach = width * each
+        reach = widths[table] * each
         columns = dict(zip(_NUMBERS, (estimates, each, estimates - reach, estimates + reach), strict=True))
         flags = grades(estimates, each)
         if not self.full:
