@@ -1,5 +1,7 @@
 """Tables rebuilt in blocks, each from no more measurements than it needs, are those of the whole release."""
 
+import hashlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 
 import residua as rs
 from residua.errors import PlanError
+from residua.formats import on_spark
 from residua.formats.about import about
 from residua.formats.stacked import Stacked
 from residua.linalg.lattice import closure
@@ -93,8 +96,6 @@ def test_no_more_parts_are_read_than_a_block_needs(tmp_path: Path) -> None:
 
 
 def _digest(path: Path) -> str:
-    import hashlib
-
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
@@ -106,3 +107,23 @@ def test_tables_of_another_kind_are_refused() -> None:
             Stacked(released(plan))
     with pytest.raises(PlanError, match="confidence"):
         Stacked(released(PLANS["normal"]), confidence=1.5)
+
+
+def test_executors_that_see_no_release_or_another_say_so(tmp_path: Path) -> None:
+    release = released(PLANS["normal"])
+    release.save(tmp_path / "release")
+    (tmp_path / "out").mkdir()
+    told = about(release.plan, {}, title="", confidence=0.95, biased=False, language=None)
+    numbers = [pa.record_batch({"block": pa.array([0], pa.int32())})]
+
+    def said(**other: Any) -> str:
+        task = on_spark.TablesTask(
+            on_spark.own_version(), str(tmp_path / "release"), "0" * 64, str(tmp_path / "out"), told, 0.95, False, 50
+        )
+        (row,) = on_spark.tables_partition(replace(task, **other), iter(numbers))
+        return str(row.column("note")[0].as_py(), "utf-8")
+
+    assert "they see another release as" in said()
+    assert "they cannot read the release" in said(release=str(tmp_path / "nowhere"))
+    assert "they have residua" in said(version="0.0.1")
+    assert not list((tmp_path / "out").iterdir())

@@ -149,8 +149,13 @@ def _written(task: TablesTask, block: int) -> dict[str, str]:
 @lru_cache(maxsize=1)
 def _opened(folder: str, digest: str, confidence: float, full: bool, block_cells: int) -> Stacked:
     """The release, opened once by each process."""
-    if _digest(Path(folder)) != digest:
-        raise FileError(f"they see another release as {folder!r}; use a folder that they share with this machine")
+    shared = "use a folder that they share with this machine"
+    try:
+        same = _digest(Path(folder)) == digest
+    except OSError as problem:
+        raise FileError(f"they cannot read the release {folder!r} ({problem.strerror}); {shared}") from None
+    if not same:
+        raise FileError(f"they see another release as {folder!r}; {shared}")
     return Stacked(Release.load(folder), confidence, full, block_cells)
 
 

@@ -119,11 +119,9 @@ class PlainEstimator:
         layout = layout_of(family, own.sizes, chosen)
         needed = np.empty(layout.cells, dtype=self.measurements.dtype)
         for group in layout:
-            starts = own.layout.starts[numbers[group.numbers]]
-            for part in batches(len(starts), group.cells, _BATCH_CELLS):
-                group.view(needed)[part] = self.measurements[starts[part, None] + np.arange(group.cells)].reshape(
-                    -1, *group.shape
-                )
+            tables = group.view(needed)
+            for part in batches(len(tables), group.cells, _BATCH_CELLS):
+                tables[part] = self._integers(numbers[group.numbers[part]], tables[part])
         measured = np.flatnonzero(chosen)
         return PlainEstimator(Part(family, own.sizes, measured, units[numbers[measured]], layout), needed)
 
@@ -151,7 +149,7 @@ class PlainEstimator:
                     yield group, part, tables
             lower, base = kept, start
 
-    def _integers(self, numbers: Integers, like: Floats) -> NDArray[Any]:
+    def _integers(self, numbers: Integers, like: NDArray[Any]) -> NDArray[Any]:
         """The measurements of tables of one shape; zeros where nothing was measured. A view where they adjoin."""
         cells = like[0].size
         starts = self.blocks.layout.starts[numbers]
