@@ -4,7 +4,8 @@ python -m benchmarks.spark_release [--attributes 108] [--rows 50000] [--folder D
 
 All marginals of up to three of 108 attributes of 10 values: 204,156 tables of 1,000 cells and those below. The workers,
 the driver and the folder are on this machine. Memory is the largest resident set seen, of the Java machine and of its
-Python workers apart; times are of the clock, beside whatever else runs.
+Python workers apart; times are of the clock, beside whatever else runs. Then the executors rebuild all tables and write
+them as one dataset.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 class Watch:
     """The largest memory of executors, their Python workers and the driver; and the killing of one executor."""
 
-    def __init__(self, cluster: Cluster, folder: Path, kill_after: int) -> None:
+    def __init__(self, cluster: Cluster, folder: Path, kill_after: int | None) -> None:
         self._cluster, self._folder, self._kill_after = cluster, folder, kill_after
         self.most = {"executor, Java": 0, "executor, Python": 0, "driver, Java": 0, "driver, Python": 0}
         self.killed_after: int | None = None
@@ -52,7 +53,7 @@ class Watch:
         while not over.wait(0.2):
             self._note()
             written = len(list(self._folder.glob(".out.partial-*/measurements/part-*")))
-            if self.killed_after is None and written >= self._kill_after:
+            if self.killed_after is None and self._kill_after is not None and written >= self._kill_after:
                 self._cluster.kill_one()
                 self.killed_after = written
 
@@ -117,6 +118,11 @@ def run(folder: Path, attributes: int, rows: int) -> None:
                 progress=lambda step, *_: steps.setdefault(step, time.perf_counter()) and None,
             )
         measured = time.perf_counter() - begin
+        rebuilding = Watch(cluster, folder, None)
+        begin = time.perf_counter()
+        with rebuilding.running():
+            files = rs.Release.load(folder / "out").export(folder / "tables", "parquet", spark=session)
+        rebuilt = time.perf_counter() - begin
         session.stop()
     left = sorted(path.name for path in folder.rglob("*") if "shuffle" in path.name and path.is_file())
     begin = time.perf_counter()
@@ -130,6 +136,16 @@ def run(folder: Path, attributes: int, rows: int) -> None:
         error = release.estimates(names).ravel() - np.bincount(places, minlength=1000)
         scores.append(error / np.sqrt(np.ravel(plan.variance(names))))
     parts = list((folder / "out" / "measurements").iterdir())
+    rows, wrong = 0, 0
+    for path in files:
+        found = pq.ParquetFile(path)
+        rows += found.metadata.num_rows
+        title = found.read_row_group(0, columns=["table"]).column(0)[0].as_py()
+        own = release.table(title.split(" × ")).columns
+        error = (
+            np.array(found.read_row_group(0, columns=["estimate"]).column(0)[: len(own["stddev"])]) - own["estimate"]
+        )
+        wrong += bool((np.abs(error) > own["stddev"] / 100).any())  # digits are cut there
     figures = [
         ["cells", f"{release.blocks.cells:,}"],
         ["parts written, each once", f"{len(parts):,}"],
@@ -142,6 +158,11 @@ def run(folder: Path, attributes: int, rows: int) -> None:
         ["error over stated deviation, 200 tables (should be 1)", f"{np.sqrt(np.mean(np.square(scores))):.4f}"],
         ["shuffle files left after the session", str(len(left))],
         *([f"memory, {where}", f"{size / 1e6:,.0f} MB"] for where, size in watch.most.items()),
+        ["all tables rebuilt and written by the executors", f"{rebuilt:.0f} s"],
+        ["rows of the dataset, in files", f"{rows:,} in {len(files):,}"],
+        ["bytes of the dataset", f"{sum(path.stat().st_size for path in files) / 1e9:.2f} GB"],
+        ["files whose first table is not the release's", str(wrong)],
+        *([f"memory while rebuilding, {where}", f"{size / 1e6:,.0f} MB"] for where, size in rebuilding.most.items()),
     ]
     print_rows("A release on a standalone cluster, two workers of one core and 1 GB", ["", ""], figures)
 

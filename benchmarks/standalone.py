@@ -85,7 +85,10 @@ class Cluster:
 
 @contextmanager
 def standalone(folder: Path, workers: int = 2, cores: int = 1, memory: str = "1g") -> Iterator[Cluster]:
-    """A master and workers, as long as the block lasts."""
+    """A master and workers, as long as the block lasts; each worker has an address of its own.
+
+    Spark repeats a slow task on another host only.
+    """
     import pyspark
 
     home = Path(pyspark.__file__).parent
@@ -113,7 +116,8 @@ def standalone(folder: Path, workers: int = 2, cores: int = 1, memory: str = "1g
     try:
         for (kind, *arguments), log in zip(kinds, logs, strict=True):
             command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}"]
-            options = ["--host", "127.0.0.1", "--webui-port", "0", *arguments]
+            host = f"127.0.0.{len(started) or 1}"
+            options = ["--host", host, "--webui-port", "0", *arguments]
             with log.open("wb") as written:
                 started.append(
                     subprocess.Popen([*command, *options], env=environment, stdout=written, stderr=subprocess.STDOUT)

@@ -5,10 +5,12 @@ Declare a domain, ask a workload, plan the best noise for a budget or for accura
     import residua as rs
 
 Importing does nothing: each name is looked up in its package when it is first used, and so are the libraries behind it.
+Where a system has no locks (Windows), it says so.
 """
 
 import warnings
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from residua import showing as _showing
@@ -168,3 +170,11 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted([*__all__, "__version__"])
+
+
+if find_spec("fcntl") is None:
+    warnings.warn(
+        "this system has no lock that keeps two processes from spending one budget, so ledgers and sessions do not "
+        "work here; planning, and reading releases, do.",
+        stacklevel=2,
+    )

@@ -1,7 +1,7 @@
 """What ledgers and releases need of the operating system: locks that exclude, bytes that stay, room that is kept.
 
-Linux and macOS have all three. Windows has no lock of this kind, and says so in one sentence before anything is spent;
-planning, and reading releases, need none.
+Linux and macOS have all three. Windows has no lock of this kind: `import residua` warns of it in a sentence, and
+ledgers refuse before anything is spent; planning, and reading releases, need none.
 """
 
 from __future__ import annotations

@@ -74,6 +74,8 @@ class Exported(Reported):
         confidence: float | None = None,
         language: str | None = None,
         title: str | None = None,
+        spark: Any = None,
+        progress: Callable[..., None] | bool | None = None,
     ) -> list[Path]:
         """Writes every table that was asked for into a folder, all or none, with what a reader must know beside it.
 
@@ -84,6 +86,10 @@ class Exported(Reported):
             confidence: how often an interval holds the truth, 0.95 if left out; a projection has no intervals.
             language: in which language titles are written, where the domain declares several; the first if left out.
             title: what the whole is called.
+            spark: a Spark session whose executors rebuild and write the tables of a release that they measured, as one
+                dataset of Parquet files, in a folder that they share; see docs/spark.md. Parquet only.
+            progress: with `spark`: `True` draws a bar; or a function, called with the step, how many files are
+                written, and of how many.
 
         Returns:
             The files, in the order of the tables.
@@ -93,6 +99,6 @@ class Exported(Reported):
             PlanError: an unknown format, queries that make no tables, or a confidence for a projection.
         """
         written: list[Path] = package("formats").export(
-            self, folder, format, confidence=confidence, language=language, title=title
+            self, folder, format, confidence=confidence, language=language, title=title, spark=spark, progress=progress
         )
         return written

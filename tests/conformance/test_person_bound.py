@@ -1,6 +1,8 @@
 """A bound on each person's records, through every engine and whole releases: the same records, whatever holds them."""
 
+import contextlib
 import json
+import sqlite3
 import subprocess
 import sys
 from collections import Counter
@@ -9,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import ibis
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -22,7 +25,10 @@ from pyarrow.feather import write_feather
 import residua as rs
 from residua.errors import LedgerError, PlanError, PrivacyError, SourceError
 from residua.measurement.persons import show_records_per_person
+from residua.source import source_of
 from residua.source.choosing import Loss
+from tests.conformance import postgres
+from tests.conformance.stores import store
 from tests.laws.person_choices import DOMAIN, Record, chosen_plainly, counted, everyone_plainly
 
 UNIT = rs.Person(4, per={"month": 2})
@@ -76,6 +82,33 @@ def database(table: pa.Table, folder: Path) -> rs.Source:
     return rs.Source.duckdb(folder / "a.duckdb", "visits", **OPTIONS)
 
 
+def postgresql(table: pa.Table, folder: Path) -> rs.Source:
+    return rs.Source.sql(postgres.server(), postgres.ingested(table), **OPTIONS)
+
+
+def sqlite_file(table: pa.Table, folder: Path) -> Path:
+    with contextlib.closing(sqlite3.connect(folder / "a.db")) as made, made:
+        kinds = {"int64": "INTEGER", "double": "REAL", "bool": "BOOLEAN"}
+        columns = ", ".join(f"{field.name} {kinds.get(str(field.type), 'TEXT')}" for field in table.schema)
+        made.execute(f"CREATE TABLE visits ({columns})")
+        marks = ", ".join("?" * table.num_columns)
+        made.executemany(f"INSERT INTO visits VALUES ({marks})", [tuple(row.values()) for row in table.to_pylist()])
+    return folder / "a.db"
+
+
+def sqlite(table: pa.Table, folder: Path) -> rs.Source:
+    return rs.Source.sql(f"sqlite:///{sqlite_file(table, folder)}", "visits", **OPTIONS)
+
+
+def ibis_table(table: pa.Table, folder: Path) -> rs.Source:
+    return source_of(ibis.sqlite.connect(sqlite_file(table, folder)).table("visits"), **OPTIONS)
+
+
+def object_store(table: pa.Table, folder: Path) -> rs.Source:
+    pq.write_table(table, folder / "o.parquet")
+    return source_of(store().put("visits.parquet", (folder / "o.parquet").read_bytes()), **OPTIONS)
+
+
 def text_ids(table: pa.Table) -> pa.Table:
     return table.set_column(0, "who", table["who"].cast(pa.string()).dictionary_encode())
 
@@ -87,6 +120,10 @@ ENGINES: dict[str, Callable[[pa.Table, Path], rs.Source]] = {
     "feather": feather,
     "json lines": json_lines,
     "duckdb": database,
+    "postgresql": postgresql,
+    "sqlite": sqlite,
+    "ibis": ibis_table,
+    "object store": object_store,
     "arrow": lambda table, _: rs.Source.frame(table, **OPTIONS),
     "arrow, text": lambda table, _: rs.Source.frame(text_ids(table), **OPTIONS),
     "dataset": lambda table, _: rs.Source.frame(ds.dataset(table), **OPTIONS),

@@ -133,7 +133,7 @@ def test_where_there_are_no_locks_one_sentence_says_so(tmp_path: Path, monkeypat
     assert rs.Release.load(tmp_path / "release").count().estimate == release.count().estimate
 
 
-def test_importing_needs_no_locks(tmp_path: Path) -> None:
+def test_importing_needs_no_locks_and_says_in_one_sentence_that_there_are_none(tmp_path: Path) -> None:
     code = (
         "import sys; sys.modules['fcntl'] = None\n"
         "import os\n"
@@ -148,6 +148,7 @@ def test_importing_needs_no_locks(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
+    assert done.stderr.count("this system has no lock that keeps two processes from spending one budget, so") == 1
     assert done.stdout.startswith("this system (linux) has no lock that keeps two processes from spending one budget")
 
 

@@ -13,7 +13,10 @@ import pytest
 import residua as rs
 from residua.domain import Domain, Integers
 from residua.errors import LedgerError, SourceError
+from residua.linalg.lattice import closure
+from residua.linalg.layout import layout_of
 from residua.source import Source, source_of
+from residua.source.bound import bound_of
 from residua.source.checking import checked
 from residua.source.counting import Kept
 from residua.source.digest import Digest
@@ -106,6 +109,30 @@ def test_what_gives_other_records_at_every_reading_is_read_once(made: str, tmp_p
     assert len(ledger.entries) == 1
 
 
+@pytest.mark.parametrize("no_person", ["drop", "apart"])
+def test_a_query_whose_records_are_bounded_per_person_runs_once_and_chooses_by_the_ledgers_key(no_person: Any) -> None:
+    rng = np.random.default_rng(4)
+    names = [None if i < 3 else f"p{i}" for i in rng.integers(0, 60, 500)]
+    table = pa.table({"a": rng.integers(-3, 4, 500), "id": names, "n": rng.integers(0, 3, 500)})
+    domain = rs.Domain({"a": rs.Integers(0, 3, unknown="drop")})
+    lattice = closure([np.array([[0]], dtype=np.int32)], 1)
+    layout, unit = layout_of(lattice, domain.sizes), rs.Person(records=2)
+    trial, real = (bound_of(unit, domain, bytes([i]) * 32) for i in (1, 2))
+    options: dict[str, Any] = {"person": "id", "no_person": no_person, "weight": "n"}
+    with duckdb.connect() as connection:
+        connection.register("rows", table)
+        connection.execute("CREATE TABLE people AS SELECT * FROM rows")
+        source = Watched(Source.duckdb(connection, "SELECT * FROM people", **options))
+        counted = checked(source, domain, None, trial).count(layout, None, real)
+        assert source.readings == 1
+    theirs = source_of(table, **options).count(domain, layout, None, real)
+    assert np.array_equal(counted.tables, theirs.tables)
+    assert (counted.no_person, counted.loss.dropped) == (theirs.no_person, theirs.loss.dropped)
+    assert np.array_equal(counted.loss.held, theirs.loss.held)
+    other = source_of(table, **options).count(domain, layout, None, trial)
+    assert not np.array_equal(other.tables, theirs.tables)  # the key decides
+
+
 def test_what_is_too_large_to_keep_is_read_again_and_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("residua.source.checking._MOST_KEPT", 1000)
     ledger = rs.Ledger(tmp_path / "a.ledger", BUDGET)
@@ -123,9 +150,6 @@ def test_what_is_too_large_to_keep_is_read_again_and_compared(tmp_path: Path, mo
 
 
 def layout_total() -> Any:
-    from residua.linalg.lattice import closure
-    from residua.linalg.layout import layout_of
-
     return layout_of(closure([], 1), DOMAIN.sizes)
 
 

@@ -1,5 +1,6 @@
 """Spark, classic and through Connect, goes through the suite of every engine, whole or cut into blocks."""
 
+import json
 import os
 import socket
 from collections.abc import Callable, Iterator
@@ -8,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
@@ -17,6 +19,7 @@ from benchmarks.standalone import settings, started
 from residua.cli.main import app
 from residua.domain import Domain, Integers
 from residua.errors import FileError, PlanError, SourceError
+from residua.formats import on_spark
 from residua.linalg.lattice import closure
 from residua.linalg.layout import Layout, layout_of
 from residua.source import Source, source_of, spark
@@ -220,6 +223,58 @@ def test_a_release_in_parts_is_a_release_like_any_other(
     assert np.array_equal(rs.Release.load(tmp_path / "copy").measurements, np.asarray(release.measurements))
 
 
+@pytest.mark.parametrize("way", ["classic", "connect"])
+def test_tables_rebuilt_on_executors_are_those_of_the_release_digit_for_digit(
+    way: str, sessions: dict[str, Any], tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(spark, "_BLOCK_CELLS", 40)
+    monkeypatch.setattr(on_spark, "BLOCK_CELLS", 15)
+    sizes = {name: Integers(0, size - 1) for name, size in SMALL.items()}
+    domain = Domain({**sizes, "one": ["only"], "sex": ["F", "M"]})
+    asked = [(), ("one",), ("b",), ("a", "c"), ("a", "one", "d"), ("b", "c", "d"), ("sex",)]  # not all that lie below
+    plan = rs.plan(rs.marginals(domain, asked), rs.ZCDP(rho=0.5))
+    rows = small_table(300)
+    rows = rows.append_column("one", pa.array(["only"] * 300)).append_column("sex", pa.array(["F", "M", "M"] * 100))
+    ledger = rs.Ledger(tmp_path / "a.ledger", rs.ZCDP(rho=2.0))
+    release = rs.measure(plan, sessions[way].createDataFrame(rows), ledger=ledger, out=tmp_path / "out")
+    files = release.export(tmp_path / "all", "parquet", spark=sessions[way], confidence=0.9, title="People")
+    assert len(files) == len(list((tmp_path / "all").glob("*.parquet"))) > 2
+    found = pq.read_table(tmp_path / "all")
+    assert json.loads(found.schema.metadata[b"residua"])["confidence"] == 0.9
+    number = 0
+    for path in release.export(tmp_path / "apart", "parquet", confidence=0.9):
+        table = pq.read_table(path)
+        names = table.column_names[: table.column_names.index("estimate")]
+        mine = found.filter(
+            pc.equal(found["table"].cast(pa.string()), pq.read_schema(path).metadata[b"title"].decode())
+        )
+        for column in table.column_names[len(names) :]:
+            assert mine[column].to_pylist() == table[column].to_pylist()
+        for j in range(3):
+            wanted = [names[j]] * len(table) if j < len(names) else [None] * len(table)
+            assert mine[f"attribute_{j + 1}"].to_pylist() == wanted
+            values = [str(v) for v in table[names[j]].to_pylist()] if j < len(names) else wanted
+            assert mine[f"value_{j + 1}"].to_pylist() == values
+        number += len(table)
+    assert number == len(found)
+    with pytest.raises(FileError, match="exists already"):
+        release.export(tmp_path / "all", "parquet", spark=sessions[way])
+    with pytest.raises(PlanError, match="as parquet"):
+        release.export(tmp_path / "no", "csv", spark=sessions[way])
+    with pytest.raises(PlanError, match="is no Spark session"):
+        release.export(tmp_path / "no", "parquet", spark="local")
+    with pytest.raises(PlanError, match="as parquet"):
+        rs.project(release).export(tmp_path / "no", "parquet", spark=sessions[way])
+    last = sorted((tmp_path / "out" / "measurements").iterdir())[-1]
+    last.write_bytes(last.read_bytes()[::-1])
+    with pytest.raises(FileError, match=r"cannot write the tables: .* was changed after it was written"):
+        release.export(tmp_path / "no", "parquet", spark=sessions[way])
+    assert not [path for path in tmp_path.iterdir() if "no" in path.name]
+    whole = rs.Release(plan, release.blocks, np.zeros(release.blocks.cells, dtype=np.int64), release.receipt)
+    with pytest.raises(PlanError, match="in parts"):
+        whole.export(tmp_path / "no", "parquet", spark=sessions[way])
+
+
 def test_executors_count_at_most_so_many_records_of_each_person(
     sessions: dict[str, Any], tmp_path: Path, monkeypatch: Any
 ) -> None:
@@ -307,6 +362,18 @@ def test_the_command_releases_a_table_of_the_session_on_this_machine_or_on_execu
         np.add.at(truth, tuple(small_table(200)[column].to_numpy() for column in "ad"), 1)
         assert np.abs(found - truth).max() < 0.5
         assert (tmp_path / name / "measurements").is_dir() == (name == "there")
+    written = CliRunner().invoke(
+        app, ["tables", str(tmp_path / "there"), "--out", str(tmp_path / "all"), "--on-executors", "--full"]
+    )
+    assert written.exit_code == 0, written.output
+    assert "with all tables, a row per cell" in written.output
+    found = pq.read_table(tmp_path / "all").to_pandas()
+    assert found[found["table"] == "a × d"]["estimate"].tolist() == (
+        rs.Release.load(tmp_path / "there").estimates(["a", "d"]).ravel().tolist()
+    )
+    for place, more in (("here", ["--out", str(tmp_path / "no")]), ("there", [])):
+        refused = CliRunner().invoke(app, ["tables", str(tmp_path / place), "--on-executors", *more])
+        assert refused.exit_code != 0
     spec.write_text(spec.read_text().replace('spark = "people"', 'path = "people.csv"'))
     refused = CliRunner().invoke(app, ["release", str(spec), "--out", str(tmp_path / "no"), "--on-executors"])
     assert refused.exit_code != 0

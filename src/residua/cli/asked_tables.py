@@ -39,6 +39,7 @@ def write_tables(
     format: str | None = None,
     title: str | None = None,
     language: str | None = None,
+    spark: bool = False,
 ) -> None:
     """Lists all tables that were asked for, and writes them in a format if a folder is named, all or none.
 
@@ -47,8 +48,9 @@ def write_tables(
         PlanError: a confidence for a projection, an unknown format, or queries that make no tables.
     """
     if target is None:
-        if format is not None:
-            raise PlanError("--format says how tables are written; say where, with --out DIR.")
+        if format is not None or spark:
+            given = "--on-executors says by whom" if spark else "--format says how"
+            raise PlanError(f"{given} tables are written; say where, with --out DIR.")
         shown = plain_table(("table", "left"), ("rows", "right"))
         for table in _tables(folder, confidence):
             shown.add_row(table.title, f"{len(table):,}")
@@ -58,6 +60,9 @@ def write_tables(
     published = load_made(folder) if is_made(folder) else Release.load(folder)
     if is_made(folder):
         no_intervals(confidence)
+    if spark:
+        _write_on_executors(published, target, confidence, form, format, title=title, language=language)
+        return
     shown = plain_table(("table", "left"), ("rows", "right"), ("file", "left"))
     with progress_bar() as show:
 
@@ -70,6 +75,28 @@ def write_tables(
             spreadsheet=form.spreadsheet, told=told,
         )  # fmt: skip
     out.print(f"Wrote {target / NAME}: all tables in one file" if format == "long" else shown)
+
+
+def _write_on_executors(
+    published: object,
+    target: Path,
+    confidence: float | None,
+    form: Form,
+    format: str | None,
+    *,
+    title: str | None,
+    language: str | None,
+) -> None:
+    from residua.source.spark_asking import session_at_hand
+
+    if form.spreadsheet:
+        raise PlanError("--spreadsheet is for CSV, and executors write parquet; leave one of the two out.")
+    with progress_bar() as show:
+        files = export(
+            published, target, format or "parquet", confidence=confidence, language=language, title=title,
+            full=form.full, spark=session_at_hand(), progress=show,
+        )  # fmt: skip
+    out.print(f"Wrote {target}: {len(files):,} Parquet files with all tables, a row per cell.")
 
 
 def no_intervals(confidence: float | None, simultaneous: str | None = None) -> None:

@@ -51,6 +51,7 @@ Spreadsheet = Annotated[
 ]
 Full = Annotated[bool, typer.Option("--full", help="CSV with every digit, not only those that the error justifies.")]
 Everything = Annotated[bool, typer.Option("--all", help="Show every row.")]
+OnExecutors = Annotated[bool, typer.Option("--on-executors", help="By Spark's executors, into a folder they share.")]
 
 
 @app.command()
@@ -128,10 +129,7 @@ def release(
         typer.Option(help="Measure this saved plan, in place of what the specification asks and spends."),
     ] = None,
     show_values: ShowValues = False,
-    on_executors: Annotated[
-        bool,
-        typer.Option("--on-executors", help="Spark's executors measure and write it, into a folder that they share."),
-    ] = False,
+    on_executors: OnExecutors = False,
 ) -> None:
     """Measure the data once and write the release. Debits the ledger first."""
     from residua.cli.steps import read, run_release
@@ -183,13 +181,14 @@ def tables(
     confidence: Confidence = None,
     spreadsheet: Spreadsheet = False,
     full: Full = False,
+    on_executors: OnExecutors = False,
 ) -> None:
     """List or write all tables that were asked for. Of a hierarchy there is one per level."""
     from residua.cli.asked_tables import write_tables
     from residua.cli.show import Form
 
     form = Form(spreadsheet=spreadsheet, full=full)
-    write_tables(folder, out, confidence, form, format=format, title=title, language=language)
+    write_tables(folder, out, confidence, form, format=format, title=title, language=language, spark=on_executors)
 
 
 @app.command()

@@ -45,6 +45,8 @@ def export(
     full: bool = False,
     spreadsheet: bool = False,
     told: Callable[[Cube, Path], None] | None = None,
+    spark: Any = None,
+    progress: Callable[..., None] | bool | None = None,
 ) -> list[Path]:
     """Writes every table that was asked for; see `Exported.export`.
 
@@ -54,6 +56,7 @@ def export(
         full: every digit.
         spreadsheet: CSV whose text cannot start a formula.
         told: called with every table and its file.
+        spark, progress: as there.
     """
     if format not in FORMATS:
         raise PlanError(f"format={format!r} is not known; use one of {', '.join(FORMATS)}.")
@@ -70,6 +73,16 @@ def export(
         published.plan, published.receipt, title=name, confidence=level, biased=biased, language=language
     )  # fmt: skip
     target = Path(folder)
+    if spark is not None:
+        if isinstance(published, Tabled) or format != "parquet":
+            raise PlanError(
+                "executors write the tables of a release, as parquet; leave spark= away, or --on-executors."
+            )
+        from residua.formats.on_spark import export_on_executors
+
+        return export_on_executors(
+            published, target, spark, told_about, confidence=level or 0.95, full=full, progress=progress
+        )
     if format == "long":
         with whole_folder(target, "folder of tables") as partial:
             write_long(published, partial / NAME, told_about)

@@ -15,14 +15,16 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
 
-from residua.errors import FileError, PlanError, SourceError
+from residua.errors import FileError, PlanError, SourceError, VerificationError
 from residua.linalg.arrays import Integers
 from residua.measurement.once import swept
+from residua.measurement.rehearsal import rehearse
 from residua.measurement.spark_parts import (
     BlockTask,
     bare,
     measured_partition,
     order_of,
+    probe_name,
     probed_partition,
 )
 from residua.plans.blocks import Blocks
@@ -36,18 +38,21 @@ from residua.source.counting import Tallies
 from residua.source.spark import SparkSource, require_countable
 from residua.source.spark_asking import asked
 from residua.source.spark_rows import NOTE, ROW_SQL
-from residua.source.spark_tasks import Tally
+from residua.source.spark_tasks import Tally, Task, own_version
 
 _WATCH_SECONDS = 0.5
-_PROBES = 16
+_PROBES = 1000  # Spark cuts them into a task for each processor it has
 
 
 @contextmanager
 def place_on_executors(out: Path, plan: Plan, blocks: Blocks, data: SparkSource) -> Iterator[Reserved]:
-    """Makes sure, before anything is spent, that executors can write the release where it shall be.
+    """Makes sure, before anything is spent, that executors can measure the release and write it where it shall be.
+
+    What measuring needs is tried there on nothing (`rehearsal.py`), and here, on the blocks that they will be sent.
 
     Raises:
         PlanError: a plan that is not measured table by table.
+        VerificationError: an executor has another residua, or libraries that do not work.
         FileError: the folder exists or cannot be made, or is not the same folder for the executors.
     """
     if not (isinstance(blocks, SetBlocks) and blocks.in_place):
@@ -57,13 +62,17 @@ def place_on_executors(out: Path, plan: Plan, blocks: Blocks, data: SparkSource)
         )
     with reserve_parts(out, plan, blocks) as place:
         folder = place.partial / FOLDER
-        probes = data.numbers(_PROBES).mapInArrow(partial(probed_partition, str(folder)), ROW_SQL)
-        told = [json.loads(bytes(row)) for row in asked(data, probes.toArrow).column("note").to_pylist()]
-        there = {path.name for path in folder.iterdir()}
-        for path in folder.iterdir():
-            path.unlink()
-        failed = next((outcome["failed"] for outcome in told if "failed" in outcome), None)
-        if failed is not None or there != {f"probe-{i}" for i in range(_PROBES)}:
+        told = _told(place, blocks, data.task(plan.domain, blocks.counted, fingerprint="none yet"))
+        rehearse(told.part(0), None)
+        probes = data.numbers(_PROBES).mapInArrow(partial(probed_partition, told, own_version()), ROW_SQL)
+        rows = asked(data, lambda: probes.toArrow().to_pylist())
+        outcomes = [json.loads(bytes(row["note"])) for row in rows]
+        there = _removed(folder)
+        unfit = next((outcome["unfit"] for outcome in outcomes if "unfit" in outcome), None)
+        if unfit is not None:
+            raise VerificationError(f"an executor cannot measure: {unfit.rstrip('.')}. Nothing was spent.")
+        failed = next((outcome["failed"] for outcome in outcomes if "failed" in outcome), None)
+        if failed is not None or there != {probe_name(row["block"]) for row in rows}:
             why = failed or "they write into another folder of that name"
             raise FileError(
                 f"out: the executors cannot write into {str(out.absolute().parent)!r} ({why}); choose a folder that "
@@ -102,13 +111,11 @@ def measured_on_executors(
     """
     sets = cast("SetBlocks", blocks)
     task = data.task(plan.domain, sets.counted, bound, fingerprint=fingerprint)
-    told = BlockTask(
-        str(place.partial), fingerprint, bound is not None, bare(sets), order_of(sets), task.bounds, task.block_cells
-    )
+    told = _told(place, sets, task)
     tally, digests, parts = Tally(plan.domain, data.show_values), dict[str, str](), len(told.cells)
     every = data.by_block(data.partials(task).unionByName(data.empty_blocks(parts)), parts)
     measured = every.mapInArrow(partial(measured_partition, told), ROW_SQL)
-    with _watched(place.partial / FOLDER, parts, progress):
+    with watched(place.partial / FOLDER, parts, progress):
         outcomes = asked(data, lambda: measured.toArrow().to_pylist())
     for outcome in outcomes:
         if outcome["block"] == NOTE:
@@ -119,12 +126,28 @@ def measured_on_executors(
     if len(digests) != parts:
         raise FileError(f"the release {str(place.final)!r} lacks a part; nothing of it is kept.")
     swept(place.partial / FOLDER)
+    _removed(place.partial / FOLDER)  # of a task that Spark repeated, and that came late
     starts = [*task.block_starts, sets.cells]
     integers = cast("Integers", PartedIntegers(place.partial, starts, digests))
     tallies = Tallies(MappingProxyType(tally.dropped), MappingProxyType(tally.other), tally.no_person, tally.loss)
     release = Release(plan, blocks, integers, {**receipt, **tell(tallies)})
     place.commit_parts(release, starts, digests)
     return Release.load(place.final)
+
+
+def _removed(folder: Path) -> set[str]:
+    """The files written on trial, which are removed."""
+    found = set()
+    for path in folder.glob(probe_name("*")):
+        path.unlink(missing_ok=True)
+        found.add(path.name)
+    return found
+
+
+def _told(place: Reserved, blocks: SetBlocks, task: Task) -> BlockTask:
+    """What executors are told to measure."""
+    given = (str(place.partial), task.fingerprint, task.bound is not None)
+    return BlockTask(*given, bare(blocks), order_of(blocks), task.bounds, task.block_cells)
 
 
 def _digest(outcome: Mapping[str, str], place: Reserved) -> str:
@@ -136,7 +159,7 @@ def _digest(outcome: Mapping[str, str], place: Reserved) -> str:
 
 
 @contextmanager
-def _watched(folder: Path, parts: int, progress: Callable[[int, int | None], None] | None) -> Iterator[None]:
+def watched(folder: Path, parts: int, progress: Callable[[int, int | None], None] | None) -> Iterator[None]:
     """Says while executors work how many parts are written."""
     if progress is None:
         yield

@@ -15,15 +15,17 @@ from typing import Any
 
 import numpy as np
 
+from residua.errors import ResiduaError
 from residua.linalg.arrays import Integers
 from residua.linalg.lattice import Lattice
 from residua.measurement.noisy import with_noise
 from residua.measurement.once import write_once
+from residua.measurement.rehearsal import rehearse
 from residua.plans.lattice.blocks import SetBlocks
-from residua.release.parts import part_bytes, part_name
+from residua.release.parts import FOLDER, part_bytes, part_name
 from residua.source.spark_persons import BUCKETS
 from residua.source.spark_rows import NOTE, row_of, sums_of
-from residua.source.spark_tasks import proven_digest
+from residua.source.spark_tasks import own_version, proven_digest
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,13 +102,25 @@ def _complete(task: BlockTask, notes: list[bytes]) -> bool:
     return proven_digest(notes) == task.fingerprint
 
 
-def probed_partition(folder: str, batches: Iterator[Any]) -> Iterator[Any]:
-    """Says whether an executor can write where the parts go."""
-    for batch in batches:
-        for place in batch.column(0).to_pylist():
-            path = Path(folder) / f"probe-{place}"
-            try:
-                outcome = {"written": str(write_once(path, b"residua"))}
-            except OSError as problem:
-                outcome = {"failed": problem.strerror or "it cannot be written"}
-            yield row_of(place, b"", json.dumps(outcome).encode())
+def probed_partition(task: BlockTask, version: str, batches: Iterator[Any]) -> Iterator[Any]:
+    """Rehearses on an executor, before the debit: what measuring needs is tried on nothing, and a file is written."""
+    numbers = [number for batch in batches for number in batch.column(0).to_pylist()]
+    if numbers:
+        yield row_of(numbers[0], b"", json.dumps(_probed(task, version, numbers[0])).encode())
+
+
+def probe_name(number: int | str) -> str:
+    """The file that one task writes on trial."""
+    return f"probe-{number}"
+
+
+def _probed(task: BlockTask, version: str, place: int) -> dict[str, str]:
+    if own_version() != version:
+        return {"unfit": f"it has residua {own_version()}, this is {version}: install the same version there."}
+    try:
+        rehearse(task.part(place % len(task.cells)), None)
+        return {"written": str(write_once(Path(task.folder) / FOLDER / probe_name(place), b"residua"))}
+    except ResiduaError as problem:
+        return {"unfit": str(problem)}
+    except OSError as problem:
+        return {"failed": problem.strerror or "it cannot be written"}

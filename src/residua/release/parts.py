@@ -62,6 +62,11 @@ class PartedIntegers:
         self.part = lru_cache(maxsize=_HELD)(self._read)
 
     @property
+    def folder(self) -> Path:
+        """The release."""
+        return self._folder
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """One axis."""
         return (int(self._starts[-1]),)

@@ -2,8 +2,8 @@
 
 The first reading sees that the records fit, and digests them. The second counts and digests again; another digest means
 that the data changed, and nothing is counted. Where two readings may differ by themselves (queries, lazy frames), the
-codes of the first are kept in memory and counted later, so that there is no second; only where they are too many for
-that is the source read again.
+codes of the first (and whose records they are, where persons are bounded) are kept in memory and counted later, so that
+there is no second; only where they are too many for that is the source read again.
 """
 
 from __future__ import annotations
@@ -51,9 +51,10 @@ def checked(source: Source, domain: Domain, progress: Progress | None, bound: Bo
     from residua.source.counting import Kept, count, count_kept
 
     total = layout_of(closure([], len(domain)), domain.sizes)  # one table of one cell: how many records there are
-    # Which records of a person are counted is decided by the ledger's key, after the debit: nothing to keep before.
-    once = not source.repeatable and bound is None
-    kept = None if not once else Kept(domain, min(_MOST_KEPT, (free_bytes() or _MOST_KEPT) // 4))
+    # Which records of a person are counted is decided by the ledger's key, after the debit: ids are kept as they are.
+    ids = source.options.person if bound is not None else ()
+    room = min(_MOST_KEPT, (free_bytes() or _MOST_KEPT) // 4)
+    kept = None if source.repeatable else Kept(domain, room, ids)
     first = (
         source.count(domain, total, progress, bound)
         if kept is None
@@ -62,7 +63,7 @@ def checked(source: Source, domain: Domain, progress: Progress | None, bound: Bo
 
     def again(layout: Layout, progress: Progress | None, bound: Bound | None) -> Counted:
         if kept is not None and kept.whole:
-            return count_kept(kept, domain, layout, first, progress)
+            return count_kept(kept, source.options, domain, layout, first, progress, bound)
         try:
             counted = source.count(domain, layout, progress, bound)
         except SourceError as problem:

@@ -18,6 +18,7 @@ from residua.linalg.layout import Layout
 from residua.source.accumulate import Accumulator, Way
 from residua.source.bound import Bound
 from residua.source.choosing import Loss
+from residua.source.options import Options
 from residua.source.persons import Persons
 from residua.source.problems import Problems
 from residua.source.source import Source
@@ -129,7 +130,7 @@ def count(
             if not problems:  # after the first one, the rest is read only to name every bad column at once
                 kept = tallied(codes, weights, domain, dropped, other)
                 if keep is not None:
-                    keep.add(codes, kept, weights)
+                    keep.add(batch, codes, kept, weights)
                 if persons is None:
                     buffer.add(codes, kept, weights)
                 else:
@@ -160,29 +161,37 @@ class Kept:
     Args:
         domain: of the codes.
         room: how many bytes may be kept; with more, all are given up.
+        person: the columns that say whose a record is, where they are kept as well.
     """
 
-    def __init__(self, domain: Domain, room: int) -> None:
+    def __init__(self, domain: Domain, room: int, person: Sequence[str] = ()) -> None:
         self._kinds = [smallest(int(size)) for size in domain.sizes]
-        self._room = room
+        self._room, self._person = room, list(person)
         self.whole = True
-        self.parts: list[tuple[list[Codes], NDArray[np.int64] | None]] = []
+        self.parts: list[tuple[list[Codes], NDArray[np.int64] | None, Any]] = []
 
     def add(
-        self, codes: list[NDArray[np.int32]], kept: NDArray[np.intp] | None, weights: NDArray[np.int64] | None
+        self,
+        batch: Any,
+        codes: list[NDArray[np.int32]],
+        kept: NDArray[np.intp] | None,
+        weights: NDArray[np.int64] | None,
     ) -> None:
         """Keeps the kept rows of a batch."""
         if not self.whole:
             return
+        ids = batch.select(self._person) if self._person else None
         if kept is not None:
             codes = [column[kept] for column in codes]
             weights = None if weights is None else weights[kept]
+            ids = None if ids is None else ids.take(kept)
         small = [column.astype(kind) for column, kind in zip(codes, self._kinds, strict=True)]
         self._room -= sum(column.nbytes for column in small) + (0 if weights is None else weights.nbytes)
+        self._room -= 0 if ids is None else ids.nbytes
         if self._room < 0:
             self.forget()
         else:
-            self.parts.append((small, weights))
+            self.parts.append((small, weights, ids))
 
     def forget(self) -> None:
         """Gives up all of it."""
@@ -190,22 +199,38 @@ class Kept:
         self.parts.clear()
 
 
-def count_kept(kept: Kept, domain: Domain, layout: Layout, first: Counted, progress: Progress | None) -> Counted:
+def count_kept(
+    kept: Kept,
+    options: Options,
+    domain: Domain,
+    layout: Layout,
+    first: Counted,
+    progress: Progress | None,
+    bound: Bound | None,
+) -> Counted:
     """Counts tables from kept codes; the policies did what they did when these were read."""
-    rows = sum(len(codes[0]) for codes, _ in kept.parts)
+    rows = sum(len(codes[0]) for codes, *_ in kept.parts)
     done = 0
-    with ThreadPoolExecutor(max_workers=processors()) as pool:
+    persons, problems = None if bound is None else Persons(options, bound), Problems(domain.names, False)
+    with ThreadPoolExecutor(max_workers=processors()) as pool, persons or nullcontext():
         accumulator = Accumulator(layout, rows, pool)
         buffer = Buffer(domain, layout, accumulator)
-        for codes, weights in kept.parts:
-            buffer.add(codes, None, weights)
+        for codes, weights, ids in kept.parts:
+            if persons is None:
+                buffer.add(codes, None, weights)
+            else:
+                persons.add(ids, codes, None, weights, problems, buffer.add)
             done += len(codes[0])
             if progress is not None:
                 progress(done, rows)
+        problems.stop()
+        if persons is not None:
+            persons.finish(buffer.add, lambda _: None)
         buffer.flush()
         tables = accumulator.finish()
     tables.setflags(write=False)
-    return Counted(tables, first.dropped, first.other, first.fingerprint)
+    found = (tables, first.dropped, first.other, first.fingerprint)
+    return Counted(*found) if persons is None else Counted(*found, persons.nobody, persons.loss)
 
 
 def smallest(size: int) -> type[np.unsignedinteger[Any]]:

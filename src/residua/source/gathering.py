@@ -9,9 +9,9 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +52,7 @@ class Gathering:
         if self._file is not None:
             self._file.close()
 
-    def add(self, persons: Words, codes: list[NDArray[np.int32]], weights: NDArray[np.int64] | None) -> None:
+    def add(self, persons: Words, codes: Sequence[NDArray[Any]], weights: NDArray[np.int64] | None) -> None:
         """Adds rows: whose they are, (rows, 2), a column of codes per attribute, how many records each stands for."""
         rows = packed(persons, codes, weights, self._bound)
         self._held.append(rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,8 @@ from residua.source.options import Options
 from residua.source.problems import Problems
 
 # Columns of codes, which rows of them (all when not given), and how many records each stands for.
-Count = Callable[[list[NDArray[np.int32]], NDArray[np.intp] | None, NDArray[np.int64]], None]
+Columns = Sequence[NDArray[np.integer[Any]]]
+Count = Callable[[Columns, NDArray[np.intp] | None, NDArray[np.int64]], None]
 
 
 class Persons:
@@ -43,7 +44,7 @@ class Persons:
     def add(
         self,
         batch: Any,
-        codes: list[NDArray[np.int32]],
+        codes: Columns,
         kept: NDArray[np.intp] | None,
         weights: NDArray[np.int64] | None,
         problems: Problems,
@@ -68,7 +69,7 @@ class Persons:
 
     def _without(
         self,
-        codes: list[NDArray[np.int32]],
+        codes: Columns,
         rows: NDArray[np.intp],
         weights: NDArray[np.int64] | None,
         problems: Problems,

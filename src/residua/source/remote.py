@@ -167,10 +167,10 @@ def _marks(filesystem: Any, path: str) -> dict[str, Any]:
     else:
         with filesystem.open_input_file(path) as handle:  # asks for its head alone
             said = {"size": handle.size(), **(handle.metadata() or {})}
-        if "ETag" not in said:
+        if not {"ETag", "generation"} & set(said):
             found = filesystem.get_file_info(path)
             said = {"size": found.size, "Last-Modified": found.mtime_ns}
-    return {name: said[name] for name in ("size", "ETag", "Last-Modified") if said.get(name) is not None}
+    return {name: said[name] for name in ("size", "ETag", "generation", "Last-Modified") if said.get(name) is not None}
 
 
 def _filesystem(uri: Uri) -> tuple[Any, str]:

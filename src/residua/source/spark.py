@@ -145,7 +145,7 @@ class SparkSource(Source):
         return rows.repartition(max(min(blocks, most), 1), "block").sortWithinPartitions("block")
 
     def numbers(self, count: int) -> Any:
-        """A frame of the numbers 0, 1, …, in the session of this one."""
+        """A frame of the numbers 0, 1, …, in the session of this one, in as many tasks as Spark thinks best."""
         return self._frame.sparkSession.range(count).selectExpr("cast(id as int) as block")
 
     def empty_blocks(self, count: int) -> Any:

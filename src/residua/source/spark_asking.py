@@ -68,22 +68,28 @@ def _sentence(what: str, problem: Exception, show_values: bool) -> str:
     return f"{what} failed in Spark ({words}); correct the query that makes it, or the cluster."
 
 
-def frame_of(named: str | Path, show_values: bool = False) -> Any:
-    """The frame that a text names: a table of the session, or a path of Parquet files (anything with a slash).
-
-    The session is the active one, else what Spark's own settings say (SPARK_REMOTE, spark-defaults.conf, spark-submit).
+def session_at_hand() -> Any:
+    """The active session, else what Spark's own settings say (SPARK_REMOTE, spark-defaults.conf, spark-submit).
 
     Raises:
-        SourceError: Spark is not installed, or knows no such table or path.
+        SourceError: Spark is not installed.
     """
     try:
         from pyspark.sql import SparkSession
     except ImportError:
         raise SourceError("Spark is not installed; run pip install 'residua[spark]'.") from None
-    name = str(named)
+    return asked("Spark", lambda: SparkSession.getActiveSession() or SparkSession.builder.getOrCreate(), True)
+
+
+def frame_of(named: str | Path, show_values: bool = False) -> Any:
+    """The frame that a text names: a table of the session at hand, or a path of Parquet files (anything with a slash).
+
+    Raises:
+        SourceError: Spark is not installed, or knows no such table or path.
+    """
+    name, session = str(named), session_at_hand()
 
     def found() -> Any:
-        session = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
         path = "/" in name or name.endswith(".parquet")
         return session.read.parquet(name) if path else session.table(name)
 

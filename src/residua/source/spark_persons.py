@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from residua.source.bound import Bound
 from residua.source.choosing import Loss, Words, chosen_packed, packed, unpacked
 from residua.source.gathering import Gathering
-from residua.source.persons import Persons
+from residua.source.persons import Columns, Persons
 from residua.source.spark_counting import counting_of, pool_of
 from residua.source.spark_rows import NOTE, row_of, runs_of
 from residua.source.spark_tasks import Tally, Task, coded, domain_of, noted, proven_digest, require_same_version
@@ -34,14 +34,12 @@ class _Buckets(Gathering):
         self._apart: list[Words] = []
         self.bytes = 0
 
-    def add(self, persons: Words, codes: list[NDArray[np.int32]], weights: NDArray[np.int64] | None) -> None:
+    def add(self, persons: Words, codes: Columns, weights: NDArray[np.int64] | None) -> None:
         """Adds rows of persons."""
         self._packed.append(packed(persons, codes, weights, self._bound))
         self.bytes += self._packed[-1].nbytes
 
-    def add_apart(
-        self, codes: list[NDArray[np.int32]], rows: NDArray[np.intp] | None, weights: NDArray[np.int64]
-    ) -> None:
+    def add_apart(self, codes: Columns, rows: NDArray[np.intp] | None, weights: NDArray[np.int64]) -> None:
         """Adds rows of nobody's that are counted as they are."""
         rows = np.arange(len(weights)) if rows is None else rows
         nobody = np.zeros((len(rows), 2), dtype=np.uint64)

@@ -11,7 +11,13 @@ from residua.errors import SourceError
 STORES = ("s3", "gs", "gcs", "abfs", "abfss")  # whose files can be listed
 WEB = ("http", "https")
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
-_PLACES = {"s3": {"region", "endpoint_override", "scheme"}, "gs": {"endpoint_override", "scheme"}}
+_AZURE = {"blob_storage_authority", "dfs_storage_authority", "enable_tls", "credential_kind"}
+_PLACES = {
+    "s3": {"region", "endpoint_override", "scheme"},
+    "gs": {"endpoint_override", "scheme"},
+    "abfs": _AZURE,
+    "abfss": _AZURE,
+}
 _REMEDY = "leave credentials to the environment or to a profile of the store's own tools"
 
 
@@ -23,7 +29,8 @@ class Uri:
         scheme: `s3`, `gs`, `abfss`, `https`, …
         place: the bucket, the container with its account, or the host.
         path: what follows, as it is written; without a leading slash in a store.
-        query: of a store, its region or endpoint; on the web anything, which is never shown: it may be a signature.
+        query: of a store, its region or endpoint, or which kind of credential is looked for; on the web anything, which
+            is never shown: it may be a signature.
     """
 
     scheme: str

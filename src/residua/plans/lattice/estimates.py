@@ -47,6 +47,17 @@ class _Measured(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
+class Part:
+    """What was measured of some sets alone."""
+
+    lattice: Lattice
+    sizes: Integers
+    measured: Integers
+    units: Floats
+    layout: Layout
+
+
+@dataclass(frozen=True, eq=False)
 class PlainEstimator:
     """Reads marginals off measurements by plain strategies.
 
@@ -94,6 +105,26 @@ class PlainEstimator:
                 known[subset] = table[0]
         return known[members]
 
+    def within(self, family: Lattice) -> PlainEstimator:
+        """The same for a smaller family alone, with no more measurements than its tables need, in memory.
+
+        Args:
+            family: sets of this one's family; those of attributes with one value may be others.
+        """
+        own = self.blocks
+        numbers = np.concatenate([own.lattice.find(level) for level in family.levels])
+        units = np.zeros(len(own.lattice))
+        units[own.measured] = own.units
+        chosen = np.where(numbers >= 0, units[numbers], 0.0) > 0
+        layout = layout_of(family, own.sizes, chosen)
+        needed = np.empty(layout.cells, dtype=self.measurements.dtype)
+        for group in layout:
+            tables = group.view(needed)
+            for part in batches(len(tables), group.cells, _BATCH_CELLS):
+                tables[part] = self._integers(numbers[group.numbers[part]], tables[part])
+        measured = np.flatnonzero(chosen)
+        return PlainEstimator(Part(family, own.sizes, measured, units[numbers[measured]], layout), needed)
+
     def all_marginals(self) -> Iterator[tuple[Group, slice, Floats]]:
         """All marginals of the family, smallest first, in batches: (group, which of its tables, estimates).
 
@@ -118,7 +149,7 @@ class PlainEstimator:
                     yield group, part, tables
             lower, base = kept, start
 
-    def _integers(self, numbers: Integers, like: Floats) -> NDArray[Any]:
+    def _integers(self, numbers: Integers, like: NDArray[Any]) -> NDArray[Any]:
         """The measurements of tables of one shape; zeros where nothing was measured. A view where they adjoin."""
         cells = like[0].size
         starts = self.blocks.layout.starts[numbers]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
+from residua.linalg.lattice import Lattice
 from residua.linalg.layout import Group
 from residua.linalg.modes import contrasts
 from residua.plans.cells import Grouping
@@ -40,6 +41,16 @@ class FamilyReading(Reading):
     def all_marginals(self) -> Iterator[tuple[Group, slice, Floats]]:
         """Every marginal of the family in batches of equal shape, streamed; see `PlainEstimator.all_marginals`."""
         return self.estimator.all_marginals() if isinstance(self.estimator, PlainEstimator) else super().all_marginals()
+
+    def part(self, family: Lattice) -> PlainEstimator:
+        """What rebuilds the marginals of a smaller family, with no more measurements in memory than these need.
+
+        Raises:
+            PlanError: strategies that do not rebuild tables in batches.
+        """
+        if not isinstance(self.estimator, PlainEstimator):
+            raise PlanError("these measurements are not read in batches; read the tables one by one.")
+        return self.estimator.within(family)
 
     def answers(self, workload: Workload) -> tuple[Floats, Floats]:
         """The queries of each term, from its marginal."""

@@ -25,10 +25,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.lattice import Lattice
+from residua.linalg.lattice import Lattice, closure
 from residua.linalg.layout import Group, Layout, batches, layout_of
 from residua.plans.cells import Grouping
-from residua.plans.lattice.estimates import PlainEstimator
+from residua.plans.lattice.estimates import Part, PlainEstimator
 from residua.plans.lattice.reading import FamilyReading
 from residua.plans.reading import Answerable, Combination
 from residua.plans.tables.blocks import MeasuredTables
@@ -68,6 +68,31 @@ def pooled_residuals(tables: MeasuredTables, measurements: NDArray[Any]) -> Pool
     tau = tables.pooled_precisions
     known = np.flatnonzero(tau > 0)
     return Pooled(tables.lattice, tables.domain.sizes, layout, known, tau[known], buffer)
+
+
+def pooled_below(tables: MeasuredTables, measurements: NDArray[Any]) -> tuple[Layout, Floats]:
+    """What all measured tables together say of the residuals that lie below others, some tables at a time.
+
+    The largest residuals, most cells of all, are said by one table alone and left out: so memory stays small.
+    """
+    lattice, sizes = tables.lattice, tables.domain.sizes
+    layout = layout_of(lattice, sizes, ~lattice.is_maximal)
+    total = np.zeros(layout.cells)
+    for group in tables.layout:
+        for part in batches(len(group.numbers), group.cells, _BATCH_CELLS):
+            family = closure([group.members[part]], lattice.attributes)
+            shares = np.zeros(len(family))
+            shares[family.find(group.members[part])] = tables.shares[group.numbers[part]]
+            first = group.start + part.start * group.cells
+            given = measurements[first : first + (part.stop - part.start) * group.cells]
+            own = pooled_residuals(MeasuredTables(tables.domain, family, shares), given)
+            numbers = np.concatenate([lattice.find(level) for level in family.levels])
+            for piece in own.layout:
+                starts = layout.starts[numbers[piece.numbers]]
+                below = np.flatnonzero(starts >= 0)
+                cells = piece.view(own.numbers).reshape(len(starts), -1)[below]
+                total[starts[below, None] + np.arange(piece.cells)] += cells
+    return layout, total
 
 
 def _by_group(numbers: Numbers, owner: dict[int, Group]) -> list[tuple[Group, Integers]]:
@@ -238,6 +263,31 @@ class TablesReading(FamilyReading):
     def estimator(self) -> PlainEstimator:
         """What rebuilds marginals."""
         return PlainEstimator(self.pooled, self.pooled.numbers)
+
+    @cached_property
+    def below(self) -> tuple[Layout, Floats]:
+        """What all tables together say of the residuals that lie below others."""
+        return pooled_below(self.tables, self.measurements)
+
+    def part(self, family: Lattice) -> PlainEstimator:
+        """Pooled residuals of a smaller family; the largest are read off the measurements, each from its own table."""
+        tables, sizes = self.tables, self.tables.domain.sizes
+        below, pooled = self.below
+        numbers = np.concatenate([tables.lattice.find(level) for level in family.levels])
+        weights = np.zeros(len(tables.lattice))
+        weights[tables.measured] = tables.cell_precisions[tables.measured] / tables.grids
+        layout = layout_of(family, sizes)
+        buffer = np.zeros(layout.cells)
+        for group in layout:
+            own, view = numbers[group.numbers], group.view(buffer).reshape(len(group.numbers), -1)
+            cells = np.arange(group.cells)
+            lower, alone = (np.where(own >= 0, each.starts[own], -1) for each in (below, tables.layout))
+            here, top = np.flatnonzero(lower >= 0), np.flatnonzero((lower < 0) & (alone >= 0))
+            view[here] = pooled[lower[here, None] + cells]
+            view[top] = self.measurements[alone[top, None] + cells] * weights[own[top], None]
+        tau = np.where(numbers >= 0, tables.pooled_precisions[numbers], 0.0)
+        known = np.flatnonzero(tau > 0)
+        return PlainEstimator(Part(family, sizes, known, tau[known], layout), buffer)
 
     @property
     def summary(self) -> str:
