@@ -25,6 +25,7 @@ myst_heading_anchors = 4
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 120
+nb_execution_in_temp = True
 nb_merge_streams = True
 
 default_role = "code"  # docstrings are written with single backticks

@@ -7,7 +7,9 @@ import re
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, get_overloads
+
+from sphinx.util.inspect import signature, stringify_signature
 
 from scripts.reference import GROUPS, members
 
@@ -20,13 +22,20 @@ def _directive(address: str) -> Iterator[str]:
     if inspect.ismodule(thing):
         yield from (f".. automodule:: {module}.{name}", "   :members:")
     elif not isinstance(thing, type):
-        yield f".. autofunction:: {module}.{name}"
+        yield f".. autofunction:: {module}.{name}{_one_signature(thing)}"
     elif issubclass(thing, BaseException):
         yield f".. autoexception:: {module}.{name}"
     else:
         listed = ", ".join(members(thing))
         yield from (f".. autoclass:: {module}.{name}", *([f"   :members: {listed}"] if listed else []))
     yield ""
+
+
+def _one_signature(function: Any) -> str:
+    """Of an overloaded function the whole signature, which autodoc would leave out; nothing of others."""
+    if not get_overloads(inspect.unwrap(function)):
+        return ""
+    return stringify_signature(signature(function), unqualified_typehints=True)
 
 
 def pages() -> dict[str, str]:

@@ -8,14 +8,19 @@ from docutils import nodes
 from latex2mathml.converter import convert
 
 
+def _mathml(formula: str, display: str) -> str:
+    # Few fonts have the sign for "set minus"; a backslash is drawn by all.
+    return str(convert(formula.replace(r"\setminus", r"\backslash"), display=display))
+
+
 def _inline(self: Any, node: nodes.math) -> None:
-    self.body.append(convert(node.astext()))
+    self.body.append(_mathml(node.astext(), "inline"))
     raise nodes.SkipNode
 
 
 def _display(self: Any, node: nodes.math_block) -> None:
     # A formula may be wider than the screen: it scrolls, and the keyboard reaches it.
-    self.body.append(f'<div class="formula" tabindex="0">{convert(node.astext(), display="block")}</div>')
+    self.body.append(f'<div class="formula" tabindex="0">{_mathml(node.astext(), "block")}</div>')
     raise nodes.SkipNode
 
 
