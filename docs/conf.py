@@ -1,4 +1,4 @@
-"""How the documentation site is built: bash scripts/site. The pages are Markdown; two of them are notebooks that run."""
+"""How the documentation site is built: bash scripts/site. Pages are Markdown; two of them are notebooks that run."""
 
 from __future__ import annotations
 

@@ -7,11 +7,13 @@ import re
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Any, get_overloads
+from typing import Any
 
-from sphinx.util.inspect import signature, stringify_signature
+from sphinx.pycode import ModuleAnalyzer
 
 from scripts.reference import GROUPS, members
+
+OVERLOADED = ("residua.plans.planners.plan", "residua.plans.contract", "residua.tabular")
 
 
 def _directive(address: str) -> Iterator[str]:
@@ -22,7 +24,7 @@ def _directive(address: str) -> Iterator[str]:
     if inspect.ismodule(thing):
         yield from (f".. automodule:: {module}.{name}", "   :members:")
     elif not isinstance(thing, type):
-        yield f".. autofunction:: {module}.{name}{_one_signature(thing)}"
+        yield f".. autofunction:: {module}.{name}"
     elif issubclass(thing, BaseException):
         yield f".. autoexception:: {module}.{name}"
     else:
@@ -31,11 +33,17 @@ def _directive(address: str) -> Iterator[str]:
     yield ""
 
 
-def _one_signature(function: Any) -> str:
-    """Of an overloaded function the whole signature, which autodoc would leave out; nothing of others."""
-    if not get_overloads(inspect.unwrap(function)):
-        return ""
-    return stringify_signature(signature(function), unqualified_typehints=True)
+def _one_signature(app: Any, config: Any) -> None:
+    """Of overloaded functions the whole signature: autodoc would list the overloads, and leave it out."""
+    for module in OVERLOADED:
+        analyzer = ModuleAnalyzer.for_module(module)
+        analyzer.analyze()
+        analyzer.overloads.clear()
+
+
+def _without_old(app: Any, what: str, name: str, thing: Any, options: Any, call: str | None, gives: str | None) -> Any:
+    """Options of earlier versions are not part of a signature."""
+    return (None if call is None else re.sub(r",? \*\*old: [^,)]*", "", call)), gives
 
 
 def pages() -> dict[str, str]:
@@ -49,7 +57,7 @@ def pages() -> dict[str, str]:
             lines += [shown, "-" * len(shown), "", *_directive(address)]
         made[f"{number:02}-{slug}.rst"] = "\n".join(lines)
     toctree = [".. toctree::", "   :maxdepth: 2", "", *(f"   {name.removesuffix('.rst')}" for name in made)]
-    words = "Every public name with its signature, from its docstring, in the order of the pipeline: ``import residua as rs``."
+    words = "With their signatures, from their docstrings, in the order of the pipeline: ``import residua as rs``."
     index = "\n".join(["Every public name", "=================", "", words, "", *toctree, ""])
     return {"index.rst": index, **made}
 
@@ -71,4 +79,6 @@ def write(app: Any, config: Any) -> None:
 def setup(app: Any) -> dict[str, bool]:
     """Runs before the pages are looked for."""
     app.connect("config-inited", write)
+    app.connect("config-inited", _one_signature)
+    app.connect("autodoc-process-signature", _without_old)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

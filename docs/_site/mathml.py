@@ -1,4 +1,4 @@
-"""Formulas as MathML, made when the site is built: browsers draw it themselves, without a script or an outside request."""
+"""Formulas as MathML, made when the site is built: browsers draw it without a script or an outside request."""
 
 from __future__ import annotations
 
