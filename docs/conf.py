@@ -13,8 +13,9 @@ author = "The residua authors"
 copyright = "The residua authors, Apache-2.0"
 release = version = installed("residua")
 language = "en"
+smartquotes = False
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "api_pages", "mathml", "readable"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "api_pages", "mathml", "readable", "terminal"]
 # Of two suffixes the first is the parser of what autodoc writes: with .md first, signatures come out as plain text.
 source_suffix = {".rst": "restructuredtext", ".md": "myst-nb"}
 exclude_patterns = ["reference.md"]  # the same names for readers of the repository; the site has pages with signatures
@@ -46,5 +47,6 @@ html_math_renderer = "mathml"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False
+html_domain_indices = False
 html_show_sphinx = False
 html_theme_options = {"footer_icons": []}

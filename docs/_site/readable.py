@@ -6,12 +6,13 @@ import re
 from pathlib import Path
 from typing import Any
 
-# A caption is a heading of some level, two landmarks need two names, whatever scrolls is reached by keyboard, and a
-# list of arguments is no list of definitions.
+# A caption is a heading of some level, two landmarks need two names, whatever scrolls is reached by keyboard, a corner
+# of a table heads nothing, and a list of arguments is no list of definitions.
 FIXES = (
     (re.compile(r'class="caption" role="heading"(?! aria)'), 'class="caption" role="heading" aria-level="2"'),
     (re.compile(r'<aside class="sidebar-drawer">'), '<aside class="sidebar-drawer" aria-label="All pages">'),
     (re.compile(r'<aside class="toc-drawer( no-toc)?">'), r'<aside class="toc-drawer\1" aria-label="On this page">'),
+    (re.compile(r'<th class="head[^"]*"><p></p></th>'), "<td></td>"),
     (re.compile(r"<pre>"), '<pre tabindex="0">'),
     (re.compile(r'<div class="table-wrapper'), '<div tabindex="0" class="table-wrapper'),
     (re.compile(r'<dd>(<em class="sig-param">.*)</dd>'), r'<span class="sig-line">\1</span>'),
