@@ -49,12 +49,7 @@ def print_answers(folder: Path, confidence: float | None, simultaneous: Any, for
         no_intervals(confidence, simultaneous)
         _print(load_made(folder).answers(), form, biased=bias_of(folder))
         return
-    release = Release.load(folder)
-    workload = release.planned.workload
-    if workload is None:
-        raise PlanError("this release was measured without a workload; ask it for single tables.")
-    found = release.answers(workload, confidence=_or_usual(confidence), simultaneous=simultaneous)
-    _print(found, form)
+    _print(Release.load(folder).answers(confidence=_or_usual(confidence), simultaneous=simultaneous), form)
 
 
 def _print(table: Columns, form: Form, *, biased: str | None = None) -> None:
