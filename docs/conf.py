@@ -20,7 +20,6 @@ extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "api_pages
 source_suffix = {".rst": "restructuredtext", ".md": "myst-nb"}
 exclude_patterns = ["reference.md"]  # the same names for readers of the repository; the site has pages with signatures
 needs_sphinx = "8.1"
-suppress_warnings = ["toc.empty_glob"]  # the page of the planner is shown where there is one
 
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 4
