@@ -1,6 +1,9 @@
 """Makes docs/pictures again: the report of the demonstration and what notebooks show, as Debian's Chromium draws them.
 
-    bash scripts/debian.sh chromium && .venv-test/bin/python -m scripts.pictures
+    bash scripts/debian.sh chromium=chromium && .venv-test/bin/pip install nbconvert
+    .venv-test/bin/python -m scripts.pictures
+
+The notebook is a real one: its kernel runs it, and nbconvert gives it JupyterLab's own style.
 
 The release is measured anew, so that its noise, and the pictures, differ a little each time.
 """
@@ -38,6 +41,31 @@ def shot(
     context.close()
 
 
+CELLS = (
+    """import residua as rs
+from residua.demo_data import demo_folder
+age = rs.Bins([17, 25, 35, 45, 55, 65, 91])
+domain = rs.Domain({"age": age, "sex": ["Female", "Male"], "income": ["<=50K", ">50K"]})
+plan = rs.plan(rs.marginals(domain, ways=[1, 2]), rs.ZCDP(rho=0.05))
+plan""",
+    """ledger = rs.Ledger("adult.ledger", rs.ZCDP(rho=0.5))
+release = rs.measure(plan, demo_folder() / "adult.parquet", ledger=ledger)
+release.table(["age", "sex"])""",
+    "ledger",
+)
+
+
+def notebook() -> str:
+    """A notebook that has run, as JupyterLab shows it."""
+    import nbclient
+    import nbconvert
+    import nbformat
+
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in CELLS])
+    nbclient.NotebookClient(book, resources={"metadata": {"path": tempfile.mkdtemp()}}).execute()
+    return str(nbconvert.HTMLExporter().from_notebook_node(book)[0])
+
+
 def made() -> None:
     """All pictures."""
     from residua.cli.spec import read_spec
@@ -48,8 +76,7 @@ def made() -> None:
     release = rs.measure(plan, demo_folder() / "adult.parquet", ledger=rs.Ledger(folder / "l", rs.ZCDP(rho=0.5)))
     release.report(folder / "release.html", title="Adult: tables of up to two attributes")
     plan.report(folder / "two.html", beside=rs.plan(spec.workload, rs.ZCDP(rho=0.25)))
-    cells = [plan._repr_html_(), release.table(["race"])._repr_html_()]
-    (folder / "notebook.html").write_text("<!DOCTYPE html><meta charset='utf-8'><body>" + "<hr>".join(cells))
+    (folder / "notebook.html").write_text(notebook())
     PICTURES.mkdir(exist_ok=True)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
@@ -58,7 +85,7 @@ def made() -> None:
         shot(browser, folder / "release.html", "report-pictures", at="figure:nth-of-type(6)", height=1500)
         shot(browser, folder / "release.html", "report-narrow-dark", at="#pictures", width=380, height=900, dark=True)
         shot(browser, folder / "two.html", "report-two-plans", at="#comparison", height=900)
-        shot(browser, folder / "notebook.html", "notebook", height=1150)
+        shot(browser, folder / "notebook.html", "notebook", height=1500)
         browser.close()
 
 

@@ -59,9 +59,16 @@ def sandbox(database: str | Path = ":memory:") -> Any:
         "python_enable_replacements": "false",
     }
     connection = duckdb.connect(str(database), read_only=str(database) != ":memory:", config=options)
-    connection.execute("SET SESSION enable_progress_bar = false")  # it would write to the terminal
+    without_progress_bar(connection)
     connection.execute("SET lock_configuration = true")
     return connection
+
+
+def without_progress_bar(connection: Any) -> None:
+    """Keeps DuckDB's own progress bar off the terminal."""
+    # In a notebook without ipywidgets it is off, and saying so is an error.
+    if connection.execute("SELECT current_setting('enable_progress_bar')").fetchall()[0][0]:
+        connection.execute("SET SESSION enable_progress_bar = false")
 
 
 def one_select(text: str) -> str:

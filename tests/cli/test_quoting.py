@@ -23,9 +23,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 QUESTIONS = {
-    "share out sex --within age": lambda r: r.share(["sex"], within=["age"]),
+    "share out sex --by age": lambda r: r.share(["sex"], by=["age"]),
     "share out sex=F --total 2000": lambda r: r.share({"sex": "F"}, total=2000),
-    "share out age=1..2 --within sex": lambda r: r.share({"age": rs.between(1, 2)}, within=["sex"]),
+    "share out age=1..2 --by sex": lambda r: r.share({"age": rs.between(1, 2)}, by=["sex"]),
     "ratio out --numerator sex=F --denominator sex=M --by age": lambda r: r.ratio(
         {"sex": "F"}, {"sex": "M"}, by=["age"]
     ),
@@ -121,3 +121,27 @@ def test_mistakes_are_one_sentence(place: Path, words: str, said: str) -> None:
     assert said in done.err
     assert done.err.startswith("residua: ")
     assert done.err.count("\n") == 1
+
+
+def test_shares_are_by_groups_and_the_old_name_says_so(place: Path) -> None:
+    old, new = (inside("share", "out", "sex", option, "age", "--csv", cwd=place) for option in ("--within", "--by"))
+    assert (old.code, old.out) == (0, new.out)
+    assert "--within is now --by" in old.err
+    assert "--within" not in inside("share", "--help", cwd=place).out
+    release = rs.Release.load(place / "out")
+    with pytest.warns(DeprecationWarning, match="within is now by"):
+        assert release.share(["sex"], within=["age"]).what == release.share(["sex"], by=["age"]).what
+
+
+@pytest.mark.parametrize(
+    "words", ["table out sex age", "table out sex --quality", "answers out", "table projected sex"]
+)
+def test_tables_and_answers_as_json_are_every_row(place: Path, words: str) -> None:
+    done = inside(*words.split(), "--json", cwd=place)
+    assert done.code == 0, done.err
+    rows = json.loads(done.out)["rows"]
+    printed = list(csv.DictReader(io.StringIO(inside(*words.split(), "--csv", "--full", cwd=place).out)))
+    assert [{name: str(value) for name, value in row.items()} for row in rows] == [
+        {name: str(float(v)) if name in ("estimate", "stddev", "lower", "upper") else v for name, v in row.items()}
+        for row in printed
+    ]

@@ -181,6 +181,18 @@ def test_titles_come_in_the_language_asked_for(tmp_path):
     assert json.loads(sex.read_text())["dimension"]["SEX"]["category"]["label"] == {"2": "weiblich", "1": "männlich"}
 
 
+def test_whole_numbers_are_numbers_in_a_workbook_and_titles_are_in_the_language_asked_for(tmp_path):
+    release().export(tmp_path / "tables", "xlsx", language="de")
+    book = openpyxl.load_workbook(tmp_path / "tables" / "tables.xlsx")
+    (ages,) = [sheet for sheet in book if sheet["A1"].value == "age"]
+    cells = [row[0].value for row in ages.iter_rows(min_row=5)]
+    assert cells == [*range(12), "(other)"]
+    (sexes,) = [sheet for sheet in book if sheet["A1"].value == "Geschlecht"]
+    assert [row[0].value for row in sexes.iter_rows(min_row=5)] == ["weiblich", "männlich"]
+    release().export(tmp_path / "csvw", "csvw", language="de")
+    assert "F: weiblich; M: männlich" in (tmp_path / "csvw" / "csv-metadata.json").read_text(encoding="utf-8")
+
+
 def test_a_projection_is_written_without_errors_and_says_that_it_is_biased(tmp_path):
     projected = rs.project(release())
     for name in ("csv", "xlsx", "jsonstat", "px", "sdmx", "parquet"):

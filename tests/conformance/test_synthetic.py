@@ -76,9 +76,9 @@ print("rows made")
 """
 
 
-def test_the_example_of_the_guide_makes_rows_like_the_release(tmp_path):
+def test_the_example_of_the_page_makes_rows_like_the_release(tmp_path):
     """In a process of its own: jax forbids forking, which other tests do."""
-    guide = Path(__file__).parents[2] / "docs" / "guide.md"
+    guide = Path(__file__).parents[2] / "docs" / "how-to" / "synthetic.md"
     (example,) = re.findall(
         r"<!-- test: synthetic -->\n```python\n(.*?)```", guide.read_text(encoding="utf-8"), re.DOTALL
     )

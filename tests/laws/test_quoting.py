@@ -37,10 +37,8 @@ def test_numbers_without_noise_are_those_of_the_records():
     assert TRUE.mean("pay", values={"high": 40}).estimate == pytest.approx(np.where(PAY == 35, 40, PAY).mean())
     assert TRUE.sum("age", by=["town"]).estimate == pytest.approx([AGE[t == TOWN].sum() for t in range(4)])
     assert TRUE.share(["sex"]).estimate == pytest.approx([(s == SEX).mean() for s in (0, 1)])
-    assert TRUE.share(["sex"], within=["town"]).estimate[2] == pytest.approx(
-        [(SEX[TOWN == 2] == s).mean() for s in (0, 1)]
-    )
-    assert TRUE.share({"sex": "M", "age": rs.between(5, 7)}, within={"town": "side"}).at(town="west").estimate == (
+    assert TRUE.share(["sex"], by=["town"]).estimate[2] == pytest.approx([(SEX[TOWN == 2] == s).mean() for s in (0, 1)])
+    assert TRUE.share({"sex": "M", "age": rs.between(5, 7)}, by={"town": "side"}).at(town="west").estimate == (
         pytest.approx(((SEX == 1) & (AGE >= 5) & (AGE <= 7))[TOWN < 2].mean())
     )
     assert TRUE.ratio({"sex": "F"}, {"sex": "M"}, where={"town": ["a", "c"]}).estimate == pytest.approx(
@@ -284,14 +282,14 @@ def test_combinations_by_label_are_those_by_position(release):
 
 
 def test_quoted_numbers_are_tidy(release):
-    found = release.share(["sex"], within=["town"])
+    found = release.share(["sex"], by=["town"])
     assert list(found.columns) == ["town", "sex", "estimate", "stddev", "lower", "upper"]
     assert len(found) == 8
     assert found.to_pandas().shape == (8, 6)
     assert found.to_csv().splitlines()[0] == '"town","sex","estimate","stddev","lower","upper"'
     assert found.at(town="a", sex="M").estimate == found.estimate[0, 1]
     assert isinstance(release.mean("age").estimate, float)
-    wide, narrow = (release.share(["sex"], within=["town"], simultaneous=how) for how in ("table", None))
+    wide, narrow = (release.share(["sex"], by=["town"], simultaneous=how) for how in ("table", None))
     assert (wide.upper >= narrow.upper).all()
     assert "all together" in wide.note
 
@@ -338,7 +336,7 @@ def test_lists_of_the_largest(release):
         (lambda r: r.mean("agee"), "did you mean 'age'"),
         (lambda r: r.mean("sex"), "values of 'sex' are not numbers"),
         (lambda r: r.mean("age", by="sex"), r"by=\['sex'\]"),
-        (lambda r: r.mean("age", by=["age"]), "in by, within or where already"),
+        (lambda r: r.mean("age", by=["age"]), "in by or where already"),
         (lambda r: r.mean("age", by=["sex", "town"]), "does not answer .*asked for were: age; sex"),
         (lambda r: r.mean("age", by={"town": "sides"}), "no level 'sides'"),
         (lambda r: r.mean("age", where={"town": "aa"}), "did you mean 'a'"),

@@ -54,7 +54,7 @@ PLANS: dict[str, Callable[[], Plan]] = {
 WEIGHTS = {age: 1.0 + age for age in range(10)}
 CASES: dict[str, Ask] = {
     "share of a total": lambda of: of.share(["paid"]),
-    "share within groups": lambda of: of.share(["age"], within=["sex"]),
+    "share within groups": lambda of: of.share(["age"], by=["sex"]),
     "share, public total": lambda of: of.share(["paid"], total=float(_total(of))),
     "ratio": lambda of: of.ratio({"sex": "F"}, {"sex": "M"}),
     "ratio by group": lambda of: of.ratio({"paid": "yes"}, {"paid": "no"}, by=["age"]),

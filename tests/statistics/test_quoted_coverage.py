@@ -67,7 +67,7 @@ def test_squares_are_freed_of_the_noise_in_them():
 def test_simultaneous_intervals_hold_together():
     many, x = ManyReleases(PLANS["products"](), TABLES["hard"], RELEASES), TABLES["hard"]
     for ask in (
-        lambda of, **sure: of.share(["age"], within=["sex"], **sure),
+        lambda of, **sure: of.share(["age"], by=["sex"], **sure),
         lambda of, **sure: of.mean("age", by=["sex", "paid"], **sure),
         lambda of, **sure: of.quantile("age", [0.1, 0.5, 0.9], by=["sex", "paid"], **sure),
     ):

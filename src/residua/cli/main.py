@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from residua.cli.quoted_commands import add_commands
+from residua.cli.quoted_commands import Quality, Suppress, add_commands
 from residua.cli.session_commands import ShowValues
 from residua.cli.session_commands import app as session
 from residua.errors import GapWarning, ResiduaError
@@ -151,16 +151,15 @@ def table(
     everything: Everything = False,
     spreadsheet: Spreadsheet = False,
     full: Full = False,
-    quality: Annotated[bool, typer.Option("--quality", help="Flag cells by coefficient of variation.")] = False,
-    suppress: Annotated[
-        str | None, typer.Option(help="Leave cells blank from this flag on: 'use with caution' or 'unreliable'.")
-    ] = None,
+    quality: Quality = False,
+    suppress: Suppress = None,
+    json: AsJson = False,
 ) -> None:
     """Show one table, of a release with error bars."""
     from residua.cli.show import Form
     from residua.cli.tables import print_marginal
 
-    form = Form(csv or spreadsheet or full, everything, spreadsheet, full, quality or bool(suppress), suppress)
+    form = Form(csv or spreadsheet or full, everything, spreadsheet, full, quality or bool(suppress), suppress, json)
     print_marginal(folder, attributes or [], confidence, simultaneous, form, rounded=rounded)
 
 
@@ -240,12 +239,14 @@ def answers(
     everything: Everything = False,
     spreadsheet: Spreadsheet = False,
     full: Full = False,
+    json: AsJson = False,
 ) -> None:
     """Show the answers to all that was asked. Of a projection they have no error bars."""
     from residua.cli.show import Form
     from residua.cli.tables import print_answers
 
-    print_answers(folder, confidence, simultaneous, Form(csv or spreadsheet or full, everything, spreadsheet, full))
+    form = Form(csv or spreadsheet or full, everything, spreadsheet, full, json=json)
+    print_answers(folder, confidence, simultaneous, form)
 
 
 add_commands(app)

@@ -43,7 +43,7 @@ Everything = Annotated[bool, typer.Option("--all", help="Show every row.")]
 def share(
     place: Place,
     of: Annotated[list[str], typer.Argument(help="Attributes, for a share per value; or a condition, income=high.")],
-    within: Annotated[list[str] | None, typer.Option(help="Shares of each group's records. Repeatable.")] = None,
+    by: Annotated[list[str] | None, typer.Option(help="Shares of each group's records. Repeatable.")] = None,
     where: Where = None,
     total: Total = None,
     confidence: Confidence = None,
@@ -54,13 +54,17 @@ def share(
     csv: AsCsv = False,
     json: AsJson = False,
     everything: Everything = False,
+    within: Annotated[list[str] | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Show shares, of all or within groups."""
     from residua.cli.quoting import Asking, Shown
+    from residua.cli.show import err
 
     asking = Asking(place, records, confidence, simultaneous)
     shown = Shown(quality, suppress, csv, json, everything)
-    found = asking.share(of, asking.by(within), asking.where(where), total)
+    if within:
+        err.print("(--within is now --by; the old name ends with version 0.2.)")
+    found = asking.share(of, asking.by([*(by or []), *(within or [])]), asking.where(where), total)
     shown.print(found)
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import csv as csv_module
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from residua.cli.made import is_made, load_made
-from residua.cli.show import ROWS_SHOWN, Form, print_csv, print_json, print_table
+from residua.cli.show import ROWS_SHOWN, Form, print_csv, print_json, print_table, rows_of
 from residua.domain import Domain, Label, between
 from residua.errors import FileError, PlanError
 from residua.plans import Plan
@@ -103,13 +102,13 @@ class Asking:
         return found
 
     def share(
-        self, of: Sequence[str], within: dict[str, str] | list[str], where: dict[str, Any] | None, total: float | None
+        self, of: Sequence[str], by: dict[str, str] | list[str], where: dict[str, Any] | None, total: float | None
     ) -> Quoted:
         """Of attributes, or of a condition."""
         parts = [self._split(text) for text in of]
         is_condition = any(value is not None and not self._is_level(name, value) for name, value in parts)
         asked: Any = self.condition(of, "the condition") if is_condition else self.by(of)
-        return self.source.share(asked, within=within, where=where, total=total, **self.sure)
+        return self.source.share(asked, by=by, where=where, total=total, **self.sure)
 
     def rate(self, of: str | None, values: Sequence[str] | None) -> dict[str, Any]:
         """What is compared: counts, the mean of an attribute, or the share of a condition."""
@@ -196,22 +195,11 @@ class Shown:
         """Text for people, CSV or JSON."""
         table: Columns = found.flagged(suppress=self.suppress) if self.quality or self.suppress else found
         if self.json:
-            print_json({"quoted": found.what, "note": table.note, "rows": _rows(table.columns)})
+            print_json({"quoted": found.what, "note": table.note, "rows": rows_of(table.columns)})
         elif self.csv:
             print_csv(table, Form(csv=True))
         else:
             print_table(table, rows=None if self.everything else ROWS_SHOWN)
-
-
-def _rows(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Rows as plain values; what is not a finite number is null."""
-    listed = {name: values if isinstance(values, list) else values.tolist() for name, values in columns.items()}
-    count = len(next(iter(listed.values())))
-    return [{name: _finite(values[i]) for name, values in listed.items()} for i in range(count)]
-
-
-def _finite(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _numbers(given: Sequence[str], option: str) -> list[tuple[str, float]]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +30,7 @@ class Form:
         everything: every row.
         quality: with flags by coefficient of variation.
         suppress: the flag from which on numbers are left blank.
+        json: as JSON, every row.
     """
 
     csv: bool = False
@@ -37,6 +39,7 @@ class Form:
     full: bool = False
     quality: bool = False
     suppress: Any = None
+    json: bool = False
 
 
 # Names and labels are shown as they are: "[red]" is not markup, ":smile:" is not an emoji. Tables are as wide as they
@@ -48,6 +51,16 @@ err = Screen(Console(markup=False, emoji=False, stderr=True, highlight=False, so
 def print_json(facts: Any) -> None:
     """Prints plain values as JSON, for machines. It is all ASCII: what is not is an escape."""
     typer.echo(json.dumps(facts, indent=1))
+
+
+def rows_of(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The rows of a table as plain values, for JSON; what is not a finite number is null."""
+    listed = {name: values if isinstance(values, list) else values.tolist() for name, values in columns.items()}
+    return [dict(zip(listed, map(_finite, row), strict=True)) for row in zip(*listed.values(), strict=True)]
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def plain_table(*columns: tuple[str, Side]) -> PlainTable:

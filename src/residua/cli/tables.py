@@ -8,7 +8,7 @@ from typing import Any
 
 from residua.cli.asked_tables import no_intervals, split_queries
 from residua.cli.made import bias_of, is_made, load_made
-from residua.cli.show import ROWS_SHOWN, Form, err, out, print_csv, print_json, print_table
+from residua.cli.show import ROWS_SHOWN, Form, err, out, print_csv, print_json, print_table, rows_of
 from residua.cli.targets import USUAL_CONFIDENCE
 from residua.errors import PlanError
 from residua.estimation import EstimatedTable
@@ -49,15 +49,14 @@ def print_answers(folder: Path, confidence: float | None, simultaneous: Any, for
         no_intervals(confidence, simultaneous)
         _print(load_made(folder).answers(), form, biased=bias_of(folder))
         return
-    release = Release.load(folder)
-    workload = release.planned.workload
-    if workload is None:
-        raise PlanError("this release was measured without a workload; ask it for single tables.")
-    found = release.answers(workload, confidence=_or_usual(confidence), simultaneous=simultaneous)
-    _print(found, form)
+    _print(Release.load(folder).answers(confidence=_or_usual(confidence), simultaneous=simultaneous), form)
 
 
 def _print(table: Columns, form: Form, *, biased: str | None = None) -> None:
+    if form.json:
+        told = {"title": getattr(table, "title", "") or " × ".join(table.keys), "note": table.note or biased or ""}
+        print_json({**told, "rows": rows_of(table.columns)})
+        return
     if form.csv:
         print_csv(table, form)
         return

@@ -48,10 +48,11 @@ class Cube:
 
     Args:
         number: its place among the tables, from 1.
-        title: what it is.
+        title: what it is, in the language asked for.
         dimensions: its axes.
         table: the published numbers.
         full: every digit, instead of as many as the standard errors justify.
+        stem: what its file is called after, in every language alike; its title if left out.
     """
 
     number: int
@@ -59,11 +60,12 @@ class Cube:
     dimensions: tuple[Dimension, ...]
     table: Any
     full: bool = False
+    stem: str = ""
 
     @property
     def name(self) -> str:
         """A name for a file, without an ending."""
-        return f"{self.number:04d}-{plain(self.title)}".rstrip("-")
+        return f"{self.number:04d}-{plain(self.stem or self.title)}".rstrip("-")
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -107,7 +109,10 @@ def cube_of(table: Any, number: int, language: str | None, *, full: bool = False
     dimensions = tuple(
         dimension(domain[name], name, labels, language) for name, labels in zip(table.attributes, given, strict=True)
     )
-    return Cube(number, table.title or " × ".join(table.attributes) or "(total)", _distinct(dimensions), table, full)
+    named = " × ".join(table.attributes)
+    stem = table.title or named or "(total)"
+    title = " × ".join(each.title for each in dimensions) if dimensions and stem == named else stem
+    return Cube(number, title, _distinct(dimensions), table, full, stem)
 
 
 def dimension(attribute: Attribute, name: str, labels: Sequence[Any], language: str | None) -> Dimension:

@@ -148,6 +148,10 @@ def csvw_table(cube: Cube, about: About, path: str, *, spreadsheet: bool = False
     for each in cube.dimensions:
         whole = all(isinstance(label, int) for label in each.labels)
         words = ": ".join(filter(None, (each.title if each.title != each.name else "", each.description)))
+        told = [
+            f"{label}: {title}" for label, title in zip(each.labels, each.titles, strict=True) if title != str(label)
+        ]
+        words = ". ".join(filter(None, (words.rstrip("."), "; ".join(told))))
         column(each.name, "integer" if whole else "string", words)
     for name in cube.measures:
         column(name, "number", f"{about.measures[name]}; unit: records")

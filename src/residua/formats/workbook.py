@@ -41,6 +41,7 @@ class Workbook(Writer):
         self.book.set_properties({"title": _cell(about.title), "comments": _cell(" ".join(about.notes))})
         formats = {"title": {"bold": True, "font_size": 14}, "head": {"bold": True, "bottom": 1, "text_wrap": True},
                    "note": {"text_wrap": True, "valign": "top"}, "link": {"font_color": "#0a5ea8", "underline": 1},
+                   "label": {"align": "left", "num_format": "0"},
                    "grey": {"font_color": "#57606a", "italic": True}}  # fmt: skip
         self.styles: dict[str, Any] = {name: self.book.add_format(style) for name, style in formats.items()}
         self.styles |= {
@@ -98,12 +99,16 @@ class Workbook(Writer):
         return self.path
 
     def _rows(self, sheet: Any, cube: Cube, keys: int) -> None:
-        titles = [each.titles for each in cube.dimensions]
+        titles = [[_label(*each) for each in zip(axis.labels, axis.titles, strict=True)] for axis in cube.dimensions]
         columns = [values.tolist() for values in cube.measures.values()]
         style = self.styles[f"n{_decimals(cube)}"]
         for i, cell in enumerate(np.ndindex(*cube.shape)):
             for j, along in enumerate(cell):
-                sheet.write_string(4 + i, j, _cell(titles[j][along]))
+                title = titles[j][along]
+                if isinstance(title, int):
+                    sheet.write_number(4 + i, j, title, self.styles["label"])
+                else:
+                    sheet.write_string(4 + i, j, title)
             for j, values in enumerate(columns):
                 sheet.write_number(4 + i, keys + j, values[i], style)
             if cube.grades is not None:
@@ -131,6 +136,12 @@ class Workbook(Writer):
         assert name.lower() not in self.names  # it begins with the table's number
         self.names.add(name.lower())
         return name
+
+
+def _label(label: Any, title: str) -> str | int:
+    """A value as a cell: a whole number is a number, unless it has a title of its own or Excel would change it."""
+    plain = isinstance(label, int) and not isinstance(label, bool) and title == str(label) and abs(label) < 10**15
+    return label if plain else _cell(title)
 
 
 def _decimals(cube: Cube) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,7 +19,7 @@ from residua.workload import Where
 class Quotable(ABC):
     """What numbers can be quoted from. A subclass says how it answers; see `residua.quoting.answering`.
 
-    Everywhere, `by` and `within` are lists of attributes, or attribute → one of its levels; `where` keeps the records
+    Everywhere, `by` is a list of attributes, or attribute → one of its levels; `where` keeps the records
     with some values, attribute → a label, a list of labels or `rs.between(first, last)`; `confidence` is how often an
     interval holds the truth (0.95 if left out), and `simultaneous="table"` makes all intervals of a call hold together.
     Formulas, and why each interval is right: docs/quoting.md.
@@ -32,28 +33,32 @@ class Quotable(ABC):
         self,
         of: By | Where,
         *,
-        within: By = (),
+        by: By = (),
         where: Where | None = None,
         total: float | Mapping[Label, float] | None = None,
         confidence: float | None = None,
         simultaneous: Together = None,
+        within: By = (),
     ) -> Quoted:
         """Which share of all records, or of each group, has each value; or meets a condition.
 
         Args:
             of: attributes, `["income"]`, for a share per value; or a condition, `{"income": ">50K"}`.
-            within: shares are of the records of each group; of all records if left out.
+            by: shares are of the records of each group; of all records if left out.
             where: only these records.
             total: the public number of records (of each group: label → number); makes shares more accurate.
             confidence: how often an interval holds the truth.
             simultaneous: `"table"` for intervals that all hold together.
+            within: the name of `by` before version 0.2.
 
         Raises:
             PlanError: what it takes was not measured, or an argument means nothing.
         """
         from residua.quoting.ratios import share
 
-        return share(self._answering(), of, within, where, total, Sure(confidence, simultaneous))
+        if within:
+            warnings.warn("within is now by; the old name ends with version 0.2.", DeprecationWarning, stacklevel=2)
+        return share(self._answering(), of, by or within, where, total, Sure(confidence, simultaneous))
 
     def ratio(
         self,

@@ -20,14 +20,14 @@ from residua.workload import Where
 def share(
     answering: Answering,
     of: By | Where,
-    within: By = (),
+    by: By = (),
     where: Where | None = None,
     total: float | Mapping[str | int, float] | None = None,
     sure: Sure = SURE,
 ) -> Quoted:
     """Which share of the records (within each group) has each value, or meets a condition."""
     domain = answering.domain
-    groups = groups_of(domain, within, where, argument="within")
+    groups = groups_of(domain, by, where)
     if isinstance(of, Mapping) and not all(_is_level(answering, name, asked) for name, asked in of.items()):
         rate = rate_rows(groups, of, None)
         return _rate(answering, groups, rate.above, rate.below, total, sure, rate.what, (0.0, 1.0))

@@ -97,7 +97,7 @@ class Groups:
         """
         position = position_of(self.domain, name, argument)
         if position in self.rows:
-            raise PlanError(f"{argument}: {name!r} is in by, within or where already; name each attribute once.")
+            raise PlanError(f"{argument}: {name!r} is in by or where already; name each attribute once.")
         return position
 
     def arranged(self, found: Floats, term: Term, last: int | None = None) -> Floats:

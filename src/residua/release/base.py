@@ -220,16 +220,19 @@ class Release(Exported, Quotable):
 
     def answers(
         self,
-        workload: Explicit | Marginals | Products,
+        workload: Explicit | Marginals | Products | None = None,
         *,
         confidence: float = 0.95,
         simultaneous: Simultaneous | None = None,
     ) -> Answers:
-        """The answers to every query of a workload with error bars.
+        """The answers to every query of a workload with error bars; of what was asked, if none is given.
 
         Raises:
-            PlanError: a query cannot be answered from what was measured.
+            PlanError: a query cannot be answered from what was measured; or nothing was asked, and none is given.
         """
+        workload = self.planned.workload if workload is None else workload
+        if workload is None:
+            raise PlanError("this release was measured without a workload; give one, or ask it for single tables.")
         estimates, variances = self.reading.answers(workload)
         reach = self.reading.widths(workload, confidence, self._together(simultaneous, len(estimates)))
         labels = tuple(workload.query_labels())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import singledispatch
 from itertools import islice
 from typing import Any
@@ -14,7 +15,7 @@ from residua.measurement import Ledger
 from residua.plans.contract import Plan
 from residua.projection import Projected
 from residua.projection.statement import BIASED
-from residua.published.table import Columns
+from residua.published.table import Columns, shown
 from residua.release import Release
 from residua.report.accuracy import Accuracy, accuracy
 from residua.report.odds import hundred, protection
@@ -123,7 +124,7 @@ def _(estimated: Estimated) -> str:
 def _(session: Session) -> str:
     status = session.status
     rows = [(str(n), words) for n, words in status.parts.items()]
-    facts = [("spent", repr(status.spent), ""), ("left", repr(status.remaining), "")]
+    facts = [("spent", _brief(status.spent), ""), ("left", _brief(status.remaining), "")]
     return _card("Session", facts, caption="What was measured", head=("part", "what"), rows=rows, texts=2)
 
 
@@ -132,9 +133,9 @@ def _(ledger: Ledger) -> str:
     entries = ledger.entries
     rows = [(str(e.sequence), e.time[:19], e.purpose, number(float(e.cost))) for e in entries[-SHOWN:]]
     facts = [
-        ("budget", repr(ledger.budget), f"for {ledger.unit}"),
-        ("spent", repr(ledger.spent), ""),
-        ("left", repr(ledger.remaining), ""),
+        ("budget", _brief(ledger.budget), f"for {ledger.unit}"),
+        ("spent", _brief(ledger.spent), ""),
+        ("left", _brief(ledger.remaining), ""),
     ]
     head = ("debit", "time", "purpose", ledger.currency)
     return _card(
@@ -152,7 +153,7 @@ def _(ledger: Ledger) -> str:
 def _(table: Columns) -> str:
     names = list(table.columns)
     rows = [
-        tuple(number(cell) if isinstance(cell, float) else str(cell) for cell in row.values())
+        tuple(_cell(cell, table.decimals) if isinstance(cell, float) else str(cell) for cell in row.values())
         for row in table[: 2 * SHOWN]
     ]
     drawn = picture(table) if getattr(table, "attributes", ()) and hasattr(table, "estimates") else None
@@ -166,6 +167,16 @@ def _(table: Columns) -> str:
         more=len(table) - len(rows),
         svg=drawn and drawn.svg,
     )
+
+
+def _cell(value: float, decimals: int) -> str:
+    """Counts as people write them; shares and means to as many decimals as their errors justify."""
+    return number(value) if decimals <= 1 else shown(value, decimals, thousands=",")
+
+
+def _brief(guarantee: object) -> str:
+    """A guarantee as written in Python, its numbers to six digits."""
+    return re.sub(r"\d+\.\d+(e-?\d+)?", lambda found: f"{float(found[0]):.6g}", repr(guarantee))
 
 
 def _protection_facts(plan: Plan, receipt: Any) -> list[tuple[str, str, str]]:

@@ -15,7 +15,7 @@ from residua.source.options import NO_OPTIONS, Options
 from residua.source.paths import require_source_path
 from residua.source.source import BATCH_ROWS, Source
 from residua.source.uris import redacted
-from residua.sql import SqlError, engine_words, one_select, sandbox
+from residua.sql import SqlError, engine_words, one_select, sandbox, without_progress_bar
 
 
 class QueriedSource(Source):
@@ -118,7 +118,7 @@ class DatabaseSource(QueriedSource):
             return
         with self._database.cursor() as connection:
             with suppress(duckdb.Error):  # a configuration that is locked stays as it is
-                connection.execute("SET SESSION enable_progress_bar = false")  # it would write to the terminal
+                without_progress_bar(connection)
             yield connection
 
 

@@ -1,0 +1,81 @@
+"""The documentation site: no warning, every public name with its signature, no outside request, no violation of axe."""
+
+from __future__ import annotations
+
+import html
+import inspect
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, sync_playwright
+
+import residua as rs
+from tests.conformance.test_report_in_a_browser import FLAGS, opened
+
+DOCS = Path(__file__).parents[2] / "docs"
+pytestmark = pytest.mark.xdist_group("site")  # it is built once
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The whole site, as `scripts/site` builds it: the notebooks run, and a warning is an error."""
+    out = tmp_path_factory.mktemp("site")
+    sphinx = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-d", str(out / "trees"), str(DOCS)]
+    quiet = {**os.environ, "PYTHONWARNINGS": "ignore"}  # those of other libraries are not Sphinx's
+    done = subprocess.run([*sphinx, str(out / "html")], capture_output=True, text=True, env=quiet, timeout=400)
+    assert done.returncode == 0, done.stderr[-4000:]
+    return out / "html"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
+        yield started
+        started.close()
+
+
+def words(page: str) -> str:
+    return html.unescape(re.sub(r"<[^>]+>", "", page.partition(">")[2]))
+
+
+def test_every_public_name_has_a_page_with_its_signature(site: Path) -> None:
+    pages = {page.name: page.read_text(encoding="utf-8") for page in (site / "api").glob("*.html")}
+    missing = [name for name in rs.__all__ if not any(f'id="residua.{name}"' in page for page in pages.values())]
+    assert missing in ([], ["analysis"])  # a module; its functions are there
+    for name, thing in ((name, getattr(rs, name)) for name in ("plan", "measure", "marginals", "Domain", "estimate")):
+        (page,) = [page for page in pages.values() if f'id="residua.{name}"' in page]
+        told = words(page.partition(f'id="residua.{name}"')[2][:20_000])
+        first = next(iter(inspect.signature(thing).parameters))
+        assert re.search(rf"residua\.{name}\(\s*{first}: \w", told), name  # the name, its argument, a type
+    assert not any(hidden in page for page in pages.values() for hidden in ("_Options", "_Old"))
+
+
+def test_notebooks_have_run_and_show_pictures(site: Path) -> None:
+    flights = (site / "learn" / "flights.html").read_text(encoding="utf-8")
+    assert flights.count("<svg") > 4
+    assert re.search(r"9\d\.\d% of 288 intervals hold the truth", flights)  # below 90 % once in a thousand years
+    assert "Traceback" not in flights
+    assert "<math" in (site / "mathematics" / "residuals.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["index", "learn/flights", "mathematics/noise", "api/05-combine-plans"])
+def test_pages_make_no_outside_request_and_axe_finds_no_violation(site: Path, browser: Browser, name: str) -> None:
+    page, requests, complaints = opened(browser, site / f"{name}.html")
+    assert [url for url in requests if not url.startswith(("file:", "data:"))] == []
+    assert complaints == []
+    page.evaluate("document.querySelectorAll('svg > *').forEach(each => each.remove())")
+    found = Axe().run(page, options={"resultTypes": ["violations"]})
+    assert found.violations_count == 0, found.generate_report()
+    page.context.close()
+
+
+def test_no_page_names_anything_to_fetch_elsewhere(site: Path) -> None:
+    fetched = re.compile(r"""<(?:script|link|img|iframe|source)\b[^>]*?(?:src|href)=["'](?:https?:)?//""")
+    assert [page.name for page in site.rglob("*.html") if fetched.search(page.read_text(encoding="utf-8"))] == []
