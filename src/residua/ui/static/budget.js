@@ -1,0 +1,150 @@
+// The budget: a slider and a number in the currency of your choice, the others beside it; whom it protects; the aim.
+
+import { area, choice, el, field, fresh, input, significant } from "/elements.js";
+
+const CURRENCIES = [
+  ["rho", "rho (zero-concentrated DP)"],
+  ["mu", "mu (Gaussian DP)"],
+  ["approx", "epsilon with a delta"],
+  ["pure", "epsilon alone (Laplace noise)"],
+];
+const SPANS = { rho: [1e-4, 100], mu: [1e-2, 20], approx: [1e-2, 100], pure: [1e-2, 100] };
+const STEPS = 1000;
+const AIMS = [
+  ["total", "the least total error"],
+  ["max", "the least worst error"],
+  ["p-norm", "between the two (p-norm)"],
+];
+
+// Draws the panel. `amounts` returns what the last plan spends in each currency, to switch between them.
+export function draw(place, form, told, amounts, person) {
+  const redraw = (focus) => {
+    place.replaceChildren(...parts(form, told, amounts, person, redraw));
+    if (focus) place.querySelector(focus)?.focus();
+  };
+  redraw();
+}
+
+function parts(form, told, amounts, person, redraw) {
+  const money = form.privacy;
+  const wishes = form.tables.some((one) => one.wish);
+  const spends = money.by === "budget";
+  const delta = () => field("delta", input(money.delta, (value) => ((money.delta = value), told()), { size: "8" }));
+  return [
+    el(
+      "div",
+      { class: "pair" },
+      by(money, told, redraw),
+      currency(money, told, amounts, redraw),
+      spends && money.currency === "approx" ? delta() : "",
+    ),
+    spends ? slider(money, told) : "",
+    further(form, told, person, wishes, redraw),
+  ];
+}
+
+function by(money, told, redraw) {
+  const name = fresh();
+  const radio = (value, words) => {
+    const box = el("input", { type: "radio", name, value, id: fresh() });
+    box.checked = money.by === value;
+    box.addEventListener("change", () => {
+      money.by = value;
+      if (value === "budget" && !money.value) money.value = money.currency === "pure" ? "1" : "0.5";
+      redraw(`input[value=${value}]`);
+      told();
+    });
+    return el("span", { class: "tick" }, box, el("label", { for: box.id }, words));
+  };
+  return el(
+    "fieldset",
+    { class: "bare" },
+    el("legend", {}, "Plan by"),
+    el("div", { class: "ticks" }, radio("budget", "a budget"), radio("wishes", "the wishes: the least privacy that meets them")),
+  );
+}
+
+function currency(money, told, amounts, redraw) {
+  if (money.by === "wishes") {
+    const noises = [["rho", "normal"], ["pure", "Laplace"]];
+    const kind = money.currency === "pure" ? "pure" : "rho";
+    return field("Noise", choice(kind, noises, (value) => ((money.currency = value), told())));
+  }
+  const select = choice(money.currency, CURRENCIES, (value) => {
+    const spent = amounts(); // the same budget in the new currency, where a theorem says so
+    if (spent[value] !== undefined) money.value = significant(spent[value], 6);
+    else if (!Number(money.value)) money.value = "1";
+    money.delta = value === "approx" ? significant(spent.delta ?? 1e-6) : "";
+    money.currency = value;
+    redraw("select");
+    told();
+  });
+  return field("Currency", select);
+}
+
+function slider(money, told) {
+  let [low, high] = SPANS[money.currency];
+  const at = Number(money.value);
+  if (at > 0) [low, high] = [Math.min(low, at), Math.max(high, at)];
+  const place = (value) => Math.round((STEPS * Math.log(value / low)) / Math.log(high / low));
+  const name = { rho: "rho", mu: "mu" }[money.currency] ?? "epsilon";
+  const range = el("input", { type: "range", id: "slider", min: "0", max: String(STEPS), step: "1" });
+  const exact = input(money.value, (value) => {
+    money.value = value.trim();
+    if (Number(value) > 0) range.value = place(Math.min(Math.max(Number(value), low), high));
+    say();
+    told();
+  }, { id: "amount", inputmode: "decimal", size: "8" });
+  const say = () => range.setAttribute("aria-valuetext", `${name} ${money.value}`);
+  range.value = at > 0 ? place(at) : STEPS / 2;
+  range.addEventListener("input", () => {
+    money.value = significant(low * (high / low) ** (range.value / STEPS), 3);
+    exact.value = money.value;
+    say();
+    told();
+  });
+  say();
+  return el("div", { class: "slide" }, field(`Budget, ${name}`, range, "", "field wide"), field(name, exact));
+}
+
+function further(form, told, person, wishes, redraw) {
+  const money = form.privacy;
+  const aim = form.objective;
+  const units = [["records", "one person, added or removed"], ["replace", "one record, changed"]];
+  const more = el("details", { class: "further" }, el("summary", {}, "Whom it protects, and what is best"));
+  const records = field("Records of one person, at most", input(money.records, (value) => ((money.records = value), told()), { inputmode: "numeric", size: "6", placeholder: "1" }));
+  const unit = choice(money.unit, units, (value) => {
+    money.unit = value;
+    if (value === "replace") money.records = "";
+    redraw();
+    told();
+  });
+  more.append(
+    el(
+      "div",
+      { class: "fields" },
+      person ? el("p", { class: "hint" }, "The specification says whose each record is: each person is protected.") : "",
+      el("div", { class: "pair" }, person ? "" : field("Protected", unit), money.unit === "replace" ? "" : records),
+      wishes
+        ? el("p", { class: "hint" }, "With wishes, the plan keeps the worst error, relative to its wish, as small as it can be.")
+        : el(
+            "div",
+            { class: "pair" },
+            field("Best is", choice(aim.minimise || "total", AIMS, (value) => {
+              aim.minimise = value;
+              aim.p = value === "p-norm" ? aim.p || "2" : "";
+              redraw();
+              told();
+            })),
+            aim.minimise === "p-norm" ? field("p", input(aim.p, (value) => ((aim.p = value), told()), { size: "5" })) : "",
+          ),
+      field("Further settings of [privacy], as TOML", area(money.rest, (value) => ((money.rest = value), told()), { rows: "2", class: "code" })),
+      field("Further settings of [objective], as TOML", area(aim.rest, (value) => ((aim.rest = value), told()), { rows: "2", class: "code" })),
+    ),
+  );
+  more.open = opened;
+  more.addEventListener("toggle", () => (opened = more.open));
+  return more;
+}
+
+let opened = false; // stays as it was when the panel is drawn again
