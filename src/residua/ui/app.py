@@ -86,7 +86,7 @@ class Pages:
         if which == "first":
             return self.first()
         path = self._desk.path
-        named = Document(path.name, path.parent) if path is not None else empty()
+        named = empty() if path is None else empty(path.name, path.parent)
         return self._shown(self._desk.add(demo() if which == "demo" else named))
 
     async def open(self, body: Body) -> Body:

@@ -21,7 +21,6 @@ from residua.ui.form import content_of, form_of, has_person, kept_of
 
 MOST_TEXT = 2**22  # bytes of a specification
 _MOST_OPEN = 64  # documents: the oldest is forgotten
-_NEW = "spec.toml"
 
 
 @dataclass(frozen=True)
@@ -128,7 +127,7 @@ class Desk:
             check_replaceable(path, None)
             if not path.parent.is_dir():
                 raise FileError(f"the folder {str(path.parent)!r} does not exist; make it first.")
-            return Document(path.name, path.parent)
+            return empty(path.name, path.parent)
         try:
             content = read_regular(path, most=MOST_TEXT, follow=True)
         except FileError as problem:
@@ -162,9 +161,9 @@ def demo() -> Document:
     return opened((demo_folder() / "adult.toml").read_bytes(), "adult.toml", demo_folder())
 
 
-def empty(name: str = _NEW) -> Document:
-    """A specification with nothing in it yet."""
-    return Document(name, None)
+def empty(name: str = "spec.toml", folder: Path | None = None) -> Document:
+    """A specification with no attribute yet: single tables and pairs, at the budget that drafts have."""
+    return Document(name, folder, {"privacy": {"rho": 0.5}, "workload": [{"ways": [1, 2]}]})
 
 
 _FILE, _EXPRESSION = "a file of values", "an expression over columns"

@@ -21,7 +21,7 @@ from residua.report.odds import hundred, normal_odds, protection, pure_odds
 from residua.report.plan_text import proof
 from residua.workload import Explicit
 
-ROWS = 40
+ROWS = 15
 _MOST_ROWS = 2_000
 _LISTED = 2**15  # tables among which one can be searched for
 _MOST_QUERIES = 2**22  # beyond, a wish is judged by the mean variance of a table

@@ -32,7 +32,7 @@ class SlowError(Exception):
 
 
 class Planner:
-    """Two processes, one that works and one that is warm; a process that is ended is replaced."""
+    """A process that plans, and a second one as soon as the first may have to be ended."""
 
     def __init__(self) -> None:
         self._free: asyncio.Queue[asyncio.subprocess.Process] = asyncio.Queue()
@@ -41,12 +41,11 @@ class Planner:
         self._turn = asyncio.Lock()
 
     async def start(self) -> None:
-        """Starts the processes; they load their libraries meanwhile."""
-        for _ in range(2):
-            await self._begin()
+        """Starts a process, which loads its libraries meanwhile."""
+        await self._begin()
 
     async def stop(self) -> None:
-        """Ends them all."""
+        """Ends all processes."""
         for process in list(self._all):
             await self._end(process)
 
@@ -89,23 +88,28 @@ class Planner:
                     break
                 if passed > limit:
                     raise SlowError
+                if passed > _GRACE / 2 and self._free.empty():
+                    await self._begin()  # warm, should this one be ended
                 if passed > _GRACE and self._latest[page] != mine:
                     raise SupersededError
             line = reading.result()
         except (SlowError, SupersededError, asyncio.CancelledError):
             reading.cancel()
-            await self._end(process)
-            await self._begin()
+            await self._replace(process)
             raise
         if not line:
-            await self._end(process)
-            await self._begin()
+            await self._replace(process)
             raise PlanError(
                 "planning was ended from outside, as when memory runs out; ask for fewer or smaller tables."
             )
         self._free.put_nowait(process)
         found: dict[str, Any] = msgspec.json.decode(line)
         return found
+
+    async def _replace(self, process: asyncio.subprocess.Process) -> None:
+        await self._end(process)
+        if self._free.empty():
+            await self._begin()
 
     async def _begin(self) -> None:
         process = await asyncio.create_subprocess_exec(

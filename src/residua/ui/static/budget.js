@@ -104,7 +104,9 @@ function slider(money, told) {
     told();
   });
   say();
-  return el("div", { class: "slide" }, field(`Budget, ${name}`, range, "", "field wide"), field(name, exact));
+  const whole = field("Move the budget", range, "", "field wide");
+  whole.append(el("div", { class: "ends", "aria-hidden": "true" }, el("span", {}, "more privacy"), el("span", {}, "more accuracy")));
+  return el("div", { class: "slide" }, whole, field(name, exact));
 }
 
 function further(form, told, person, wishes, redraw) {

@@ -2,7 +2,7 @@
 
 import { number, shortened, significant, svg } from "/elements.js";
 
-const WIDTH = 720, HEIGHT = 300, LEFT = 58, RIGHT = 200, TOP = 28, FOOT = 66;
+const WIDTH = 760, HEIGHT = 300, LEFT = 58, RIGHT = 232, TOP = 28, FOOT = 66;
 
 const text = (x, y, words, kind, anchor = "middle") => svg("text", { x, y, class: kind, "text-anchor": anchor }, words);
 const line = (x1, y1, x2, y2, kind) => svg("line", { x1, y1, x2, y2, class: kind });

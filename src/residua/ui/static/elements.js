@@ -73,13 +73,16 @@ export function number(value) {
 
 export const whole = (value) => Number(value).toLocaleString("en");
 
-export const significant = (value, digits = 4) => String(Number(Number(value).toPrecision(digits)));
+export function significant(value, digits = 4) {
+  const told = Number(Number(value).toPrecision(digits));
+  return Math.abs(told) >= 1e-4 || told === 0 ? String(told) : told.toExponential();
+}
 
 // Rounded up: a cost is never understated.
 export function upward(value, digits = 4) {
   const power = 10 ** (digits - 1 - Math.floor(Math.log10(value)));
   const told = Number((Math.ceil(value * power * (1 - 1e-12)) / power).toPrecision(digits));
-  return String(told);
+  return significant(told, digits);
 }
 
 export const plural = (n, one, many = `${one}s`) => `${whole(n)} ${n === 1 ? one : many}`;

@@ -75,19 +75,19 @@ function wishes(found) {
 function listing(place, found, asked, again) {
   const first = !place.firstChild;
   if (first) {
-    const seek = input(asked.find, (value) => ((asked.find = value), (asked.rows = 40), again()), { type: "search", id: "find" });
+    const seek = input(asked.find, (value) => ((asked.find = value), (asked.rows = 15), again()), { type: "search", id: "find" });
     const order = choice(asked.order, [["asked", "as asked"], ["worst", "least accurate first"]], (value) => ((asked.order = value), again()));
     place.append(el("h3", {}, "Expected errors"), el("div", { class: "pair" }, field("Find a table", seek), field("Order", order)), el("div", { id: "errors" }));
   }
   const one = found.what === "tables" ? "table" : "query";
   const wished = found.rows.some((row) => row.wish !== null);
-  const head = [one, "numbers", "standard error", "reliable from", ...(wished ? ["wish", ""] : [])];
+  const head = [one, "numbers", "standard error", "reliable from", ...(wished ? ["wish", "met"] : [])];
   const rows = found.rows.map((row) => [
     shortened(row.title, 80),
     whole(row.numbers),
     number(row.stddev),
     number(row.reliable),
-    ...(wished ? [number(row.wish), row.stddev <= row.wish * (1 + 1e-9) ? "met" : "missed"] : []),
+    ...(wished ? [number(row.wish), row.stddev <= row.wish * (1 + 1e-9) ? "yes" : "no"] : []),
   ]);
   const shown = el("div", { id: "errors" });
   const caption = `The standard error of each number, and the count from which it is reliable (an error of at most 16.5 %)`;
@@ -101,7 +101,7 @@ function listing(place, found, asked, again) {
 export function compare(place, found, kept, remove, report) {
   const names = [...kept.map((one) => one.label), "now"];
   const plans = found.plans;
-  const head = ["", ...names];
+  const head = ["promise", ...names];
   const promises = [
     ["guarantee", ...plans.map((one) => one.guarantee)],
     ["protects", ...plans.map((one) => one.protects)],

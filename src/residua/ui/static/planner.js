@@ -8,7 +8,7 @@ import * as tables from "/tables.js";
 import { button, el, plural, significant } from "/elements.js";
 
 const at = (id) => document.getElementById(id);
-const state = { document: null, form: null, saved: "", kept: [], asked: { find: "", order: "asked", rows: 40 }, last: null, patient: false };
+const state = { document: null, form: null, saved: "", kept: [], asked: { find: "", order: "asked", rows: 15 }, last: null, patient: false };
 const MOST_KEPT = 3;
 let clock = null;
 
@@ -61,6 +61,13 @@ function changed() {
 }
 
 function ask(pause) {
+  if (!state.form.attributes.length) {
+    state.last = null;
+    at("answer").replaceChildren();
+    side(null);
+    problem(el("p", {}, "Declare an attribute, and the plan appears here."), "note");
+    return;
+  }
   const body = () => ({
     document: state.document,
     form: state.form,
