@@ -74,6 +74,14 @@ _TASKS: dict[str, Callable[[Request], dict[str, Any]]] = {
 }
 
 
+_WARMING: Request = {
+    "task": "plan",
+    "folder": ".",
+    "name": "",
+    "content": {"domain": {"a": {"size": 2}, "b": {"size": 3}}, "workload": [{"ways": [1, 2], "stddev": 1.0}]},
+}
+
+
 def _sentence(text: str, request: Request) -> str:
     """The sentence without the name of the file, which the page shows."""
     return text.removeprefix(f"{request['name']}: ")
@@ -118,9 +126,13 @@ def main() -> None:
     warnings.simplefilter("ignore")
     requests: queue.Queue[Request] = queue.Queue()
     threading.Thread(target=_requests, args=(sys.stdin.buffer, requests), daemon=True).start()
+    warm = False
     while True:
         out.write(msgspec.json.encode(answer(requests.get())) + b"\n")
         out.flush()
+        if not warm and requests.empty():
+            answer(_WARMING)  # loads what plans for wishes need, while the user reads
+            warm = True
 
 
 if __name__ == "__main__":

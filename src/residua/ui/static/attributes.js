@@ -204,7 +204,7 @@ function levels(one, changed) {
   const redraw = () => place.replaceChildren(...one.levels.map(level));
   const numbers = () => one.kind !== "values" || one.type === "number";
   function level(each) {
-    const body = el("div", {});
+    const body = el("div", { class: "fields" });
     const fill = () =>
       body.replaceChildren(
         ...(each.by === "edges"
@@ -234,7 +234,7 @@ function levels(one, changed) {
     }, { class: "quiet danger" });
     return el(
       "fieldset",
-      {},
+      { class: "level" },
       el("legend", {}, "Level"),
       el("div", { class: "pair" }, field("Name", input(each.name, (value) => ((each.name = value), changed()))), numbers() ? field("By", by) : null),
       body,

@@ -3,10 +3,10 @@
 import { area, choice, el, field, fresh, input, significant } from "/elements.js";
 
 const CURRENCIES = [
-  ["rho", "rho (zero-concentrated DP)"],
-  ["mu", "mu (Gaussian DP)"],
-  ["approx", "epsilon with a delta"],
-  ["pure", "epsilon alone (Laplace noise)"],
+  ["rho", "rho (zero-concentrated)"],
+  ["mu", "mu (Gaussian)"],
+  ["approx", "epsilon and delta"],
+  ["pure", "epsilon (Laplace noise)"],
 ];
 const SPANS = { rho: [1e-4, 100], mu: [1e-2, 20], approx: [1e-2, 100], pure: [1e-2, 100] };
 const STEPS = 1000;
@@ -31,16 +31,22 @@ function parts(form, told, amounts, person, redraw) {
   const spends = money.by === "budget";
   const delta = () => field("delta", input(money.delta, (value) => ((money.delta = value), told()), { size: "8" }));
   return [
-    el(
-      "div",
-      { class: "pair" },
-      by(money, told, redraw),
-      currency(money, told, amounts, redraw),
-      spends && money.currency === "approx" ? delta() : "",
-    ),
+    by(money, told, redraw),
+    el("div", { class: "pair" }, currency(money, told, amounts, redraw), spends ? amount(money, told) : "", spends && money.currency === "approx" ? delta() : ""),
     spends ? slider(money, told) : "",
     further(form, told, person, wishes, redraw),
   ];
+}
+
+const title = (money) => ({ rho: "rho", mu: "mu" })[money.currency] ?? "epsilon";
+
+function amount(money, told) {
+  const follow = (value) => {
+    money.value = value.trim();
+    document.getElementById("slider").follow();
+    told();
+  };
+  return field(title(money), input(money.value, follow, { id: "amount", inputmode: "decimal", size: "8" }));
 }
 
 function by(money, told, redraw) {
@@ -60,7 +66,7 @@ function by(money, told, redraw) {
     "fieldset",
     { class: "bare" },
     el("legend", {}, "Plan by"),
-    el("div", { class: "ticks" }, radio("budget", "a budget"), radio("wishes", "the wishes: the least privacy that meets them")),
+    el("div", { class: "ticks" }, radio("budget", "a budget"), radio("wishes", "the wishes (the least privacy that meets them)")),
   );
 }
 
@@ -84,29 +90,25 @@ function currency(money, told, amounts, redraw) {
 
 function slider(money, told) {
   let [low, high] = SPANS[money.currency];
-  const at = Number(money.value);
-  if (at > 0) [low, high] = [Math.min(low, at), Math.max(high, at)];
-  const place = (value) => Math.round((STEPS * Math.log(value / low)) / Math.log(high / low));
-  const name = { rho: "rho", mu: "mu" }[money.currency] ?? "epsilon";
+  if (Number(money.value) > 0) [low, high] = [Math.min(low, Number(money.value)), Math.max(high, Number(money.value))];
   const range = el("input", { type: "range", id: "slider", min: "0", max: String(STEPS), step: "1" });
-  const exact = input(money.value, (value) => {
-    money.value = value.trim();
-    if (Number(value) > 0) range.value = place(Math.min(Math.max(Number(value), low), high));
+  const say = () => range.setAttribute("aria-valuetext", `${title(money)} ${money.value}`);
+  range.follow = () => {
+    const at = Math.min(Math.max(Number(money.value), low), high);
+    if (at > 0) range.value = Math.round((STEPS * Math.log(at / low)) / Math.log(high / low));
     say();
-    told();
-  }, { id: "amount", inputmode: "decimal", size: "8" });
-  const say = () => range.setAttribute("aria-valuetext", `${name} ${money.value}`);
-  range.value = at > 0 ? place(at) : STEPS / 2;
+  };
   range.addEventListener("input", () => {
     money.value = significant(low * (high / low) ** (range.value / STEPS), 3);
-    exact.value = money.value;
+    document.getElementById("amount").value = money.value;
     say();
     told();
   });
-  say();
-  const whole = field("Move the budget", range, "", "field wide");
-  whole.append(el("div", { class: "ends", "aria-hidden": "true" }, el("span", {}, "more privacy"), el("span", {}, "more accuracy")));
-  return el("div", { class: "slide" }, whole, field(name, exact));
+  range.follow();
+  const ends = el("div", { class: "ends", "aria-hidden": "true" }, el("span", {}, "more privacy"), el("span", {}, "more accuracy"));
+  const made = field("Move the budget", range);
+  made.append(ends);
+  return made;
 }
 
 function further(form, told, person, wishes, redraw) {

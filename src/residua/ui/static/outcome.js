@@ -26,7 +26,7 @@ function head(found, keepPlan) {
   const spread = found.spread ? `${number(found.spread[0])} to ${number(found.spread[1])}` : "?";
   return [
     facts([
-      ["The best guesser is right", found.guess === null ? "–" : `at most ${found.guess} of 100`, "50 by tossing a coin"],
+      ["The best guess is right", found.guess === null ? "–" : `${found.guess} of 100`, "at most; 50 by tossing a coin"],
       ...money,
       ["Published", plural(found.count, found.what === "tables" ? "table" : "query", found.what), plural(found.numbers, "number")],
       ["Standard errors", spread, "the same whatever the count"],
@@ -66,7 +66,7 @@ function wishes(found) {
     el("h3", {}, "What the wishes cost"),
     facts([
       ["To meet them all takes", price, small],
-      ["The best guesser is then right", told.guess === null ? "–" : `at most ${told.guess} of 100`, "50 by tossing a coin"],
+      ["The best guess is then right", told.guess === null ? "–" : `${told.guess} of 100`, "at most; 50 by tossing a coin"],
       ["Met by this plan", ...now],
     ]),
   ];

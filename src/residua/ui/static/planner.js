@@ -11,6 +11,7 @@ const at = (id) => document.getElementById(id);
 const state = { document: null, form: null, saved: "", kept: [], asked: { find: "", order: "asked", rows: 15 }, last: null, patient: false };
 const MOST_KEPT = 3;
 let clock = null;
+let wished = false;
 
 const unsaved = () => state.form !== null && JSON.stringify(state.form) !== state.saved;
 const amounts = () => state.last?.amounts ?? {};
@@ -25,6 +26,8 @@ function show(opened) {
   at("save").hidden = !opened.saves;
   at("save").textContent = `Save ${opened.saves ?? ""}`;
   clear();
+  at("status").textContent = "";
+  wished = state.form.tables.some((one) => one.wish);
   redraw();
   return ask(0);
 }
@@ -48,7 +51,6 @@ function renamed(before, after) {
   renamed.later = setTimeout(() => tables.draw(at("tables"), state.form, changed), 400);
 }
 
-let wished = false;
 function changed() {
   arrange();
   state.patient = false;
