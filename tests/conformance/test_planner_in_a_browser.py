@@ -79,9 +79,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     path.write_text(SPEC)
     made = Server(path)
     yield made
-    if made.process.poll() is None:
+    with made.process:  # which closes its pipe
         made.process.terminate()
-    made.process.wait(20)
 
 
 @pytest.fixture(scope="module")

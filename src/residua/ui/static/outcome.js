@@ -17,16 +17,20 @@ export function draw(place, found, asked, again, keepPlan) {
   listing(part("tables"), found, asked, again);
 }
 
+// The other currencies; spaces and hyphens within a figure do not break.
+const others = (costs) => `mu ${upward(costs.mu)}, epsilon ${upward(costs.approx)} at delta ${significant(costs.delta)}`.replaceAll("-", "\u2011");
+
 function head(found, keepPlan) {
   const costs = found.amounts;
   const money =
     costs.pure !== undefined
       ? [["epsilon", upward(costs.pure), "pure differential privacy"]]
-      : [["rho", upward(costs.rho), `mu ${upward(costs.mu)}, epsilon ${upward(costs.approx)} at delta ${significant(costs.delta)}`]];
-  const spread = found.spread ? `${number(found.spread[0])} to ${number(found.spread[1])}` : "?";
+      : [["rho", upward(costs.rho), others(costs)]];
+  const [least, most] = (found.spread ?? [NaN, NaN]).map(number);
+  const spread = least === most ? least : `${least} to ${most}`;
   return [
     facts([
-      ["The best guess is right", found.guess === null ? "–" : `${found.guess} of 100`, "at most; 50 by tossing a coin"],
+      ["Best guess right", found.guess === null ? "–" : `${found.guess} of 100`, "at most; 50 by tossing a coin"],
       ...money,
       ["Published", plural(found.count, found.what === "tables" ? "table" : "query", found.what), plural(found.numbers, "number")],
       ["Standard errors", spread, "the same whatever the count"],
@@ -60,13 +64,13 @@ function wishes(found) {
   if (!told) return [];
   const costs = told.amounts;
   const price = costs.pure !== undefined ? `epsilon ${upward(costs.pure)}` : `rho ${upward(costs.rho)}`;
-  const small = costs.pure !== undefined ? "" : `mu ${upward(costs.mu)}, epsilon ${upward(costs.approx)} at delta ${significant(costs.delta)}`;
+  const small = costs.pure !== undefined ? "" : others(costs);
   const now = told.met ? ["yes", "every number is as accurate as wished"] : ["no", `errors are up to ${significant(told.factor, 3)} times what was wished`];
   return [
     el("h3", {}, "What the wishes cost"),
     facts([
       ["To meet them all takes", price, small],
-      ["The best guess is then right", told.guess === null ? "–" : `${told.guess} of 100`, "at most; 50 by tossing a coin"],
+      ["Best guess then right", told.guess === null ? "–" : `${told.guess} of 100`, "at most; 50 by tossing a coin"],
       ["Met by this plan", ...now],
     ]),
   ];
