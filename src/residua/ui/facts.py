@@ -17,11 +17,12 @@ from residua.plans.contract import Plan
 from residua.privacy import PureDP, describe
 from residua.report.accuracy import Accuracy, Listed, accuracy, curves
 from residua.report.comparing import side_by_side
-from residua.report.odds import hundred, normal_odds, protection, pure_odds
+from residua.report.odds import Odds, hundred, normal_odds, pure_odds, secret
 from residua.report.plan_text import proof
 from residua.workload import Explicit
 
 ROWS = 15
+_DELTA = 1e-6
 _MOST_ROWS = 2_000
 _LISTED = 2**15  # tables among which one can be searched for
 _MOST_QUERIES = 2**22  # beyond, a wish is judged by the mean variance of a table
@@ -36,14 +37,14 @@ def facts_of(spec: Spec, options: Mapping[str, Any], beside: Sequence[Spec] = ()
         beside: other specifications, whose plans stand beside this one.
     """
     plan = make_plan(spec)
-    found = accuracy(plan, _LISTED)
+    found, spent = accuracy(plan, _LISTED), amounts(plan)
     wishes = None if found is None or spec.targets is None else _targets(plan, spec.targets)
     return {
         "sizes": [int(attribute.size) for attribute in spec.domain.attributes.values()],
         "levels": {name: [level.name for level in one.hierarchy] for name, one in spec.domain.attributes.items()},
-        **_protection(plan),
+        **_protection(plan, spent),
         **_accuracy(found, wishes, options),
-        "curve": _curve(plan, found),
+        "curve": _curve(spent, found),
         "wishes": None if wishes is None else _wishes(plan, spec, wishes),
         "beside": _beside([*map(make_plan, beside), plan]) if beside else None,
     }
@@ -52,34 +53,23 @@ def facts_of(spec: Spec, options: Mapping[str, Any], beside: Sequence[Spec] = ()
 def _beside(plans: list[Plan]) -> dict[str, Any]:
     """What each plan promises, and the errors of all."""
     rows = list(islice(side_by_side(plans), ROWS + 1))
-    shields = [protection(plan) for plan in plans]
     return {
         "plans": [
-            {
-                "guarantee": one.guarantee,
-                "protects": one.change,
-                "guess": None if one.odds is None else hundred(one.odds.right),
-            }
-            for one in shields
+            {"guarantee": repr(plan.guarantee), "protects": str(plan.unit), "guess": _guess(plan)} for plan in plans
         ],
         "rows": [{"table": asked.title, "stddevs": stddevs} for asked, stddevs in rows[:ROWS]],
         "more": len(rows) > ROWS,
     }
 
 
-def _protection(plan: Plan) -> dict[str, Any]:
-    shield = protection(plan)
-    odds = shield.odds
+def _protection(plan: Plan, spent: Mapping[str, float]) -> dict[str, Any]:
+    odds = _odds(spent)
     return {
-        "guarantee": shield.guarantee,
-        "secret": shield.unit,
-        "change": shield.change,
-        "noise": shield.noise,
+        "guarantee": repr(plan.guarantee),
+        "secret": secret(plan.unit),
         "guess": None if odds is None else hundred(odds.right),
         "found": [] if odds is None else [[round(1 / a), hundred(share)] for a, share in odds.found.items()],
-        "currencies": [list(one) for one in shield.currencies],
-        "amounts": amounts(plan),
-        "objective": plan.objective,
+        "amounts": spent,
         "proof": proof(plan),
         "remarks": [f"{word}: {remark}" for word, remark in plan.remarks],
     }
@@ -89,8 +79,19 @@ def amounts(plan: Plan) -> dict[str, float]:
     """What a plan spends, in each currency that the page can be switched to."""
     if plan.noise.currency == "epsilon":
         return {"pure": float(plan.unit_epsilon)}
-    costs = describe(plan.unit_pcost)
-    return {"rho": costs.rho, "mu": costs.mu, "approx": costs.epsilons[0], "delta": costs.deltas[0]}
+    costs = describe(plan.unit_pcost, [_DELTA])  # each delta takes milliseconds
+    return {"rho": costs.rho, "mu": costs.mu, "approx": costs.epsilons[0], "delta": _DELTA}
+
+
+def _odds(spent: Mapping[str, float]) -> Odds | None:
+    if "pure" in spent:
+        return pure_odds(spent["pure"]) if spent["pure"] else None
+    return normal_odds(spent["mu"]) if spent["mu"] else None
+
+
+def _guess(plan: Plan) -> str | None:
+    odds = _odds(amounts(plan))
+    return None if odds is None else hundred(odds.right)
 
 
 def _accuracy(found: Accuracy | None, wishes: Floats | None, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -123,10 +124,9 @@ def _row(one: Listed, wish: float | None) -> dict[str, Any]:
     }
 
 
-def _curve(plan: Plan, found: Accuracy | None) -> dict[str, Any] | None:
+def _curve(spent: Mapping[str, float], found: Accuracy | None) -> dict[str, Any] | None:
     """Errors follow from the budget alone: by its root under normal noise, in proportion under Laplace noise."""
-    laplace = plan.noise.currency == "epsilon"
-    spent = amounts(plan)
+    laplace = "pure" in spent
     at = spent["pure"] if laplace else spent["rho"]
     if found is None or not at > 0:
         return None
@@ -159,14 +159,12 @@ def _wishes(plan: Plan, spec: Spec, wishes: Floats) -> dict[str, Any]:
     else:
         pure = isinstance(spec.guarantee, PureDP)
         least = make_plan(replace(spec, guarantee=None, least_epsilon=pure, minimise=None))
-    shield = protection(least)
     return {
         "factor": factor,
         "met": factor <= 1 + 1e-9,
         "amounts": amounts(least),
-        "currencies": [list(one) for one in shield.currencies],
-        "guess": None if shield.odds is None else hundred(shield.odds.right),
-        "guarantee": shield.guarantee,
+        "guess": _guess(least),
+        "guarantee": repr(least.guarantee),
     }
 
 

@@ -9,7 +9,7 @@ import pickle
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -32,9 +32,14 @@ class SlowError(Exception):
 
 
 class Planner:
-    """A process that plans, and a second one as soon as the first may have to be ended."""
+    """A process that plans, and a second one as soon as the first may have to be ended.
 
-    def __init__(self) -> None:
+    Args:
+        command: what a process runs; `worker.py` if left out.
+    """
+
+    def __init__(self, command: Sequence[str] = (sys.executable, "-m", "residua.ui.worker")) -> None:
+        self._command = command
         self._free: asyncio.Queue[asyncio.subprocess.Process] = asyncio.Queue()
         self._all: set[asyncio.subprocess.Process] = set()
         self._latest: dict[str, int] = {}
@@ -113,7 +118,7 @@ class Planner:
 
     async def _begin(self) -> None:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "residua.ui.worker"),
+            *self._command,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
