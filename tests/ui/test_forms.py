@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
+import random
 import re
 import tomllib
 from datetime import date
@@ -198,6 +200,80 @@ def test_a_page_can_name_no_source_no_file_and_no_expression(tmp_path):
 def test_a_field_that_is_wrong_is_a_sentence(change, words):
     with pytest.raises(SpecError, match=words):
         demo().content_of(demo().shown()["form"] | change)
+
+
+def test_whatever_a_page_sends_is_a_specification_or_a_sentence():
+    """Parts of a form replaced at random by anything that JSON can say."""
+    chance = random.Random(7)
+    junk = [
+        None,
+        True,
+        3,
+        -1.5,
+        "",
+        "x",
+        "\0",
+        "[" * 3000,
+        [],
+        [[]],
+        [None],
+        {},
+        {"a": {}},
+        [1, "x"],
+        ["x"] * 3,
+        10**400,
+    ]
+    document = opened(DEEP.encode(), "deep.toml")
+    whole = json.dumps(document.shown()["form"])
+    for _ in range(1000):
+        form = json.loads(whole)
+        for _ in range(chance.randint(1, 3)):
+            place = form
+            while True:
+                keys = list(place) if isinstance(place, dict) else range(len(place))
+                if not keys:
+                    break
+                key = chance.choice(keys)
+                if isinstance(place[key], dict | list) and place[key] and chance.random() < 0.8:
+                    place = place[key]
+                    continue
+                place[key] = copy.deepcopy(chance.choice(junk))
+                break
+        with contextlib.suppress(ResiduaError):
+            document.content_of(form)
+
+
+DEEP = """
+[privacy]
+rho = 0.5
+[[workload]]
+ways = [1]
+stddev = 3.0
+[[workload]]
+sets = [["a"]]
+margin = 3.0
+[[workload]]
+ranges = "a"
+listed = [[1, 2]]
+[[workload]]
+queries = { x = "a > 1" }
+[domain.a]
+low = 0
+high = 9
+levels = { half = [0, 5, 10] }
+[domain.b]
+values = ["x", "y"]
+levels = { all = { both = ["x", "y"] } }
+[domain.c]
+edges = [0, 1, 2]
+labels = ["p", "q"]
+[domain.d]
+first = 2024-01-01
+last = 2024-02-01
+levels = ["month"]
+[domain.e]
+size = 3
+"""
 
 
 def test_wishes_leave_another_objective_out():

@@ -15,7 +15,7 @@ from typing import Any
 import tomli_w
 
 from residua.demo_data import demo_folder
-from residua.errors import FileError, SpecError
+from residua.errors import FileError, ResiduaError, SpecError
 from residua.files import check_replaceable, digest_of, read_regular, write_atomically
 from residua.ui.form import content_of, form_of, has_person, kept_of
 
@@ -45,7 +45,12 @@ class Document:
         Raises:
             SpecError: a field is wrong, or a file or an expression is named that the document does not have.
         """
-        content = content_of(form, kept_of(self.content))
+        try:
+            content = content_of(form, kept_of(self.content))
+        except (TypeError, ValueError, KeyError, AttributeError, RecursionError) as problem:
+            if isinstance(problem, ResiduaError):
+                raise
+            raise SpecError("this form is not one of this page; reload the page.") from None
         allowed = _named(self.content)
         for what, value in _named(content):
             if (what, value) not in allowed:
@@ -148,7 +153,10 @@ def opened(content: bytes, name: str, folder: Path | None = None) -> Document:
     except (ValueError, RecursionError) as problem:
         raise SpecError(f"{name!r} is not TOML: {problem}; correct it there.") from None
     document = Document(name, folder, tables, _head(text))
-    form_of(tables)  # says so, if it cannot be shown
+    try:
+        form_of(tables)
+    except RecursionError:
+        raise SpecError(f"{name!r} is nested too deep for a specification; correct it there.") from None
     if folder is None and any(what == _FILE for what, _ in _named(tables)):
         raise SpecError(
             f"{name!r} takes values from a file beside it, which a page cannot read; open it with residua ui SPEC.toml."

@@ -41,7 +41,6 @@ def facts_of(spec: Spec, options: Mapping[str, Any], beside: Sequence[Spec] = ()
     wishes = None if found is None or spec.targets is None else _targets(plan, spec.targets)
     return {
         "sizes": [int(attribute.size) for attribute in spec.domain.attributes.values()],
-        "levels": {name: [level.name for level in one.hierarchy] for name, one in spec.domain.attributes.items()},
         **_protection(plan, spent),
         **_accuracy(found, wishes, options),
         "curve": _curve(spent, found),

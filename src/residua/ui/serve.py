@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import threading
 import webbrowser
 from collections.abc import Callable
 from pathlib import Path
@@ -38,6 +39,7 @@ def serve(path: Path | None, *, browser: bool, say: Callable[[str], object]) -> 
     door = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         door.bind(("127.0.0.1", 0))
+        door.listen(64)  # so that whoever is quicker than we are waits
     except OSError as problem:
         raise FileError(f"no port on this machine can be used: {problem.strerror}.") from None
     guard = Guard(Pages(desk, Planner()).app(), door.getsockname()[1])
@@ -57,14 +59,9 @@ def serve(path: Path | None, *, browser: bool, say: Callable[[str], object]) -> 
     )
     say(f"The planner is at {guard.link}")
     say("The link works once, on this machine. No data is read. Ctrl-C stops it.")
-    server = uvicorn.Server(settings)
-
-    async def run() -> None:
-        if browser:
-            asyncio.get_running_loop().call_later(0.5, webbrowser.open, guard.link)
-        await server.serve(sockets=[door])
-
+    if browser:  # aside, because some browsers do not return
+        threading.Thread(target=webbrowser.open, args=(guard.link,), daemon=True).start()
     try:
-        asyncio.run(run())
+        asyncio.run(uvicorn.Server(settings).serve(sockets=[door]))
     except KeyboardInterrupt:
         say("Stopped.")
