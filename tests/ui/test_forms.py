@@ -88,7 +88,7 @@ def test_every_declaration_comes_back_as_it_was(name):
     assert typed(found) == typed(content)
     assert list(found["domain"]) == list(content["domain"])
     shown = form_of(content)["attributes"][0]["kind"]
-    assert (shown == "other") == (name in {"lines", "blank", "intervals", "weeks"}), "fields where there are any"
+    assert (shown == "other") == (name in {"lines", "blank", "intervals"}), "fields where there are any"
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=str)

@@ -74,6 +74,8 @@ def _with_fields(name: str, declared: Mapping[str, Any]) -> dict[str, Any] | Non
     if kind == "values":
         values = declared["values"]
         form["type"] = {bool: "truth", int: "number"}.get(type(values[0]) if values else str, "text")
+    if kind == "dates":
+        form["quoted"] = isinstance(declared["first"], str)  # TOML takes a date or its text
     for lines in ("values", "labels"):
         if not is_lines(form.get(lines, [])):
             return None
@@ -170,6 +172,8 @@ def _bins(where: str, form: Mapping[str, Any]) -> dict[str, Any]:
 
 def _dates(where: str, form: Mapping[str, Any]) -> dict[str, Any]:
     period: dict[str, Any] = {key: day(f"{where}, {key}", form.get(key)) for key in ("first", "last")}
+    if form.get("quoted"):
+        period = {key: one.isoformat() for key, one in period.items()}
     return period | ({"unit": form["unit"]} if form.get("unit") else {})
 
 
