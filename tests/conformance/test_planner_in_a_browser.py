@@ -351,7 +351,14 @@ def test_every_kind_of_entry_and_wish(page):
     card.get_by_label("Of the attribute").select_option("age")
     card.get_by_label("Only these ranges").fill("1 .. 3\n2 .. 9")
     add("hierarchy").get_by_label("Of the attribute").select_option("sex")
-    add("other").get_by_label("TOML").fill('product = { age = "prefixes" }')
+    add("other").get_by_label("TOML").fill('product = { age = "prefixes" }\nsets = [["age"]]')
+    card = add("product")
+    card.get_by_label("Attribute", exact=True).select_option("sex")
+    card.get_by_label("Counted").select_option("all")
+    card.get_by_text("Cross with another").click()
+    card.get_by_label("Attribute", exact=True).last.select_option("age")
+    card.get_by_label("Counted").last.select_option("prefixes")
+    card.get_by_label("one attribute").check()
     card = add("queries")
     card.get_by_label("Condition, as SQL").fill("age >= 5")
     card.get_by_label("Label").fill("grown")
@@ -363,10 +370,11 @@ def test_every_kind_of_entry_and_wish(page):
         {"prefixes": "age", "by": ["sex"]},
         {"ranges": "age", "listed": [[1, 3], [2, 9]]},
         {"hierarchy": "sex"},
-        {"product": {"age": "prefixes"}},
+        {"product": {"age": "prefixes"}, "sets": [["age"]]},
+        {"product": {"sex": "all", "age": "prefixes"}, "ways": [1]},
         {"queries": {"grown": "age >= 5"}},
     ]
-    for _ in range(7):
+    for _ in range(8):
         page.locator("#tables > li").last.get_by_role("button", name="Remove", exact=True).click()
     page.locator("#tables").get_by_label("three").uncheck()
     planned(page)

@@ -55,6 +55,8 @@ ENTRIES = [
     {"ranges": "range", "listed": [[1, 3], [2, 9]]},
     {"hierarchy": "county"},
     {"product": {"range": "prefixes", "county": "state"}, "stddev": 4.5},
+    {"product": {"range": "ranges"}, "ways": [1, 2]},
+    {"product": {"range": "prefixes"}, "sets": [["range", "codes"]], "weight": 2, "stddev": 3},
 ]
 BUDGETS = [
     {"rho": 0.5},
@@ -95,7 +97,7 @@ def test_every_declaration_comes_back_as_it_was(name):
 def test_every_entry_comes_back_as_it_was(entry):
     content = {"domain": {"a": {"size": 2}}, "workload": [entry, {"ways": [1]}]}
     assert typed(again(content)) == typed(content)
-    assert (form_of(content)["tables"][0]["kind"] == "other") == ("product" in entry)
+    assert (form_of(content)["tables"][0]["kind"] == "other") == ("product" in entry and "sets" in entry)
 
 
 @pytest.mark.parametrize("privacy", BUDGETS, ids=str)

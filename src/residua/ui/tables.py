@@ -57,6 +57,8 @@ def settings_of_table(form: Mapping[str, Any]) -> dict[str, Any]:
         settings["queries"] = _queries(form.get("queries"))
     elif kind in ALONG:
         settings |= _along(str(kind), form)
+    elif kind == "product":
+        settings |= _product(form)
     elif kind != "other":
         raise SpecError(f"{kind!r} is no kind of entry; reload the page.")
     if form.get("weight"):
@@ -80,6 +82,9 @@ def _with_fields(declared: Mapping[str, Any]) -> dict[str, Any] | None:
         if along == "ranges":
             form["listed"] = [[written(end) for end in pair] for pair in declared.get("listed", [])]
             form["numbers"] = all(type(end) is int for pair in declared.get("listed", []) for end in pair)
+    elif "product" in declared:
+        ways = [written(one) for one in declared.get("ways", [])]
+        form |= {"kind": "product", "product": [list(pair) for pair in declared["product"].items()], "ways": ways}
     elif "queries" in declared:
         asked = declared["queries"]
         pairs = asked.items() if isinstance(asked, Mapping) else (("", one) for one in asked)
@@ -155,6 +160,18 @@ def _along(kind: str, form: Mapping[str, Any]) -> dict[str, Any]:
     if kind == "ranges" and form.get("listed"):
         read = whole if form.get("numbers") else (lambda where, text: text)
         found["listed"] = [[read("a range", end) for end in texts("a range", pair)] for pair in form["listed"]]
+    return found
+
+
+def _product(form: Mapping[str, Any]) -> dict[str, Any]:
+    pairs = [texts("a factor", pair) for pair in form.get("product") or []]
+    found: dict[str, Any] = {"product": {attribute: how for attribute, how in pairs if attribute}}
+    if not found["product"]:
+        raise SpecError("choose the attributes that are crossed, and how each is counted.")
+    if len(found["product"]) < len(pairs):
+        raise SpecError("an attribute is left open or chosen twice among those that are crossed; correct it.")
+    if form.get("ways"):
+        found["ways"] = [whole("the number of attributes", one) for one in texts("ways", form["ways"])]
     return found
 
 

@@ -27,26 +27,22 @@ export async function look() {
 }
 
 export async function post(path, body, signal) {
-  let answer;
   try {
-    answer = await fetch(path, {
+    const answer = await fetch(path, {
       method: "POST",
       headers: { "content-type": "application/json" },
       body: JSON.stringify({ page, ...body }),
       signal,
     });
+    const text = await answer.text(); // which can be broken off, too
+    if (answer.status === 403) gone();
+    else back();
+    return answer.ok ? JSON.parse(text) : { error: text || "The planner did not answer." };
   } catch (problem) {
-    if (problem.name === "AbortError") return { superseded: true };
+    if (signal?.aborted) return { superseded: true };
     gone();
     return { gone: true };
   }
-  if (!answer.ok) {
-    const words = await answer.text().catch(() => "");
-    if (answer.status === 403) gone();
-    return { error: words || "The planner did not answer." };
-  }
-  back();
-  return answer.json();
 }
 
 // The plan of what `body` returns when its turn comes; only the newest question is answered.

@@ -9,9 +9,13 @@ export function facts(pairs) {
 
 // `asked` holds what is sought in the list and how it is ordered; `again` asks once more.
 export function draw(place, found, asked, again, keepPlan) {
-  if (!place.firstChild) place.append(...["head", "curve", "wishes", "tables"].map((part) => el("div", { "data-part": part })));
+  if (!place.firstChild) {
+    place.append(...["head", "curve", "wishes", "tables"].map((part) => el("div", { "data-part": part })));
+    // What can be clicked is not drawn again: an answer must not take it away from under the pointer.
+    place.firstChild.after(el("p", {}, button("Keep this plan to compare", keepPlan, { id: "keep" })));
+  }
   const part = (name) => place.querySelector(`[data-part=${name}]`);
-  part("head").replaceChildren(...head(found, keepPlan));
+  part("head").replaceChildren(...head(found));
   part("curve").replaceChildren(...picture(found));
   part("wishes").replaceChildren(...wishes(found));
   listing(part("tables"), found, asked, again);
@@ -20,7 +24,7 @@ export function draw(place, found, asked, again, keepPlan) {
 // The other currencies; spaces and hyphens within a figure do not break.
 const others = (costs) => `mu ${upward(costs.mu)}, epsilon ${upward(costs.approx)} at delta ${significant(costs.delta)}`.replaceAll("-", "\u2011");
 
-function head(found, keepPlan) {
+function head(found) {
   const costs = found.amounts;
   const money =
     costs.pure !== undefined
@@ -43,7 +47,6 @@ function head(found, keepPlan) {
       `The plan is ${found.proof}.`,
     ),
     ...found.remarks.map((remark) => el("p", { class: "hint" }, remark)),
-    el("p", {}, button("Keep this plan to compare", keepPlan, { id: "keep" })),
   ];
 }
 
@@ -116,14 +119,15 @@ export function compare(place, found, kept, remove, report) {
     table("What each plan promises", head, promises, names.length + 1),
     table("Standard errors side by side (— where a plan does not tell the table)", ["table", ...names, ...(kept.length === 1 ? ["now / kept"] : [])], rows),
     found.more ? el("p", { class: "hint" }, `… and more tables; the report lists them.`) : null,
-    el(
-      "div",
-      { class: "row" },
-      kept.map((one) => [
-        button(`Report of now beside ${one.label}`, () => report(one)),
-        button(`Forget ${one.label}`, () => remove(one), { class: "quiet danger" }),
-      ]),
-    ),
   ];
-  place.replaceChildren(...parts.flat(2).filter(Boolean));
+  const labels = kept.map((one) => one.label).join();
+  if (place.dataset.kept !== labels) {
+    place.dataset.kept = labels;
+    const actions = kept.map((one) => [
+      button(`Report of now beside ${one.label}`, () => report(one)),
+      button(`Forget ${one.label}`, () => remove(one), { class: "quiet danger" }),
+    ]);
+    place.replaceChildren(el("div", {}), el("div", { class: "row" }, actions));
+  }
+  place.firstChild.replaceChildren(...parts.filter(Boolean));
 }

@@ -149,7 +149,10 @@ state.count = 0;
 
 function side(found) {
   at("compare-section").hidden = !found;
-  if (!found) return;
+  if (!found) {
+    delete at("compare").dataset.kept;
+    return;
+  }
   const remove = (one) => {
     state.kept.splice(state.kept.indexOf(one), 1);
     if (!state.kept.length) state.count = 0;

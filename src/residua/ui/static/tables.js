@@ -10,6 +10,7 @@ const KINDS = [
   ["prefixes", "Counts up to each value"],
   ["ranges", "Counts in ranges"],
   ["hierarchy", "All levels of a hierarchy"],
+  ["product", "Several of these, crossed"],
   ["other", "Something else, as TOML"],
 ];
 const WISHES = [
@@ -40,6 +41,7 @@ export function rename(form, before, after) {
   for (const one of form.tables) {
     one.sets?.forEach(follow);
     follow(one.by);
+    one.product?.forEach(follow);
     if (one.along === before) one.along = after;
   }
 }
@@ -50,7 +52,9 @@ function card(one, form, told) {
   redraw();
   const kind = choice(one.kind, KINDS, (value) => {
     one.kind = value;
-    const empty = { ways: ["1"], sets: [], max_cells: "", queries: [["", ""]], along: "", by: [], listed: [] };
+    const empty = { ways: ["1"], sets: [], max_cells: "", queries: [["", ""]], along: "", by: [], listed: [], product: [["", "identity"]] };
+    if (value === "product") one.ways = [];
+    else if (!one.ways?.length) one.ways = ["1"];
     for (const [key, each] of Object.entries(empty)) one[key] ??= each;
     redraw();
     told();
@@ -107,14 +111,16 @@ function kindFields(one, form, told, redraw) {
       return [sets(one, form, told, redraw)];
     case "queries":
       return [queries(one, told, redraw)];
+    case "product":
+      return [product(one, form, told, redraw), ways(one, told, "Only so many attributes at a time (all of them if none is ticked)")];
     case "other":
-      return [field("TOML", area(one.rest, (value) => ((one.rest = value), told()), { class: "code" }), "The keys of a [[workload]] entry, such as product = { age = \"prefixes\", county = \"state\" }.")];
+      return [field("TOML", area(one.rest, (value) => ((one.rest = value), told()), { class: "code" }), "The keys of a [[workload]] entry, such as ways = [1, 2].")];
     default:
       return along(one, form, told, redraw);
   }
 }
 
-function ways(one, told) {
+function ways(one, told, legend = "All tables of") {
   const named = ["the total", "one attribute", "two", "three", "four"];
   const most = Math.max(3, ...one.ways.map(Number).filter(Number.isInteger));
   const boxes = Array.from({ length: most + 1 }, (_, n) =>
@@ -126,7 +132,32 @@ function ways(one, told) {
       told();
     }),
   );
-  return el("fieldset", {}, el("legend", {}, "All tables of"), el("div", { class: "ticks" }, boxes));
+  return el("fieldset", {}, el("legend", {}, legend), el("div", { class: "ticks" }, boxes));
+}
+
+// Attributes that are crossed, each counted in its own way; levels are those that the attribute declares.
+function product(one, form, told, redraw) {
+  const named = [["identity", "each value"], ["prefixes", "up to each value"], ["ranges", "every range"], ["hierarchy", "all levels"]];
+  const rows = one.product.map((pair, i) => {
+    const names = [["", "choose …"], ...form.attributes.map((each) => [each.name, shortened(each.name, 60)])];
+    const chosen = form.attributes.find((each) => each.name === pair[0]);
+    const levels = [...(chosen?.units ?? []), ...(chosen?.levels ?? []).map((each) => each.name)];
+    const hows = [...named, ...levels.map((level) => [level, `by ${level}`])];
+    for (const [list, held] of [[names, pair[0]], [hows, pair[1]]]) if (!list.some(([key]) => key === held)) list.push([held, held]);
+    return el(
+      "li",
+      { class: "query" },
+      el(
+        "div",
+        { class: "pair" },
+        field("Attribute", choice(pair[0], names, (value) => ((pair[0] = value), (pair[1] = "identity"), redraw(), told()))),
+        field("Counted", choice(pair[1], hows, (value) => ((pair[1] = value), told()))),
+      ),
+      button("Remove", () => (one.product.splice(i, 1), redraw(), told()), { class: "quiet danger", "aria-label": `Remove factor ${i + 1}` }),
+    );
+  });
+  const adder = button("Cross with another", () => (one.product.push(["", "identity"]), redraw(), told()), { class: "quiet" });
+  return el("div", {}, el("ol", { class: "sets", "aria-label": "Attributes that are crossed" }, rows), adder);
 }
 
 // Attributes as chips: each can be removed, and another added from a list.
