@@ -18,13 +18,14 @@ from urllib.parse import urlsplit
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Dialog, Page, expect, sync_playwright
 
 from residua.cli.spec import read_spec
 from tests.conformance.test_report_in_a_browser import FLAGS
 from tests.published import LABELS, NAME
 
 pytestmark = pytest.mark.xdist_group("planner")
+expect.set_options(timeout=20_000)
 SPEC = """\
 # A survey, for the tests.
 
@@ -91,34 +92,46 @@ def browser() -> Iterator[Browser]:
         opened.close()
 
 
-@pytest.fixture
-def page(browser: Browser, server: Server) -> Iterator[Page]:
-    """A page in a browser that was let in; what it asked and complained about must be nothing from outside."""
-    context = browser.new_context(viewport={"width": 1300, "height": 900}, accept_downloads=True)
-    opened = context.new_page()
-    opened.set_default_timeout(20_000)
-    requests, complaints = [], []
-    opened.on("request", lambda request: requests.append(request.url))
-    opened.on("console", lambda message: complaints.append(message.text))
-    opened.on("pageerror", lambda error: complaints.append(str(error)))
-    opened.on("dialog", lambda dialog: (complaints.append(dialog.message), dialog.dismiss()))
-    if server.cookie:
-        name, value = server.cookie.split("=", 1)
-        context.add_cookies([{"name": name, "value": value, "url": f"http://{server.host}"}])
-        opened.goto(f"http://{server.host}/")
-    else:
-        opened.goto(server.link)
-        assert opened.url == f"http://{server.host}/", "the token leaves the address"
-        (cookie,) = context.cookies()
+class Tab:
+    """One page for all tests, what it asked for, and what it complained about."""
+
+    def __init__(self, browser: Browser, server: Server) -> None:
+        self.page = browser.new_context(accept_downloads=True).new_page()
+        self.page.set_default_timeout(20_000)
+        self.requests: list[str] = []
+        self.complaints: list[str] = []
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("dialog", self._dialog)
+        self.page.goto(server.link)
+        assert self.page.url == f"http://{server.host}/", "the token leaves the address"
+        (cookie,) = self.page.context.cookies()
         assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
         server.cookie = f"{cookie['name']}={cookie['value']}"
-    opened.wait_for_selector("#errors table")
-    yield opened
+
+    def _dialog(self, dialog: Dialog) -> None:
+        if dialog.type != "beforeunload":
+            self.complaints.append(dialog.message)
+        dialog.accept()
+
+
+@pytest.fixture(scope="module")
+def tab(browser: Browser, server: Server) -> Tab:
+    return Tab(browser, server)
+
+
+@pytest.fixture
+def page(tab: Tab, server: Server) -> Iterator[Page]:
+    """The page, opened anew; what it asks for and complains about must be nothing from outside, and nothing."""
+    tab.page.set_viewport_size({"width": 1300, "height": 900})
+    tab.page.goto(f"http://{server.host}/")
+    tab.page.wait_for_selector("#errors table")
+    yield tab.page
     own = f"http://{server.host}/"
-    assert [url for url in requests if not url.startswith((own, f"blob:{own}"))] == []
+    assert [url for url in tab.requests if not url.startswith((own, f"blob:{own}"))] == []
     killed = server.process.poll() is not None
-    assert [words for words in complaints if not (killed and "ERR_CONNECTION_REFUSED" in words)] == []
-    context.close()
+    assert [words for words in tab.complaints if not (killed and "ERR_CONNECTION_REFUSED" in words)] == []
 
 
 def planned(page: Page) -> None:
