@@ -46,7 +46,10 @@ def contracts(settings: dict[str, Any]) -> list[Contract]:
         if contract["type"] != "layers":
             continue
         prefix = f"{contract['containers'][0]}." if "containers" in contract else ""
-        layers = (tuple(prefix + member.strip() for member in layer.split("|")) for layer in contract["layers"])
+        layers = (
+            tuple(prefix + member.strip() for member in layer.replace(":", "|").split("|"))
+            for layer in contract["layers"]
+        )
         found.append(Contract(contract["name"], tuple(layers)))
     return found
 

@@ -1,4 +1,4 @@
-"""Makes docs/pictures again: the report of the demonstration and what notebooks show, as Debian's Chromium draws them.
+"""Makes docs/pictures again: reports, notebooks and the planner page, as Debian's Chromium draws them.
 
     bash scripts/debian.sh chromium=chromium && .venv-test/bin/pip install nbconvert
     .venv-test/bin/python -m scripts.pictures
@@ -10,10 +10,13 @@ The release is measured anew, so that its noise, and the pictures, differ a litt
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 import residua as rs
 from residua.demo_data import demo_folder
@@ -66,6 +69,54 @@ def notebook() -> str:
     return str(nbconvert.HTMLExporter().from_notebook_node(book)[0])
 
 
+def planner(browser: Browser) -> None:
+    """The states of the planner page: the example, wishes, two plans side by side, nothing yet, a telephone."""
+    command = [sys.executable, "-m", "residua", "ui", "--no-browser"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        link = re.search(r"http://\S+", server.stdout.readline())
+        assert link is not None
+        page = browser.new_context(viewport={"width": 1200, "height": 860}).new_page()
+        page.goto(link[0])
+        page.wait_for_selector("#errors table")
+        _planner_states(page)
+        server.terminate()
+
+
+def _planner_states(page: Page) -> None:
+    def shown(name: str, at: str = "body") -> None:
+        page.wait_for_timeout(400)
+        page.wait_for_selector("#answer[aria-busy=false]", state="attached")
+        page.wait_for_selector("#problem:not(:has(#stop))", state="attached")
+        page.evaluate(f"document.querySelector({at!r}).scrollIntoView()")
+        page.screenshot(path=PICTURES / f"{name}.png")
+
+    shown("planner-example")
+    page.locator("#attributes summary").nth(0).click()
+    page.get_by_text("Levels, other values, titles").click()
+    page.get_by_text("Add a level").click()
+    page.get_by_label("Name", exact=True).last.fill("band")
+    page.get_by_label("Edges").last.fill("17, 30, 45, 65, 91")
+    shown("planner-attribute")
+    page.locator("#attributes summary").nth(0).click()
+    page.get_by_label("Wish for each number").select_option("stddev")
+    page.get_by_label("At most", exact=True).fill("6")
+    shown("planner-wishes", "#outcome")
+    page.get_by_label("Wish for each number").select_option("")
+    page.wait_for_timeout(600)
+    page.click("#keep")
+    page.fill("#amount", "0.25")
+    page.wait_for_selector("#compare table")
+    shown("planner-side-by-side", "#compare-section")
+    page.emulate_media(color_scheme="dark")
+    page.set_viewport_size({"width": 390, "height": 844})
+    shown("planner-narrow-dark", ".budget")
+    page.emulate_media(color_scheme="light")
+    page.set_viewport_size({"width": 1200, "height": 640})
+    page.click("#new")
+    shown("planner-empty")
+
+
 def made() -> None:
     """All pictures."""
     from residua.cli.spec import read_spec
@@ -86,6 +137,7 @@ def made() -> None:
         shot(browser, folder / "release.html", "report-narrow-dark", at="#pictures", width=380, height=900, dark=True)
         shot(browser, folder / "two.html", "report-two-plans", at="#comparison", height=900)
         shot(browser, folder / "notebook.html", "notebook", height=1500)
+        planner(browser)
         browser.close()
 
 

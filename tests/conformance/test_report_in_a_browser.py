@@ -107,6 +107,18 @@ def test_narrow_screens_do_not_scroll_sideways(browser, reports):
         page.context.close()
 
 
+def test_where_nothing_can_be_pointed_at_the_tables_are_named(browser, reports):
+    """On a telephone there is no hover: the page says where the numbers are, and they are there."""
+    page = browser.new_context(is_mobile=True, has_touch=True, viewport={"width": 390, "height": 844}).new_page()
+    page.goto(reports["release"].as_uri())
+    told = page.locator("section[aria-labelledby=pictures] > p").first.inner_text()
+    assert "in the table below" in told
+    assert "Point at" not in told
+    page.locator("summary", has_text="The same numbers").first.tap()
+    assert page.locator("details[open] table").first.is_visible()
+    page.context.close()
+
+
 def test_keys_suffice(browser, reports):
     page, *_ = opened(browser, reports["release"])
     page.keyboard.press("Tab")

@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from scipy import integrate, stats
 
@@ -163,6 +164,19 @@ def test_listed_errors_are_the_plans_own():
         share = table["stddev"] / np.abs(table["estimate"])
         wanted_flags = ((share <= 0.165).sum(), ((share > 0.165) & (share <= 0.333)).sum(), (share > 0.333).sum())
         assert one.flagged == wanted_flags
+
+
+def test_margins_under_laplace_noise_are_no_shorter_than_the_intervals(tmp_path: Path):
+    """Its tails are heavier: 1.96 standard errors would promise too much."""
+    asked = rs.marginals(rs.Domain.of_sizes({"a": 3, "b": 2}), ways=[1, 2])
+    made = rs.plan(asked, rs.PureDP(1.0))
+    data = {"a": np.array([0, 1, 2] * 10), "b": np.array([0, 1] * 15)}
+    got = rs.measure(made, pa.table(data), ledger=rs.Ledger(tmp_path / "l", rs.PureDP(1.0)))
+    for names, one in zip(asked.sets, accuracy(made).listed, strict=True):
+        columns = got.table(names).columns
+        half = (columns["upper"] - columns["lower"]) / 2
+        assert (half <= one.margin * 1.001).all()
+        assert one.margin > 2.1 * one.stddev
 
 
 def test_shares_of_the_budget_add_up_and_are_those_of_the_blocks():
@@ -349,8 +363,6 @@ def test_every_form_of_plan_and_unit_has_a_report(tmp_path: Path):
         rs.plan(rs.marginals(small, ways=1), rs.ApproxDP(1.0, 1e-9), unit=rs.AddRemove(3)),
         rs.plan(rs.marginals(small, ways=1), rs.ZCDP(0.5), unit=rs.ReplaceOne()),
     ]
-    import pyarrow as pa
-
     data = pa.table({"a": ["x", "y"] * 30, "b": [0, 1, 2, 3, 4, 5] * 10})
     for i, one in enumerate(plans):
         assert "What is protected" in report_html(one)
@@ -373,8 +385,6 @@ def test_a_large_plan_is_reported_quickly_and_shortly():
 
 
 def test_a_session_has_a_report(tmp_path: Path):
-    import pyarrow as pa
-
     small = rs.Domain({"sex": ["F", "M"], "answer": ["no", "yes"]})
     data = pa.table({"sex": ["F", "M"] * 50, "answer": ["no", "yes"] * 50})
     session = rs.Session(data, rs.ZCDP(0.5), ledger=tmp_path / "s.ledger")

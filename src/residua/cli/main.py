@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from residua.cli.planner_page import ui
 from residua.cli.quoted_commands import Quality, Suppress, add_commands
 from residua.cli.session_commands import ShowValues
 from residua.cli.session_commands import app as session
@@ -125,8 +126,7 @@ def release(
     spec: SpecPath,
     out: Annotated[Path, typer.Option(help="The release folder to write; it must not exist.")],
     plan: Annotated[
-        Path | None,
-        typer.Option(help="Measure this saved plan, in place of what the specification asks and spends."),
+        Path | None, typer.Option(help="Measure this saved plan, in place of what the specification asks and spends.")
     ] = None,
     show_values: ShowValues = False,
     on_executors: OnExecutors = False,
@@ -193,8 +193,7 @@ def tables(
 @app.command()
 def report(
     subject: Annotated[
-        Path,
-        typer.Argument(metavar="DIR", help="A release or projection folder, a saved plan, or a specification."),
+        Path, typer.Argument(metavar="DIR", help="A release or projection folder, a saved plan, or a specification.")
     ],
     beside: Annotated[
         Path | None, typer.Argument(metavar="PLAN", help="Another plan or specification, to see two side by side.")
@@ -250,6 +249,7 @@ def answers(
 
 
 add_commands(app)
+app.command()(ui)
 
 
 @app.command()

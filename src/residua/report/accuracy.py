@@ -17,6 +17,8 @@ from residua.release.queried import term_title
 from residua.workload import Explicit, Marginals, Products
 
 LISTED = 60
+NORMAL_REACH = width(0.95)
+LAPLACE_REACH = math.log(1 / 0.05) / math.sqrt(2)  # of one Laplace variable; sums of several reach less far
 _MOST_TERMS = 2**17  # beyond, errors are not worked out for a page that lists forty of them
 
 
@@ -31,6 +33,7 @@ class Listed:
         reliable: from which size on a number is reliable.
         caution: from which size on it is to be used with caution, below that size.
         flagged: how many of the published numbers have each flag; None before anything is measured.
+        reach: how many standard errors the 95 % margin is.
     """
 
     title: str
@@ -39,11 +42,12 @@ class Listed:
     reliable: float
     caution: float
     flagged: tuple[int, int, int] | None = None
+    reach: float = NORMAL_REACH
 
     @property
     def margin(self) -> float:
         """The 95 % margin of error of one number."""
-        return width(0.95) * self.stddev
+        return self.reach * self.stddev
 
 
 @dataclass(frozen=True)
@@ -87,15 +91,23 @@ def accuracy(plan: Plan, limit: int = LISTED) -> Accuracy | None:
         return Accuracy(what, count, workload.queries, (), None)
     variances = plan.variances(workload, per="term")
     sizes = np.ones(count) if isinstance(workload, Explicit) else workload.cells
-    listed = tuple(listing(*one) for one in zip(titles, sizes, np.sqrt(variances), strict=False))
+    reach = LAPLACE_REACH if plan.noise.currency == "epsilon" else NORMAL_REACH
+    listed = tuple(listing(*one, reach=reach) for one in zip(titles, sizes, np.sqrt(variances), strict=False))
     stddevs = np.sqrt(variances[np.isfinite(variances)])
     spread = (float(stddevs.min()), float(stddevs.max())) if len(stddevs) else None
     return Accuracy(what, count, workload.queries, listed, spread)
 
 
-def listing(title: str, numbers: float, stddev: float, flagged: tuple[int, int, int] | None = None) -> Listed:
+def listing(
+    title: str,
+    numbers: float,
+    stddev: float,
+    flagged: tuple[int, int, int] | None = None,
+    *,
+    reach: float = NORMAL_REACH,
+) -> Listed:
     """A table with its standard error, and what that means for its numbers."""
-    return Listed(title, int(numbers), float(stddev), *sizes_for(float(stddev)), flagged)
+    return Listed(title, int(numbers), float(stddev), *sizes_for(float(stddev)), flagged, reach)
 
 
 def rms(stddevs: Floats | float) -> float:

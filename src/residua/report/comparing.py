@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,15 +29,18 @@ class Asked:
 
 def compared(first: Plan, second: Plan) -> Iterator[dict[str, Any]]:
     """Every table that either plan was made for, once: title, number of queries, both root mean square errors."""
-    same = first.domain == second.domain
+    for asked, stddevs in side_by_side((first, second)):
+        yield {"table": asked.title, "queries": int(asked.workload.queries), "A": stddevs[0], "B": stddevs[1]}
+
+
+def side_by_side(plans: Sequence[Plan]) -> Iterator[tuple[Asked, list[float | None]]]:
+    """Every table that one of the plans was made for, once, with the error of each plan, None where it tells none."""
     seen: set[str] = set()
-    for plan in (first, second):
+    for plan in plans:
         for asked in _asked(plan):
-            if asked.title in seen:
-                continue
-            seen.add(asked.title)
-            answers = [_stddev(one, asked) if same or one is plan else None for one in (first, second)]
-            yield {"table": asked.title, "queries": int(asked.workload.queries), "A": answers[0], "B": answers[1]}
+            if asked.title not in seen:
+                seen.add(asked.title)
+                yield asked, [_stddev(one, asked) if one.domain == plan.domain else None for one in plans]
 
 
 def promises(plan: Plan) -> dict[str, str]:

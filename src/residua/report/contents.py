@@ -246,12 +246,15 @@ def _judged(release: Release) -> Accuracy | None:
     if isinstance(workload, Explicit):
         columns = release.answers(workload).columns
         pairs = zip(found.listed, columns["estimate"], columns["stddev"], strict=False)
-        listed = [listing(one.title, 1, float(s), tally(np.array([e]), float(s))) for one, e, s in pairs]
+        listed = [
+            listing(one.title, 1, float(s), tally(np.array([e]), float(s)), reach=one.reach) for one, e, s in pairs
+        ]
     elif isinstance(workload, Marginals):
         listed = [_judged_table(release, names, one) for names, one in zip(workload.sets, found.listed, strict=False)]
     else:
         tables = within(release.tables(), LISTED) if max(workload.cells[:LISTED]) <= _LARGE else iter(())
-        listed = [listing(t.title, len(t), rms(t.stddev), tally(t.estimates, t.stddev)) for t in tables]
+        reach = found.listed[0].reach
+        listed = [listing(t.title, len(t), rms(t.stddev), tally(t.estimates, t.stddev), reach=reach) for t in tables]
         return Accuracy(
             found.what, max(found.count, len(listed)), found.numbers, tuple(listed) or found.listed, found.spread
         )
@@ -262,7 +265,7 @@ def _judged_table(release: Release, names: tuple[str, ...], one: Listed) -> List
     if one.numbers > _LARGE:
         return one
     table = release.table(names)
-    return listing(one.title, one.numbers, one.stddev, tally(table.estimates, table.stddev))
+    return listing(one.title, one.numbers, one.stddev, tally(table.estimates, table.stddev), reach=one.reach)
 
 
 def _judge(page: Page, plan: Plan, found: Accuracy | None) -> None:
@@ -292,10 +295,10 @@ def _draw(page: Page, published: Any) -> None:
         return
     page.add("pictures", "Pictures")
     if page.projection:
-        page.pictures_note = "Point at a mark to read its number. There are no error bars: the numbers are biased."
+        page.pictures_note = "There are no error bars: the numbers are biased."
         return
     page.pictures_note = (
-        "Point at a mark to read its number. Thin lines and bands are 95 % intervals, each by itself. Pale marks are "
+        "Thin lines and bands are 95 % intervals, each by itself. Pale marks are "
         "to be used with caution; hollow or dotted ones are unreliable. Estimates below zero are shown as they are."
     )
 

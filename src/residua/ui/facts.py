@@ -1,0 +1,178 @@
+"""What the page shows of a plan, as plain values: protection, expected errors, the curve, what wishes would cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from residua.cli.spec import Spec
+from residua.cli.steps import make_plan
+from residua.linalg.arrays import Floats
+from residua.plans.contract import Plan
+from residua.privacy import PureDP, describe
+from residua.report.accuracy import Accuracy, Listed, accuracy, curves
+from residua.report.comparing import side_by_side
+from residua.report.odds import Odds, hundred, normal_odds, pure_odds, secret
+from residua.report.plan_text import proof
+from residua.workload import Explicit
+
+ROWS = 15
+_DELTA = 1e-6
+_MOST_ROWS = 2_000
+_LISTED = 2**15  # tables among which one can be searched for
+_MOST_QUERIES = 2**22  # beyond, a wish is judged by the mean variance of a table
+
+
+def facts_of(spec: Spec, options: Mapping[str, Any], beside: Sequence[Spec] = ()) -> dict[str, Any]:
+    """The plan of a specification, as the page shows it.
+
+    Args:
+        spec: the specification.
+        options: `find`, a text that titles must hold; `order`, "asked" or "worst"; `rows`, how many are listed.
+        beside: other specifications, whose plans stand beside this one.
+    """
+    plan = make_plan(spec)
+    found, spent = accuracy(plan, _LISTED), amounts(plan)
+    wishes = None if found is None or spec.targets is None else _targets(plan, spec.targets)
+    return {
+        "sizes": [int(attribute.size) for attribute in spec.domain.attributes.values()],
+        **_protection(plan, spent),
+        **_accuracy(found, wishes, options),
+        "curve": _curve(spent, found),
+        "wishes": None if wishes is None else _wishes(plan, spec, wishes),
+        "beside": _beside([*map(make_plan, beside), plan]) if beside else None,
+    }
+
+
+def _beside(plans: list[Plan]) -> dict[str, Any]:
+    """What each plan promises, and the errors of all."""
+    rows = list(islice(side_by_side(plans), ROWS + 1))
+    return {
+        "plans": [
+            {"guarantee": repr(plan.guarantee), "protects": str(plan.unit), "guess": _guess(plan)} for plan in plans
+        ],
+        "rows": [{"table": asked.title, "stddevs": stddevs} for asked, stddevs in rows[:ROWS]],
+        "more": len(rows) > ROWS,
+    }
+
+
+def _protection(plan: Plan, spent: Mapping[str, float]) -> dict[str, Any]:
+    odds = _odds(spent)
+    return {
+        "guarantee": repr(plan.guarantee),
+        "secret": secret(plan.unit),
+        "guess": None if odds is None else hundred(odds.right),
+        "found": [] if odds is None else [[round(1 / a), hundred(share)] for a, share in odds.found.items()],
+        "amounts": spent,
+        "proof": proof(plan),
+        "remarks": [f"{word}: {remark}" for word, remark in plan.remarks],
+    }
+
+
+def amounts(plan: Plan) -> dict[str, float]:
+    """What a plan spends, in each currency that the page can be switched to."""
+    if plan.noise.currency == "epsilon":
+        return {"pure": float(plan.unit_epsilon)}
+    costs = describe(plan.unit_pcost, [_DELTA])  # each delta takes milliseconds
+    return {"rho": costs.rho, "mu": costs.mu, "approx": costs.epsilons[0], "delta": _DELTA}
+
+
+def _odds(spent: Mapping[str, float]) -> Odds | None:
+    if "pure" in spent:
+        return pure_odds(spent["pure"]) if spent["pure"] else None
+    return normal_odds(spent["mu"]) if spent["mu"] else None
+
+
+def _guess(plan: Plan) -> str | None:
+    odds = _odds(amounts(plan))
+    return None if odds is None else hundred(odds.right)
+
+
+def _accuracy(found: Accuracy | None, wishes: Floats | None, options: Mapping[str, Any]) -> dict[str, Any]:
+    if found is None:
+        return {"what": "tables", "count": 0, "numbers": 0, "rows": [], "more": 0, "matching": 0}
+    sought = str(options.get("find", "")).casefold()
+    limit = min(max(int(options.get("rows", ROWS)), 1), _MOST_ROWS)
+    places = [i for i, one in enumerate(found.listed) if sought in one.title.casefold()]
+    if options.get("order") == "worst":
+        places.sort(key=lambda i: -found.listed[i].stddev)
+    rows = [_row(found.listed[i], None if wishes is None else float(wishes[i])) for i in islice(places, limit)]
+    return {
+        "what": found.what,
+        "count": found.count,
+        "numbers": int(found.numbers),
+        "spread": found.spread,
+        "rows": rows,
+        "matching": len(places),
+        "unlisted": found.count - len(found.listed),
+    }
+
+
+def _row(one: Listed, wish: float | None) -> dict[str, Any]:
+    return {
+        "title": one.title,
+        "numbers": one.numbers,
+        "stddev": _finite(one.stddev),
+        "reliable": _finite(one.reliable),
+        "wish": None if wish is None else math.sqrt(wish),
+    }
+
+
+def _curve(spent: Mapping[str, float], found: Accuracy | None) -> dict[str, Any] | None:
+    """Errors follow from the budget alone: by its root under normal noise, in proportion under Laplace noise."""
+    laplace = "pure" in spent
+    at = spent["pure"] if laplace else spent["rho"]
+    if found is None or not at > 0:
+        return None
+    middle = round(math.log10(at))
+    decades = [10.0**power for power in range(middle - 2, middle + 3)]
+    grid = [[x, hundred((pure_odds(x) if laplace else normal_odds(math.sqrt(2 * x))).right)] for x in decades]
+    return {
+        "currency": "epsilon" if laplace else "rho",
+        "at": at,
+        "exponent": 1.0 if laplace else 0.5,
+        "lines": [{"title": one.title, "stddev": one.stddev} for one in curves(found)],
+        "grid": grid,
+    }
+
+
+def _targets(plan: Plan, targets: Floats) -> Floats:
+    """The target variance of each table (or query) of a plan."""
+    workload = plan.workload
+    if workload is None or isinstance(workload, Explicit):
+        return targets
+    starts = np.concatenate([[0], np.cumsum(workload.cells.astype(np.int64))[:-1]])
+    return np.asarray(targets[starts])
+
+
+def _wishes(plan: Plan, spec: Spec, wishes: Floats) -> dict[str, Any]:
+    """What meeting all wishes costs, and how far this plan is from it: the factor by which errors are too large."""
+    factor = math.sqrt(_largest_ratio(plan, spec, wishes))
+    if spec.guarantee is None:
+        least = plan
+    else:
+        pure = isinstance(spec.guarantee, PureDP)
+        least = make_plan(replace(spec, guarantee=None, least_epsilon=pure, minimise=None))
+    return {
+        "factor": factor,
+        "met": factor <= 1 + 1e-9,
+        "amounts": amounts(least),
+        "guess": _guess(least),
+        "guarantee": repr(least.guarantee),
+    }
+
+
+def _largest_ratio(plan: Plan, spec: Spec, wishes: Floats) -> float:
+    known: Any = plan
+    if plan.workload is not None and spec.targets is not None and plan.workload.queries <= _MOST_QUERIES:
+        return float(np.max(known.variances(plan.workload) / spec.targets))
+    return float(np.max(known.variances(plan.workload, per="term") / wishes))
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

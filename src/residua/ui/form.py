@@ -1,0 +1,154 @@
+"""A whole specification as a form, and back: `content_of(form_of(content), kept_of(content))` is the content.
+
+The page edits attributes, what is asked, the budget and the objective. What it must not name stays with the server:
+where data, ledger and session lie, and named plans. So a page can neither read data nor say where data is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from residua.errors import SpecError
+from residua.ui.attributes import form_of_attribute, settings_of_attribute
+from residua.ui.tables import form_of_table, has_wish, settings_of_table
+from residua.ui.typed import joined, number, rest_of, rest_text, whole, written
+
+KEPT = ("source", "ledger", "session", "plan")
+_LEAST = "least"
+_RULES = "impossible"
+MOST_PARTS = 2_000  # attributes, or entries
+
+
+def kept_of(content: Mapping[str, Any]) -> dict[str, Any]:
+    """What the page never sees."""
+    return {section: content[section] for section in KEPT if section in content}
+
+
+def form_of(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The form of a specification's tables.
+
+    Raises:
+        SpecError: a section that is something else than a table.
+    """
+    sections = {"domain", "workload", "privacy", "objective"}
+    unknown = sorted(set(content) - sections - set(KEPT))
+    if unknown:
+        raise SpecError(f"the specification has an unknown section {unknown[0]!r}; remove or correct it.")
+    for section in ("domain", "privacy", "objective"):
+        if not isinstance(content.get(section, {}), Mapping):
+            raise SpecError(f"{section} is not a table; write [{section}] and its keys below.")
+    domain, tables = dict(content.get("domain", {})), content.get("workload", [])
+    if not isinstance(tables, list):
+        raise SpecError("workload is not a list of tables; write [[workload]].")
+    rules = domain.pop(_RULES) if isinstance(domain.get(_RULES), list) else None
+    return {
+        "attributes": [form_of_attribute(name, settings) for name, settings in domain.items()],
+        "rules": "" if rules is None else rest_text({_RULES: rules}),
+        "tables": [form_of_table(settings) for settings in tables],
+        "privacy": _privacy_form(content.get("privacy", {}), has_person(content)),
+        "objective": _objective_form(content.get("objective", {})),
+    }
+
+
+def content_of(form: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
+    """The tables of a specification, as a form and what was kept say them.
+
+    Raises:
+        SpecError: a field that does not hold what it should.
+    """
+    attributes, tables = _parts(form, "attributes"), _parts(form, "tables")
+    domain: dict[str, Any] = {}
+    for one in attributes:
+        name, settings = settings_of_attribute(one)
+        if name in domain:
+            raise SpecError(f"two attributes are called {name!r}; rename one.")
+        domain[name] = settings
+    rules = rest_of("rules", form.get("rules", ""))
+    if set(rules) - {_RULES}:
+        raise SpecError("the rules hold something else than [[impossible]] tables; remove it.")
+    domain |= rules
+    workload = [settings_of_table(one) for one in tables]
+    privacy = _privacy(form.get("privacy", {}))
+    objective = _objective(form.get("objective", {}), wishes=any(map(has_wish, workload)))
+    found = {**kept, "privacy": privacy, "objective": objective, "workload": workload, "domain": domain}
+    return {section: value for section, value in found.items() if value}
+
+
+def has_person(content: Mapping[str, Any]) -> bool:
+    """Whether the source says whose each record is."""
+    source = content.get("source", {})
+    return isinstance(source, Mapping) and source.get("person") is not None
+
+
+def _parts(form: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    parts = form.get(name)
+    if not isinstance(parts, list) or not all(isinstance(one, Mapping) for one in parts):
+        raise SpecError(f"the form has no list of {name}; reload the page.")
+    if len(parts) > MOST_PARTS:
+        raise SpecError(f"the form has {len(parts):,} {name}, more than {MOST_PARTS:,}; use the command instead.")
+    return parts
+
+
+def _privacy_form(settings: Mapping[str, Any], person: bool) -> dict[str, Any]:
+    given = {key for key in ("rho", "mu", "epsilon", "delta") if key in settings}
+    held = {"records", "replace", *given}
+    form: dict[str, Any] = {"by": "budget", "currency": "rho", "value": "", "delta": ""}
+    if not given:
+        form["by"] = "wishes"
+    elif settings.get("epsilon") == _LEAST and given == {"epsilon"}:
+        form |= {"by": "wishes", "currency": "pure"}
+    elif given in ({"rho"}, {"mu"}, {"epsilon"}, {"epsilon", "delta"}):
+        key = min(given - {"delta"})
+        form["currency"] = key if key != "epsilon" else "approx" if "delta" in given else "pure"
+        form |= {"value": written(settings[key]), "delta": written(settings.get("delta", ""))}
+    else:  # a mistake of the file, shown as it is
+        form["by"], held = "wishes", held - given
+    unit = "person" if person else "replace" if settings.get("replace") is True else "records"
+    if unit != "replace":
+        held -= {"replace"}
+    rest = {key: value for key, value in settings.items() if key not in held}
+    return {**form, "unit": unit, "records": written(settings.get("records", "")), "rest": rest_text(rest)}
+
+
+def _privacy(form: Any) -> dict[str, Any]:
+    if not isinstance(form, Mapping):
+        raise SpecError("the form has no budget; reload the page.")
+    settings: dict[str, Any] = {}
+    currency, where = form.get("currency"), "the budget"
+    if form.get("by") == "wishes":
+        settings |= {"epsilon": _LEAST} if currency == "pure" else {}
+    elif currency in ("rho", "mu"):
+        settings[str(currency)] = number(where, form.get("value"))
+    elif currency in ("approx", "pure"):
+        settings["epsilon"] = number(where, form.get("value"))
+        if currency == "approx":
+            settings["delta"] = number("delta", form.get("delta"))
+    else:
+        raise SpecError(f"{currency!r} is no currency of budgets; reload the page.")
+    if form.get("records"):
+        settings["records"] = whole("the records of one person", form["records"])
+    if form.get("unit") == "replace":
+        settings["replace"] = True
+    return joined("[privacy]", settings, rest_of("[privacy]", form.get("rest", "")))
+
+
+def _objective_form(settings: Mapping[str, Any]) -> dict[str, Any]:
+    minimise = settings.get("minimise", "")
+    known = minimise in ("total", "max", "p-norm")
+    held = {"minimise", "p"} if known else {"p"}
+    rest = {key: value for key, value in settings.items() if key not in held}
+    return {"minimise": minimise if known else "", "p": written(settings.get("p", "")), "rest": rest_text(rest)}
+
+
+def _objective(form: Any, *, wishes: bool) -> dict[str, Any]:
+    """The objective; wishes are one already, so that another is left out beside them."""
+    if not isinstance(form, Mapping):
+        raise SpecError("the form has no objective; reload the page.")
+    settings: dict[str, Any] = {}
+    minimise = form.get("minimise")
+    if minimise and not (wishes and minimise != "max"):
+        settings["minimise"] = str(minimise)
+        if form.get("p"):
+            settings["p"] = number("p", form["p"])
+    return joined("[objective]", settings, rest_of("[objective]", form.get("rest", "")))

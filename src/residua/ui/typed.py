@@ -1,0 +1,126 @@
+"""Values of TOML as the texts of a form, and back: nothing is lost on the way, or the text of TOML itself is shown.
+
+A form holds texts and lists of texts. Whole numbers stay whole, floats stay floats, and whatever a form has no field
+for is kept as TOML beside it (`rest`).
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
+from typing import Any
+
+import tomli_w
+
+from residua.errors import SpecError
+
+_WHOLE = re.compile(r"[+-]?\d{1,4000}")
+_MOST_REST = 2**20
+
+
+def whole(where: str, text: object) -> int:
+    """A whole number.
+
+    Raises:
+        SpecError: the text is none.
+    """
+    if not isinstance(text, str) or not _WHOLE.fullmatch(text.strip()):
+        raise SpecError(f"{where}: {_shown(text)} is not a whole number; write one.")
+    return int(text)
+
+
+def number(where: str, text: object) -> int | float:
+    """A number, whole if it is written so.
+
+    Raises:
+        SpecError: the text is none.
+    """
+    if isinstance(text, str) and _WHOLE.fullmatch(text.strip()):
+        return int(text)
+    try:
+        return float(str(text))
+    except ValueError:
+        raise SpecError(f"{where}: {_shown(text)} is not a number; write one.") from None
+
+
+def day(where: str, text: object) -> date:
+    """A date.
+
+    Raises:
+        SpecError: the text is none.
+    """
+    try:
+        return date.fromisoformat(str(text).strip())
+    except ValueError:
+        raise SpecError(f"{where}: {_shown(text)} is not a date; write it as 2024-01-31.") from None
+
+
+def texts(where: str, given: object) -> list[str]:
+    """A list of texts.
+
+    Raises:
+        SpecError: it is something else.
+    """
+    if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
+        raise SpecError(f"{where} is not a list of texts; reload the page.")
+    return given
+
+
+def written(value: object) -> str:
+    """A value of TOML as the text of a field."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, date) and not isinstance(value, datetime):
+        return value.isoformat()
+    return value if isinstance(value, str) else repr(value)
+
+
+def rest_text(settings: Mapping[str, Any]) -> str:
+    """Settings that a form has no field for, as TOML."""
+    return tomli_w.dumps(dict(settings)) if settings else ""
+
+
+def rest_of(where: str, text: object) -> dict[str, Any]:
+    """What the text beside a form declares.
+
+    Raises:
+        SpecError: it is not TOML.
+    """
+    if not isinstance(text, str) or len(text) > _MOST_REST:
+        raise SpecError(f"{where}: the further settings are not a text of moderate length; shorten them.")
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as problem:
+        raise SpecError(f"{where}: the further settings are not TOML: {problem}; correct them.") from None
+
+
+def joined(where: str, settings: dict[str, Any], rest: dict[str, Any]) -> dict[str, Any]:
+    """Settings of fields and of the text beside them.
+
+    Raises:
+        SpecError: something is said in both.
+    """
+    twice = sorted(set(settings) & set(rest))
+    if twice:
+        raise SpecError(f"{where}: {twice[0]} is in a field and in the further settings; say it once.")
+    return {**settings, **rest}
+
+
+def same(one: object, other: object) -> bool:
+    """Whether two values of TOML are the same, types included: 1 is not 1.0."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return list(one) == list(other) and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    return type(one) is type(other) and one == other
+
+
+def is_lines(values: Sequence[object]) -> bool:
+    """Whether texts can stand in a text area, one per line."""
+    return all(isinstance(value, str) and value and value.splitlines() == [value] for value in values)
+
+
+def _shown(text: object) -> str:
+    return repr(text) if text != "" else "an empty field"

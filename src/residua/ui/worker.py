@@ -1,0 +1,139 @@
+"""A process that plans: one request in, one line of JSON out. The server ends it when it takes too long.
+
+It is run by `python -m residua.ui.worker` and reads no data: what it is sent are the tables of a specification, checked
+by the server to name no file but those of values that the opened specification names itself.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import queue
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from residua.cli.spec import Spec, spec_of
+from residua.cli.steps import make_plan
+from residua.errors import ResiduaError
+from residua.report import report_html
+from residua.ui.facts import facts_of
+from residua.ui.notebook import notebook
+
+Request = Mapping[str, Any]
+
+
+def answer(request: Request) -> dict[str, Any]:
+    """The answer to one request: facts, a file as a text, or a sentence that says what is wrong, and where."""
+    started = time.perf_counter()
+    try:
+        found = _TASKS[request["task"]](request)
+    except ResiduaError as problem:
+        return {"error": _sentence(str(problem), request), "at": _place(request)}
+    except MemoryError:
+        return {"error": "There is not enough memory; ask for fewer or smaller tables."}
+    except Exception:  # a mistake of ours: nothing of it reaches the page
+        return {"error": "The planner failed on this specification; this is a mistake of residua, please report it."}
+    return {**found, "seconds": time.perf_counter() - started}
+
+
+def _spec(request: Request, key: str = "content") -> Spec:
+    return spec_of(request[key], Path(request["folder"]) / request["name"])
+
+
+def _facts(request: Request) -> dict[str, Any]:
+    beside = [spec_of(content, Path(request["folder"]) / request["name"]) for content in request.get("beside", [])]
+    return facts_of(_spec(request), request.get("options", {}), beside)
+
+
+def _report(request: Request) -> dict[str, Any]:
+    beside = make_plan(_spec(request, "beside")) if request.get("beside") else None
+    return {"text": report_html(make_plan(_spec(request)), title=request["title"], beside=beside)}
+
+
+def _notebook(request: Request) -> dict[str, Any]:
+    return {"text": notebook(_spec(request), request["content"]["workload"], request["title"]).decode()}
+
+
+def _check(request: Request) -> dict[str, Any]:
+    _spec(request)
+    return {}
+
+
+_TASKS: dict[str, Callable[[Request], dict[str, Any]]] = {
+    "plan": _facts,
+    "report": _report,
+    "notebook": _notebook,
+    "check": _check,
+}
+
+
+_WARMING: Request = {
+    "task": "plan",
+    "folder": ".",
+    "name": "",
+    "content": {"domain": {"a": {"size": 2}, "b": {"size": 3}}, "workload": [{"ways": [1, 2], "stddev": 1.0}]},
+}
+
+
+def _sentence(text: str, request: Request) -> str:
+    """The sentence without the name of the file, which the page shows."""
+    return text.removeprefix(f"{request['name']}: ")
+
+
+def _place(request: Request) -> list[Any] | None:
+    """Which attribute or entry is wrong by itself, if one is."""
+    content, folder = request["content"], Path(request["folder"]) / request["name"]
+    domain = content.get("domain", {})
+    attributes = [name for name in domain if not (name == "impossible" and isinstance(domain[name], list))]
+    alone = {"workload": [{"ways": [0]}], "privacy": {"rho": 1.0}}
+    parts = [
+        *(("attributes", i, {"domain": {name: domain[name]}, **alone}) for i, name in enumerate(attributes)),
+        *(
+            ("tables", i, {"domain": domain, "workload": [entry], "privacy": {"rho": 1.0}})
+            for i, entry in enumerate(content.get("workload", []))
+        ),
+    ]
+    for what, i, part in parts:
+        try:
+            spec_of(part, folder)
+        except ResiduaError:
+            return [what, i]
+        except Exception:
+            return None
+    return None
+
+
+def _requests(source: IO[bytes], into: queue.Queue[Request]) -> None:
+    """Hands over requests; when the server is gone, so are we, whatever we are doing."""
+    try:
+        while True:
+            into.put(pickle.load(source))  # from the server, which started us, and from nobody else
+    except EOFError:
+        os._exit(0)
+
+
+def main() -> None:
+    """Answers until the server closes the pipe."""
+    out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    sys.stdout = sys.stderr  # nothing but answers goes to the server
+    warnings.simplefilter("ignore")
+    requests: queue.Queue[Request] = queue.Queue()
+    threading.Thread(target=_requests, args=(sys.stdin.buffer, requests), daemon=True).start()
+    warm = False
+    while True:
+        out.write(msgspec.json.encode(answer(requests.get())) + b"\n")
+        out.flush()
+        if not warm and requests.empty():
+            answer(_WARMING)  # loads what plans for wishes need, while the user reads
+            warm = True
+
+
+if __name__ == "__main__":
+    main()

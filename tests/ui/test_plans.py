@@ -1,0 +1,170 @@
+"""What the page is told of plans, and the notebook of a plan: the same figures as the command's, and it runs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from residua.cli.spec import spec_of
+from residua.cli.steps import make_plan
+from residua.demo_data import demo_folder
+from residua.errors import PlanError
+from residua.report.accuracy import accuracy
+from residua.ui.facts import facts_of
+from residua.ui.notebook import notebook
+from residua.ui.planning import Planner, SlowError, SupersededError
+from residua.ui.worker import answer
+
+PLACE = demo_folder() / "adult.toml"
+DOMAIN = {
+    "age": {"low": 0, "high": 9, "levels": {"band": [0, 5, 10]}},
+    "sex": {"values": ["F", "M"], "title": "Sex"},
+    "income": {"edges": [0, 10, float("inf")], "labels": ["low", "high"], "missing": "other"},
+    "day": {"first": "2024-01-01", "last": "2024-02-29", "unit": "month"},
+    "<script>alert(1)</script>": {"values": ["'\"]", "it's", "{{ 7 }}"]},
+    "code": {"size": 3},
+    "impossible": [{"age": {"low": 0, "high": 2}, "income": "high"}],
+}
+SPECS = [
+    {"privacy": {"rho": 0.5}, "workload": [{"ways": [0, 1, 2]}]},
+    {
+        "privacy": {"mu": 1.0, "records": 3},
+        "workload": [{"sets": [["age", "sex"]]}, {"prefixes": "age", "by": ["sex"]}],
+    },
+    {"privacy": {"epsilon": 1.0, "delta": 1e-9, "replace": True}, "workload": [{"hierarchy": "age", "weight": 2.0}]},
+    {"privacy": {"epsilon": 1.0}, "workload": [{"sets": [["sex"], ["code"]]}]},
+    {"privacy": {"epsilon": "least"}, "workload": [{"sets": [["sex"], ["code"]], "stddev": 10}]},
+    {"workload": [{"sets": [["sex"]], "stddev": 5}, {"ways": [2], "margin": 50}]},
+    {"privacy": {"rho": 0.1}, "workload": [{"queries": {"grown": "age >= 5"}}, {"ranges": "age", "listed": [[1, 3]]}]},
+    {"privacy": {"rho": 0.1}, "workload": [{"ways": [1]}], "objective": {"minimise": "p-norm", "p": 3}},
+    {
+        "privacy": {"rho": 0.1},
+        "workload": [{"sets": [["sex", "code"]]}],
+        "objective": {"dense": True, "minimise": "max"},
+    },
+]
+
+
+def spec_and_content(settings):
+    content = {"domain": DOMAIN, **settings}
+    return spec_of(content, PLACE), content
+
+
+@pytest.mark.parametrize("settings", SPECS, ids=str)
+def test_the_notebook_is_sound_and_its_plan_is_the_plan(settings, capsys):
+    spec, content = spec_and_content(settings)
+    book = json.loads(notebook(spec, content["workload"], "Plan: <b>spec</b>"))
+    assert (book["nbformat"], book["nbformat_minor"]) == (4, 5)
+    assert len({cell["id"] for cell in book["cells"]}) == len(book["cells"])
+    assert "<" not in book["cells"][0]["source"]
+    space: dict = {}
+    for cell in book["cells"]:
+        if cell["cell_type"] == "code":
+            exec(cell["source"], space)
+    plan = make_plan(spec)
+    assert space["plan"].domain == plan.domain
+    assert (space["plan"].guarantee, space["plan"].unit) == (plan.guarantee, plan.unit)
+    assert np.allclose(space["plan"].variances(space["workload"]), plan.variances(plan.workload), rtol=1e-6)
+    assert "Guarantee" in capsys.readouterr().out
+
+
+def test_figures_are_those_of_the_command():
+    spec, _ = spec_and_content(SPECS[0])
+    told, found = facts_of(spec, {"rows": 500}), accuracy(make_plan(spec), 10**6)
+    assert [row["stddev"] for row in told["rows"]] == [one.stddev for one in found.listed]
+    assert told["sizes"] == [10, 2, 3, 2, 3, 3]
+    assert told["guess"] == "69.2"
+    sought = facts_of(spec, {"find": "AGE ×", "order": "worst", "rows": 3})
+    assert len(sought["rows"]) == 3 < sought["matching"] == 5
+    assert [row["stddev"] for row in sought["rows"]] == sorted((r["stddev"] for r in sought["rows"]), reverse=True)
+
+
+@pytest.mark.parametrize("privacy", [{"rho": 0.02}, {"epsilon": 0.5}])
+def test_what_wishes_cost_is_what_the_command_says_and_the_curve_leads_there(privacy):
+    """At that cost, as the curve has it, the worst of the wishes is just met."""
+    workload = [{"sets": [["sex"]], "stddev": 10}, {"sets": [["sex", "code"]], "stddev": 20}]
+    spec, _ = spec_and_content({"privacy": privacy, "workload": workload})
+    told = facts_of(spec, {})
+    free = {"privacy": {"epsilon": "least"} if "epsilon" in privacy else {}, "workload": workload}
+    least, wishes, curve = make_plan(spec_and_content(free)[0]), told["wishes"], told["curve"]
+    assert wishes["guarantee"] == repr(least.guarantee)
+    needed = wishes["amounts"]["rho" if "rho" in privacy else "pure"]
+    assert math.isclose(wishes["factor"], (needed / curve["at"]) ** curve["exponent"], rel_tol=0.02)
+    assert wishes["met"] == (wishes["factor"] <= 1)
+    assert [row["wish"] for row in told["rows"]] == [10, 20]
+
+
+def test_plans_stand_side_by_side():
+    spec, _ = spec_and_content(SPECS[0])
+    half, _ = spec_and_content({"privacy": {"rho": 0.25}, "workload": [{"ways": [1]}]})
+    rows = facts_of(spec, {}, [half])["beside"]["rows"]
+    first = next(row for row in rows if row["table"] == "age")
+    assert all(first["stddevs"])
+    pair = next(row for row in rows if row["table"] == "age × sex")
+    assert pair["stddevs"][0] is not None or pair["stddevs"][1] is not None
+
+
+def test_a_mistake_is_a_sentence_with_its_place_and_no_trace():
+    request = {"task": "plan", "folder": str(PLACE.parent), "name": "adult.toml"}
+    wrong = DOMAIN | {"code": {"size": 0}}
+    told = answer(request | {"content": {"domain": wrong, **SPECS[0]}})
+    assert told["at"] == ["attributes", 5]
+    assert told["error"].startswith("attribute 'code'")
+    told = answer(
+        request
+        | {"content": {"domain": DOMAIN, "workload": [{"ways": [1]}, {"sets": [["no"]]}], "privacy": {"rho": 1}}}
+    )
+    assert told["at"] == ["tables", 1]
+    told = answer(request | {"task": "report", "content": {"domain": DOMAIN, **SPECS[0]}})  # no title: our own mistake
+    assert "mistake of residua" in told["error"]
+
+
+STUB = """
+import pickle, sys, time
+while True:
+    asked = pickle.load(sys.stdin.buffer)
+    if asked["task"] == "die":
+        sys.exit(1)
+    time.sleep(asked["task"])
+    print('{"seconds": %s}' % asked["task"], flush=True)
+"""
+
+
+def test_a_slow_plan_is_ended_and_a_newer_question_wins():
+    """With processes that sleep in place of planning: nothing waits for them, and nothing is left running."""
+
+    async def asked() -> None:
+        planner = Planner([sys.executable, "-S", "-c", STUB])
+        await planner.start()
+        assert await planner.ask({"task": 0}, page="p") == {"seconds": 0}
+        with pytest.raises(SlowError):
+            await planner.ask({"task": 99}, page="p", limit=0.2)
+        with pytest.raises(PlanError, match="ended from outside"):
+            await planner.ask({"task": "die"}, page="p")
+        older = asyncio.create_task(planner.ask({"task": 99}, page="p"))
+        await asyncio.sleep(0.05)
+        waiting = asyncio.create_task(planner.ask({"task": 98}, page="p"))
+        await asyncio.sleep(0.05)
+        assert await planner.ask({"task": 0.1}, page="p") == {"seconds": 0.1}
+        for one in (older, waiting):
+            with pytest.raises(SupersededError):
+                await one
+        stopped = asyncio.create_task(planner.ask({"task": 97}, page="q"))
+        await asyncio.sleep(0.05)
+        planner.supersede("q")
+        with pytest.raises(SupersededError):
+            await stopped
+        running = list(planner._all)
+        assert 1 <= len(running) <= 2
+        await planner.stop()
+        assert all(process.returncode is not None for process in running)
+
+    started = time.monotonic()
+    asyncio.run(asked())
+    assert time.monotonic() - started < 30, "nobody waited for the sleepers"
