@@ -143,6 +143,10 @@ class Blocks(ABC):
     def batches(self) -> Sequence[Batch]:
         """All measurements, some at a time."""
 
+    def correlation(self, batch: Batch) -> Any:
+        """The noise that is correlated along the rows of a batch; None where it is independent in all cells."""
+        return None
+
     @abstractmethod
     def integers(self, batch: Batch, tables: Integers) -> Integers:
         """What a batch measures, exactly and without noise, (tables, cells); in place a view of the tables."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -33,6 +34,14 @@ class Strategy(ABC):
     def plain(self) -> bool:
         """Whether this is the plain residual, `n I − 11ᵀ`, which treats all values alike."""
         return False
+
+    @property
+    def tells(self) -> float:
+        """How precisely a block along this attribute tells the one without it, at precision 1; 0: not at all.
+
+        More than 0 for correlated noise along an axis, which is added to the counts themselves and not to a rest.
+        """
+        return 0.0
 
     @property
     @abstractmethod
@@ -108,6 +117,19 @@ class Strategy(ABC):
     @abstractmethod
     def covariances(self, rows: Floats, others: Floats) -> Floats:
         """`W K Uᵀ` for rows W and U, (rows of W, rows of U)."""
+
+    def means(self, asked: AttributeQueries) -> tuple[float, float]:
+        """The means of both parts of `variances`."""
+        d, e = self.variances(asked)
+        return float(d.mean()), float(e.mean())
+
+    def asked_covariances(self, asked: AttributeQueries, other: AttributeQueries) -> Floats:
+        """`covariances` of the rows asked."""
+        return self.covariances(asked.matrix(), other.matrix())
+
+    def weigh(self, tables: Floats, axis: int) -> Floats:
+        """K along one axis of tables."""
+        return along(self.inverse, tables, axis)
 
     @abstractmethod
     def outside(self, rows: Floats) -> Floats:
@@ -344,12 +366,18 @@ class Rows(Strategy):
         return f"Rows({self.count} rows, {self.size} values)"
 
 
+OTHERS: dict[str, Callable[[Any, int], Strategy]] = {}  # what files call other strategies, and how they are read
+
+
 def strategy_of_body(body: dict[str, Any], size: int) -> Strategy:
     """The strategy that plain values describe.
 
     Raises:
         ValueError: not whole numbers.
     """
+    for key, read in OTHERS.items():
+        if key in body:
+            return read(body[key], size)
     if body["rows"] is None:
         return Plain(size)
     rows: Any = np.array(body["rows"], dtype=object).reshape(len(body["rows"]), size)

@@ -52,6 +52,10 @@ def metric_of(plan: Plan, wanted: Metric | None) -> Metric:
         if wanted not in (None, "plain"):
             raise PlanError(f"metric={wanted!r}: along an axis it is squares over prefixes; leave metric out.")
         return "plain"
+    if plan.family is not None and plan.family.axes:
+        if wanted not in (None, "plain"):
+            raise PlanError(f"metric={wanted!r}: with noise correlated along an axis, only metric='plain' is there.")
+        return "plain"
     metrics = _OF_HISTOGRAMS if plan.family is None else _OF_TABLES
     if wanted is not None and wanted not in metrics:
         raise PlanError(

@@ -21,6 +21,7 @@ from residua.plans.objectives import Effort, MaxVariance, Objective, Targets, To
 from residua.plans.persons import reach_of
 from residua.plans.planners.attended import attended, attends
 from residua.plans.planners.axis import by_itself, plan_axis
+from residua.plans.planners.crossed import crossed_by_itself
 from residua.plans.planners.explicit import independent_explicit, plan_biased, plan_explicit
 from residua.plans.planners.forecast import forecast
 from residua.plans.planners.laplace import independent_pure, plan_pure
@@ -200,6 +201,8 @@ def plan(
         workload = as_explicit(workload)
     if form is None and not laplace and by_itself(task) and (along := plan_axis(task)) is not None:
         return along
+    if form is None and not laplace and (crossed := crossed_by_itself(task)) is not None:
+        return crossed
     ahead = forecast(workload, pure=laplace, maximum=isinstance(objective, MaxVariance))
     ahead.check()
     if attends(ahead):
