@@ -246,7 +246,7 @@ def test_files_hold_the_plan_exactly(tmp_path):
 
 def test_what_is_not_along_one_axis_is_said():
     domain = axis(20)
-    with pytest.raises(PlanError, match="one attribute"):
+    with pytest.raises(PlanError, match="of an attribute"):
         rs.plan(rs.marginals(domain, ways=2), rs.ZCDP(0.5), form=rs.Axis())
     assert np.isinf(PLAN.variances(rs.marginals(DOMAIN, [("sex",)]))).all()
     assert PLAN.supports({"minute": rs.between(3, 9), "sex": ["F", "M"]})

@@ -21,7 +21,7 @@ from residua.plans.objectives import Effort, MaxVariance, Objective, Targets, To
 from residua.plans.persons import reach_of
 from residua.plans.planners.attended import attended, attends
 from residua.plans.planners.axis import by_itself, plan_axis
-from residua.plans.planners.crossed import crossed_by_itself
+from residua.plans.planners.crossed import crossed_by_itself, plan_crossed
 from residua.plans.planners.explicit import independent_explicit, plan_biased, plan_explicit
 from residua.plans.planners.forecast import forecast
 from residua.plans.planners.laplace import independent_pure, plan_pure
@@ -234,6 +234,9 @@ def plan(
     given = None if like is None else _given(like, workload)
     if isinstance(workload, Marginals) and given is None:
         return plan_marginals(workload, task)
+    axes = [i for i, strategy in enumerate(given or ()) if strategy is not None and strategy.tells]
+    if axes:
+        return plan_crossed(as_products(workload), task, axes, given)
     return plan_products(as_products(workload), task, given)
 
 
