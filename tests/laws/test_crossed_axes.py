@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,7 @@ import pytest
 import residua as rs
 from residua.errors import PlanError, VerificationError
 from residua.linalg.lattice import all_sets, closure
+from residua.noise.fields import exact_field, rounded_field
 from residua.plans import LatticePlan
 from residua.plans.axis import Ordered
 from residua.plans.lattice.totals import known, to_measure
@@ -37,6 +39,15 @@ def asked(kind):
     }[kind]()
 
 
+TWO = rs.Domain({"sex": ["F", "M"], "minute": rs.Integers(0, 5), "day": rs.Integers(0, 6)})
+
+
+@cache
+def two_axes():
+    workload = rs.prefixes(TWO, ["minute", "day"], by=["sex"]) + 5 * rs.prefixes(TWO, "day") + rs.ranges(TWO, "minute")
+    return workload, rs.plan(workload, rs.GDP(1.0), form=rs.Axis(("minute", "day")))
+
+
 KINDS = ["prefixes by sex", "and tables without it", "ranges and values", "all pairs", "prefixes of both"]
 PLANS = {kind: rs.plan(asked(kind), rs.GDP(1.0), form=rs.Axis()) for kind in KINDS}
 
@@ -54,18 +65,21 @@ def dense(plan):
             found = np.kron(found, plan.strategies[i].matrix if i in members else np.ones((1, n)))
         at = slice(start := int(white.layout.starts[number]), start + len(found))
         rows[at], covariances[at, at] = grid * found, np.eye(len(found)) * (scale**2 + 1 / 12)
-    for number, (grid, _, members, place) in blocks.along.items():
-        axis = members[place]
+    for number, (grid, _, members, places) in blocks.along.items():
+        axes = [members[place] for place in places]
         found = np.ones((1, 1))
-        for i, n in enumerate(sizes):  # the axis at its own place, then moved to the end, where it is kept
-            part = np.tril(np.ones((n, n))) if i == axis else plan.strategies[i].matrix
+        for i, n in enumerate(sizes):  # the axes at their own places, then moved to the end, where they are kept
+            part = np.tril(np.ones((n, n))) if i in axes else np.ones((1, n))
+            part = plan.strategies[i].matrix if i in members and i not in axes else part
             found = np.kron(found, part if i in members else np.ones((1, n)))
         shape = [plan.strategies[i].count for i in members]
-        found = np.moveaxis(found.reshape(*shape, -1), place, -2).reshape(len(found), -1)
-        noise, n = blocks.sampled(number), sizes[axis]
-        own = noise.applied(_identity(n)) * grid**2
+        last = range(-1 - len(places), -1)
+        found = np.moveaxis(found.reshape(*shape, -1), places, last).reshape(len(found), -1)
+        own = np.full((1, 1), float(grid) ** 2)
+        for noise, axis in zip(blocks.sampled(number), axes, strict=True):
+            own = np.kron(own, noise.applied(_identity(sizes[axis])))
         at = slice(start := blocks.starts[number], start + len(found))
-        rows[at], covariances[at, at] = grid * found, np.kron(np.eye(len(found) // n), own)
+        rows[at], covariances[at, at] = grid * found, np.kron(np.eye(len(found) // len(own)), own)
     return rows, covariances
 
 
@@ -77,12 +91,51 @@ def _identity(n):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_variances_are_those_of_what_is_measured_and_estimates_are_the_best(kind):
-    plan, workload = PLANS[kind], asked(kind)
+    _require_truth(PLANS[kind], asked(kind))
+
+
+def test_two_axes_crossed_with_each_other_and_a_third_attribute():
+    workload, plan = two_axes()
+    assert plan.axes == (1, 2)
+    assert any(len(axes) == 2 for *_, axes in plan.blocks.along.values())
+    _require_truth(plan, workload)
+    rows, noise = dense(plan)
+    gamma = rows.T @ np.linalg.pinv(noise, hermitian=True) @ rows
+    assert np.diag(gamma).max() <= float(plan.blocks.price(rs.AddRemove())) * (1 + 1e-6) <= 1 + 1e-6
+    best = rs.plan(workload, rs.GDP(1.0), form=rs.Matrix(), tolerance=1e-3)
+    assert plan.total_variance(workload) <= best.total_variance(workload) * 1.1
+    assert least_of_all(as_products(workload), plan.strategies) <= best.total_variance(workload) * (1 + 1e-9)
+    with pytest.raises(PlanError, match="sex"):
+        rs.plan(workload, rs.GDP(1.0), form=rs.Axis(("sex",)))
+
+
+def test_noise_along_two_axes_is_exact_and_as_stated():
+    noises = two_axes()[1].blocks
+    first, second = next(noises.sampled(number) for number, (*_, axes) in noises.along.items() if len(axes) == 2)
+
+    class Known:
+        def __init__(self):
+            self.random = np.random.default_rng(7)
+
+        def words(self, count):
+            return self.random.integers(0, 2**64, count, dtype=np.uint64)
+
+    assert np.array_equal(
+        rounded_field(first, second, 2**12, 1, _entropy=Known())[0], exact_field(first, second, 2**12, _entropy=Known())
+    )
+    draws = rounded_field(first, second, 2**12, 1500).reshape(1500, -1) / 2**12
+    stated = np.kron(first.applied(_identity(6)), second.applied(_identity(7)))
+    found = np.cov(draws.T)
+    spread = np.sqrt((np.outer(np.diag(stated), np.diag(stated)) + stated**2) / len(draws))
+    assert np.mean(((found - stated) / spread) ** 2) < 2.5
+
+
+def _require_truth(plan, workload):
     rows, noise = dense(plan)
     gamma = rows.T @ np.linalg.pinv(noise, hermitian=True) @ rows
     W = as_explicit(workload).matrix.toarray()
     used = as_explicit(workload).attributes
-    shape = [int(n) for n in DOMAIN.sizes]
+    shape = [int(n) for n in plan.domain.sizes]
     whole = np.stack([_lifted(row, used, shape) for row in W])
     stated = plan.covariance(workload)
     truth = whole @ np.linalg.pinv(gamma, rcond=1e-11, hermitian=True) @ whole.T
@@ -228,7 +281,7 @@ def test_long_attributes_are_planned_so_by_themselves():
 
 def test_two_axes_that_are_too_long_to_be_crossed_are_refused_before_anything_is_allocated():
     domain = rs.Domain({"day": rs.Integers(0, 99_999), "minute": rs.Integers(0, 9_999)})
-    with pytest.raises(PlanError, match=r"crossed with each other.*2,048"):
+    with pytest.raises(PlanError, match=r"crossed with each other.*1,024"):
         rs.plan(rs.prefixes(domain, ["day", "minute"]), rs.GDP(1.0))
 
 

@@ -76,7 +76,7 @@ def test_prefixes_and_ranges_are_as_stated(plan, tables):
 
 def test_rounded_correlated_noise_has_the_exact_distribution(plan):
     blocks = plan.compile()
-    noise = blocks.sampled(next(iter(blocks.along)))
+    (noise,) = blocks.sampled(next(iter(blocks.along)))
     draws = rounded_ordered(noise, 1, 3_000)[:, [40, 250]]  # on the coarsest grid, where rounding shows
     for column, place in zip(draws.T, (40, 250), strict=True):
         deviation = np.sqrt(noise.variances()[0][place])
@@ -129,6 +129,6 @@ def test_neighbours_cannot_be_told_apart_better_than_claimed(small):
 
 
 def test_half_the_noise_along_the_axis_is_caught(small, monkeypatch):
-    normals = correlated._Normals.floats
-    monkeypatch.setattr(correlated._Normals, "floats", lambda self: tuple(each / 2 for each in normals(self)))
+    normals = correlated.Normals.floats
+    monkeypatch.setattr(correlated.Normals, "floats", lambda self: tuple(each / 2 for each in normals(self)))
     assert breach(small, 3_000) > 8

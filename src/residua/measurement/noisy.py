@@ -18,6 +18,7 @@ from residua.linalg.lattice import Lattice, closure
 from residua.linalg.layout import Group, Layout, batches, layout_of
 from residua.noise import rounded_laplace, rounded_normal
 from residua.noise.correlated import rounded_ordered
+from residua.noise.fields import rounded_field
 from residua.plans.blocks import Batch, Blocks
 
 _BATCH_CELLS = 4_000_000
@@ -142,8 +143,12 @@ def with_noise(blocks: Blocks, tables: Integers, progress: Step | None = None) -
 def _drawn(blocks: Blocks, batch: Batch, shape: tuple[int, ...]) -> Integers:
     """The noise of a batch, exactly sampled."""
     correlated = blocks.correlation(batch)
-    if correlated is not None:  # along each row of the batch
-        return rounded_ordered(correlated, int(batch.scales[0]), shape[0])
+    if correlated is not None:  # along the axis of each row of the batch, or along two
+        grid = int(batch.scales[0])
+        first, *others = correlated
+        for second in others:
+            return rounded_field(first, second, grid, shape[0]).reshape(shape)
+        return rounded_ordered(first, grid, shape[0])
     return _DRAWN_BY[blocks.noise.name](batch.scales, shape)
 
 

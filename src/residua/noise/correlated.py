@@ -34,7 +34,7 @@ from residua.noise.rounding import MOST_WORDS
 from residua.noise.samplers import NORMAL
 from residua.noise.table import precision, table
 
-_GUARD_BITS = 128
+GUARD_BITS = 128
 _BLOCK = 1 << 18  # normals at a time
 UNDECIDED = 2.0**-50  # from the middle between two integers, beyond the bound: covers the comparison's own rounding
 
@@ -61,12 +61,12 @@ def rounded_ordered(noise: OrderedNoise, grid: int, axes: int, *, _entropy: Entr
     source = SystemEntropy() if _entropy is None else _entropy
     n, parts = noise.path.size, len(noise.poles)
     draws = np.empty((axes, n), dtype=np.int64)
-    stiff = _stiffness(noise)
+    stiff = stiffness_of(noise)
     together = max(_BLOCK // (parts * (n + 1)), 1)  # short axes are drawn many at a time
     for start in range(0, axes, together):
         block = draws[start : start + together]
-        normals = _Normals(source, (len(block), parts, n + 1))
-        sums, bounds = _float_sums(noise, stiff, normals)
+        normals = Normals(source, (len(block), parts, n + 1))
+        sums, bounds = float_sums(noise, stiff, normals)
         scaled = sums * grid
         block[:] = np.rint(scaled)
         decided = np.abs(scaled - block) < 0.5 - bounds * grid * (1 + 2.0**-30) - UNDECIDED  # False for NaN
@@ -78,18 +78,18 @@ def rounded_ordered(noise: OrderedNoise, grid: int, axes: int, *, _entropy: Entr
 def exactly_ordered(noise: OrderedNoise, grid: int, *, _entropy: Entropy | None = None) -> Integers:
     """One axis of `rounded_ordered`, all of it in ball arithmetic: slow, the judge of the floats, (n,)."""
     source = SystemEntropy() if _entropy is None else _entropy
-    return _refined(noise, grid, _Normals(source, (1, len(noise.poles), noise.path.size + 1)), 0)
+    return _refined(noise, grid, Normals(source, (1, len(noise.poles), noise.path.size + 1)), 0)
 
 
-def _stiffness(noise: OrderedNoise) -> Floats:
+def stiffness_of(noise: OrderedNoise) -> Floats:
     """R of every part, right to 2u relatively, (parts, n)."""
     found = np.empty((len(noise.poles), noise.path.size))
     path = noise.path
-    _kernels()[0](path.links, path.right, path.values, noise.q, noise.poles, found)
+    kernels()[0](path.links, path.right, path.values, noise.q, noise.poles, found)
     return found
 
 
-class _Normals:
+class Normals:
     """Standard normals of which only as many bits are drawn as are needed, (axes, parts, numbers)."""
 
     def __init__(self, source: Entropy, shape: tuple[int, int, int]) -> None:
@@ -106,7 +106,7 @@ class _Normals:
             v, bits = int(words[i]) >> 1, 64
             while bounds[i] > 1e-14:
                 v, bits = v << 64 | int(take(self._source, 1)[0]), bits + 64
-                with precision(bits + _GUARD_BITS):
+                with precision(bits + GUARD_BITS):
                     ball = _normal(v, bits)
                     z[i] = float(ball.mid()) if ball.is_finite() else 0.0
                     bounds[i] = float(abs(ball - arb(z[i])).upper()) * (1 + 2.0**-30) if ball.is_finite() else np.inf
@@ -126,19 +126,19 @@ class _Normals:
         return found
 
 
-def _float_sums(noise: OrderedNoise, stiff: Floats, normals: _Normals) -> tuple[Floats, Floats]:
+def float_sums(noise: OrderedNoise, stiff: Floats, normals: Normals) -> tuple[Floats, Floats]:
     """Running sums in floats and the bounds on their errors, (axes, n) each."""
     path = noise.path
     sums, bounds = np.zeros((2, normals.shape[0], path.size))
     z, b = normals.floats()
-    _kernels()[1](path.left, path.values, noise.q, noise.poles, noise.weights, stiff, z, b, sums, bounds)
+    kernels()[1](path.left, path.values, noise.q, noise.poles, noise.weights, stiff, z, b, sums, bounds)
     return sums, bounds
 
 
-def _refined(noise: OrderedNoise, grid: int, normals: _Normals, axis: int) -> Integers:
+def _refined(noise: OrderedNoise, grid: int, normals: Normals, axis: int) -> Integers:
     """The draws of one axis in ball arithmetic, with as many more bits of every normal as they need."""
     for words in range(2, MOST_WORDS):
-        with precision(64 * words + _GUARD_BITS):
+        with precision(64 * words + GUARD_BITS):
             found = _ball_sums(noise, grid, [normals.balls(axis, j, words) for j in range(len(noise.poles))])
         if all(each is not None for each in found):
             return np.array([int(each) for each in found], dtype=np.int64)  # type: ignore[arg-type]
@@ -147,6 +147,11 @@ def _refined(noise: OrderedNoise, grid: int, normals: _Normals, axis: int) -> In
 
 def _ball_sums(noise: OrderedNoise, grid: int, normals: list[list[arb]]) -> list[fmpz | None]:
     """To which integer each `t·C_i` rounds, all of its ball; None where that is open."""
+    return [(grid * each + arb(0.5)).floor().unique_fmpz() for each in ball_chains(noise, normals)]
+
+
+def ball_chains(noise: OrderedNoise, normals: list[list[arb]]) -> list[arb]:
+    """The running sums of noise as balls, from the normals of each part, (n,)."""
     path, n = noise.path, noise.path.size
     q, links = [arb(x) for x in noise.q.tolist()], [arb(x) for x in path.links.tolist()]
     left, right, values = arb(path.left), arb(path.right), arb(path.values)
@@ -165,7 +170,7 @@ def _ball_sums(noise: OrderedNoise, grid: int, normals: list[list[arb]]) -> list
             running = springs[i] / whole * running + z[i] / whole.sqrt()
             m = springs[i] / whole * m + stiff[i] / whole
             total[i] += root * (running + factor * m)
-    return [(grid * each + arb(0.5)).floor().unique_fmpz() for each in total]
+    return total
 
 
 def _normal(v: int, bits: int) -> arb:
@@ -272,6 +277,6 @@ def _compile() -> tuple[Callable[..., Any], Callable[..., Any]]:
 
 
 @lru_cache(maxsize=1)
-def _kernels() -> tuple[Callable[..., Any], Callable[..., Any]]:
+def kernels() -> tuple[Callable[..., Any], Callable[..., Any]]:
     """The loops, compiled on first use (importing does nothing)."""
     return _compile()

@@ -5,6 +5,7 @@ from residua.plans.axis import AxisPlan
 from residua.plans.contract import Plan
 from residua.plans.forms import Lattice, Matrix
 from residua.plans.lattice import algebra as _closed  # noqa: F401  # makes itself known
+from residua.plans.lattice import axis_algebra as _along  # noqa: F401  # makes itself known
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.matrix import algebra as _over_cells  # noqa: F401  # makes itself known
 from residua.plans.matrix.plan import MatrixPlan

@@ -14,9 +14,9 @@ import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.modes import kronecker
-from residua.plans.lattice.estimates import CrossedEstimator
 from residua.plans.lattice.crossed import CrossedBlocks
 from residua.plans.lattice.crossed_reading import AlongEstimator
+from residua.plans.lattice.estimates import CrossedEstimator
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.strategy import Plain
 from residua.projection.asked import Asked, asked_metric

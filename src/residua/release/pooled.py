@@ -39,6 +39,7 @@ from residua.plans.noise import guarantee_like
 from residua.privacy import Person
 from residua.privacy.exact import round_up
 from residua.release.base import Release
+from residua.release.pooled_axes import pooled_along
 from residua.workload import Explicit, Marginals, Products, as_explicit, as_products, renumber
 
 _BATCH_CELLS = 1_000_000
@@ -117,6 +118,8 @@ def _pooled_lattice(parts: Sequence[Release], workload: Marginals | Products | N
     """Blocks measured by the same strategies, averaged by their precisions."""
     plans = [cast("LatticePlan", part.plan).replaced(workload=None) for part in parts]
     plan = asking(reduce(compose, plans), workload if plans[0].plain or workload is None else as_products(workload))
+    if plan.axes:
+        return pooled_along(plan, parts)
     measured = np.flatnonzero(plan.precisions > 0)
     units = plan.lattice.products(np.array([strategy.unit for strategy in plan.strategies]))[measured]
     grids, scales = gridded(units * np.sqrt(plan.noise_variances[measured]))

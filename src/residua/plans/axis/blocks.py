@@ -94,9 +94,9 @@ class AxisBlocks(Blocks):
         """The axis."""
         return [Batch(0, np.array([float(self.grid)]), self.correlated)]
 
-    def correlation(self, batch: Batch) -> OrderedNoise:
+    def correlation(self, batch: Batch) -> tuple[OrderedNoise]:
         """Along the axis."""
-        return self.correlated
+        return (self.correlated,)
 
     def integers(self, batch: Batch, tables: Integers) -> Integers:
         """Running sums on the grid, in place, (1, n)."""

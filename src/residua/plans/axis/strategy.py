@@ -165,6 +165,16 @@ class Ordered(Strategy):
     def _known(self) -> tuple[Floats, Floats]:
         return self.noise.variances()
 
+    @property
+    def sum_variances(self) -> Floats:
+        """The variances of all running sums of the noise at precision 1, (n,)."""
+        return self._known[0]
+
+    @property
+    def value_variances(self) -> Floats:
+        """The variances of the noise of each value at precision 1, (n,)."""
+        return self._known[1]
+
     def covariances(self, rows: Floats, others: Floats) -> Floats:
         """From passes along the axis."""
         return self._covariances(over_running_sums(csr_array(rows)), over_running_sums(csr_array(others)))

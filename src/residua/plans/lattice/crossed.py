@@ -4,7 +4,7 @@ Block S without an axis is measured like every other (`blocks.py`). A block with
 `t · running sums of (⊗_{j≠i} R_j) m_S + round(t · running sums of N)`, N normal with a multiple f of the strategy's
 covariance Σ: a post-processing of `(⊗R_j) m_S + N`, whatever t is. Adding a record changes one fibre per row of ⊗R_j,
 each in the same cell of the axis, so that it costs `Γ_aa/f Π ‖R_j e‖²` at most: the price of Σ by its own verifier
-(`axis/price.py`), over f, times whole numbers.
+(`axis/price.py`), over f, times whole numbers. Along two axes the covariance is `f Σ₁ ⊗ Σ₂` and its price the product.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.domain import Domain
-from residua.errors import PlanError, VerificationError
+from residua.errors import VerificationError
 from residua.linalg.arrays import Booleans, Floats, Integers
-from residua.linalg.chain import OrderedNoise
+from residua.linalg.chain import OrderedNoise, simulated_along
 from residua.linalg.lattice import Lattice
 from residua.linalg.layout import Layout, layout_of
 from residua.plans.axis.strategy import Ordered
@@ -97,16 +97,16 @@ class CrossedBlocks(Blocks):
         return ORDERED
 
     @cached_property
-    def along(self) -> dict[int, tuple[int, float, tuple[int, ...], int]]:
-        """Of every measured set with an axis: t, f, its attributes, and the position of the axis among them."""
+    def along(self) -> dict[int, tuple[int, float, tuple[int, ...], tuple[int, ...]]]:
+        """Of every measured set with an axis: t, f, its attributes, and the places of its axes among them."""
         found = {}
         for number, grid, scale in zip(self.measured.tolist(), self.grids.tolist(), self.scales.tolist(), strict=True):
             members = self.lattice.members(number)
-            axes = [place for place, i in enumerate(members) if isinstance(self.strategies[i], Ordered)]
-            if len(axes) > 1:
-                raise VerificationError("two axes with correlated noise are crossed in one block; plan again.")
+            axes = tuple(place for place, i in enumerate(members) if isinstance(self.strategies[i], Ordered))
+            if len(axes) > 2:
+                raise VerificationError("three axes with correlated noise are crossed in one block; plan again.")
             if axes:
-                found[number] = (grid, scale, members, axes[0])
+                found[number] = (grid, scale, members, axes)
         return found
 
     @cached_property
@@ -154,13 +154,31 @@ class CrossedBlocks(Blocks):
         return {"measured": self.measured, "grids": self.grids, "scales": self.scales}
 
     @cached_property
-    def precisions(self) -> Floats:
-        """What is known of every set of the family by what is really measured, rounding included, (sets,)."""
+    def own_precisions(self) -> Floats:
+        """The precision of every set by its own measurement, rounding included; 0 where there is none, (sets,)."""
         own = np.zeros(len(self.lattice)) if self.white is None else self.white.precisions.copy()
         units = np.array([strategy.unit for strategy in self.strategies])
         for number, (_, factor, members, _) in self.along.items():
             own[number] = math.prod(float(units[i]) ** 2 for i in members) / (factor * (1 + ROUNDING))
-        return known(self.lattice, own, tells_of(self.strategies))
+        return own
+
+    @cached_property
+    def precisions(self) -> Floats:
+        """What is known of every set of the family by all that is really measured, (sets,)."""
+        return known(self.lattice, self.own_precisions, tells_of(self.strategies))
+
+    def where(self, number: int) -> tuple[slice, list[int], int]:
+        """Where a measured set lies among the measurements, its shape there (an axis last), and its grid."""
+        members = self.lattice.members(number)
+        shape = [int(self._rows[i]) for i in members]
+        if number in self.along:
+            grid, _, _, axes = self.along[number]
+            shape = [n for at, n in enumerate(shape) if at not in axes] + [shape[at] for at in axes]
+            start = self.starts[number]
+        else:
+            assert self.white is not None
+            start, grid = int(self.white.layout.starts[number]), int(self.white.on_lattice[0][number])
+        return slice(start, start + math.prod(shape)), shape, grid
 
     # ---- price
 
@@ -174,33 +192,38 @@ class CrossedBlocks(Blocks):
             raise VerificationError("the blocks are incomplete; each needs a set, a grid factor and a noise scale.")
         pcost = Fraction(0) if self.white is None else price_together([self.white], AddRemove())
         replaced = Fraction(0) if by_cells(unit) or self.white is None else price_together([self.white], ReplaceOne())
-        for number, (_, _, members, place) in self.along.items():
-            cost = self._cost(number, members, place)
+        for number, (_, _, members, axes) in self.along.items():
+            cost = self._cost(number)
             pcost += cost
-            apart = [_least_ratio(self.strategies[i]) for at, i in enumerate(members) if at != place]
+            apart = [_least_ratio(self.strategies[i]) for at, i in enumerate(members) if at not in axes]
             replaced += 2 * cost * (1 - min([Fraction(0), *apart]))
         return rounded_up(unit.scaled(pcost, max(replaced, pcost if self.drops else Fraction(0))))
 
-    def _cost(self, number: int, members: tuple[int, ...], place: int) -> Fraction:
-        """What one record costs a block along an axis."""
-        grid, factor, _, _ = self.along[number]
-        axis = self.strategies[members[place]]
-        assert isinstance(axis, Ordered)
-        if axis.size != int(self.sizes[members[place]]):
+    def _cost(self, number: int) -> Fraction:
+        """What one record costs a block along axes."""
+        grid, factor, members, places = self.along[number]
+        axes, sampled = self._axes(number), self.sampled(number)
+        if any(axis.size != int(self.sizes[members[at]]) for axis, at in zip(axes, places, strict=True)):
             raise VerificationError("the noise along an axis does not fit the attribute; plan again.")
         if grid < 1 or grid & (grid - 1) or not (math.isfinite(factor) and factor > 0):
             raise VerificationError("a grid along an axis is no power of two, or its noise no number; plan again.")
-        sampled, base = self.sampled(number).weights.tolist(), axis.weights.tolist()
+        drawn, base = sampled[0].weights.tolist(), axes[0].weights.tolist()
         # Weights that are all larger by f at least make a covariance that is larger by f at least.
-        least = min(Fraction(a) / Fraction(b) for a, b in zip(sampled, base, strict=True))
-        if least <= 0 or min(sampled) < 2.0**-200 or max(sampled) > 2.0**200:
+        least = min(Fraction(a) / Fraction(b) for a, b in zip(drawn, base, strict=True))
+        if least <= 0 or min(drawn) < 2.0**-200 or max(drawn) > 2.0**200:
             raise VerificationError("the noise along an axis is out of range; plan again.")
-        if float(axis._known[0].max()) * factor * float(grid) ** 2 > LARGEST_SCALE**2:
+        largest = math.prod(float(axis.sum_variances.max()) for axis in axes)
+        if largest * factor * float(grid) ** 2 > LARGEST_SCALE**2:
             raise VerificationError("the noise along the axis is larger than can be sampled; give a larger budget.")
         if self.most_records < FEWEST_RECORDS:
             raise VerificationError("the grid is so fine that numbers could overflow; plan again.")
-        whole = math.prod(_heaviest(self.strategies[i]) for at, i in enumerate(members) if at != place)
-        return axis.price / least * whole
+        whole = math.prod(_heaviest(self.strategies[i]) for at, i in enumerate(members) if at not in places)
+        return math.prod((axis.price for axis in axes), start=Fraction(1)) / least * whole
+
+    def _axes(self, number: int) -> list[Ordered]:
+        """The strategies along the axes of a block."""
+        _, _, members, places = self.along[number]
+        return [axis for at in places if isinstance(axis := self.strategies[members[at]], Ordered)]
 
     @classmethod
     def price_together(cls, several: Sequence[CrossedBlocks], unit: Unit) -> Fraction:
@@ -223,12 +246,10 @@ class CrossedBlocks(Blocks):
 
     # ---- measuring
 
-    def sampled(self, number: int) -> OrderedNoise:
-        """The noise along the fibres of a block, as it is drawn."""
-        _, factor, members, place = self.along[number]
-        axis = self.strategies[members[place]]
-        assert isinstance(axis, Ordered)
-        return axis.noise.scaled(factor)
+    def sampled(self, number: int) -> tuple[OrderedNoise, ...]:
+        """The noise along each axis of a block, as it is drawn; the first has the factor."""
+        first, *others = self._axes(number)
+        return (first.noise.scaled(self.along[number][1]), *(axis.noise for axis in others))
 
     def batches(self) -> Sequence[Batch]:
         """Blocks without an axis some at a time, those with one by one."""
@@ -238,25 +259,35 @@ class CrossedBlocks(Blocks):
         ]
         return [*white, *along]
 
-    def correlation(self, batch: Batch) -> OrderedNoise | None:
+    def correlation(self, batch: Batch) -> tuple[OrderedNoise, ...] | None:
         """The noise along the fibres of a batch; None where it is independent."""
         return self.sampled(batch.work) if isinstance(batch.work, int) else None
 
     def integers(self, batch: Batch, tables: Integers) -> Integers:
-        """Running sums along the fibres of a block, (fibres, n)."""
+        """Running sums along the axes of a block, (fibres, cells of a fibre)."""
         if not isinstance(batch.work, int):
             assert self.white is not None
             return self.white.integers(batch, tables)
-        grid, _, members, place = self.along[batch.work]
+        grid, _, members, axes = self.along[batch.work]
         shape = [int(self.sizes[i]) for i in members]
         start = int(self.counted.starts[batch.work])
         y = tables[start : start + math.prod(shape)].reshape(shape)
         for at, i in enumerate(members):
-            if at != place:
+            if at not in axes:
                 y = self.strategies[i].apply(y, at)
-        y = np.cumsum(np.moveaxis(y, place, -1).reshape(-1, shape[place]), axis=1)
+        y = np.moveaxis(y, axes, range(-len(axes), 0))
+        for axis in range(-len(axes), 0):
+            y = np.cumsum(y, axis=axis)
+        y = y.reshape(-1, math.prod(shape[at] for at in axes))
         y *= grid
         return y
+
+    @property
+    def drawn_at_once(self) -> int:
+        """The most normals that are held while noise is drawn along two axes."""
+        fields = [self.sampled(number) for number, (*_, axes) in self.along.items() if len(axes) > 1]
+        sizes = [math.prod(len(one.poles) * (one.path.size + 1) for one in field) for field in fields]
+        return max(sizes, default=0)
 
     def simulated(self, random: np.random.Generator) -> Floats:
         """Noise like that of the measurements, in floats, (cells,): for forecasts, never for a release."""
@@ -266,12 +297,13 @@ class CrossedBlocks(Blocks):
                 scales = self.white.on_lattice[1][group.numbers]
                 noise = random.standard_normal((len(scales), group.cells)) * scales[:, None]
                 group.view(found)[:] = noise.reshape(-1, *group.shape)
-        for number, (grid, _, members, place) in self.along.items():
-            start, n = self.starts[number], int(self.sizes[members[place]])
-            fibres = math.prod(int(self._rows[i]) for at, i in enumerate(members) if at != place)
-            for fibre in range(fibres):
-                own = self.sampled(number).simulated(random) * grid
-                found[start + fibre * n : start + (fibre + 1) * n] = own
+        for number in self.along:
+            at, shape, grid = self.where(number)
+            noises = self.sampled(number)
+            cells = math.prod(noise.path.size for noise in noises)
+            fibres = found[at].reshape(math.prod(shape) // cells, cells)
+            for fibre in fibres:
+                fibre[:] = simulated_along(noises, random).ravel() * grid
         return found
 
     def store(self, batch: Batch, measured: Integers, out: Integers) -> None:
@@ -299,16 +331,14 @@ def compile_crossed(
     has_axis = np.zeros(len(lattice), dtype=bool)
     for number in measured.tolist():
         members = lattice.members(number)
-        axes = [strategies[i] for i in members if isinstance(strategies[i], Ordered)]
+        axes = [axis for i in members if isinstance(axis := strategies[i], Ordered)]
         if not axes:
             continue
         has_axis[number] = True
-        axis = axes[0]
-        assert isinstance(axis, Ordered)
         factor = math.prod(strategies[i].unit ** 2 for i in members) / own[number] * _UP
         if not math.isfinite(factor):
             raise VerificationError("the noise along the axis is larger than can be sampled; give a larger budget.")
-        finest = math.sqrt(float(axis._known[1].min()) * factor)
+        finest = math.sqrt(math.prod(float(axis.value_variances.min()) for axis in axes) * factor)
         scales[number] = factor
         grids[number] = 2 ** min(max(math.ceil(math.log2(_FINENESS / finest)), 0), 40)
     rest = np.where(has_axis, 0.0, own)
@@ -330,8 +360,6 @@ def saved_crossed(
 
 def _heaviest(strategy: Strategy) -> int:
     """`max_j ‖R e_j‖²` from the integers themselves."""
-    if isinstance(strategy, Ordered):
-        raise PlanError("two axes with correlated noise are crossed in one block; plan again.")
     return strategy.size * (strategy.size - 1) if strategy.plain else max(column_norms(strategy.matrix), default=0)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -39,56 +38,39 @@ class AlongEstimator(CrossedEstimator):
             return np.zeros(shape)
         total = np.zeros([blocks.strategies[i].count for i in subset])
         weight = 0.0
-        for number, precision, left_out in self._telling(subset):
-            total += precision * self._measured(number, subset, left_out)
+        for number, precision in self._telling(subset):
+            total += precision * self._measured(number, subset)
             weight += precision
         found = total / weight
         for axis, i in enumerate(subset):
             found = blocks.strategies[i].recover(found, axis)
         return np.asarray(found)
 
-    def _telling(self, subset: tuple[int, ...]) -> list[tuple[int, float, int | None]]:
-        """The measured sets that tell this one, their precisions of it, and the axis that is summed out of each."""
-        blocks = self.blocks
+    def _telling(self, subset: tuple[int, ...]) -> list[tuple[int, float]]:
+        """The measured sets that tell this one, and their precisions of it."""
+        blocks, own = self.blocks, self.blocks.own_precisions
         wanted = int(blocks.lattice.find(np.array(subset, dtype=np.int32).reshape(1, -1))[0])
-        found: list[tuple[int, float, int | None]] = []
-        if wanted in self._own:
-            found.append((wanted, self._own[wanted], None))
-        for number, (_, _, members, place) in blocks.along.items():
-            axis = members[place]
-            if tuple(i for i in members if i != axis) == subset:
-                found.append((number, self._own[number] * blocks.strategies[axis].tells, axis))
+        found = [(wanted, float(own[wanted]))] if own[wanted] else []
+        for number, (_, _, members, axes) in blocks.along.items():
+            summed = [i for i in members if i not in subset]
+            if number != wanted and set(subset) < set(members) and set(summed) <= {members[at] for at in axes}:
+                tells = np.prod([blocks.strategies[i].tells for i in summed])
+                found.append((number, float(own[number] * tells)))
         return found
 
-    @cached_property
-    def _own(self) -> dict[int, float]:
-        """The precision of each measured set by itself."""
-        blocks = self.blocks
-        white = {} if blocks.white is None else {int(k): blocks.white.precisions[k] for k in blocks.white.measured}
-        units = [strategy.unit for strategy in blocks.strategies]
-        along = {
-            number: math.prod(units[i] ** 2 for i in members) / factor
-            for number, (_, factor, members, _) in blocks.along.items()
-        }
-        return {**white, **along}
-
-    def _measured(self, number: int, subset: tuple[int, ...], left_out: int | None) -> Floats:
-        """A measured set, its axis (if one is left out) summed, as numbers of records, (r_1, …, r_k)."""
-        blocks = self.blocks
-        if number not in blocks.along:
-            assert blocks.white is not None
-            shape = [blocks.strategies[i].count for i in subset]
-            start = int(blocks.white.layout.starts[number])
-            own = self.measurements[start : start + math.prod(shape)].reshape(shape)
-            return np.asarray(own / blocks.white.on_lattice[0][number])
-        grid, _, members, place = blocks.along[number]
-        others = [blocks.strategies[i].count for at, i in enumerate(members) if at != place]
-        shape = [*others, blocks.strategies[members[place]].count]
-        start = blocks.starts[number]
-        sums = self.measurements[start : start + math.prod(shape)].reshape(shape)
-        if left_out is not None:
-            return np.asarray(sums[..., -1] / grid)
-        return np.moveaxis(sums / grid, -1, place)
+    def _measured(self, number: int, subset: tuple[int, ...]) -> Floats:
+        """A measured set, axes that are not in the subset summed, as numbers of records, (r_1, …, r_k)."""
+        at, shape, grid = self.blocks.where(number)
+        found = self.measurements[at].reshape(shape)
+        if number not in self.blocks.along:
+            return np.asarray(found / grid)
+        _, _, members, axes = self.blocks.along[number]
+        kept = [i for place, i in enumerate(members) if place not in axes] + [members[place] for place in axes]
+        for axis in range(len(shape) - 1, -1, -1):
+            if kept[axis] not in subset:
+                found = np.take(found, -1, axis=axis)  # the last running sum is the total
+                del kept[axis]
+        return np.asarray(found.transpose([kept.index(i) for i in subset]) / grid)
 
 
 @dataclass(frozen=True, eq=False)

@@ -156,7 +156,13 @@ class Axis(Form):
     """A plan along an ordered axis, with noise correlated along it: for values, prefixes and ranges of an attribute.
 
     Long axes get this form by themselves; say it for short ones.
+
+    Args:
+        attributes: the axes by name, where a workload crosses several attributes that are asked by their order; the
+            long ones, or else the longest, if left out.
     """
+
+    attributes: tuple[str, ...] = ()
 
     def plan(self, task: Task) -> AxisPlan | LatticePlan:
         """The best plan along the axis; of a workload that crosses it with others, a lattice plan.
@@ -164,9 +170,9 @@ class Axis(Form):
         Raises:
             PlanError: the workload or the objective is not of this kind.
         """
-        made: AxisPlan | LatticePlan | None = plan_axis(task)
+        made: AxisPlan | LatticePlan | None = None if self.attributes else plan_axis(task)
         if made is None and isinstance(task.workload, Products):
-            made = crossed_by_request(task.workload, task)
+            made = crossed_by_request(task.workload, task, tuple(self.attributes))
         if made is None:
             raise PlanError(
                 "form=rs.Axis() is for prefixes and ranges of an attribute, its values beside them, alone or crossed "

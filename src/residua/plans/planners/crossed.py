@@ -44,7 +44,8 @@ from residua.workload.ordered import Prefixes, Ranges
 
 LONG = 512  # values, crossed with others; below, the lattice form is quick, and knows more of persons
 LONG_WITH_LIMITS = 1025  # where persons are limited in each value: the lattice form is slow beyond
-MOST_CROSSED = 2048  # values of an axis that is crossed with a longer one
+MOST_CROSSED = 1024  # values of an axis that is crossed with others and measured like a short attribute
+MOST_FIELD = 2**21  # cells of two axes along both of which noise is correlated
 _STAND_IN = 48  # values of a long attribute while the others' strategies are sought
 _SLACK = 1 - 2.0**-30
 _SECONDS, _BYTES = 3e-5, 800  # per value of an axis
@@ -76,9 +77,24 @@ def crossed_by_itself(task: Task) -> LatticePlan | None:
     return plan_crossed(task.workload, task, uncrossed(task.workload, axes))
 
 
-def crossed_by_request(workload: Products, task: Task) -> LatticePlan | None:
-    """The same on axes of any length: the long ones, or else the longest that is asked by its order."""
+def crossed_by_request(workload: Products, task: Task, names: Sequence[str] = ()) -> LatticePlan | None:
+    """The same on axes of any length: those named, the long ones, or else the longest that is asked by its order.
+
+    Raises:
+        PlanError: an attribute that is not asked by its order.
+    """
     axes = long_axes(workload) or long_axes(workload, least=2)
+    if names:
+        wanted = workload.domain.positions(names)
+        possible = long_axes(workload, least=2)
+        for i in wanted:
+            if i not in possible:
+                name = workload.domain.names[i]
+                raise PlanError(
+                    f"attributes: {name!r} is not asked by prefixes, ranges and values alone, or has a cell for other "
+                    "values; leave it out."
+                )
+        return plan_crossed(workload, task, uncrossed(workload, wanted))
     if not axes or not isinstance(task.objective, TotalVariance | MaxVariance):
         return None
     if not long_axes(workload):
@@ -87,22 +103,29 @@ def crossed_by_request(workload: Products, task: Task) -> LatticePlan | None:
 
 
 def uncrossed(workload: Products, axes: Sequence[int]) -> tuple[int, ...]:
-    """Of axes that are crossed with each other the longest; the others are measured like short attributes.
+    """The axes, but for those that are crossed with others so that noise along all of them cannot be drawn.
+
+    Noise is correlated along two axes at most, of not too many cells together; a third, or the shorter of two, is then
+    measured like short attributes.
 
     Raises:
-        PlanError: two that are both too long for that.
+        PlanError: one that is too long for that.
     """
-    sizes, kept = workload.domain.sizes, sorted(axes, key=lambda i: -int(workload.domain.sizes[i]))
-    for i in list(kept):
-        longer = kept[: kept.index(i)]
-        if any(i in row and j in row for row in workload.lattice for j in longer):
-            kept.remove(i)
-            if int(sizes[i]) > MOST_CROSSED:
-                names = [workload.domain.names[j] for j in (*longer, i)]
-                raise PlanError(
-                    f"{' and '.join(map(repr, names))} are crossed with each other, and both have more than "
-                    f"{MOST_CROSSED:,} values; group the values of one (rs.Bins, levels), or ask for them one by one."
-                )
+    sizes = workload.domain.sizes
+    kept: list[int] = []
+    for i in sorted(axes, key=lambda each: -int(sizes[each])):
+        crossed = [[j for j in kept if j in row] for row in workload.lattice if i in row]
+        most = max((len(row) for row in crossed), default=0)
+        cells = max((int(sizes[i]) * math.prod(int(sizes[j]) for j in row) for row in crossed if row), default=0)
+        if most <= 1 and cells <= MOST_FIELD:
+            kept.append(i)
+        elif int(sizes[i]) > MOST_CROSSED:
+            names = [workload.domain.names[j] for j in (*sorted({j for row in crossed for j in row}), i)]
+            raise PlanError(
+                f"{' and '.join(map(repr, names))} are crossed with each other, and none has at most {MOST_CROSSED:,} "
+                f"values, nor all together at most {MOST_FIELD:,}; group the values of one (rs.Bins, levels), or ask "
+                "for them one by one."
+            )
     return tuple(sorted(kept))
 
 

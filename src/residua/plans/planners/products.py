@@ -21,6 +21,7 @@ from residua.plans.contract import Plan
 from residua.plans.forms import Task
 from residua.plans.lattice.bounds import class_bound, persons, replaced
 from residua.plans.lattice.contribution import table_prices
+from residua.plans.lattice.from_axis import lattice_of
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.noise import guarantee_like
 from residua.plans.objectives import Effort, MaxVariance, Scaled, TotalVariance, described
@@ -187,7 +188,7 @@ def like_strategies(like: Plan, workload: Products | Marginals) -> tuple[Strateg
         PlanError: no plan of products or marginals, another domain, or a strategy that sees too little of an attribute.
     """
     if isinstance(like, AxisPlan):
-        like = like.crossed
+        like = lattice_of(like)
     if not isinstance(like, LatticePlan):
         raise PlanError(f"like={like!r} is not a plan of products or marginals; only those share strategies.")
     if like.domain != workload.domain:
