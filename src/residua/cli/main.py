@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from residua.cli.quoted_commands import add_commands
+from residua.cli.commands import add_commands
 from residua.cli.session_commands import ShowValues
 from residua.cli.session_commands import app as session
 from residua.errors import GapWarning, ResiduaError

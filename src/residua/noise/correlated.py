@@ -19,12 +19,13 @@ computed in floats and enlarged by 2⁻³⁰ at each step, which covers the roun
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from flint import arb, fmpz
+from numpy.typing import NDArray
 
 from residua.errors import PrivacyError
 from residua.linalg.arrays import Floats, Integers
@@ -98,14 +99,30 @@ class Normals:
         self._words = take(source, math.prod(shape))
         self._more: dict[int, tuple[int, int]] = {}  # where 64 bits did not suffice: the bits, and how many
 
+    @classmethod
+    def kept(cls, source: Entropy, words: NDArray[np.uint64], more: Mapping[int, tuple[int, int]]) -> Normals:
+        """Normals of one axis that were drawn before, (parts, numbers), and what was drawn of them beyond 64 bits."""
+        found = cls.__new__(cls)
+        found.shape = (1, *words.shape)
+        found._source, found._words, found._more = source, words.ravel(), dict(more)
+        return found
+
+    @property
+    def more(self) -> dict[int, tuple[int, int]]:
+        """Where 64 bits did not suffice: the bits of that normal, and how many."""
+        return dict(self._more)
+
     def floats(self) -> tuple[Floats, Floats]:
         """The numbers as floats, and how far each may be off, (axes, parts, numbers) each."""
         words = self._words
         z, bounds = table(NORMAL).evaluate(words)
         for i in np.flatnonzero(~np.isfinite(bounds)).tolist():  # one in 131,072
-            v, bits = int(words[i]) >> 1, 64
+            v, bits = self._more.get(i, (int(words[i]) >> 1, 64))
+            known = i in self._more
             while bounds[i] > 1e-14:
-                v, bits = v << 64 | int(take(self._source, 1)[0]), bits + 64
+                if not known:
+                    v, bits = v << 64 | int(take(self._source, 1)[0]), bits + 64
+                known = False
                 with precision(bits + GUARD_BITS):
                     ball = _normal(v, bits)
                     z[i] = float(ball.mid()) if ball.is_finite() else 0.0
@@ -151,11 +168,11 @@ def _ball_sums(noise: OrderedNoise, grid: int, normals: list[list[arb]]) -> list
 
 
 def ball_chains(noise: OrderedNoise, normals: list[list[arb]]) -> list[arb]:
-    """The running sums of noise as balls, from the normals of each part, (n,)."""
-    path, n = noise.path, noise.path.size
+    """The running sums of noise as balls, from the normals of each part; of fewer normals the first ones, (n,)."""
+    path, n, count = noise.path, noise.path.size, len(normals[0]) - 1
     q, links = [arb(x) for x in noise.q.tolist()], [arb(x) for x in path.links.tolist()]
     left, right, values = arb(path.left), arb(path.right), arb(path.values)
-    total = [arb(0)] * n
+    total = [arb(0)] * count
     for z, pole, weight in zip(normals, noise.poles.tolist(), noise.weights.tolist(), strict=True):
         springs = [values + arb(pole) / each for each in q]
         stiff = [1 / right] * n
@@ -163,9 +180,9 @@ def ball_chains(noise: OrderedNoise, normals: list[list[arb]]) -> list[arb]:
             stiff[i] = 1 / links[i] + springs[i + 1] * stiff[i + 1] / (springs[i + 1] + stiff[i + 1])
         root = arb(weight).sqrt()
         share = left / (1 + left * springs[0] * stiff[0] / (springs[0] + stiff[0]))
-        factor = share.sqrt() * z[n] if path.left else arb(0)
+        factor = share.sqrt() * z[count] if path.left else arb(0)
         running, m = arb(0), arb(0)
-        for i in range(n):
+        for i in range(count):
             whole = springs[i] + stiff[i]
             running = springs[i] / whole * running + z[i] / whole.sqrt()
             m = springs[i] / whole * m + stiff[i] / whole

@@ -1,0 +1,14 @@
+"""All commands that have a file of their own, made known to the command."""
+
+from __future__ import annotations
+
+import typer
+
+from residua.cli import quoted_commands
+from residua.cli.continual_commands import continual
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Makes all of them commands."""
+    quoted_commands.add_commands(app)
+    app.command()(continual)
