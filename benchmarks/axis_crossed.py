@@ -1,7 +1,7 @@
 """Long axes crossed with others: Adult with ages, hours and capital gains to the dollar, and a minute's axis.
 
-`python -m benchmarks.axis_crossed [plan]`: planned alone, or also measured, saved and read. Adult needs its CSV file in
-`../shared/data`; without it, records are drawn at random.
+`python -m benchmarks.axis_crossed [plan]`: planned alone, or also measured, saved and read. Without Adult's CSV file,
+records are drawn at random.
 """
 
 from __future__ import annotations

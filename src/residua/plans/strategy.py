@@ -21,6 +21,7 @@ import numpy as np
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.modes import along, integer_product
+from residua.linalg.norms import column_norms, largest_entry
 from residua.plans.tolerances import SUPPORT_TOLERANCE
 from residua.workload import AttributeQueries, Identity, MatrixRows
 
@@ -37,10 +38,7 @@ class Strategy(ABC):
 
     @property
     def tells(self) -> float:
-        """How precisely a block along this attribute tells the one without it, at precision 1; 0: not at all.
-
-        More than 0 for correlated noise along an axis, which is added to the counts themselves and not to a rest.
-        """
+        """How precisely a block along this attribute tells the one without it, at precision 1; 0: not at all."""
         return 0.0
 
     @property
@@ -400,17 +398,3 @@ def plain_strategies(sizes: Integers) -> tuple[Strategy, ...]:
     """The plain strategy of every attribute, the same object where sizes agree."""
     known = {int(n): Plain(int(n)) for n in np.unique(sizes)}
     return tuple(known[int(n)] for n in sizes)
-
-
-def column_norms(R: Integers) -> list[int]:
-    """`Σ_k R_kj²` for every column, exactly: entries are split into halves whose products stay in 64 bits."""
-    high, low = R >> 20, R & (2**20 - 1)  # R = high·2^20 + low
-    if largest_entry(high) >= 2**20 or len(R) >= 2**21:
-        return [sum(int(entry) * int(entry) for entry in column) for column in R.T]
-    parts = ((high * high).sum(axis=0), (high * low).sum(axis=0), (low * low).sum(axis=0))
-    return [(int(a) << 40) + (int(b) << 21) + int(c) for a, b, c in zip(*parts, strict=True)]
-
-
-def largest_entry(R: Integers) -> int:
-    """The largest entry in absolute value; `np.abs` would take −2^63 for a negative number."""
-    return max(int(R.max(initial=0)), -int(R.min(initial=0)))

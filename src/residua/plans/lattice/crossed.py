@@ -25,6 +25,7 @@ from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.chain import OrderedNoise, simulated_along
 from residua.linalg.lattice import Lattice
 from residua.linalg.layout import Layout, layout_of
+from residua.linalg.norms import column_norms
 from residua.plans.axis.strategy import Ordered
 from residua.plans.blocks import POINT, WORD, Batch, Blocks, Profile, even, rounded_up
 from residua.plans.lattice.blocks import LatticeBlocks, compile_blocks
@@ -32,7 +33,7 @@ from residua.plans.lattice.price import FEWEST_RECORDS, price_together
 from residua.plans.lattice.totals import known, tells_of, to_measure
 from residua.plans.noise import LARGEST_SCALE, ORDERED, Noise
 from residua.plans.persons import by_cells
-from residua.plans.strategy import Plain, Strategy, column_norms
+from residua.plans.strategy import Plain, Strategy
 from residua.privacy import AddRemove, ReplaceOne, Unit
 
 _FINENESS = 2.0**8  # of the grid: the least standard deviation in steps of it
