@@ -38,6 +38,7 @@ PUBLIC = {
     "ZCDP",
     "analysis",
     "between",
+    "by_group",
     "common",
     "estimate",
     "explicit",
