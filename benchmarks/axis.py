@@ -34,7 +34,7 @@ def main() -> None:
         "known",
         "gap",
         "square root",
-        "tree, plain sums",
+        "best tree",
         "plan s",
         "measure s",
         "read s",
@@ -87,13 +87,64 @@ def square_root(n: int, largest: bool) -> float:
 
 
 def tree(n: int, ranges: bool) -> float:
-    """The best weighted b-ary tree, each query the sum of its nodes (no least squares), branchings b from 2 to 64."""
+    """The best weighted b-ary tree with least squares, one weight per level, branchings b from 2 to 16.
+
+    A node's children differ in a space of their own, orthogonal to all others: there `Γ = Σ_k τ_k T_kᵀT_k` is the
+    number `Σ_{k below} τ_k b^(L−k)`, so that the total variance is a sum of one term per level. n is filled up to a
+    power of b.
+    """
     best = np.inf
-    for b in range(2, 65):
+    for b in range(2, 17):
         levels = int(np.ceil(np.log(n) / np.log(b) - 1e-9))
-        nodes = np.full(levels, (b - 1) / 2 * (2 if ranges else 1))  # of each level that a query has on average
-        best = min(best, np.sqrt(nodes).sum() ** 2)  # budget goes by the square root
-    return float(np.sqrt(best))
+        sizes = float(b) ** np.arange(levels, -1, -1)  # of a node of each level, the root first
+        energies = np.array([energy(n, b, int(size), ranges) for size in sizes[:-1]])
+        whole = constant(n, int(sizes[0]), ranges)
+        reach = np.triu(np.ones((levels + 1, levels + 1))) * sizes  # the constant, then what differs below each level
+        best = min(best, least(np.append(whole, energies), reach))
+    return float(np.sqrt(best / (n * (n + 1) / 2 if ranges else n)))
+
+
+def steps(n: int, b: int, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """For a cut after 0 … n values, the energy of the step in the space of one node's children, and their means."""
+    cuts = np.arange(n + 1, dtype=np.float64)
+    inside = cuts % size
+    child = size // b
+    full, part = np.divmod(inside, child)
+    part = part / child
+    return cuts, child * (full + part**2 - (full + part) ** 2 / b)
+
+
+def energy(n: int, b: int, size: int, ranges: bool) -> float:
+    """`Σ ‖P w‖²` over all prefixes or ranges w, P onto what differs among the children of nodes of this size."""
+    _, each = steps(n, b, size)
+    if not ranges:
+        return float(each.sum())
+    child = size // b
+    ramp = np.maximum(n - np.arange(-(-n // size) * size, dtype=np.float64), 0.0)  # the sum of all steps
+    means = ramp.reshape(-1, b, child).mean(axis=2)
+    apart = child * ((means - means.mean(axis=1, keepdims=True)) ** 2).sum()
+    return float((n + 1) * each.sum() - apart)
+
+
+def constant(n: int, size: int, ranges: bool) -> float:
+    """The same for the constant: a step of k values has the energy k²/size."""
+    cuts = np.arange(n + 1, dtype=np.float64)
+    each = cuts**2 / size
+    return float((n + 1) * each.sum() - cuts.sum() ** 2 / size) if ranges else float(each.sum())
+
+
+def least(energies: np.ndarray, reach: np.ndarray) -> float:
+    """`min Σ_l energies_l / (reach τ)_l` over weights τ that add up to 1, by multiplicative steps."""
+    tau = np.full(reach.shape[1], 1.0 / reach.shape[1])
+    for _ in range(5_000):
+        known = reach @ tau
+        pull = reach.T @ (energies / known**2)
+        loss = float((energies / known).sum())
+        if pull.max() <= loss * (1 + 1e-6):
+            break
+        tau = tau * np.sqrt(pull / loss)
+        tau /= tau.sum()
+    return loss
 
 
 if __name__ == "__main__":

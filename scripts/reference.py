@@ -38,7 +38,7 @@ GROUPS: tuple[tuple[str, str], ...] = (
         "plan Plan TotalVariance MaxVariance PNormVariance Stakeholders ConvexLoss Lattice Matrix Axis independent",
     ),
     ("Combine plans", "common residual top_up by_group"),
-    ("Measure: the one door to data", "Source Ledger measure records_per_person RecordsPerPerson"),
+    ("Measure: the one door to data", "Source Ledger measure Continual records_per_person RecordsPerPerson"),
     ("Publish: estimates with error bars", "Release Table release:Answers release:Estimate pooled"),
     (
         "Quote: numbers people quote, from releases, sessions, projections and plans",

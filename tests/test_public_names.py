@@ -9,6 +9,7 @@ PUBLIC = {
     "Axis",
     "Bins",
     "Categories",
+    "Continual",
     "ConvexLoss",
     "Dates",
     "Domain",

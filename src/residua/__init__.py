@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from residua.estimation import Estimated as Estimated
     from residua.estimation import estimate as estimate
     from residua.estimation import plan_estimates as plan_estimates
+    from residua.measurement import Continual as Continual
     from residua.measurement import Ledger as Ledger
     from residua.measurement import RecordsPerPerson as RecordsPerPerson
     from residua.measurement import measure as measure
@@ -77,7 +78,7 @@ _NAMES_OF = {
     "domain": "Anonymous Bins Categories Dates Domain Integers between",
     "errors": "GapWarning ResiduaError",
     "estimation": "Estimated estimate plan_estimates",
-    "measurement": "Ledger RecordsPerPerson measure records_per_person",
+    "measurement": "Continual Ledger RecordsPerPerson measure records_per_person",
     "plans": "Axis ConvexLoss Lattice Matrix MaxVariance"
     " PNormVariance Plan Stakeholders TotalVariance by_group common"
     " independent plan residual top_up",
@@ -103,6 +104,7 @@ __all__ = [
     "Axis",
     "Bins",
     "Categories",
+    "Continual",
     "ConvexLoss",
     "Dates",
     "Domain",

@@ -185,7 +185,7 @@ def test_floats_and_balls_round_alike(monkeypatch):
 
     def both(noise, grid, normals, axis):
         balls = refined(noise, grid, normals, axis)
-        sums, bounds = correlated._float_sums(noise, correlated._stiffness(noise), normals)
+        sums, bounds = correlated.float_sums(noise, correlated.stiffness_of(noise), normals)
         seen.append((balls, sums[axis] * grid, bounds[axis] * grid))
         return balls
 
@@ -246,7 +246,7 @@ def test_files_hold_the_plan_exactly(tmp_path):
 
 def test_what_is_not_along_one_axis_is_said():
     domain = axis(20)
-    with pytest.raises(PlanError, match="one attribute"):
+    with pytest.raises(PlanError, match="of an attribute"):
         rs.plan(rs.marginals(domain, ways=2), rs.ZCDP(0.5), form=rs.Axis())
     assert np.isinf(PLAN.variances(rs.marginals(DOMAIN, [("sex",)]))).all()
     assert PLAN.supports({"minute": rs.between(3, 9), "sex": ["F", "M"]})
@@ -364,13 +364,37 @@ def test_the_axis_form_is_not_chosen_by_itself_where_limits_make_it_dear(monkeyp
     assert isinstance(rs.plan(workload, rs.ZCDP(0.5), unit=rs.Person(records=64)), AxisPlan)
 
 
-def test_a_session_refuses_an_axis_that_it_could_not_read_before_it_pays(tmp_path):
-    domain = rs.Domain({"minute": rs.Integers(0, 4_999)})
-    plan = rs.plan(rs.prefixes(domain, "minute"), rs.ZCDP(0.5))
-    session = rs.Session(pa.table({"minute": [1, 2]}), rs.ZCDP(1.0), ledger=tmp_path / "ledger")
-    with pytest.raises(PlanError, match="too long"):
-        session.release(plan)
-    assert session.ledger.spent_exactly == 0
+def test_long_axes_are_combined_and_read_together_where_they_share_their_noise(tmp_path):
+    domain = rs.Domain({"minute": rs.Integers(0, 4_999), "sex": ["F", "M"]})
+    workload, crossed = rs.prefixes(domain, "minute"), rs.prefixes(domain, "minute", by=["sex"])
+    plan = rs.plan(workload, rs.ZCDP(0.5))
+    assert isinstance(plan, AxisPlan)
+    finer = rs.plan(crossed, rs.ZCDP(0.5), form=rs.Lattice(like=plan))
+    assert finer.gap < 2e-3
+    shared = rs.common([plan, finer])
+    assert plan.can_answer(shared)
+    assert finer.can_answer(shared)
+    rest = rs.residual(finer, given=shared)
+    assert shared.pcost + rest.pcost == pytest.approx(finer.pcost, rel=1e-6)
+    missing = rs.top_up(finer, given=[plan])
+    assert (plan + missing).can_answer(finer)
+    other = rs.plan(rs.ranges(domain, "minute"), rs.ZCDP(0.5))
+    with pytest.raises(PlanError, match=r"too long|at most 4,096"):
+        rs.common([plan, other])
+    data = pa.table({"minute": [1, 2] * 50, "sex": ["F", "M"] * 50})
+    session = rs.Session(data, rs.ZCDP(2.0), ledger=tmp_path / "ledger")
+    session.release(plan)
+    spent = session.ledger.spent_exactly
+    session.release(finer)
+    assert float(session.ledger.spent_exactly - spent) == pytest.approx(missing.pcost, rel=1e-6)
+    spent = session.ledger.spent_exactly
+    with pytest.raises(PlanError, match="at most 4,096"):
+        session.release(other)
+    assert session.ledger.spent_exactly == spent
+    pool = session.known.answers(crossed)
+    truth = np.outer(np.arange(5_000) >= 1, [50, 0]) + np.outer(np.arange(5_000) >= 2, [0, 50])
+    assert np.abs((pool.estimates - truth.ravel()) / pool.stddevs).max() < 7
+    assert pool.stddevs == pytest.approx(np.sqrt((plan + missing).variances(crossed)), rel=1e-4)
 
 
 def test_a_price_that_is_a_bound_alone_is_said_to_be_one():

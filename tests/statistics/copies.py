@@ -25,6 +25,9 @@ class Copies:
     def batches(self) -> list[Batch]:
         return [Batch(0, np.repeat(each.scales, self.runs), each) for each in self.blocks.batches()]
 
+    def correlation(self, batch: Batch) -> object:
+        return self.blocks.correlation(batch.work)
+
     def integers(self, batch: Batch, tables: np.ndarray) -> np.ndarray:
         return np.repeat(self.blocks.integers(batch.work, tables.copy()), self.runs, axis=0)
 

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from residua.cli.planner_page import ui
-from residua.cli.quoted_commands import Quality, Suppress, add_commands
+from residua.cli.commands import add_commands
+from residua.cli.quoted_commands import Quality, Suppress
 from residua.cli.session_commands import ShowValues
 from residua.cli.session_commands import app as session
 from residua.errors import GapWarning, ResiduaError
@@ -249,7 +249,6 @@ def answers(
 
 
 add_commands(app)
-app.command()(ui)
 
 
 @app.command()

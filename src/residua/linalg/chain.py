@@ -100,6 +100,22 @@ class OrderedNoise:
         return path.links, path.left, path.right, path.values, self.q, self.poles, self.weights
 
 
+def simulated_along(noises: tuple[OrderedNoise, ...], random: np.random.Generator) -> Floats:
+    """Running sums along one or two axes of noise with the product of their covariances, in floats, (n,) or (n, m)."""
+    from residua.linalg.axis_kernels import simulated
+
+    if len(noises) == 1:
+        return noises[0].simulated(random)
+    first, second = noises
+    n, total = first.path.size, np.zeros((second.path.size, first.path.size))
+    for part in range(len(first.poles)):
+        rows = np.array([second.simulated(random) for _ in range(n + 1)])
+        one = OrderedNoise(first.path, first.q, first.poles[part : part + 1], first.weights[part : part + 1])
+        for column, out in zip(rows.T, total, strict=True):
+            simulated(*one._arguments, np.ascontiguousarray(column)[None], out, np.empty(n))
+    return np.asarray(total.T)
+
+
 def over_running_sums(rows: csr_array) -> csr_array:
     """Rows over values as rows over running sums: `Σ r_i x_i = Σ (r_i − r_{i+1}) C_i`."""
     entries = rows.tocoo()

@@ -50,4 +50,4 @@ def cells_needed(blocks: Blocks) -> int:
     measured = 0 if blocks.in_place else blocks.cells
     batches = max(2 * largest, 3 * min(_BATCH_CELLS * (os.cpu_count() or 1), blocks.cells))  # and copies, in threads
     covering = min(_MOST_COVERING, 4 * counted)
-    return int(counted + below + picked + measured + batches + covering)
+    return int(counted + below + picked + measured + batches + covering + blocks.drawn_at_once)

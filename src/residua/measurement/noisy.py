@@ -18,8 +18,8 @@ from residua.linalg.lattice import Lattice, closure
 from residua.linalg.layout import Group, Layout, batches, layout_of
 from residua.noise import rounded_laplace, rounded_normal
 from residua.noise.correlated import rounded_ordered
+from residua.noise.fields import rounded_field
 from residua.plans.blocks import Batch, Blocks
-from residua.plans.noise import ORDERED
 
 _BATCH_CELLS = 4_000_000
 
@@ -112,7 +112,7 @@ def _flat(group: Group, buffer: Integers) -> Integers:
 Count = Callable[[Layout], Integers]  # counts the tables of a layout from the data, once
 Step = Callable[[int, int | None], None]
 Draw = Callable[[Floats, tuple[int, ...]], Integers]
-_DRAWN_BY: dict[str, Draw] = {"normal": rounded_normal, "laplace": rounded_laplace}
+_DRAWN_BY: dict[str, Draw] = {"normal": rounded_normal, "ordered": rounded_normal, "laplace": rounded_laplace}
 _WORTH_THREADS = 50_000  # cells: below, starting threads costs more than they save
 
 
@@ -142,8 +142,13 @@ def with_noise(blocks: Blocks, tables: Integers, progress: Step | None = None) -
 
 def _drawn(blocks: Blocks, batch: Batch, shape: tuple[int, ...]) -> Integers:
     """The noise of a batch, exactly sampled."""
-    if blocks.noise == ORDERED:  # correlated along each axis of the batch
-        return rounded_ordered(batch.work, int(batch.scales[0]), shape[0])
+    correlated = blocks.correlation(batch)
+    if correlated is not None:  # along the axis of each row of the batch, or along two
+        grid = int(batch.scales[0])
+        first, *others = correlated
+        for second in others:
+            return rounded_field(first, second, grid, shape[0]).reshape(shape)
+        return rounded_ordered(first, grid, shape[0])
     return _DRAWN_BY[blocks.noise.name](batch.scales, shape)
 
 

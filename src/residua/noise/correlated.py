@@ -19,12 +19,13 @@ computed in floats and enlarged by 2⁻³⁰ at each step, which covers the roun
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from flint import arb, fmpz
+from numpy.typing import NDArray
 
 from residua.errors import PrivacyError
 from residua.linalg.arrays import Floats, Integers
@@ -34,7 +35,7 @@ from residua.noise.rounding import MOST_WORDS
 from residua.noise.samplers import NORMAL
 from residua.noise.table import precision, table
 
-_GUARD_BITS = 128
+GUARD_BITS = 128
 _BLOCK = 1 << 18  # normals at a time
 UNDECIDED = 2.0**-50  # from the middle between two integers, beyond the bound: covers the comparison's own rounding
 
@@ -61,12 +62,12 @@ def rounded_ordered(noise: OrderedNoise, grid: int, axes: int, *, _entropy: Entr
     source = SystemEntropy() if _entropy is None else _entropy
     n, parts = noise.path.size, len(noise.poles)
     draws = np.empty((axes, n), dtype=np.int64)
-    stiff = _stiffness(noise)
+    stiff = stiffness_of(noise)
     together = max(_BLOCK // (parts * (n + 1)), 1)  # short axes are drawn many at a time
     for start in range(0, axes, together):
         block = draws[start : start + together]
-        normals = _Normals(source, (len(block), parts, n + 1))
-        sums, bounds = _float_sums(noise, stiff, normals)
+        normals = Normals(source, (len(block), parts, n + 1))
+        sums, bounds = float_sums(noise, stiff, normals)
         scaled = sums * grid
         block[:] = np.rint(scaled)
         decided = np.abs(scaled - block) < 0.5 - bounds * grid * (1 + 2.0**-30) - UNDECIDED  # False for NaN
@@ -78,18 +79,18 @@ def rounded_ordered(noise: OrderedNoise, grid: int, axes: int, *, _entropy: Entr
 def exactly_ordered(noise: OrderedNoise, grid: int, *, _entropy: Entropy | None = None) -> Integers:
     """One axis of `rounded_ordered`, all of it in ball arithmetic: slow, the judge of the floats, (n,)."""
     source = SystemEntropy() if _entropy is None else _entropy
-    return _refined(noise, grid, _Normals(source, (1, len(noise.poles), noise.path.size + 1)), 0)
+    return _refined(noise, grid, Normals(source, (1, len(noise.poles), noise.path.size + 1)), 0)
 
 
-def _stiffness(noise: OrderedNoise) -> Floats:
+def stiffness_of(noise: OrderedNoise) -> Floats:
     """R of every part, right to 2u relatively, (parts, n)."""
     found = np.empty((len(noise.poles), noise.path.size))
     path = noise.path
-    _kernels()[0](path.links, path.right, path.values, noise.q, noise.poles, found)
+    kernels()[0](path.links, path.right, path.values, noise.q, noise.poles, found)
     return found
 
 
-class _Normals:
+class Normals:
     """Standard normals of which only as many bits are drawn as are needed, (axes, parts, numbers)."""
 
     def __init__(self, source: Entropy, shape: tuple[int, int, int]) -> None:
@@ -98,15 +99,31 @@ class _Normals:
         self._words = take(source, math.prod(shape))
         self._more: dict[int, tuple[int, int]] = {}  # where 64 bits did not suffice: the bits, and how many
 
+    @classmethod
+    def kept(cls, source: Entropy, words: NDArray[np.uint64], more: Mapping[int, tuple[int, int]]) -> Normals:
+        """Normals of one axis that were drawn before, (parts, numbers), and what was drawn of them beyond 64 bits."""
+        found = cls.__new__(cls)
+        found.shape = (1, *words.shape)
+        found._source, found._words, found._more = source, words.ravel(), dict(more)
+        return found
+
+    @property
+    def more(self) -> dict[int, tuple[int, int]]:
+        """Where 64 bits did not suffice: the bits of that normal, and how many."""
+        return dict(self._more)
+
     def floats(self) -> tuple[Floats, Floats]:
         """The numbers as floats, and how far each may be off, (axes, parts, numbers) each."""
         words = self._words
         z, bounds = table(NORMAL).evaluate(words)
         for i in np.flatnonzero(~np.isfinite(bounds)).tolist():  # one in 131,072
-            v, bits = int(words[i]) >> 1, 64
+            v, bits = self._more.get(i, (int(words[i]) >> 1, 64))
+            known = i in self._more
             while bounds[i] > 1e-14:
-                v, bits = v << 64 | int(take(self._source, 1)[0]), bits + 64
-                with precision(bits + _GUARD_BITS):
+                if not known:
+                    v, bits = v << 64 | int(take(self._source, 1)[0]), bits + 64
+                known = False
+                with precision(bits + GUARD_BITS):
                     ball = _normal(v, bits)
                     z[i] = float(ball.mid()) if ball.is_finite() else 0.0
                     bounds[i] = float(abs(ball - arb(z[i])).upper()) * (1 + 2.0**-30) if ball.is_finite() else np.inf
@@ -126,19 +143,19 @@ class _Normals:
         return found
 
 
-def _float_sums(noise: OrderedNoise, stiff: Floats, normals: _Normals) -> tuple[Floats, Floats]:
+def float_sums(noise: OrderedNoise, stiff: Floats, normals: Normals) -> tuple[Floats, Floats]:
     """Running sums in floats and the bounds on their errors, (axes, n) each."""
     path = noise.path
     sums, bounds = np.zeros((2, normals.shape[0], path.size))
     z, b = normals.floats()
-    _kernels()[1](path.left, path.values, noise.q, noise.poles, noise.weights, stiff, z, b, sums, bounds)
+    kernels()[1](path.left, path.values, noise.q, noise.poles, noise.weights, stiff, z, b, sums, bounds)
     return sums, bounds
 
 
-def _refined(noise: OrderedNoise, grid: int, normals: _Normals, axis: int) -> Integers:
+def _refined(noise: OrderedNoise, grid: int, normals: Normals, axis: int) -> Integers:
     """The draws of one axis in ball arithmetic, with as many more bits of every normal as they need."""
     for words in range(2, MOST_WORDS):
-        with precision(64 * words + _GUARD_BITS):
+        with precision(64 * words + GUARD_BITS):
             found = _ball_sums(noise, grid, [normals.balls(axis, j, words) for j in range(len(noise.poles))])
         if all(each is not None for each in found):
             return np.array([int(each) for each in found], dtype=np.int64)  # type: ignore[arg-type]
@@ -147,10 +164,15 @@ def _refined(noise: OrderedNoise, grid: int, normals: _Normals, axis: int) -> In
 
 def _ball_sums(noise: OrderedNoise, grid: int, normals: list[list[arb]]) -> list[fmpz | None]:
     """To which integer each `t·C_i` rounds, all of its ball; None where that is open."""
-    path, n = noise.path, noise.path.size
+    return [(grid * each + arb(0.5)).floor().unique_fmpz() for each in ball_chains(noise, normals)]
+
+
+def ball_chains(noise: OrderedNoise, normals: list[list[arb]]) -> list[arb]:
+    """The running sums of noise as balls, from the normals of each part; of fewer normals the first ones, (n,)."""
+    path, n, count = noise.path, noise.path.size, len(normals[0]) - 1
     q, links = [arb(x) for x in noise.q.tolist()], [arb(x) for x in path.links.tolist()]
     left, right, values = arb(path.left), arb(path.right), arb(path.values)
-    total = [arb(0)] * n
+    total = [arb(0)] * count
     for z, pole, weight in zip(normals, noise.poles.tolist(), noise.weights.tolist(), strict=True):
         springs = [values + arb(pole) / each for each in q]
         stiff = [1 / right] * n
@@ -158,14 +180,14 @@ def _ball_sums(noise: OrderedNoise, grid: int, normals: list[list[arb]]) -> list
             stiff[i] = 1 / links[i] + springs[i + 1] * stiff[i + 1] / (springs[i + 1] + stiff[i + 1])
         root = arb(weight).sqrt()
         share = left / (1 + left * springs[0] * stiff[0] / (springs[0] + stiff[0]))
-        factor = share.sqrt() * z[n] if path.left else arb(0)
+        factor = share.sqrt() * z[count] if path.left else arb(0)
         running, m = arb(0), arb(0)
-        for i in range(n):
+        for i in range(count):
             whole = springs[i] + stiff[i]
             running = springs[i] / whole * running + z[i] / whole.sqrt()
             m = springs[i] / whole * m + stiff[i] / whole
             total[i] += root * (running + factor * m)
-    return [(grid * each + arb(0.5)).floor().unique_fmpz() for each in total]
+    return total
 
 
 def _normal(v: int, bits: int) -> arb:
@@ -272,6 +294,6 @@ def _compile() -> tuple[Callable[..., Any], Callable[..., Any]]:
 
 
 @lru_cache(maxsize=1)
-def _kernels() -> tuple[Callable[..., Any], Callable[..., Any]]:
+def kernels() -> tuple[Callable[..., Any], Callable[..., Any]]:
     """The loops, compiled on first use (importing does nothing)."""
     return _compile()

@@ -8,6 +8,7 @@ from residua.plans.groups import algebra as _by_group  # noqa: F401  # makes its
 from residua.plans.groups.making import by_group
 from residua.plans.groups.plan import GroupPlan
 from residua.plans.lattice import algebra as _closed  # noqa: F401  # makes itself known
+from residua.plans.lattice import axis_algebra as _along  # noqa: F401  # makes itself known
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.matrix import algebra as _over_cells  # noqa: F401  # makes itself known
 from residua.plans.matrix.plan import MatrixPlan

@@ -145,6 +145,15 @@ class Blocks(ABC):
     def batches(self) -> Sequence[Batch]:
         """All measurements, some at a time."""
 
+    def correlation(self, batch: Batch) -> Any:
+        """The noise that is correlated along the rows of a batch; None where it is independent in all cells."""
+        return None
+
+    @property
+    def drawn_at_once(self) -> int:
+        """How many random numbers are held at once while noise is drawn, where it is more than a batch."""
+        return 0
+
     @abstractmethod
     def integers(self, batch: Batch, tables: Integers) -> Integers:
         """What a batch measures, exactly and without noise, (tables, cells); in place a view of the tables."""

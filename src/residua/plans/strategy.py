@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -20,6 +21,7 @@ import numpy as np
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.modes import along, integer_product
+from residua.linalg.norms import column_norms, largest_entry
 from residua.plans.tolerances import SUPPORT_TOLERANCE
 from residua.workload import AttributeQueries, Identity, MatrixRows
 
@@ -33,6 +35,11 @@ class Strategy(ABC):
     def plain(self) -> bool:
         """Whether this is the plain residual, `n I − 11ᵀ`, which treats all values alike."""
         return False
+
+    @property
+    def tells(self) -> float:
+        """How precisely a block along this attribute tells the one without it, at precision 1; 0: not at all."""
+        return 0.0
 
     @property
     @abstractmethod
@@ -108,6 +115,19 @@ class Strategy(ABC):
     @abstractmethod
     def covariances(self, rows: Floats, others: Floats) -> Floats:
         """`W K Uᵀ` for rows W and U, (rows of W, rows of U)."""
+
+    def means(self, asked: AttributeQueries) -> tuple[float, float]:
+        """The means of both parts of `variances`."""
+        d, e = self.variances(asked)
+        return float(d.mean()), float(e.mean())
+
+    def asked_covariances(self, asked: AttributeQueries, other: AttributeQueries) -> Floats:
+        """`covariances` of the rows asked."""
+        return self.covariances(asked.matrix(), other.matrix())
+
+    def weigh(self, tables: Floats, axis: int) -> Floats:
+        """K along one axis of tables."""
+        return along(self.inverse, tables, axis)
 
     @abstractmethod
     def outside(self, rows: Floats) -> Floats:
@@ -344,12 +364,18 @@ class Rows(Strategy):
         return f"Rows({self.count} rows, {self.size} values)"
 
 
+OTHERS: dict[str, Callable[[Any, int], Strategy]] = {}  # what files call other strategies, and how they are read
+
+
 def strategy_of_body(body: dict[str, Any], size: int) -> Strategy:
     """The strategy that plain values describe.
 
     Raises:
         ValueError: not whole numbers.
     """
+    for key, read in OTHERS.items():
+        if key in body:
+            return read(body[key], size)
     if body["rows"] is None:
         return Plain(size)
     rows: Any = np.array(body["rows"], dtype=object).reshape(len(body["rows"]), size)
@@ -372,17 +398,3 @@ def plain_strategies(sizes: Integers) -> tuple[Strategy, ...]:
     """The plain strategy of every attribute, the same object where sizes agree."""
     known = {int(n): Plain(int(n)) for n in np.unique(sizes)}
     return tuple(known[int(n)] for n in sizes)
-
-
-def column_norms(R: Integers) -> list[int]:
-    """`Σ_k R_kj²` for every column, exactly: entries are split into halves whose products stay in 64 bits."""
-    high, low = R >> 20, R & (2**20 - 1)  # R = high·2^20 + low
-    if largest_entry(high) >= 2**20 or len(R) >= 2**21:
-        return [sum(int(entry) * int(entry) for entry in column) for column in R.T]
-    parts = ((high * high).sum(axis=0), (high * low).sum(axis=0), (low * low).sum(axis=0))
-    return [(int(a) << 40) + (int(b) << 21) + int(c) for a, b, c in zip(*parts, strict=True)]
-
-
-def largest_entry(R: Integers) -> int:
-    """The largest entry in absolute value; `np.abs` would take −2^63 for a negative number."""
-    return max(int(R.max(initial=0)), -int(R.min(initial=0)))

@@ -14,6 +14,8 @@ import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.modes import kronecker
+from residua.plans.lattice.crossed import CrossedBlocks
+from residua.plans.lattice.crossed_reading import AlongEstimator
 from residua.plans.lattice.estimates import CrossedEstimator
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.strategy import Plain
@@ -59,10 +61,13 @@ class ProductProblem(FamilyProblem):
         """What a release of the plan would observe if a fit were the truth."""
         assert isinstance(fit, ConsistentTables)
         blocks = self.plan.compile()  # its precisions are those measured, the rounding of noise included
-        scales = np.zeros(len(blocks.lattice))
-        scales[blocks.measured] = blocks.scales
-        cells = [np.repeat(scales[group.numbers], group.cells) for group in blocks.layout]
-        noise = CrossedEstimator(blocks, random.standard_normal(blocks.cells) * np.concatenate(cells))
+        if isinstance(blocks, CrossedBlocks):
+            noise: CrossedEstimator = AlongEstimator(blocks, blocks.simulated(random))
+        else:
+            scales = np.zeros(len(blocks.lattice))
+            scales[blocks.measured] = blocks.scales
+            cells = [np.repeat(scales[group.numbers], group.cells) for group in blocks.layout]
+            noise = CrossedEstimator(blocks, random.standard_normal(blocks.cells) * np.concatenate(cells))
         observed = np.array(fit.residuals)
         for group in self.layout:
             tables = group.view(observed)

@@ -56,6 +56,10 @@ def metric_of(plan: Plan, wanted: Metric | None) -> Metric:
         if wanted not in (None, "plain"):
             raise PlanError(f"metric={wanted!r}: along an axis it is squares over prefixes; leave metric out.")
         return "plain"
+    if plan.family is not None and plan.family.axes:
+        if wanted not in (None, "plain"):
+            raise PlanError(f"metric={wanted!r}: with noise correlated along an axis, only metric='plain' is there.")
+        return "plain"
     if isinstance(plan, GroupPlan):
         if wanted not in (None, "covariance"):
             raise PlanError(f"metric={wanted!r}: groups are projected by their covariance; leave metric out.")

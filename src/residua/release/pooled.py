@@ -45,6 +45,7 @@ from residua.plans.noise import guarantee_like
 from residua.privacy import Person
 from residua.privacy.exact import round_up
 from residua.release.base import Release
+from residua.release.pooled_axes import pooled_along
 from residua.workload import Explicit, Marginals, Products, as_explicit, as_products, renumber
 
 _BATCH_CELLS = 1_000_000
@@ -124,17 +125,25 @@ def _listed(workload: Explicit | Marginals | Products | None) -> Explicit | None
 
 def _pooled_lattice(parts: Sequence[Release], workload: Marginals | Products | None) -> Release:
     """Blocks measured by the same strategies, averaged by their precisions."""
-    plan, blocks = _lattice_pool([cast("LatticePlan", part.plan) for part in parts], workload)
+    plans = [cast("LatticePlan", part.plan) for part in parts]
+    if any(plan.axes for plan in plans):
+        return pooled_along(_together(plans, workload), parts)
+    plan, blocks = _lattice_pool(plans, workload)
     held = [(cast("LatticePlan", part.plan), cast("LatticeBlocks", part.blocks), part.measurements) for part in parts]
     return Release(plan, blocks, _averaged(plan, blocks, held))
+
+
+def _together(measured_plans: Sequence[LatticePlan], workload: Marginals | Products | None) -> LatticePlan:
+    """The plan that measures as precisely as all these together."""
+    plans = [plan.replaced(workload=None) for plan in measured_plans]
+    return asking(reduce(compose, plans), workload if plans[0].plain or workload is None else as_products(workload))
 
 
 def _lattice_pool(
     measured_plans: Sequence[LatticePlan], workload: Marginals | Products | None
 ) -> tuple[LatticePlan, LatticeBlocks]:
     """The plan that measures as precisely as all these together, and its grid."""
-    plans = [plan.replaced(workload=None) for plan in measured_plans]
-    plan = asking(reduce(compose, plans), workload if plans[0].plain or workload is None else as_products(workload))
+    plan = _together(measured_plans, workload)
     measured = np.flatnonzero(plan.precisions > 0)
     units = plan.lattice.products(np.array([strategy.unit for strategy in plan.strategies]))[measured]
     grids, scales = gridded(units * np.sqrt(plan.noise_variances[measured]))

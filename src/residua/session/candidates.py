@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from residua.errors import PlanError
 from residua.plans.axis.plan import AxisPlan
+from residua.plans.axis.strategy import MOST_DENSE
 from residua.plans.composition import require_plan
 from residua.plans.contract import Plan
+from residua.plans.lattice.from_axis import lattice_of
 from residua.privacy import Unit
 from residua.session.signal import Workload
 
@@ -19,8 +21,8 @@ def poolable(plan: Plan, unit: Unit) -> Plan:
         PlanError: no plan, one with Laplace noise or with a bias, or one for another unit.
     """
     require_plan(plan)
-    if isinstance(plan, AxisPlan):
-        plan.require_short()  # before anything is spent: what is released is read together with the rest
+    if isinstance(plan, AxisPlan) and plan.size > MOST_DENSE:
+        plan = lattice_of(plan)  # too long for a matrix: read together with plans that share its noise
     if not plan.noise.gaussian:
         raise PlanError(
             f"{plan!r} cannot be pooled with what a session measures; nothing was spent: use rs.measure, or plan "

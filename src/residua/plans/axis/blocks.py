@@ -94,6 +94,10 @@ class AxisBlocks(Blocks):
         """The axis."""
         return [Batch(0, np.array([float(self.grid)]), self.correlated)]
 
+    def correlation(self, batch: Batch) -> tuple[OrderedNoise]:
+        """Along the axis."""
+        return (self.correlated,)
+
     def integers(self, batch: Batch, tables: Integers) -> Integers:
         """Running sums on the grid, in place, (1, n)."""
         np.cumsum(tables, out=tables)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import math
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,7 +16,7 @@ from residua.domain import Domain, domain_of_settings
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.linalg.chain import OrderedNoise, over_running_sums
-from residua.linalg.path import Path, prefix_path, range_path
+from residua.plans.axis.asked import Asked, packed, unpacked
 from residua.plans.axis.blocks import AxisBlocks
 from residua.plans.axis.price import price
 from residua.plans.axis.reading import AxisReading
@@ -44,21 +42,6 @@ from residua.workload import AttributeQueries, Explicit, Products
 from residua.workload.ordered import Ranges
 
 _MOST_CELLS = 4096
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What is asked along the axis: the weight of each prefix (one for all, or one for each), range and value."""
-
-    prefixes: float | tuple[float, ...] = 0.0
-    ranges: float = 0.0
-    values: float = 0.0
-
-    def path(self, n: int) -> Path:
-        """The Gram matrix of the queries."""
-        if isinstance(self.prefixes, tuple):
-            return prefix_path(np.array(self.prefixes))
-        return range_path(n, self.prefixes, self.ranges, self.values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,14 +240,11 @@ class AxisPlan(Plan):
 
     def to_body(self) -> dict[str, Any]:
         """The plan as plain values; arrays as packed text."""
-        asked = {**vars(self.asked)}
-        if isinstance(self.asked.prefixes, tuple):
-            asked["prefixes"] = _packed(np.array(self.asked.prefixes))
         return {
             **head_to_body("axis", self),
             "attribute": self.attribute,
-            "asked": asked,
-            "q": _packed(self.q),
+            "asked": self.asked.to_body(),
+            "q": packed(self.q),
             "poles": self.poles.tolist(),
             "weights": self.weights.tolist(),
             "grid": self.grid,
@@ -276,15 +256,12 @@ class AxisPlan(Plan):
     def of_body(cls, body: dict[str, Any]) -> AxisPlan:
         """The plan that plain values describe; every invariant is checked again."""
         domain = domain_of_settings(body["domain"])
-        asked = dict(body["asked"])
-        if isinstance(asked["prefixes"], str):
-            asked["prefixes"] = tuple(_unpacked(asked["prefixes"]).tolist())
         lattice = None if body["sets"] is None else lattice_of_body(body["sets"], len(domain))
         made = cls(
             domain,
             int(body["attribute"]),
-            Asked(**asked),
-            _unpacked(body["q"]),
+            Asked.of_body(body["asked"]),
+            unpacked(body["q"]),
             np.array(body["poles"], dtype=np.float64),
             np.array(body["weights"], dtype=np.float64),
             int(body["grid"]),
@@ -294,13 +271,3 @@ class AxisPlan(Plan):
         made.compile().price(made.unit)
         check_claims(made)
         return made
-
-
-def _packed(values: Floats) -> str:
-    """Floats as text: what they are, exactly, in a quarter of the room of decimals."""
-    return base64.b85encode(zlib.compress(np.ascontiguousarray(values, dtype="<f8").tobytes(), 6)).decode()
-
-
-def _unpacked(text: str) -> Floats:
-    raw = zlib.decompressobj().decompress(base64.b85decode(text), 2**30)
-    return np.frombuffer(raw, dtype="<f8").astype(np.float64)

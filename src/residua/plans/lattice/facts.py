@@ -87,7 +87,7 @@ class Facts:
         """The mean variance of the queries of every set of these attributes, when these rows are asked, (sets,)."""
         d, e = np.zeros((2, len(self.domain)))
         for i in used:
-            d[i], e[i] = (float(part.mean()) for part in self.rows(i, queries[i]))
+            d[i], e[i] = self.means(i, queries[i])
         lost = np.isinf(d) | np.isinf(e)  # some rows are outside what is measured
         d[lost] = e[lost] = 0.0
         noise = self.noise
@@ -128,6 +128,13 @@ class Facts:
             self._known_rows[key] = self.strategies[attribute].variances(asked)
         return self._known_rows[key]
 
+    def means(self, attribute: int, asked: AttributeQueries) -> tuple[float, float]:
+        """The means of both, over all rows asked."""
+        key = (attribute, asked)
+        if key in self._known_rows:
+            return float(self._known_rows[key][0].mean()), float(self._known_rows[key][1].mean())
+        return self.strategies[attribute].means(asked)
+
     def term_table(self, term: Term) -> Floats:
         """The variance of every product of rows of a term, an array with one axis per attribute; infinite: no answer.
 
@@ -163,14 +170,13 @@ class Facts:
 
     def _pair(self, first: Term, second: Term) -> Floats:
         """Covariances between the queries of two terms, (queries of the first, queries of the second)."""
-        W = {i: asked.matrix() for i, asked in first}
-        U = {i: asked.matrix() for i, asked in second}
+        W, U = dict(first), dict(second)
         shared = sorted(set(W) & set(U))
-        inside = {i: self.strategies[i].covariances(W[i], U[i]) for i in shared}
-        wv = {i: W[i] @ self.strategies[i].spread for i in W}
-        uv = {i: U[i] @ self.strategies[i].spread for i in U}
+        inside = {i: self.strategies[i].asked_covariances(W[i], U[i]) for i in shared}
+        wv = {i: asked.times(self.strategies[i].spread) for i, asked in W.items()}
+        uv = {i: asked.times(self.strategies[i].spread) for i, asked in U.items()}
         total: Floats = np.zeros(
-            (int(np.prod([len(w) for w in W.values()])), int(np.prod([len(u) for u in U.values()])))
+            (int(np.prod([len(w) for w in wv.values()])), int(np.prod([len(u) for u in uv.values()])))
         )
         for subset, noise in self._blocks(shared):
             if not np.isfinite(noise):
@@ -214,15 +220,18 @@ class Facts:
 
     def _explicit_covariance(self, first: Workload, second: Workload) -> Floats:
         """The same where one of them is a list of any queries: block by block, in the blocks' own coordinates."""
-        a, b = self._coordinates(first), self._coordinates(second)
+        a, b = self._coordinates(first), self._coordinates(second, weighed=True)
         total = np.zeros((first.queries, second.queries))
         for subset, noise in self._blocks_listed(sorted({*a} & {*b})):
             if np.isfinite(noise):
                 total += noise * (a[subset] @ b[subset].T)
         return total
 
-    def _coordinates(self, workload: Workload) -> dict[tuple[int, ...], Floats]:
-        """Every query in the coordinates of every block that it has a part in, (queries, coordinates)."""
+    def _coordinates(self, workload: Workload, *, weighed: bool = False) -> dict[tuple[int, ...], Floats]:
+        """Every query in the coordinates of every block that it has a part in, (queries, coordinates).
+
+        Along an axis with correlated noise there are no orthonormal ones: one of two sides is weighed by K.
+        """
         if isinstance(workload, Explicit):
             tensors = [(workload.attributes, workload.matrix.toarray().reshape(workload.queries, *workload.shape))]
         else:
@@ -237,7 +246,8 @@ class Facts:
         start = 0
         for members, tensor in tensors:
             for subset, _ in self._blocks(members):
-                part = self._contract(members, tensor, subset).reshape(len(tensor), -1)
+                own = self._contract(members, tensor, subset)
+                part = (self._weighed(members, own, subset) if weighed else own).reshape(len(tensor), -1)
                 whole = found.setdefault(subset, np.zeros((workload.queries, part.shape[1])))
                 whole[start : start + len(tensor)] = part
             start += len(tensor)
@@ -268,7 +278,9 @@ class Facts:
                 coordinates[subset] = coordinates[subset] + own if subset in coordinates else own
         variance = 0.0
         for subset, noise in self._blocks_listed(list(coordinates)):
-            square = float((coordinates[subset] ** 2).sum())
+            own = coordinates[subset]
+            shape = [1, *(self.strategies[i].count for i in subset)]
+            square = float((own * self._weighed(subset, own.reshape(shape), subset).ravel()).sum())
             if np.isfinite(noise):
                 variance += noise * square
             elif square > _NOTHING * size:
@@ -283,7 +295,7 @@ class Facts:
             found[self._outside(i, np.moveaxis(tensors, axis, -1))] = np.inf
         for subset, noise in self._blocks(members):
             part = self._contract(members, tensors, subset)
-            coefficients = (part.reshape(len(part), -1) ** 2).sum(axis=1)
+            coefficients = (part * self._weighed(members, part, subset)).reshape(len(part), -1).sum(axis=1)
             if np.isfinite(noise):
                 found += noise * coefficients
             else:
@@ -295,12 +307,21 @@ class Facts:
         part = tensors
         for axis, i in reversed(list(enumerate(members, start=1))):
             strategy = self.strategies[i]
+            if i in subset and strategy.tells:  # weighed by K where it is squared
+                continue
             if i in subset and strategy.plain:
                 part = part - part.mean(axis=axis, keepdims=True)
                 continue
             along = strategy.recovery * strategy.unit if i in subset else strategy.spread[:, None]
             part = np.moveaxis(np.tensordot(part, along, axes=(axis, 0)), -1, axis)
         return np.asarray(part)
+
+    def _weighed(self, members: tuple[int, ...], part: Floats, subset: tuple[int, ...]) -> Floats:
+        """Coordinates of a block, weighed by K along axes with correlated noise."""
+        for axis, i in enumerate(members, start=1):
+            if i in subset and self.strategies[i].tells:
+                part = self.strategies[i].weigh(part, axis)
+        return part
 
     def _outside(self, i: int, tensors: Floats) -> Booleans:
         if self.strategies[i].complete:

@@ -23,6 +23,7 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.linalg.lattice import Lattice
 from residua.linalg.modes import contrasts
+from residua.plans.axis.strategy import Ordered
 from residua.plans.blocks import Blocks
 from residua.plans.bodies import (
     check_claims,
@@ -41,9 +42,13 @@ from residua.plans.lattice.attained import some_person, some_replacement
 from residua.plans.lattice.blocks import LatticeBlocks, compile_blocks
 from residua.plans.lattice.bounds import dense_advice, gap_of_any, least_for_persons
 from residua.plans.lattice.contribution import TablePrices, table_prices
+from residua.plans.lattice.crossed import CrossedBlocks, compile_crossed, saved_crossed
+from residua.plans.lattice.crossed_reading import CrossedReading
 from residua.plans.lattice.facts import Facts
 from residua.plans.lattice.reading import LatticeReading
 from residua.plans.lattice.replacement import replacement_cost
+from residua.plans.lattice.totals import feasible, replacement_bound
+from residua.plans.noise import NORMAL, ORDERED, Noise
 from residua.plans.persons import by_cells
 from residua.plans.questions import Workload, combined
 from residua.plans.strategy import Strategy, plain_strategies, strategy_of_body
@@ -98,6 +103,7 @@ class LatticePlan(Plan):
             raise PlanError("precisions must be finite and not negative.")
         if any(strategy.cost == 0 for strategy in self.strategies):
             precisions[self.costs == 0] = 0.0  # an empty block, of an attribute with one value, is known
+        precisions = feasible(self.lattice, precisions, self.strategies)
         precisions.setflags(write=False)
         object.__setattr__(self, "precisions", precisions)
 
@@ -106,9 +112,16 @@ class LatticePlan(Plan):
         """Whether every attribute is measured by the plain residual, as for marginals."""
         return all(strategy.plain for strategy in self.strategies)
 
+    @cached_property
+    def axes(self) -> tuple[int, ...]:
+        """Positions of the attributes along which noise is correlated."""
+        return tuple(i for i, strategy in enumerate(self.strategies) if strategy.tells)
+
     @property
     def rival(self) -> str:
         """What `gap` compares the plan with."""
+        if self.axes and all(one.plain or one.tells for one in self.strategies):
+            return super().rival
         if not self.plain:
             return "the best plan that measures block by block"
         return super().rival if self._prices is None else "the best plan of residuals, as persons are priced"
@@ -130,18 +143,21 @@ class LatticePlan(Plan):
         """The privacy cost for the plan's unit of protection."""
         if self._prices is not None:
             return self._prices.price(self.precisions)
-        return float(self.unit.scaled(self.pcost, None if by_cells(self.unit) else self.replacement[0]))
+        by_records = by_cells(self.unit) or (self.axes and self.unit.contribution is not None)
+        return float(self.unit.scaled(self.pcost, None if by_records else self.replacement[0]))
 
     @cached_property
     def _prices(self) -> TablePrices | None:
-        """What tables cost a person with limits."""
-        return table_prices(self.unit, self.domain, self.lattice, self.strategies)
+        """What tables cost a person with limits; along axes no more is known than of any records."""
+        return None if self.axes else table_prices(self.unit, self.domain, self.lattice, self.strategies)
 
     @cached_property
     def looseness(self) -> float:
         """By how much, relative, the price is above what some change of the data costs at most."""
         if by_cells(self.unit) or not self.pcost:
             return 0.0
+        if self.axes:
+            return math.inf
         if self._prices is not None:
             some = some_person(self.lattice, self.precisions, self.strategies, self._prices.reach)
         else:
@@ -151,7 +167,8 @@ class LatticePlan(Plan):
     @cached_property
     def replacement(self) -> tuple[float, bool]:
         """The cost of replacing one record by another, never less, and whether all patterns of agreement were tried."""
-        cost, exact = replacement_cost(self.lattice, self.precisions, self.strategies)
+        known = (self.lattice, self.precisions, self.strategies)
+        cost, exact = (replacement_bound(*known), False) if self.axes else replacement_cost(*known)
         # A record changed to a value that is left out is a record removed.
         return (max(cost, self.pcost) if self.domain.drops else cost), exact
 
@@ -212,8 +229,8 @@ class LatticePlan(Plan):
             return max(loss * self.unit_pcost / least_for_persons(self.workload, self._prices.reach) - 1.0, 0.0)
         if self.unit_pcost != self.pcost:
             return math.inf
-        if self.plain:
-            return self.gap
+        if self.plain or self.axes:
+            return self.gap if self.plain or "block" not in self.rival else math.inf
         asked = as_products(self.workload)
         achieved = float((asked.weights * asked.cells) @ self.variances(asked, per="term")) * self.pcost
         return gap_of_any(asked, achieved)
@@ -221,7 +238,9 @@ class LatticePlan(Plan):
     @property
     def advice(self) -> str:
         """Where the cells are so few that a matrix plan of the same queries could be better: how much, at most."""
-        return "" if self.plain or self.workload is None else dense_advice(as_products(self.workload), self)
+        return (
+            "" if self.plain or self.axes or self.workload is None else dense_advice(as_products(self.workload), self)
+        )
 
     @property
     def remarks(self) -> tuple[tuple[str, str], ...]:
@@ -236,20 +255,30 @@ class LatticePlan(Plan):
 
     # ---- measuring
 
-    def compile(self) -> LatticeBlocks:
-        """Integer tables with noise rounded up."""
-        return compile_blocks(self.domain, self.lattice, self.precisions, self.strategies)
+    @property
+    def noise(self) -> Noise:
+        """Normal; correlated along axes."""
+        return ORDERED if self.axes else NORMAL
 
-    def saved_blocks(self, arrays: Mapping[str, NDArray[Any]]) -> LatticeBlocks:
+    def compile(self) -> LatticeBlocks | CrossedBlocks:
+        """Integer tables with noise rounded up."""
+        made = compile_crossed if self.axes else compile_blocks
+        return made(self.domain, self.lattice, self.precisions, self.strategies)
+
+    def saved_blocks(self, arrays: Mapping[str, NDArray[Any]]) -> LatticeBlocks | CrossedBlocks:
         """The sets, grids and scales that a file keeps, with the plan's own strategies."""
+        if self.axes:
+            return saved_crossed(self.domain, self.lattice, self.strategies, arrays)
         measured, grids, scales = arrays["measured"], arrays["grids"], arrays["scales"]
         domain = self.domain
         return LatticeBlocks(
             self.lattice, domain.sizes, measured, grids, scales, self.strategies, domain.drops, domain.names
         )
 
-    def reading(self, blocks: Blocks, measurements: NDArray[Any]) -> LatticeReading:
+    def reading(self, blocks: Blocks, measurements: NDArray[Any]) -> LatticeReading | CrossedReading:
         """Marginals rebuilt from their blocks."""
+        if isinstance(blocks, CrossedBlocks):
+            return CrossedReading(self.replaced(precisions=blocks.precisions), blocks, measurements)
         assert isinstance(blocks, LatticeBlocks)
         return LatticeReading(self.replaced(precisions=blocks.precisions), blocks, measurements)
 
@@ -357,4 +386,6 @@ class LatticePlan(Plan):
 
 def measured_rows(strategy: Strategy) -> Floats:
     """Independent rows with the Gram matrix of an attribute's `R/unit`, (rank, values)."""
+    if isinstance(strategy, Ordered):
+        return strategy.root
     return contrasts(strategy.size) if strategy.plain else np.asarray(strategy.matrix / strategy.unit)

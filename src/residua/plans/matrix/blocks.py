@@ -16,6 +16,7 @@ from residua.errors import PlanError, VerificationError
 from residua.linalg.arrays import Integers
 from residua.linalg.lattice import closure
 from residua.linalg.layout import Layout, layout_of
+from residua.linalg.norms import column_norms, largest_entry
 from residua.plans.blocks import POINT, WORD, Batch, Blocks, Profile, even, require_scales, rounded_up
 from residua.plans.cells import Grouping, refine
 from residua.plans.composition import composed
@@ -23,7 +24,6 @@ from residua.plans.matrix.contribution import limited_square
 from residua.plans.matrix.price import column_sum, moved_columns, price
 from residua.plans.noise import NORMAL, Noise
 from residua.plans.persons import by_cells, reach_of
-from residua.plans.strategy import column_norms, largest_entry
 from residua.privacy import Unit
 
 _FEWEST_RECORDS = 2**28

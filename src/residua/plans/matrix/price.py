@@ -15,9 +15,9 @@ from fractions import Fraction
 import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
+from residua.linalg.norms import column_norms, largest_entry
 from residua.plans.blocks import rounded_up
 from residua.plans.noise import LAPLACE, Noise
-from residua.plans.strategy import column_norms, largest_entry
 from residua.privacy import Unit
 
 _MOST_WORK = 2**31  # subtractions: beyond, twice the sensitivity stands for the most expensive replacement

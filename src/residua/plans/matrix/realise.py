@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from residua.linalg.arrays import Floats, Integers, Objects
+from residua.linalg.norms import column_norms
 from residua.plans.blocks import POINT
 from residua.plans.cells import Grouping, Refinement, coarsened, refine
 from residua.plans.composition import composed_cost, composed_profile
@@ -25,7 +26,6 @@ from residua.plans.matrix.loewner import standardise
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.noise import guarantee_like
 from residua.plans.persons import by_cells
-from residua.plans.strategy import column_norms
 from residua.plans.tolerances import SINE_TOLERANCE
 from residua.workload import Explicit
 

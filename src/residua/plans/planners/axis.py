@@ -9,12 +9,15 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.linalg.chain import OrderedNoise
-from residua.plans.axis.plan import Asked, AxisPlan
+from residua.plans.axis.asked import Asked
+from residua.plans.axis.plan import AxisPlan
 from residua.plans.axis.price import price
 from residua.plans.axis.rows import terms_of
 from residua.plans.forms import Form, Task
+from residua.plans.lattice.plan import LatticePlan
 from residua.plans.noise import guarantee_like
 from residua.plans.objectives import MaxVariance, TotalVariance
+from residua.plans.planners.crossed import crossed_by_request
 from residua.plans.planners.forecast import Forecast
 from residua.plans.questions import Workload
 from residua.plans.solver.ordered import OrderedSolution, least_largest, least_total
@@ -150,21 +153,29 @@ def _scale(objective: object) -> float:
 
 @dataclass(frozen=True)
 class Axis(Form):
-    """A plan along one ordered axis, with noise correlated along it: for values, prefixes and ranges of one attribute.
+    """A plan along an ordered axis, with noise correlated along it: for values, prefixes and ranges of an attribute.
 
     Long axes get this form by themselves; say it for short ones.
+
+    Args:
+        attributes: the axes by name, where a workload crosses several attributes that are asked by their order; the
+            long ones, or else the longest, if left out.
     """
 
-    def plan(self, task: Task) -> AxisPlan:
-        """The best plan along the axis.
+    attributes: tuple[str, ...] = ()
+
+    def plan(self, task: Task) -> AxisPlan | LatticePlan:
+        """The best plan along the axis; of a workload that crosses it with others, a lattice plan.
 
         Raises:
             PlanError: the workload or the objective is not of this kind.
         """
-        made = plan_axis(task)
+        made: AxisPlan | LatticePlan | None = None if self.attributes else plan_axis(task)
+        if made is None and isinstance(task.workload, Products):
+            made = crossed_by_request(task.workload, task, tuple(self.attributes))
         if made is None:
             raise PlanError(
-                "form=rs.Axis() is for prefixes and ranges of one attribute, its values beside them, and for total "
-                "variance or the largest variance of prefixes; leave the form out."
+                "form=rs.Axis() is for prefixes and ranges of an attribute, its values beside them, alone or crossed "
+                "with other attributes, and for total variance or the largest one; leave the form out."
             )
         return made

@@ -21,6 +21,7 @@ from residua.plans.objectives import Effort, MaxVariance, Objective, Targets, To
 from residua.plans.persons import reach_of
 from residua.plans.planners.attended import attended, attends
 from residua.plans.planners.axis import by_itself, plan_axis
+from residua.plans.planners.crossed import crossed_by_itself, plan_crossed
 from residua.plans.planners.explicit import independent_explicit, plan_biased, plan_explicit
 from residua.plans.planners.forecast import forecast
 from residua.plans.planners.laplace import independent_pure, plan_pure
@@ -202,6 +203,14 @@ def plan(
         workload = as_explicit(workload)
     if form is None and not laplace and by_itself(task) and (along := plan_axis(task)) is not None:
         return along
+    given = None
+    if isinstance(form, Lattice) and form.like is not None and not laplace and not isinstance(workload, Explicit):
+        given = _given(form.like, workload)
+        axes = [i for i, strategy in enumerate(given or ()) if strategy is not None and strategy.tells]
+        if axes:
+            return plan_crossed(as_products(workload), task, axes, given)
+    if form is None and not laplace and (crossed := crossed_by_itself(task)) is not None:
+        return crossed
     ahead = forecast(workload, pure=laplace, maximum=isinstance(objective, MaxVariance))
     ahead.check()
     if attends(ahead):
@@ -229,8 +238,6 @@ def plan(
         if chosen.bias:
             return plan_biased(workload, task, chosen.bias)
         return plan_explicit(workload, task, refined=chosen.refined)
-    like = form.like if isinstance(form, Lattice) else None
-    given = None if like is None else _given(like, workload)
     if isinstance(workload, Marginals) and given is None:
         return plan_marginals(workload, task)
     return plan_products(as_products(workload), task, given)

@@ -15,11 +15,13 @@ import numpy as np
 
 from residua.errors import GapWarning, PlanError
 from residua.linalg.arrays import Floats
+from residua.plans.axis.plan import AxisPlan
 from residua.plans.cells import MOST_COLUMNS
 from residua.plans.contract import Plan
 from residua.plans.forms import Task
 from residua.plans.lattice.bounds import class_bound, persons, replaced
 from residua.plans.lattice.contribution import table_prices
+from residua.plans.lattice.from_axis import lattice_of
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.noise import guarantee_like
 from residua.plans.objectives import Effort, MaxVariance, Scaled, TotalVariance, described
@@ -185,6 +187,8 @@ def like_strategies(like: Plan, workload: Products | Marginals) -> tuple[Strateg
     Raises:
         PlanError: no plan of products or marginals, another domain, or a strategy that sees too little of an attribute.
     """
+    if isinstance(like, AxisPlan):
+        like = lattice_of(like)
     if not isinstance(like, LatticePlan):
         raise PlanError(f"like={like!r} is not a plan of products or marginals; only those share strategies.")
     if like.domain != workload.domain:
@@ -195,7 +199,7 @@ def like_strategies(like: Plan, workload: Products | Marginals) -> tuple[Strateg
         if not like.measures(i):
             found.append(None)
             continue
-        for rows in kinds_of(asked, i):
+        for rows in () if strategy.complete else kinds_of(asked, i):
             if strategy.outside(rows.matrix()).max() > SUPPORT_TOLERANCE:
                 raise PlanError(
                     f"like sees too little of {like.domain.names[i]!r} for what is asked of it here; plan the sum of "

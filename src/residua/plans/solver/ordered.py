@@ -55,7 +55,7 @@ def least_total(path: Path, *, tolerance: float, most_rounds: int = 500, step: S
     q /= q.sum()
     best = 0.0
     for rounds in range(1, most_rounds + 1):
-        root = inverse_root(*_spectrum(path, diagonal, q), error=min(_COARSE, tolerance / 8))
+        root = inverse_root(*spectrum(path, diagonal, q), error=min(_COARSE, tolerance / 8))
         shares = path.shares(q, root.poles, root.weights)
         f = float(shares.sum())
         best = max(best, f / (1 + root.error))
@@ -67,7 +67,7 @@ def least_total(path: Path, *, tolerance: float, most_rounds: int = 500, step: S
             break
         q = q * ratios**_POWER
         q /= q.sum()
-    fine = inverse_root(*_spectrum(path, diagonal, q), error=min(_FINE, tolerance / 8))
+    fine = inverse_root(*spectrum(path, diagonal, q), error=min(_FINE, tolerance / 8))
     return OrderedSolution(path, q, fine, best**2, rounds, np.empty(0))
 
 
@@ -77,7 +77,7 @@ def least_largest(n: int, *, tolerance: float, most_rounds: int = 2000, step: St
     q, best = np.full(n, 1.0 / n), 0.0
     for rounds in range(1, most_rounds + 1):
         path = prefix_path(weights)
-        root = inverse_root(*_spectrum(path, path.gram_diagonal, q), error=min(_COARSE, tolerance / 8))
+        root = inverse_root(*spectrum(path, path.gram_diagonal, q), error=min(_COARSE, tolerance / 8))
         shares = path.shares(q, root.poles, root.weights)
         f = float(shares.sum())
         best = max(best, f / (1 + root.error))
@@ -92,11 +92,11 @@ def least_largest(n: int, *, tolerance: float, most_rounds: int = 2000, step: St
         q /= q.sum()
         weights = weights * (variances / f) ** _POWER
         weights /= weights.sum()
-    fine = inverse_root(*_spectrum(path, path.gram_diagonal, q), error=min(_FINE, tolerance / 8))
+    fine = inverse_root(*spectrum(path, path.gram_diagonal, q), error=min(_FINE, tolerance / 8))
     return OrderedSolution(path, q, fine, best**2, rounds, weights)
 
 
-def _spectrum(path: Path, diagonal: Floats, q: Floats) -> tuple[float, float]:
+def spectrum(path: Path, diagonal: Floats, q: Floats) -> tuple[float, float]:
     """Bounds on the eigenvalues of S: its trace, and what Gershgorin's circles say of its inverse."""
     degrees = np.zeros(path.size)
     degrees[:-1] += 2 * path.links

@@ -1,0 +1,330 @@
+"""A time axis released as it grows: planned and paid for its whole horizon once, counted period by period.
+
+What is released of period k is a running sum on a grid, `y_k = y_{k−1} + t x_k + r_k − r_{k−1}`, with x_k the records
+of that period and r the rounded running sums of the plan's noise (`noise/causal.py`). All of them together have the law
+of one release of the plan, so that the cost is the plan's own, paid once; and because the noise is normal and its law
+does not depend on the data, later records may depend on what was released before (Denisov et al. 2022).
+
+A folder holds the plan and what was released, which are public, and the normals drawn so far, which are confidential:
+beside a release they tell the true running sums. Each step is on disk before the next begins. Whatever is interrupted
+is taken up again with the same noise, and the ledger says which periods were begun, so that an old copy of the folder
+is refused.
+"""
+
+from __future__ import annotations
+
+import base64
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from residua.domain import Label
+from residua.errors import FileError, LedgerError, PlanError, SourceError
+from residua.files import read_document, sync_folder, write_document
+from residua.linalg.arrays import Floats, Integers
+from residua.locks import lock, require_locks
+from residua.measurement.ledger import Entry, Ledger
+from residua.measurement.told import told_of_debit, without_records
+from residua.noise.causal import Drawn, begun, rounded_so_far
+from residua.plans.axis.plan import AxisPlan
+from residua.plans.composition import priced
+from residua.plans.contract import Plan
+from residua.plans.tails import width
+from residua.privacy import AddRemove, ReplaceOne
+from residua.published import Table
+from residua.release.base import Estimate
+from residua.source import Source, source_of
+
+_KIND, _SECRET, _VERSION = "residua continual release", "residua continual noise", 1
+_MOST_SECRET = 2**30
+_PLAN, _RELEASED, _NOISE = "plan.json", "released.json", "confidential-noise.json"
+
+
+class Continual:
+    """A time axis released as it grows, in a folder that survives interruptions.
+
+    Guarantee: all that is ever released satisfies the plan's guarantee for its unit, which is paid once, when the
+    folder is made; of each period one number is released, once; every running sum has the variance that the plan
+    states.
+
+    Args:
+        folder: where the plan, what was released and the noise are kept. It is made with a plan, and opened without.
+        ledger: the ledger of these records, or the path of one that exists.
+        plan: prefixes of the time axis up to the horizon: `rs.plan(rs.prefixes(domain, "month"), …, form=rs.Axis())`.
+
+    Raises:
+        PlanError: no plan along one axis, or for persons, whose records of earlier periods are not known any more.
+        LedgerError: the budget does not allow it (nothing is spent), or the folder is older than the ledger.
+        FileError: no such folder, or it holds something else.
+
+    Reference: Denisov, McMahan, Rush, Smith and Thakurta (2022), "Improved differential privacy for SGD via optimal
+        private linear operators on adaptive streams"; docs/long-axes.md.
+
+    Example:
+        >>> import residua as rs, pyarrow as pa, tempfile
+        >>> domain = rs.Domain({"month": rs.Integers(1, 36)})
+        >>> plan = rs.plan(rs.prefixes(domain, "month"), rs.ZCDP(0.5), form=rs.Axis())
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     ledger = rs.Ledger(f"{folder}/visits.ledger", rs.ZCDP(0.5))
+        ...     visits = rs.Continual(f"{folder}/visits", ledger=ledger, plan=plan)
+        ...     january = visits.append(pa.table({"month": [1] * 400}))
+        ...     february = visits.append(pa.table({"month": [2] * 500}))
+        >>> abs(february.estimate - 900) < 6 * february.stddev, visits.periods
+        (True, 2)
+    """
+
+    def __init__(self, folder: str | Path, *, ledger: Ledger | str | Path, plan: Plan | None = None) -> None:
+        require_locks()
+        self._folder = Path(folder)
+        self._ledger = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+        if plan is not None:
+            self._begin(plan)
+        elif not (self._folder / _RELEASED).exists():
+            raise FileError(f"{str(folder)!r} holds no continual release; make it with plan=….")
+        found = Plan.load(self._folder / _PLAN)
+        assert isinstance(found, AxisPlan)
+        self._plan = found
+        self._require_paid(self._read())
+
+    # ---- what is public
+
+    @property
+    def plan(self) -> AxisPlan:
+        """What was planned, and paid, for the whole horizon."""
+        return self._plan
+
+    @property
+    def ledger(self) -> Ledger:
+        """Where it was paid."""
+        return self._ledger
+
+    @property
+    def periods(self) -> int:
+        """How many periods were released."""
+        return len(self._read()["sums"])
+
+    @property
+    def horizon(self) -> int:
+        """How many periods can be."""
+        return self._plan.size
+
+    @property
+    def next_period(self) -> Label | None:
+        """The label of the period that comes next; None at the horizon."""
+        k = self.periods
+        return self._labels[k] if k < self.horizon else None
+
+    def cumulative(self, *, confidence: float = 0.95) -> Table:
+        """How many records there were up to each period, with error bars."""
+        k = self.periods
+        return self._table(csr_array(np.eye(k, self.horizon)), "up to each period", confidence)
+
+    def counts(self, *, confidence: float = 0.95) -> Table:
+        """How many records there were in each period, with error bars."""
+        k = self.periods
+        rows = np.eye(k, self.horizon) - np.eye(k, self.horizon, -1)
+        return self._table(csr_array(rows), "in each period", confidence)
+
+    def count(self, first: Label, last: Label, *, confidence: float = 0.95) -> Estimate:
+        """How many records there were from one period to another, both included.
+
+        Raises:
+            PlanError: a period that is unknown, or was not released yet.
+        """
+        places = [self._place(label) for label in (first, last)]
+        if not places[0] <= places[1] < self.periods:
+            raise PlanError(f"{first!r} to {last!r} are not periods that were released, in their order.")
+        row = np.zeros((1, self.horizon))
+        row[0, places[1]] = 1.0
+        if places[0]:
+            row[0, places[0] - 1] = -1.0
+        return self._estimate(csr_array(row), confidence)
+
+    # ---- measuring
+
+    def append(self, source: Any, *, confidence: float = 0.95) -> Estimate:
+        """Counts the records of the next period, and releases how many there were up to it.
+
+        Records of other periods are not counted: the source may hold all that there is so far. What comes in later
+        for a period that was released is lost; close a period before it is appended.
+
+        Args:
+            source: a path to CSV or Parquet, a pandas, Polars or Arrow frame, or an `rs.Source`.
+            confidence: of the interval.
+
+        Returns:
+            The running sum of all periods so far.
+
+        Raises:
+            SourceError: the data does not fit the domain. Nothing is released.
+            PlanError: the horizon is reached.
+        """
+        data = source_of(source)
+        with self._held():
+            body = self._read()
+            k = len(body["sums"])
+            if k >= self.horizon:
+                raise PlanError(f"all {self.horizon} periods of the plan were released; plan for what comes after.")
+            self._require_paid(body)
+            with data.snapshot() as still:
+                value = self._released(still, body, k)
+            write_document(self._folder / _RELEASED, _KIND, _VERSION, {**body, "sums": [*body["sums"], value]})
+        row = csr_array((np.ones(1), ([0], [k])), shape=(1, self.horizon))
+        return self._estimate(row, confidence)
+
+    def _released(self, data: Source, body: dict[str, Any], k: int) -> int:
+        """The released running sum of period k. The true count ends here."""
+        blocks, plan = self._plan.compile(), self._plan
+        try:
+            checked = data.checked(plan.domain)
+        except BaseException as problem:
+            without_records(problem)
+            raise
+        try:
+            if checked.records > blocks.most_records // 4:
+                raise SourceError("there are more records than 64-bit measurements can hold; split the data.")
+            drawn = self._noise()
+            if drawn.periods == k:
+                drawn = drawn.extended()
+                self._keep(drawn)
+            entry = self._period(body["token"], k, body["receipt"]["dataset"])
+
+            def measured() -> int:
+                counts: Integers = checked.count(blocks.counted, None, None).tables
+                rounded, settled = rounded_so_far(plan.correlated, plan.grid, drawn)
+                if settled.more != drawn.more:
+                    self._keep(settled)
+                before = (int(body["sums"][-1]), int(rounded[k - 1])) if k else (0, 0)
+                return before[0] + plan.grid * int(counts[k]) + int(rounded[k]) - before[1]
+
+            return told_of_debit(measured, entry)
+        finally:
+            checked.forget()
+
+    # ---- the folder
+
+    def _begin(self, plan: Plan) -> None:
+        """Makes the folder and pays, or takes up where that was interrupted."""
+        if not isinstance(plan, AxisPlan):
+            raise PlanError(
+                "plan is not along one axis; give rs.plan(rs.prefixes(domain, attribute), …, form=rs.Axis())."
+            )
+        if not isinstance(plan.unit, AddRemove | ReplaceOne):
+            raise PlanError(
+                f"the plan protects {plan.unit}; which records of a person were counted in earlier periods is not "
+                "kept: plan for unit=rs.AddRemove(records=k), with the most records that a person has in all periods."
+            )
+        if self._ledger.unit != plan.unit:
+            raise LedgerError(f"the ledger protects {self._ledger.unit}, the plan {plan.unit}; plan for that unit.")
+        blocks, cost = priced(plan)
+        try:
+            self._folder.mkdir(parents=False, exist_ok=True)
+        except OSError as problem:
+            raise FileError(f"cannot make {str(self._folder)!r}: {problem.strerror}.") from None
+        with self._held():
+            if (self._folder / _RELEASED).exists():
+                if Plan.load(self._folder / _PLAN).to_body() != plan.to_body():
+                    raise FileError(f"{str(self._folder)!r} holds another continual release; choose another folder.")
+                return self._pay(blocks.currency, cost)
+            token = secrets.token_hex(16)
+            plan.save(self._folder / _PLAN)
+            self._keep(begun(plan.correlated))
+            body = {"token": token, "sums": [], "receipt": {"dataset": f"continual {token}"}}
+            write_document(self._folder / _RELEASED, _KIND, _VERSION, body)
+            sync_folder(self._folder.parent)
+            return self._pay(blocks.currency, cost)
+
+    def _pay(self, currency: Any, cost: Any) -> None:
+        body = self._read()
+        if not self._entries(body["token"]):
+            detail = {"continual": body["token"]}
+            dataset = body["receipt"]["dataset"]
+            self._ledger.debit(cost, purpose="continual release", dataset=dataset, detail=detail, currency=currency)
+
+    def _period(self, token: str, k: int, dataset: str) -> Entry:
+        """The ledger's note that a period is begun; it costs nothing more."""
+        for entry in self._entries(token):
+            if entry.detail.get("period") == k:
+                return entry
+        detail = {"continual": token, "period": k}
+        return self._ledger.debit(0, purpose=f"continual release, period {k + 1}", dataset=dataset, detail=detail)
+
+    def _entries(self, token: str) -> list[Entry]:
+        return [entry for entry in self._ledger.entries if entry.detail.get("continual") == token]
+
+    def _require_paid(self, body: dict[str, Any]) -> None:
+        """Refuses a folder that was not paid from this ledger, or one that is older than what the ledger says."""
+        entries = self._entries(body["token"])
+        if not entries:
+            raise LedgerError(
+                "this ledger did not pay for the continual release; open it with its own ledger, or give the plan "
+                "again to pay."
+            )
+        reached = max((int(entry.detail["period"]) + 1 for entry in entries if "period" in entry.detail), default=0)
+        released, drawn = len(body["sums"]), self._noise().periods
+        if reached > released + 1 or (reached > released and drawn < reached) or drawn < released:
+            raise LedgerError(
+                "the folder is older than its ledger, which says that later periods were released; nothing was "
+                "released now: use the newest copy of the folder."
+            )
+
+    def _read(self) -> dict[str, Any]:
+        found: dict[str, Any] = read_document(self._folder / _RELEASED, _KIND, _VERSION)
+        return found
+
+    def _noise(self) -> Drawn:
+        body = read_document(self._folder / _NOISE, _SECRET, _VERSION, most=_MOST_SECRET)
+        words = np.frombuffer(base64.b85decode(body["words"]), dtype="<u8").reshape(body["parts"], -1)
+        more = {(int(part), int(column)): (int(bits), int(count)) for part, column, bits, count in body["more"]}
+        return Drawn(words.astype(np.uint64), more)
+
+    def _keep(self, drawn: Drawn) -> None:
+        words = base64.b85encode(np.ascontiguousarray(drawn.words, dtype="<u8").tobytes()).decode()
+        more = [[part, column, str(bits), count] for (part, column), (bits, count) in drawn.more.items()]
+        body = {"parts": len(drawn.words), "words": words, "more": more}
+        path = self._folder / _NOISE
+        write_document(path, _SECRET, _VERSION, body, confidential=True, most=_MOST_SECRET)
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        """Only one process at a time appends."""
+        with (self._folder / "lock").open("a") as handle:
+            lock(handle.fileno())
+            yield
+
+    # ---- reading
+
+    @property
+    def _labels(self) -> tuple[Label, ...]:
+        return tuple(self._plan.domain[self._plan.name].labels)
+
+    def _place(self, label: Label) -> int:
+        if label not in self._labels:
+            raise PlanError(f"{label!r} is no period of {self._plan.name!r}; the first is {self._labels[0]!r}.")
+        return self._labels.index(label)
+
+    def _answered(self, rows: csr_array) -> tuple[Floats, Floats]:
+        sums = np.array(self._read()["sums"], dtype=np.float64) / self._plan.grid
+        estimates = rows[:, : len(sums)] @ sums
+        return np.asarray(estimates), np.sqrt(self._plan.row_variances(rows))
+
+    def _estimate(self, rows: csr_array, confidence: float) -> Estimate:
+        (estimate,), (stddev,) = self._answered(rows)
+        reach = width(confidence) * stddev
+        return Estimate(float(estimate), float(stddev), float(estimate - reach), float(estimate + reach))
+
+    def _table(self, rows: csr_array, what: str, confidence: float) -> Table:
+        estimates, stddev = self._answered(rows)
+        labels = (self._labels[: len(estimates)],)
+        title = f"records {what} of {self._plan.name!r}"
+        return Table(
+            self._plan.domain, (self._plan.name,), estimates, stddev, width(confidence), labels, title, confidence
+        )
+
+    def __repr__(self) -> str:
+        return f"Continual({str(self._folder)!r}, {self.periods} of {self.horizon} periods)"

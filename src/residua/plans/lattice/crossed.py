@@ -1,0 +1,369 @@
+"""What a lattice plan with long axes really measures, and what that costs.
+
+Block S without an axis is measured like every other (`blocks.py`). A block with the axis i is, along every fibre,
+`t · running sums of (⊗_{j≠i} R_j) m_S + round(t · running sums of N)`, N normal with a multiple f of the strategy's
+covariance Σ: a post-processing of `(⊗R_j) m_S + N`, whatever t is. Adding a record changes one fibre per row of ⊗R_j,
+each in the same cell of the axis, so that it costs `Γ_aa/f Π ‖R_j e‖²` at most: the price of Σ by its own verifier
+(`axis/price.py`), over f, times whole numbers. Along two axes the covariance is `f Σ₁ ⊗ Σ₂` and its price the product.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from residua.domain import Domain
+from residua.errors import VerificationError
+from residua.linalg.arrays import Booleans, Floats, Integers
+from residua.linalg.chain import OrderedNoise, simulated_along
+from residua.linalg.lattice import Lattice
+from residua.linalg.layout import Layout, layout_of
+from residua.linalg.norms import column_norms
+from residua.plans.axis.strategy import Ordered
+from residua.plans.blocks import POINT, WORD, Batch, Blocks, Profile, even, rounded_up
+from residua.plans.lattice.blocks import LatticeBlocks, compile_blocks
+from residua.plans.lattice.price import FEWEST_RECORDS, price_together
+from residua.plans.lattice.totals import known, tells_of, to_measure
+from residua.plans.noise import LARGEST_SCALE, ORDERED, Noise
+from residua.plans.persons import by_cells
+from residua.plans.strategy import Plain, Strategy
+from residua.privacy import AddRemove, ReplaceOne, Unit
+
+_FINENESS = 2.0**8  # of the grid: the least standard deviation in steps of it
+ROUNDING = 1 / (6 * _FINENESS**2)  # what rounding adds to the variance of a value, at most, relatively
+_UP = 1.0 + 2.0**-40
+
+
+@dataclass(frozen=True, eq=False)
+class _White(LatticeBlocks):
+    """The blocks without an axis; their counts lie among those of all blocks.
+
+    Args:
+        whole: where all counted tables lie.
+        Others as for `LatticeBlocks`.
+    """
+
+    whole: Layout | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Never in place: the tables are those of other blocks too."""
+        return False
+
+    @property
+    def counted(self) -> Layout:
+        """Where all counted tables lie."""
+        assert self.whole is not None
+        return self.whole
+
+
+@dataclass(frozen=True, eq=False)
+class CrossedBlocks(Blocks):
+    """Integer measurements, with noise correlated along the axes of those that have one.
+
+    Args:
+        lattice: the family of sets.
+        sizes: how many values each attribute has, (attributes,).
+        measured: numbers of the sets that are measured, increasing, (blocks,).
+        grids: the integer factor t of each, (blocks,).
+        scales: of each, the noise scale s, or the factor f of the noise's variance along an axis, (blocks,).
+        strategies: how each attribute is measured.
+        drops: whether changing a record may remove it from every table (a policy `drop`).
+        names: what the attributes are called.
+    """
+
+    lattice: Lattice
+    sizes: Integers
+    measured: Integers
+    grids: Integers
+    scales: Floats
+    strategies: tuple[Strategy, ...]
+    drops: bool = False
+    names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for array in (self.measured, self.grids, self.scales):
+            array.setflags(write=False)
+
+    @property
+    def noise(self) -> Noise:
+        """Normal, correlated along axes."""
+        return ORDERED
+
+    @cached_property
+    def along(self) -> dict[int, tuple[int, float, tuple[int, ...], tuple[int, ...]]]:
+        """Of every measured set with an axis: t, f, its attributes, and the places of its axes among them."""
+        found = {}
+        for number, grid, scale in zip(self.measured.tolist(), self.grids.tolist(), self.scales.tolist(), strict=True):
+            members = self.lattice.members(number)
+            axes = tuple(place for place, i in enumerate(members) if isinstance(self.strategies[i], Ordered))
+            if len(axes) > 2:
+                raise VerificationError("three axes with correlated noise are crossed in one block; plan again.")
+            if axes:
+                found[number] = (grid, scale, members, axes)
+        return found
+
+    @cached_property
+    def _has_axis(self) -> Booleans:
+        return np.isin(self.measured, list(self.along))
+
+    @cached_property
+    def white(self) -> _White | None:
+        """The blocks without an axis, which lie first among the measurements."""
+        own = ~self._has_axis
+        if not own.any():
+            return None
+        integer = tuple(Plain(each.size) if isinstance(each, Ordered) else each for each in self.strategies)
+        parts = (self.measured[own], self.grids[own], self.scales[own])
+        return _White(self.lattice, self.sizes, *parts, integer, self.drops, self.names, self.counted)
+
+    @cached_property
+    def counted(self) -> Layout:
+        """The tables behind all blocks."""
+        chosen = np.zeros(len(self.lattice), dtype=bool)
+        chosen[self.measured] = True
+        return layout_of(self.lattice, self.sizes, chosen)
+
+    @cached_property
+    def _rows(self) -> Integers:
+        return np.array([strategy.count for strategy in self.strategies], dtype=np.int64)
+
+    @cached_property
+    def starts(self) -> dict[int, int]:
+        """Where the measurements of each set with an axis begin; its axis comes last."""
+        start, found = self.white.cells if self.white else 0, {}
+        for number, (_, _, members, _) in self.along.items():
+            found[number] = start
+            start += math.prod(int(self._rows[i]) for i in members)
+        found[-1] = start
+        return found
+
+    @property
+    def cells(self) -> int:
+        """How many integers are measured."""
+        return self.starts[-1]
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Which sets, on which grids, with which noise."""
+        return {"measured": self.measured, "grids": self.grids, "scales": self.scales}
+
+    @cached_property
+    def own_precisions(self) -> Floats:
+        """The precision of every set by its own measurement, rounding included; 0 where there is none, (sets,)."""
+        own = np.zeros(len(self.lattice)) if self.white is None else self.white.precisions.copy()
+        units = np.array([strategy.unit for strategy in self.strategies])
+        for number, (_, factor, members, _) in self.along.items():
+            own[number] = math.prod(float(units[i]) ** 2 for i in members) / (factor * (1 + ROUNDING))
+        return own
+
+    @cached_property
+    def precisions(self) -> Floats:
+        """What is known of every set of the family by all that is really measured, (sets,)."""
+        return known(self.lattice, self.own_precisions, tells_of(self.strategies))
+
+    def where(self, number: int) -> tuple[slice, list[int], int]:
+        """Where a measured set lies among the measurements, its shape there (an axis last), and its grid."""
+        members = self.lattice.members(number)
+        shape = [int(self._rows[i]) for i in members]
+        if number in self.along:
+            grid, _, _, axes = self.along[number]
+            shape = [n for at, n in enumerate(shape) if at not in axes] + [shape[at] for at in axes]
+            start = self.starts[number]
+        else:
+            assert self.white is not None
+            start, grid = int(self.white.layout.starts[number]), int(self.white.on_lattice[0][number])
+        return slice(start, start + math.prod(shape)), shape, grid
+
+    # ---- price
+
+    def price(self, unit: Unit) -> Fraction:
+        """The verifier: exact for records added or removed; k² times that for persons; for replacements a bound.
+
+        Two columns of `Γ/f ⊗ RᵀR` share no less than the most negative ratio of an integer strategy times the norms:
+        no entry of Γ is negative.
+        """
+        if len(self.measured) != len(self.grids) or len(self.measured) != len(self.scales) or not len(self.measured):
+            raise VerificationError("the blocks are incomplete; each needs a set, a grid factor and a noise scale.")
+        pcost = Fraction(0) if self.white is None else price_together([self.white], AddRemove())
+        replaced = Fraction(0) if by_cells(unit) or self.white is None else price_together([self.white], ReplaceOne())
+        for number, (_, _, members, axes) in self.along.items():
+            cost = self._cost(number)
+            pcost += cost
+            apart = [_least_ratio(self.strategies[i]) for at, i in enumerate(members) if at not in axes]
+            replaced += 2 * cost * (1 - min([Fraction(0), *apart]))
+        return rounded_up(unit.scaled(pcost, max(replaced, pcost if self.drops else Fraction(0))))
+
+    def _cost(self, number: int) -> Fraction:
+        """What one record costs a block along axes."""
+        grid, factor, members, places = self.along[number]
+        axes, sampled = self._axes(number), self.sampled(number)
+        if any(axis.size != int(self.sizes[members[at]]) for axis, at in zip(axes, places, strict=True)):
+            raise VerificationError("the noise along an axis does not fit the attribute; plan again.")
+        if grid < 1 or grid & (grid - 1) or not (math.isfinite(factor) and factor > 0):
+            raise VerificationError("a grid along an axis is no power of two, or its noise no number; plan again.")
+        drawn, base = sampled[0].weights.tolist(), axes[0].weights.tolist()
+        # Weights that are all larger by f at least make a covariance that is larger by f at least.
+        least = min(Fraction(a) / Fraction(b) for a, b in zip(drawn, base, strict=True))
+        if least <= 0 or min(drawn) < 2.0**-200 or max(drawn) > 2.0**200:
+            raise VerificationError("the noise along an axis is out of range; plan again.")
+        largest = math.prod(float(axis.sum_variances.max()) for axis in axes)
+        if largest * factor * float(grid) ** 2 > LARGEST_SCALE**2:
+            raise VerificationError("the noise along the axis is larger than can be sampled; give a larger budget.")
+        if self.most_records < FEWEST_RECORDS:
+            raise VerificationError("the grid is so fine that numbers could overflow; plan again.")
+        whole = math.prod(_heaviest(self.strategies[i]) for at, i in enumerate(members) if at not in places)
+        return math.prod((axis.price for axis in axes), start=Fraction(1)) / least * whole
+
+    def _axes(self, number: int) -> list[Ordered]:
+        """The strategies along the axes of a block."""
+        _, _, members, places = self.along[number]
+        return [axis for at in places if isinstance(axis := self.strategies[members[at]], Ordered)]
+
+    @classmethod
+    def price_together(cls, several: Sequence[CrossedBlocks], unit: Unit) -> Fraction:
+        """Their sum."""
+        return sum((blocks.price(unit) for blocks in several), Fraction(0))
+
+    def profile(self) -> Profile:
+        """Nearly the same in every cell: the most expensive one stands for all."""
+        cost = self.cost(AddRemove())
+        return even(-(-cost.numerator * POINT // cost.denominator))
+
+    @cached_property
+    def most_records(self) -> int:
+        """How many records may be counted before a measurement could leave 64 bits."""
+        largest = [
+            grid * math.prod(self.strategies[i].largest for i in members) for grid, _, members, _ in self.along.values()
+        ]
+        fewest = (WORD - 2**56) // max(largest, default=1)
+        return fewest if self.white is None else min(fewest, self.white.most_records)
+
+    # ---- measuring
+
+    def sampled(self, number: int) -> tuple[OrderedNoise, ...]:
+        """The noise along each axis of a block, as it is drawn; the first has the factor."""
+        first, *others = self._axes(number)
+        return (first.noise.scaled(self.along[number][1]), *(axis.noise for axis in others))
+
+    def batches(self) -> Sequence[Batch]:
+        """Blocks without an axis some at a time, those with one by one."""
+        white = [] if self.white is None else list(self.white.batches())
+        along = [
+            Batch(self.starts[number], np.array([float(grid)]), number) for number, (grid, *_) in self.along.items()
+        ]
+        return [*white, *along]
+
+    def correlation(self, batch: Batch) -> tuple[OrderedNoise, ...] | None:
+        """The noise along the fibres of a batch; None where it is independent."""
+        return self.sampled(batch.work) if isinstance(batch.work, int) else None
+
+    def integers(self, batch: Batch, tables: Integers) -> Integers:
+        """Running sums along the axes of a block, (fibres, cells of a fibre)."""
+        if not isinstance(batch.work, int):
+            assert self.white is not None
+            return self.white.integers(batch, tables)
+        grid, _, members, axes = self.along[batch.work]
+        shape = [int(self.sizes[i]) for i in members]
+        start = int(self.counted.starts[batch.work])
+        y = tables[start : start + math.prod(shape)].reshape(shape)
+        for at, i in enumerate(members):
+            if at not in axes:
+                y = self.strategies[i].apply(y, at)
+        y = np.moveaxis(y, axes, range(-len(axes), 0))
+        for axis in range(-len(axes), 0):
+            y = np.cumsum(y, axis=axis)
+        y = y.reshape(-1, math.prod(shape[at] for at in axes))
+        y *= grid
+        return y
+
+    @property
+    def drawn_at_once(self) -> int:
+        """The most normals that are held while noise is drawn along two axes."""
+        fields = [self.sampled(number) for number, (*_, axes) in self.along.items() if len(axes) > 1]
+        sizes = [math.prod(len(one.poles) * (one.path.size + 1) for one in field) for field in fields]
+        return max(sizes, default=0)
+
+    def simulated(self, random: np.random.Generator) -> Floats:
+        """Noise like that of the measurements, in floats, (cells,): for forecasts, never for a release."""
+        found = np.empty(self.cells)
+        if self.white is not None:
+            for group in self.white.layout:
+                scales = self.white.on_lattice[1][group.numbers]
+                noise = random.standard_normal((len(scales), group.cells)) * scales[:, None]
+                group.view(found)[:] = noise.reshape(-1, *group.shape)
+        for number in self.along:
+            at, shape, grid = self.where(number)
+            noises = self.sampled(number)
+            cells = math.prod(noise.path.size for noise in noises)
+            fibres = found[at].reshape(math.prod(shape) // cells, cells)
+            for fibre in fibres:
+                fibre[:] = simulated_along(noises, random).ravel() * grid
+        return found
+
+    def store(self, batch: Batch, measured: Integers, out: Integers) -> None:
+        """Each where it belongs."""
+        if isinstance(batch.work, int):
+            super().store(batch, measured, out)
+        else:
+            assert self.white is not None
+            self.white.store(batch, measured, out)
+
+
+def compile_crossed(
+    domain: Domain, lattice: Lattice, precisions: Floats, strategies: tuple[Strategy, ...]
+) -> CrossedBlocks:
+    """The measurements that realise precisions, with noise rounded up.
+
+    Raises:
+        VerificationError: nothing to measure, or noise too large or too small for exact sampling.
+    """
+    own = to_measure(lattice, precisions, tells_of(strategies))
+    measured = np.flatnonzero(own > 0)
+    if not len(measured):
+        raise VerificationError("the plan has nothing to measure; what it answers is already known.")
+    grids, scales = np.ones(len(lattice), dtype=np.int64), np.zeros(len(lattice))
+    has_axis = np.zeros(len(lattice), dtype=bool)
+    for number in measured.tolist():
+        members = lattice.members(number)
+        axes = [axis for i in members if isinstance(axis := strategies[i], Ordered)]
+        if not axes:
+            continue
+        has_axis[number] = True
+        factor = math.prod(strategies[i].unit ** 2 for i in members) / own[number] * _UP
+        if not math.isfinite(factor):
+            raise VerificationError("the noise along the axis is larger than can be sampled; give a larger budget.")
+        finest = math.sqrt(math.prod(float(axis.value_variances.min()) for axis in axes) * factor)
+        scales[number] = factor
+        grids[number] = 2 ** min(max(math.ceil(math.log2(_FINENESS / finest)), 0), 40)
+    rest = np.where(has_axis, 0.0, own)
+    if rest.any():
+        white = compile_blocks(domain, lattice, rest, strategies)
+        grids[white.measured], scales[white.measured] = white.grids, white.scales
+    return CrossedBlocks(
+        lattice, domain.sizes, measured, grids[measured], scales[measured], strategies, domain.drops, domain.names
+    )
+
+
+def saved_crossed(
+    domain: Domain, lattice: Lattice, strategies: tuple[Strategy, ...], arrays: Mapping[str, NDArray[Any]]
+) -> CrossedBlocks:
+    """What was measured, from what a file keeps."""
+    parts = (arrays["measured"], arrays["grids"], arrays["scales"])
+    return CrossedBlocks(lattice, domain.sizes, *parts, strategies, domain.drops, domain.names)
+
+
+def _heaviest(strategy: Strategy) -> int:
+    """`max_j ‖R e_j‖²` from the integers themselves."""
+    return strategy.size * (strategy.size - 1) if strategy.plain else max(column_norms(strategy.matrix), default=0)
+
+
+def _least_ratio(strategy: Strategy) -> Fraction:
+    """The least inner product of two columns over the norm."""
+    return Fraction(strategy.least_inner, _heaviest(strategy)) if _heaviest(strategy) else Fraction(0)

@@ -1,0 +1,163 @@
+"""What no plan can beat where a long axis is crossed with other attributes: in passes along the axis.
+
+Of the attributes that are not axes, those asked by their values alone split by `1` and what sums to 0, right for
+all plans; others by the spread vectors of their strategies, right for plans that measure these blocks one by one.
+Where families ask different rows of a block's attributes, or several axes are asked, `(tr √·)²` is superadditive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from residua.linalg.arrays import Floats, Integers
+from residua.linalg.path import Path
+from residua.linalg.roots import inverse_root
+from residua.plans.axis.asked import Asked
+from residua.plans.axis.strategy import Ordered
+from residua.plans.solver.attribute import best_cells, weighed_gram
+from residua.plans.solver.closed_form import ProductGame
+from residua.plans.solver.ordered import spectrum
+from residua.plans.strategy import Strategy
+from residua.workload import Identity, Products
+from residua.workload.ordered import Prefixes, Ranges
+
+_ERROR = 1e-5
+
+
+def least_of_all(workload: Products, strategies: Sequence[Strategy]) -> float:
+    """The least total variance × pcost of any plan (of those that measure short blocks one by one), never more."""
+    axes = [i for i, strategy in enumerate(strategies) if strategy.tells]
+    short = [i for i in range(len(strategies)) if i not in axes]
+    lattice = workload.lattice
+    traces, dilutions, kinds = _short_facts(workload, strategies, short)
+    # Along axes nothing is split: what a family asks there stays with its block of short attributes.
+    game = ProductGame(workload, np.ones(len(strategies)), traces**2, dilutions)
+    parts = game.importances(workload.weights * workload.cells)  # (families, sets)
+    is_axis = np.zeros(len(strategies))
+    is_axis[axes] = 1.0
+    roots: dict[tuple[int, ...], list[tuple[tuple[int, ...], Integers, dict[int, float]]]] = {}
+    for number, members in enumerate(lattice):
+        along = tuple(i for i in members if i in axes)
+        base = tuple(i for i in members if i not in axes)
+        for f in range(len(workload.families)):
+            if parts[f, number] > 0:
+                roots.setdefault(base, []).append((along, kinds[f][list(base)], {f: float(parts[f, number])}))
+    known: dict[tuple[object, ...], float] = {}
+    total = 0.0
+    for terms in roots.values():
+        total += _root(workload, strategies, terms, known)
+    return total**2
+
+
+def _short_facts(
+    workload: Products, strategies: Sequence[Strategy], short: Sequence[int]
+) -> tuple[Floats, Floats, list[Integers]]:
+    """`tr √` of every family's rows of each short attribute, what is left of its total, and a number for its kind."""
+    shape = (len(workload.families), len(strategies))
+    traces, dilutions, kinds = (
+        np.ones(shape),
+        np.zeros(shape),
+        [np.zeros(shape[1], dtype=np.int64) for _ in range(shape[0])],
+    )
+    known: dict[tuple[int, object], tuple[float, float, int]] = {}
+    for f, family in enumerate(workload.families):
+        for i in short:
+            if i not in family.used:
+                continue
+            asked, n = family.queries[i], int(workload.domain.sizes[i])
+            if (i, asked) not in known:
+                if isinstance(asked, Identity) and strategies[i].plain:
+                    found = (1.0 - 1.0 / n, 1.0 / n**2)
+                else:
+                    V, v = asked.gram() / asked.rows, strategies[i].spread
+                    q = best_cells(V, v, np.full(n, 1.0 / n))
+                    found = (
+                        float(np.sqrt(np.maximum(np.linalg.eigvalsh(weighed_gram(V, v, q)), 0.0)).sum()),
+                        float(v @ V @ v),
+                    )
+                known[i, asked] = (*found, len(known) + 1)
+            traces[f, i], dilutions[f, i], kinds[f][i] = known[i, asked]
+    return traces, dilutions, kinds
+
+
+def _root(
+    workload: Products,
+    strategies: Sequence[Strategy],
+    terms: list[tuple[tuple[int, ...], Integers, dict[int, float]]],
+    known: dict[tuple[object, ...], float],
+) -> float:
+    """`tr √` of what is asked of one set of short attributes, along all axes."""
+    groups: dict[tuple[int, ...], list[tuple[tuple[int, ...], int, float]]] = {}
+    for along, kind, part in terms:
+        for f, value in part.items():
+            groups.setdefault(tuple(kind.tolist()), []).append((along, f, value))
+    squares = 0.0
+    for group in groups.values():
+        bare = sum(value for along, _, value in group if not along)
+        by_axes: dict[tuple[int, ...], list[tuple[int, float]]] = {}
+        for along, f, value in group:
+            if along:
+                by_axes.setdefault(along, []).append((f, value))
+        if not by_axes:
+            squares += bare
+            continue
+        best = 0.0
+        rest = {along: _along(workload, strategies, along, each, 0.0, known) for along, each in by_axes.items()}
+        for along, each in by_axes.items():  # the tables without an axis go with one of them
+            others = sum(value**2 for other, value in rest.items() if other != along)
+            best = max(best, _along(workload, strategies, along, each, bare, known) ** 2 + others)
+        squares += best
+    return float(np.sqrt(squares))
+
+
+def _along(
+    workload: Products,
+    strategies: Sequence[Strategy],
+    along: tuple[int, ...],
+    asked: list[tuple[int, float]],
+    bare: float,
+    known: dict[tuple[object, ...], float],
+) -> float:
+    """`tr √` along one axis of weighted mean Gram matrices and `bare · 11ᵀ`; of several axes the product's."""
+    weights = {"prefixes": 0.0, "ranges": 0.0, "identity": 0.0}
+    if len(along) > 1:  # one family's Kronecker product at a time
+        values = []
+        for f, value in asked:
+            factors = [_along(workload, strategies, (i,), [(f, 1.0)], 0.0, known) for i in along]
+            values.append(value * float(np.prod(factors)) ** 2)
+        return float(np.sqrt(sum(values) + bare))
+    axis = strategies[along[0]]
+    assert isinstance(axis, Ordered)
+    for f, value in asked:
+        rows = workload.families[f].queries[along[0]]
+        kind = "prefixes" if isinstance(rows, Prefixes) else "ranges" if isinstance(rows, Ranges) else "identity"
+        weights[kind] += value / rows.rows
+    scale = sum(weights.values())
+    key = (along[0], *(round(float(np.log(max(each / scale, 1e-30))), 12) for each in [*weights.values(), bare]))
+    if key not in known:
+        known[key] = _trace(axis, [each / scale for each in weights.values()], bare / scale)
+    return known[key] * float(np.sqrt(scale))
+
+
+def _trace(axis: Ordered, weights: Sequence[float], bare: float) -> float:
+    """`tr √(Q^½ (G + bare 11ᵀ) Q^½)`, never more than the truth."""
+    prefixes, ranges, values = weights
+    if not prefixes + ranges:
+        q = axis.q / axis.q.sum()
+        return float(np.sqrt(values * max(float(np.sqrt(q).sum()) ** 2, 0.0)))
+    path = Asked(prefixes, ranges, values).path(axis.size)
+    found = _trace_of(path, axis.q)
+    if not bare:
+        return found
+    if ranges:  # no path any more
+        return float(np.hypot(found, np.sqrt(bare)))
+    return _trace_of(replace(path, right=1 / (1 / path.right + bare)), axis.q)
+
+
+def _trace_of(path: Path, q: Floats) -> float:
+    q = q / q.sum()
+    root = inverse_root(*spectrum(path, path.gram_diagonal, q), error=_ERROR)
+    return float(path.shares(q, root.poles, root.weights).sum()) / (1 + root.error)

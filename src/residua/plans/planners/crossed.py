@@ -1,0 +1,300 @@
+"""Plans of long ordered attributes crossed with others: correlated noise along the long ones, one plan for all tables.
+
+Every long attribute gets the noise that is best for what is asked along it (`solver/ordered.py`), every other one the
+strategy of a stand-in workload in which the long ones are short; then the noise on all blocks is best for these
+strategies (`solver/totals.py`), whatever tables without the long attributes are asked too. Nothing larger than one axis
+or one block's price is ever formed.
+
+The certificate: weights `q ⊗ uniform` on cells split the Gram matrix of the whole workload by sets S of the attributes
+that are asked by their values, each times a matrix along the axis, `g_S G + h_S 11ᵀ` with G that of prefixes: again one
+of prefixes, the last with more weight. So `(Σ_S dim_S tr (Q^½ (g_S G + h_S 11ᵀ) Q^½)^½)²` bounds every plan, in passes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from residua.domain import Domain, Integers
+from residua.errors import PlanError
+from residua.linalg.arrays import Floats
+from residua.plans.axis.asked import Asked
+from residua.plans.axis.strategy import Ordered
+from residua.plans.forms import Task
+from residua.plans.lattice.crossed import ROUNDING
+from residua.plans.lattice.plan import LatticePlan
+from residua.plans.lattice.totals import tells_of
+from residua.plans.noise import guarantee_like
+from residua.plans.objectives import MaxVariance, Scaled, TotalVariance, described
+from residua.plans.planners.certificate import least_of_all
+from residua.plans.planners.forecast import Forecast
+from residua.plans.planners.products import plan_products
+from residua.plans.saddle import Solution, least_maximum
+from residua.plans.solver.closed_form import felt
+from residua.plans.solver.maxima import query_game
+from residua.plans.solver.ordered import least_total
+from residua.plans.solver.totals import TellingGame, TellingQueries
+from residua.plans.strategy import Plain, Strategy
+from residua.privacy import GDP, ZCDP
+from residua.workload import AttributeQueries, Family, Identity, Marginals, Products, as_products
+from residua.workload.ordered import Prefixes, Ranges
+
+LONG = 512  # values, crossed with others; below, the lattice form is quick, and knows more of persons
+LONG_WITH_LIMITS = 1025  # where persons are limited in each value: the lattice form is slow beyond
+MOST_CROSSED = 1024  # values of an axis that is crossed with others and measured like a short attribute
+MOST_FIELD = 2**21  # cells of two axes along both of which noise is correlated
+_STAND_IN = 48  # values of a long attribute while the others' strategies are sought
+_SLACK = 1 - 2.0**-30
+_SECONDS, _BYTES = 3e-5, 800  # per value of an axis
+_ROUNDS = 3  # of what is asked along an axis against what the other attributes make it worth
+_KINDS = (Prefixes, Ranges, Identity)
+
+
+def long_axes(workload: Products | Marginals, *, least: int = LONG) -> tuple[int, ...]:
+    """Positions of the attributes along which noise is to be correlated: long, and asked by their order."""
+    asked = as_products(workload)
+    found = []
+    for i, n in enumerate(asked.domain.sizes.tolist()):
+        kinds = {type(family.queries[i]) for family in asked.families if i in family.used}
+        ordered = kinds & {Prefixes, Ranges} and kinds <= set(_KINDS)
+        if n >= least and ordered and not asked.domain[asked.domain.names[i]].has_other:
+            found.append(i)
+    return tuple(found)
+
+
+def crossed_by_itself(task: Task) -> LatticePlan | None:
+    """The plan along long attributes, where there are some and this form is better than the lattice's own."""
+    if not isinstance(task.workload, Products) or not isinstance(task.objective, TotalVariance | MaxVariance):
+        return None
+    axes, reach = long_axes(task.workload), task.unit.contribution
+    limited = set() if reach is None else set(dict(reach.limits))
+    names, sizes = task.workload.domain.names, task.workload.domain.sizes
+    if not axes or any(names[i] in limited and sizes[i] < LONG_WITH_LIMITS for i in axes):
+        return None
+    return plan_crossed(task.workload, task, uncrossed(task.workload, axes))
+
+
+def crossed_by_request(workload: Products, task: Task, names: Sequence[str] = ()) -> LatticePlan | None:
+    """The same on axes of any length: those named, the long ones, or else the longest that is asked by its order.
+
+    Raises:
+        PlanError: an attribute that is not asked by its order.
+    """
+    axes = long_axes(workload) or long_axes(workload, least=2)
+    if names:
+        wanted = workload.domain.positions(names)
+        possible = long_axes(workload, least=2)
+        for i in wanted:
+            if i not in possible:
+                name = workload.domain.names[i]
+                raise PlanError(
+                    f"attributes: {name!r} is not asked by prefixes, ranges and values alone, or has a cell for other "
+                    "values; leave it out."
+                )
+        return plan_crossed(workload, task, uncrossed(workload, wanted))
+    if not axes or not isinstance(task.objective, TotalVariance | MaxVariance):
+        return None
+    if not long_axes(workload):
+        axes = (max(axes, key=lambda i: int(workload.domain.sizes[i])),)
+    return plan_crossed(workload, task, uncrossed(workload, axes))
+
+
+def uncrossed(workload: Products, axes: Sequence[int]) -> tuple[int, ...]:
+    """The axes, but for those that are crossed with others so that noise along all of them cannot be drawn.
+
+    Noise is correlated along two axes at most, of not too many cells together; a third, or the shorter of two, is then
+    measured like short attributes.
+
+    Raises:
+        PlanError: one that is too long for that.
+    """
+    sizes = workload.domain.sizes
+    kept: list[int] = []
+    for i in sorted(axes, key=lambda each: -int(sizes[each])):
+        crossed = [[j for j in kept if j in row] for row in workload.lattice if i in row]
+        most = max((len(row) for row in crossed), default=0)
+        cells = max((int(sizes[i]) * math.prod(int(sizes[j]) for j in row) for row in crossed if row), default=0)
+        if most <= 1 and cells <= MOST_FIELD:
+            kept.append(i)
+        elif int(sizes[i]) > MOST_CROSSED:
+            names = [workload.domain.names[j] for j in (*sorted({j for row in crossed for j in row}), i)]
+            raise PlanError(
+                f"{' and '.join(map(repr, names))} are crossed with each other, and none has at most {MOST_CROSSED:,} "
+                f"values, nor all together at most {MOST_FIELD:,}; group the values of one (rs.Bins, levels), or ask "
+                "for them one by one."
+            )
+    return tuple(sorted(kept))
+
+
+def plan_crossed(
+    workload: Products, task: Task, axes: Sequence[int], given: Sequence[Strategy | None] | None = None
+) -> LatticePlan:
+    """The best plan with correlated noise along some attributes.
+
+    Args:
+        workload: what is asked.
+        task: what the plan is for.
+        axes: positions of the long attributes.
+        given: for each attribute a strategy to keep, or None to choose one.
+
+    Raises:
+        PlanError: two long attributes crossed with each other, or an objective of another kind.
+    """
+    if not isinstance(task.objective, TotalVariance | MaxVariance):
+        name = type(task.objective).__name__
+        raise PlanError(f"{name} is for marginals; products take TotalVariance or MaxVariance.")
+    sizes = workload.domain.sizes
+    longest = int(sizes[list(axes)].max())
+    Forecast(longest * _SECONDS, float(longest * _BYTES), f"an axis of {longest:,} values").check()
+    kept = list(given) if given is not None else [None] * len(sizes)
+    short = _short_strategies(workload, task, axes, kept)
+    strategies = _with_axes(workload, task, axes, short, kept)
+    game = _game(workload, strategies)
+    solution = _solved(workload, task, strategies, game)
+    made = LatticePlan(
+        domain=workload.domain,
+        lattice=workload.lattice,
+        precisions=1.0 / solution.noise,
+        strategies=strategies,
+        guarantee=task.guarantee,
+        unit=task.unit,
+        workload=workload,
+        objective=described(task.objective),
+    )
+    made = replace(made, gap=_gap(made, workload, task, solution))
+    if task.allowed is None:
+        cost = solution.achieved / task.loss / _SLACK * (1 + ROUNDING)
+    else:
+        cost = task.allowed / made.unit_pcost * _SLACK
+    made = replace(made, precisions=made.precisions * cost)
+    return made if task.guarantee is not None else replace(made, guarantee=guarantee_like(ZCDP(1.0), made.unit_pcost))
+
+
+def _short_strategies(
+    workload: Products, task: Task, axes: Sequence[int], kept: Sequence[Strategy | None]
+) -> list[Strategy]:
+    """Strategies of the attributes that are not long: plain ones where values are asked, else those of a stand-in."""
+    sizes = workload.domain.sizes
+    asked = {i for family in workload.families for i in family.used if not isinstance(family.queries[i], Identity)}
+    wanted = [i for i in asked if i not in axes and kept[i] is None]
+    found: list[Strategy] = [kept[i] or Plain(int(n)) for i, n in enumerate(sizes.tolist())]
+    if wanted:
+        small = _stand_in(workload, axes)
+        quick = replace(task, workload=small, guarantee=GDP(1.0), objective=TotalVariance(), tolerance=None)
+        kept_short = [None if i in axes else one for i, one in enumerate(kept)]
+        strategies = plan_products(small, quick, kept_short if any(kept_short) else None).strategies
+        for i in wanted:
+            found[i] = strategies[i]
+    return found
+
+
+def _stand_in(workload: Products, axes: Sequence[int]) -> Products:
+    """The same workload with long attributes of few values, their queries as heavy together."""
+    domain = workload.domain
+    attributes = {
+        name: Integers(0, _STAND_IN - 1) if i in axes else domain[name] for i, name in enumerate(domain.names)
+    }
+    small = Domain(attributes)
+    families = []
+    for family in workload.families:
+        queries, factors = list(family.queries), np.ones(len(domain))
+        for i in axes:
+            queries[i] = type(family.queries[i])(_STAND_IN)
+            factors[i] = family.queries[i].rows / queries[i].rows
+        sets = family.sets
+        weights = sets.weights * workload.lattice.products(factors)[sets.numbers]
+        families.append(Family(Marginals(small, workload.lattice, sets.numbers, weights), tuple(queries)))
+    return Products(small, workload.lattice, tuple(families))
+
+
+def _with_axes(
+    workload: Products, task: Task, axes: Sequence[int], short: Sequence[Strategy], kept: Sequence[Strategy | None]
+) -> tuple[Strategy, ...]:
+    """All strategies, those of the axes chosen for what the others make each kind of query worth."""
+    strategies = list(short)
+    worth = {i: _first_worth(workload, i) for i in axes}
+    for rounds in range(_ROUNDS):
+        for i in axes:
+            strategies[i] = kept[i] or _best_along(workload, task, i, worth[i])
+        free = [i for i in axes if kept[i] is None and np.count_nonzero(worth[i]) > 1]
+        if not free or rounds == _ROUNDS - 1:
+            break
+        game = _game(workload, tuple(strategies))
+        weights = workload.weights * workload.cells
+        _, beta = game.balances(weights, game.respond(weights)[0])
+        for i in free:
+            worth[i] = np.where(worth[i] > 0, np.maximum(beta[:, i], 1e-12 * beta[:, i].max()), 0.0)
+    return tuple(strategies)
+
+
+def _first_worth(workload: Products, i: int) -> Floats:
+    """The weight of each family's queries along an axis, all of them together, (families,)."""
+    sums = []
+    for family in workload.families:
+        members, _ = family.sets.lattice.covers[i]
+        inside = np.isin(family.sets.numbers, members)
+        sums.append(float((family.sets.weights * family.cells)[inside].sum()))
+    return np.array(sums)
+
+
+def _best_along(workload: Products, task: Task, i: int, worth: Floats) -> Ordered:
+    """The noise along an axis that is best for the mean variances of each family's queries, weighted."""
+    n = int(workload.domain.sizes[i])
+    weights = dict.fromkeys(_KINDS, 0.0)
+    for family, each in zip(workload.families, worth.tolist(), strict=True):
+        asked: AttributeQueries = family.queries[i]
+        if each:
+            weights[type(asked)] += each / asked.rows
+    largest = max(weights.values())
+    asked_along = Asked(*(weights[kind] / largest for kind in _KINDS))
+    return ordered_strategy(n, asked_along, task)
+
+
+def ordered_strategy(n: int, asked: Asked, task: Task) -> Ordered:
+    """The noise that is best for what is asked along one axis, a record at most 1."""
+    solution = least_total(asked.path(n), tolerance=0.5 * task.effort.tolerance, step=task.effort.progress)
+    q = solution.q.astype(np.float32).astype(np.float64)  # seven digits are plenty, and half the file
+    made = Ordered(n, asked, q, solution.root.poles, solution.root.weights)
+    return replace(made, weights=made.weights * float(made.price))
+
+
+def _game(workload: Products, strategies: tuple[Strategy, ...]) -> TellingGame:
+    pairs = [
+        [strategy.means(asked) if i in family.used else (0.0, 0.0) for i, (strategy, asked) in enumerate(both)]
+        for family in workload.families
+        for both in [list(zip(strategies, family.queries, strict=True))]
+    ]
+    found = np.array(pairs)
+    shares, dilutions = found[:, :, 0], found[:, :, 1]
+    costs = np.array([strategy.cost for strategy in strategies])
+    return TellingGame(workload, costs, shares, felt(dilutions, shares), None, tells_of(strategies))
+
+
+def _solved(workload: Products, task: Task, strategies: tuple[Strategy, ...], game: TellingGame) -> Solution:
+    """The best noise for these strategies at privacy cost 1."""
+    objective, effort = task.objective, task.effort
+    if not isinstance(objective, MaxVariance) or objective.over == "terms":
+        return objective.solve(workload, game, effort)
+    facts = [
+        [
+            strategy.variances(asked) if i in family.used else (np.zeros(1), np.zeros(1))
+            for i, (strategy, asked) in enumerate(zip(strategies, family.queries, strict=True))
+        ]
+        for family in workload.families
+    ]
+    free = query_game(workload, [[(d, felt(e, d)) for d, e in row] for row in facts], game.costs)
+    queries = TellingQueries(free.matrix, free.cost, free.terms, free.rows, None, workload.lattice, game.tells)
+    scaled = Scaled((1.0 / objective.scales(workload))[free.terms])
+    return least_maximum(queries, scaled, len(free.terms), effort.tolerance, effort.limit, effort.progress)
+
+
+def _gap(made: LatticePlan, workload: Products, task: Task, solution: Solution) -> float:
+    """How far the plan is from the best, as far as that is proven; the rounding of running sums counted."""
+    reach = task.unit.contribution
+    if not isinstance(task.objective, TotalVariance) or reach is None or reach.limits:
+        return math.inf
+    bound = least_of_all(workload, made.strategies)
+    return max(solution.achieved * made.pcost / bound - 1.0, 0.0) + ROUNDING if bound > 0 else math.inf

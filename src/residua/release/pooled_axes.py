@@ -1,0 +1,73 @@
+"""Releases along shared axes, pooled: every measured block is averaged by precision, running sums among them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+
+from residua.plans.axis.strategy import Ordered
+from residua.plans.lattice.blocks import LatticeBlocks, gridded
+from residua.plans.lattice.crossed import ROUNDING, CrossedBlocks
+from residua.plans.lattice.plan import LatticePlan
+from residua.release.base import Release
+from residua.workload import renumber
+
+_FINENESS = 2.0**20  # of the pool's grid, which nothing is drawn on
+
+
+def pooled_along(plan: LatticePlan, parts: Sequence[Release]) -> Release:
+    """The pool of releases that share their strategies, stated as one.
+
+    Args:
+        plan: what they tell together.
+        parts: the releases.
+    """
+    known = [_blocks(part, plan) for part in parts]
+    own = np.zeros(len(plan.lattice))
+    places = [renumber(blocks.lattice, plan.lattice) for blocks in known]
+    for blocks, numbers in zip(known, places, strict=True):
+        own[numbers] += blocks.own_precisions
+    measured = np.flatnonzero(own > 0)
+    grids, scales = np.ones(len(own), dtype=np.int64), np.zeros(len(own))
+    for number in measured.tolist():
+        members = plan.lattice.members(number)
+        unit = math.prod(plan.strategies[i].unit for i in members)
+        axes = [one for i in members if isinstance(one := plan.strategies[i], Ordered)]
+        if axes:
+            scales[number] = unit**2 / own[number] / (1 + ROUNDING)
+            finest = math.sqrt(math.prod(float(axis.value_variances.min()) for axis in axes) * scales[number])
+            grids[number] = 2 ** max(math.ceil(math.log2(_FINENESS / finest)), 0)
+        else:
+            whole, stddevs = gridded(np.array([unit / math.sqrt(own[number])]))
+            grids[number], scales[number] = int(whole[0]), float(stddevs[0])
+    domain = plan.domain
+    pool = CrossedBlocks(
+        plan.lattice,
+        domain.sizes,
+        measured,
+        grids[measured],
+        scales[measured],
+        plan.strategies,
+        domain.drops,
+        domain.names,
+    )
+    sums = np.zeros(pool.cells)
+    for part, blocks, numbers in zip(parts, known, places, strict=True):
+        for number in blocks.measured.tolist():
+            there, _, fine = pool.where(int(numbers[number]))
+            here, _, grid = blocks.where(number)
+            share = blocks.own_precisions[number] / own[numbers[number]]
+            sums[there] += part.measurements[here] * (share * fine / grid)
+    return Release(plan, pool, np.rint(sums).astype(np.int64))
+
+
+def _blocks(part: Release, plan: LatticePlan) -> CrossedBlocks:
+    """A part's blocks with the strategies of all."""
+    if isinstance(part.blocks, CrossedBlocks):
+        return part.blocks
+    blocks = cast("LatticeBlocks", part.blocks)
+    kept = (blocks.measured.copy(), blocks.grids.copy(), blocks.scales.copy())
+    return CrossedBlocks(blocks.lattice, blocks.sizes, *kept, plan.strategies, blocks.drops, blocks.names)

@@ -1,0 +1,190 @@
+"""A time axis released as it grows: paid once, one number per period with the plan's own law, also when interrupted."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from scipy.stats import chi2
+
+import residua as rs
+from residua.errors import FileError, LedgerError, PlanError, SourceError
+from residua.noise import correlated
+from residua.noise.causal import Drawn, begun, rounded_so_far
+
+DOMAIN = rs.Domain({"month": rs.Integers(1, 12)})
+PLAN = rs.plan(rs.prefixes(DOMAIN, "month"), rs.ZCDP(0.5), form=rs.Axis())
+
+
+def of_month(month, count):
+    return pa.table({"month": pa.array([month] * count, pa.int64())})
+
+
+def opened(tmp_path, **options):
+    path = tmp_path / "ledger"
+    ledger = rs.Ledger(path) if path.exists() else rs.Ledger(path, rs.ZCDP(0.5))
+    return rs.Continual(tmp_path / "stream", ledger=ledger, **options)
+
+
+def test_it_is_paid_once_and_every_running_sum_is_as_stated(tmp_path):
+    stream = opened(tmp_path, plan=PLAN)
+    spent = stream.ledger.spent_exactly
+    assert 0 < spent <= 1
+    whole = pa.table({"month": [m for m in range(1, 13) for _ in range(10 * m)]})
+    seen = [stream.append(whole if month % 2 else of_month(month, 10 * month)) for month in range(1, 6)]
+    truth = np.cumsum([10 * month for month in range(1, 6)])
+    again = opened(tmp_path)
+    assert again.periods == 5
+    assert again.next_period == 6
+    assert stream.ledger.spent_exactly == spent
+    table = again.cumulative()
+    assert [each.estimate for each in seen] == pytest.approx(table.columns["estimate"], abs=0.01)
+    stated = np.sqrt(PLAN.variances(rs.prefixes(DOMAIN, "month")))[:5]
+    assert [each.stddev for each in seen] == pytest.approx(stated)
+    assert np.abs((np.array([each.estimate for each in seen]) - truth) / stated).max() < 6
+    part = again.count(2, 4)
+    assert part.stddev == pytest.approx(PLAN.variance({"month": rs.between(2, 4)}) ** 0.5)
+    assert part.estimate == pytest.approx(seen[3].estimate - seen[0].estimate)
+    assert again.counts().columns["estimate"].sum() == pytest.approx(seen[-1].estimate, abs=0.1)
+    assert (tmp_path / "stream" / "confidential-noise.json").stat().st_mode & 0o077 == 0
+    assert "confidential" in repr(begun(PLAN.correlated))
+    for month in range(6, 13):
+        stream.append(of_month(month, 3))
+    assert stream.next_period is None
+    with pytest.raises(PlanError, match="all 12 periods"):
+        stream.append(of_month(12, 1))
+
+
+def test_the_noise_of_a_period_never_changes_and_all_have_the_law_of_one_release(monkeypatch):
+    noise, runs = PLAN.correlated, 400
+    drawn, known = begun(noise), np.zeros(0, dtype=np.int64)
+    for k in range(12):
+        drawn = drawn.extended()
+        found, drawn = rounded_so_far(noise, PLAN.grid, drawn)
+        assert np.array_equal(found[:k], known)
+        known = found
+    with monkeypatch.context() as patch:
+        patch.setattr(correlated, "UNDECIDED", 0.4)  # as if floats left most of them open
+        found, more = rounded_so_far(noise, PLAN.grid, drawn)
+        assert np.array_equal(found, known)
+        assert more.more
+        found, again = rounded_so_far(noise, PLAN.grid, more)
+        assert again.more == more.more
+    assert np.array_equal(rounded_so_far(noise, PLAN.grid, more)[0], known)
+    words = np.random.default_rng(0).integers(0, 2**64, (runs, len(noise.poles), 13), dtype=np.uint64)
+    draws = np.array([rounded_so_far(noise, PLAN.grid, Drawn(each))[0] for each in words]) / PLAN.grid
+    stated = PLAN.covariance(rs.prefixes(DOMAIN, "month"))
+    squares = np.einsum("ri,ij,rj->", draws, np.linalg.inv(stated), draws)
+    assert chi2.ppf(1e-6, 12 * runs) < squares < chi2.isf(1e-6, 12 * runs)
+    apart = np.array([[np.mean(a * b) for b in draws.T] for a in draws.T]) - stated
+    spread = np.sqrt((np.outer(np.diag(stated), np.diag(stated)) + stated**2) / runs)
+    assert np.mean((apart / spread) ** 2) < 3
+
+
+CRASH = """
+    import os, signal, sys
+    import pyarrow as pa, residua as rs
+    from residua.measurement import continual
+    stop, folder = int(sys.argv[1]), sys.argv[2]
+    done = 0
+    def counted(function):
+        def called(*args, **options):
+            global done
+            done += 1
+            if done == stop:
+                os.kill(os.getpid(), signal.SIGKILL)
+            found = function(*args, **options)
+            done += 1
+            if done == stop:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return found
+        return called
+    continual.write_document = counted(continual.write_document)
+    rs.Ledger.debit = counted(rs.Ledger.debit)
+    path = folder + "/ledger"
+    ledger = rs.Ledger(path) if os.path.exists(path) else rs.Ledger(path, rs.ZCDP(0.5))
+    stream = rs.Continual(folder + "/stream", ledger=ledger, plan=rs.Plan.load(folder + "/plan.json"))
+    stream.append(pa.table({"month": [1] * 40}))
+    stream.append(pa.table({"month": [2] * 40}))
+"""
+
+
+@pytest.mark.parametrize("stop", [4, 8, 10])
+def test_it_survives_being_killed_anywhere(tmp_path, stop):
+    PLAN.save(tmp_path / "plan.json")
+    script = textwrap.dedent(CRASH)
+    ended = subprocess.run([sys.executable, "-c", script, str(stop), str(tmp_path)], capture_output=True, text=True)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    before = None
+    if (tmp_path / "stream" / "confidential-noise.json").exists() and stop > 4:
+        before = opened(tmp_path, plan=PLAN)._noise()
+    stream = opened(tmp_path, plan=PLAN)
+    for month in range(stream.periods + 1, 4):
+        stream.append(of_month(month, 40))
+    assert len([entry for entry in stream.ledger.entries if entry.cost > 0]) == 1
+    assert [entry.detail["period"] for entry in stream.ledger.entries if not entry.cost] == [0, 1, 2]
+    found = stream.cumulative()
+    assert np.abs((found.columns["estimate"] - [40, 80, 120]) / found.columns["stddev"]).max() < 6
+    if before is not None:  # normals that were drawn are never drawn again
+        assert np.array_equal(stream._noise().words[:, : before.words.shape[1]], before.words)
+
+
+def test_an_old_copy_of_the_folder_and_other_ledgers_are_refused(tmp_path):
+    stream = opened(tmp_path, plan=PLAN)
+    shutil.copytree(tmp_path / "stream", tmp_path / "copy")
+    stream.append(of_month(1, 5))
+    with pytest.raises(LedgerError, match="older than its ledger"):
+        rs.Continual(tmp_path / "copy", ledger=stream.ledger)
+    with pytest.raises(LedgerError, match="did not pay"):
+        rs.Continual(tmp_path / "stream", ledger=rs.Ledger(tmp_path / "other", rs.ZCDP(0.5)))
+    other = rs.plan(rs.prefixes(DOMAIN, "month"), rs.ZCDP(0.25), form=rs.Axis())
+    with pytest.raises(FileError, match="another continual release"):
+        opened(tmp_path, plan=other)
+    with pytest.raises(LedgerError, match="another dataset"):
+        rs.Continual(tmp_path / "second", ledger=stream.ledger, plan=PLAN)
+
+
+def test_what_cannot_be_continual_is_said_before_anything_is_spent(tmp_path):
+    ledger = rs.Ledger(tmp_path / "ledger", rs.ZCDP(0.5))
+    with pytest.raises(PlanError, match="one axis"):
+        rs.Continual(tmp_path / "a", ledger=ledger, plan=rs.plan(rs.marginals(DOMAIN, ways=1), rs.ZCDP(0.5)))
+    person = rs.plan(rs.prefixes(DOMAIN, "month"), rs.ZCDP(0.5), form=rs.Axis(), unit=rs.Person(records=2))
+    with pytest.raises(PlanError, match="AddRemove"):
+        rs.Continual(tmp_path / "a", ledger=ledger, plan=person)
+    with pytest.raises(FileError, match="no continual release"):
+        rs.Continual(tmp_path / "a", ledger=ledger)
+    assert not ledger.entries
+    stream = rs.Continual(tmp_path / "a", ledger=ledger, plan=PLAN)
+    with pytest.raises(SourceError):
+        stream.append(of_month(13, 2))
+    assert stream.periods == 0
+    with pytest.raises(PlanError, match="released"):
+        stream.count(1, 2)
+    if os.geteuid():
+        (tmp_path / "a").chmod(0o500)
+        with pytest.raises(FileError):
+            stream.append(of_month(1, 2))
+
+
+def test_the_command_begins_appends_and_shows(tmp_path):
+    PLAN.save(tmp_path / "plan.json")
+    months = [tmp_path / f"{month}.csv" for month in (1, 2)]
+    for month, path in enumerate(months, start=1):
+        path.write_text("month\n" + f"{month}\n" * 50)
+    common = [sys.executable, "-m", "residua", "continual", str(tmp_path / "s"), "--ledger", str(tmp_path / "l")]
+    runs = [[*common, "--plan", str(tmp_path / "plan.json")], [*common, "--append", str(months[0])]]
+    runs.append([*common, "--append", str(months[1]), "--json"])
+    printed = [subprocess.run(run, capture_output=True, text=True, check=True).stdout for run in runs]
+    assert "0 of 12 periods" in printed[0]
+    assert "next: 2" in printed[1]
+    assert '"periods": 2' in printed[2]
+    for first, second in pairwise(printed):
+        assert first != second
