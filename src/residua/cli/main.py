@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from residua.cli.estimate_commands import add_estimates
 from residua.cli.quoted_commands import add_commands
 from residua.cli.session_commands import ShowValues
 from residua.cli.session_commands import app as session
@@ -284,25 +285,7 @@ def project(
     run_projection(folder, out, total=total, known=known or [], metric=metric, simulations=simulate)
 
 
-@app.command()
-def estimate(
-    folder: ReleasePath,
-    out: Annotated[Path, typer.Option(help="The folder of estimates to write; it must not exist.")],
-    total: Annotated[str | None, typer.Option(help="A public total to meet exactly; else it is estimated.")] = None,
-    known: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="A public table to meet exactly: CSV or Parquet with its attributes and 'count'. Repeatable."
-        ),
-    ] = None,
-) -> None:
-    """Estimate tables of any attributes, by a model.
-
-    They may be measured or not; the model is of everything measured. Costs nothing.
-    """
-    from residua.cli.estimating import run_estimation
-
-    run_estimation(folder, out, total=total, known=known or [])
+add_estimates(app)
 
 
 @app.command()
