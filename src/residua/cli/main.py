@@ -258,7 +258,9 @@ def project(
     out: Annotated[Path, typer.Option(help="The projection folder to write; it must not exist.")],
     total: Annotated[
         str | None,
-        typer.Option(help="A public total to meet exactly; 'released' (usual) keeps the release's own; or 'free'."),
+        typer.Option(
+            help="A public total to meet exactly; 'released' keeps the release's own, usual if clear; or 'free'."
+        ),
     ] = None,
     known: Annotated[
         list[Path] | None,
@@ -272,6 +274,10 @@ def project(
             help="In which sense nearest: 'margins' (usual for tables: small ones weigh more), 'covariance' or 'plain'."
         ),
     ] = None,
+    shrink: Annotated[
+        bool | None,
+        typer.Option(help="Shrink interactions by their noise first; usually if noise is large beside the total."),
+    ] = None,
     simulate: Annotated[
         int | None,
         typer.Option(
@@ -282,7 +288,7 @@ def project(
     """Make tables non-negative, meeting public facts. Touches no data and costs nothing."""
     from residua.cli.projecting import run_projection
 
-    run_projection(folder, out, total=total, known=known or [], metric=metric, simulations=simulate)
+    run_projection(folder, out, total=total, known=known or [], metric=metric, shrink=shrink, simulations=simulate)
 
 
 add_estimates(app)
