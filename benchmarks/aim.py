@@ -1,7 +1,6 @@
-"""AIM on Adult: adaptive selection of tables on a junction tree, all 2- and 3-way tables, for comparison alone.
+"""AIM: adaptive selection of tables on a junction tree, for comparison alone; its noise is NumPy's, nothing is private.
 
-`python -m benchmarks.aim [--ways 2 3] [--epsilons 0.1 1 10] [--megabytes 4] [--seeds 1] [--steps 100]` prints one
-table. Written from the paper's pseudocode; its noise is NumPy's, and nothing here is private.
+Written from the paper's pseudocode. `python -m benchmarks.beside_aim` runs it.
 
 Reference: McKenna, Mullins, Sheldon and Miklau (2022), AIM: an adaptive and iterative mechanism for differentially
 private synthetic data, algorithm 4.
@@ -9,17 +8,13 @@ private synthetic data, algorithm 4.
 
 from __future__ import annotations
 
-import argparse
 import math
-import time
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from benchmarks.estimates import DELTA, EPSILONS, adult, truth
 from benchmarks.junction import Clique, Model, fitted, maximal_cliques, megabytes
-from benchmarks.show import print_rows
 from residua.privacy.conversions import zcdp_to_approx_for_any_mechanism
 from residua.privacy.guarantees import ZCDP
 
@@ -115,43 +110,3 @@ class Aim:
             if np.abs(model.table(chosen) - before).sum() <= _EXPECTED * sigma * before.size:
                 sigma, epsilon = sigma / 2, epsilon * 2
         return self._model(4 * self.steps)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--ways", type=int, nargs="+", default=[2, 3])
-    parser.add_argument("--epsilons", type=float, nargs="+", default=list(EPSILONS))
-    parser.add_argument("--megabytes", type=float, default=4.0)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
-    parser.add_argument("--steps", type=int, default=100)
-    given = parser.parse_args()
-    domain, _, codes = adult()
-    sizes = [int(size) for size in domain.sizes]
-    tables: dict[Clique, Any] = {}
-
-    def counts(clique: Clique) -> Any:
-        if clique not in tables:
-            tables[clique] = truth(codes, domain.sizes, clique)
-        return tables[clique]
-
-    rows = []
-    for ways in given.ways:
-        asked = list(combinations(range(len(sizes)), ways))
-        for epsilon in given.epsilons:
-            rho = rho_of(epsilon, DELTA)
-            for seed in given.seeds:
-                start = time.process_time()
-                aim = Aim(counts, sizes, ways, rho, given.megabytes, given.steps, np.random.default_rng(seed))
-                model = aim.run()
-                spent = time.process_time() - start
-                error = float(np.mean([np.abs(model.table(r) - counts(r)).sum() / len(codes) for r in asked]))
-                size = megabytes(sizes, aim.measured)
-                rows.append([f"{ways}", f"{epsilon:g}", f"{seed}", f"{error:.4f}", f"{aim.rounds}", f"{size:.1f}"])
-                rows[-1].append(f"{spent:.0f}")
-                print(*rows[-1], flush=True)
-    columns = ["ways", "epsilon", "seed", "mean ‖estimate − truth‖₁/N", "rounds", "tree MB", "CPU s"]
-    print_rows(f"AIM on Adult, {given.megabytes:g} MB, {given.steps} steps per round, delta 1e-9", columns, rows)
-
-
-if __name__ == "__main__":
-    main()
