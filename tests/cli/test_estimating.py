@@ -116,7 +116,7 @@ def test_prefixes_ranges_levels_rounding_counts_answers_formats_and_the_report(t
     assert counted["estimate"] == pytest.approx(float(made.estimates(["sex", "age"])[0, 3:].sum()))
     assert len(as_rows(shown(tmp_path, "answers", "estimates", "--full"))) == 1 + 11 + 12 + 6 + 18
     assert "mean" in shown(tmp_path, "mean", "estimates", "age")
-    for form in ("csv", "parquet", "xlsx", "jsonstat", "px", "sdmx", "datapackage", "csvw"):
+    for form in ("csv", "parquet", "long", "xlsx", "jsonstat", "px", "sdmx", "datapackage", "csvw"):
         shown(tmp_path, "tables", "estimates", "--out", f"tables-{form}", "--format", form)
         assert any((tmp_path / f"tables-{form}").iterdir())
     shown(tmp_path, "report", "estimates", "--out", "report.html")
