@@ -47,7 +47,7 @@ GROUPS: tuple[tuple[str, str], ...] = (
     ("Project: tables that could be true", "project Projected for_mbi"),
     (
         "Estimate: tables that borrow strength",
-        "estimate Estimated estimation:EstimatedTable estimation:TableAccuracy plan_estimates",
+        "estimate Estimated estimation:EstimatedTable estimation:TableAccuracy estimation:SyntheticRows plan_estimates",
     ),
     ("Look before you choose", "Session session:Choice"),
     ("Beside the pipeline", "analysis"),

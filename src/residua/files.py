@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import io
 import os
 import secrets
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 
@@ -123,6 +124,37 @@ def write_atomically(
     except OSError as problem:
         temporary.unlink(missing_ok=True)
         raise FileError(f"cannot write {str(path)!r}: {problem.strerror}; nothing was written.") from None
+
+
+@contextlib.contextmanager
+def whole_file(path: Path, *, overwrite: bool = False) -> Iterator[IO[bytes]]:
+    """A file to write into part by part, which appears under its name when the block ends well.
+
+    Args:
+        path: the file.
+        overwrite: replace a file that is there.
+
+    Raises:
+        FileError: something is there, or the disk refuses. Nothing is left behind.
+    """
+    check_replaceable(path, lambda head: overwrite)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        handle = os.open(temporary, _OPEN | os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        sync_folder(path.parent)
+    except FileError:
+        raise
+    except OSError as problem:
+        why = problem.strerror or problem
+        raise FileError(f"cannot write {str(path)!r}: {why}; nothing was written.") from None
 
 
 def check_replaceable(path: Path, ours: Callable[[bytes], bool] | None) -> None:

@@ -257,7 +257,9 @@ def project(
     out: Annotated[Path, typer.Option(help="The projection folder to write; it must not exist.")],
     total: Annotated[
         str | None,
-        typer.Option(help="A public total to meet exactly; 'released' (usual) keeps the release's own; or 'free'."),
+        typer.Option(
+            help="A public total to meet exactly; 'released' keeps the release's own, usual if clear; or 'free'."
+        ),
     ] = None,
     known: Annotated[
         list[Path] | None,
@@ -271,6 +273,10 @@ def project(
             help="In which sense nearest: 'margins' (usual for tables: small ones weigh more), 'covariance' or 'plain'."
         ),
     ] = None,
+    shrink: Annotated[
+        bool | None,
+        typer.Option(help="Shrink interactions by their noise first; usually if noise is large beside the total."),
+    ] = None,
     simulate: Annotated[
         int | None,
         typer.Option(
@@ -281,28 +287,9 @@ def project(
     """Make tables non-negative, meeting public facts. Touches no data and costs nothing."""
     from residua.cli.projecting import run_projection
 
-    run_projection(folder, out, total=total, known=known or [], metric=metric, simulations=simulate)
+    run_projection(folder, out, total=total, known=known or [], metric=metric, shrink=shrink, simulations=simulate)
 
 
-@app.command()
-def estimate(
-    folder: ReleasePath,
-    out: Annotated[Path, typer.Option(help="The folder of estimates to write; it must not exist.")],
-    total: Annotated[str | None, typer.Option(help="A public total to meet exactly; else it is estimated.")] = None,
-    known: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="A public table to meet exactly: CSV or Parquet with its attributes and 'count'. Repeatable."
-        ),
-    ] = None,
-) -> None:
-    """Estimate tables of any attributes, by a model.
-
-    They may be measured or not; the model is of everything measured. Costs nothing.
-    """
-    from residua.cli.estimating import run_estimation
-
-    run_estimation(folder, out, total=total, known=known or [])
 
 
 @app.command()

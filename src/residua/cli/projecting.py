@@ -25,6 +25,7 @@ def run_projection(
     total: str | None,
     known: Sequence[Path],
     metric: str | None,
+    shrink: bool | None,
     simulations: int | None,
 ) -> Projected:
     """Projects a saved release, writes the projection, and says what it is."""
@@ -38,6 +39,7 @@ def run_projection(
             total=_total(total),
             known=read_facts(known),
             metric=cast("Metric | None", metric),  # `project` refuses any other
+            shrink=shrink,
             simulations=simulations,
             progress=lambda rounds, left: show("projecting", rounds, None),
         )
@@ -45,6 +47,8 @@ def run_projection(
     out.print(f"Wrote {target}: a projection of {folder}; no data was touched and nothing was spent.")
     out.print(WARNING)
     out.print(f"Nearest     by {METRICS[projected.metric]}")
+    if projected.shrunk:
+        out.print("Shrunk      interactions were shrunk by their noise first, which is large beside the total")
     out.print(
         f"Gap         {projected.gap:.2g} of a squared distance of {projected.distance:,.4g} (proven); violations "
         f"{projected.infeasibility:.2g} counts"

@@ -4,5 +4,6 @@ from residua.estimation.accuracy import TableAccuracy
 from residua.estimation.estimate import estimate
 from residua.estimation.estimated import Estimated, EstimatedTable
 from residua.estimation.planning import plan_estimates
+from residua.estimation.rows import SyntheticRows
 
-__all__ = ["Estimated", "EstimatedTable", "TableAccuracy", "estimate", "plan_estimates"]
+__all__ = ["Estimated", "EstimatedTable", "SyntheticRows", "TableAccuracy", "estimate", "plan_estimates"]

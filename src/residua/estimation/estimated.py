@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from residua.projection.tables import ProjectedTable
 from residua.release.base import Release
 from residua.showing import Exported
 from residua.workload import Asked
+
+if TYPE_CHECKING:
+    from residua.estimation.rows import SyntheticRows
 
 MOST_CELLS = 4_000_000
 MOST_ATTRIBUTES = 8
@@ -127,6 +130,44 @@ class Estimated(Exported, Tabled):
         return EstimatedTable(
             made.domain, made.attributes, made.estimates, made.labels, made.title, made.counted, accuracy
         )
+
+    def rows(
+        self,
+        n: int | None = None,
+        *,
+        attributes: Sequence[str] | None = None,
+        random: np.random.Generator | None = None,
+    ) -> SyntheticRows:
+        """Synthetic rows whose tables are near the estimates: frames, Arrow batches, Parquet, CSV.
+
+        Attribute by attribute: the chances of each value are raked to the estimated tables of pairs and triples with
+        the attributes before it, over the rows themselves, and turned into values so that counts stay near their
+        expectations. No junction tree is needed, and any number of attributes and rows is taken. No data is touched
+        and nothing is spent, however many rows are made.
+
+        Args:
+            n: how many rows; None is the estimated total, to the next whole number.
+            attributes: the columns; all by default.
+            random: where the choices among equally good rows come from; a fresh generator by default. They are no
+                noise: they protect nothing, and may be repeated (`np.random.default_rng(7)`) or published.
+
+        Raises:
+            PlanError: no number of rows, or an unknown attribute.
+
+        Example:
+            >>> import pyarrow as pa, residua as rs, tempfile
+            >>> domain = rs.Domain({"sex": ["F", "M"], "age": rs.Integers(0, 4), "job": ["no", "yes"]})
+            >>> data = pa.table({"sex": ["F", "M"] * 500, "age": [0, 1, 2, 1, 0] * 200, "job": ["no", "yes"] * 500})
+            >>> plan = rs.plan(rs.marginals(domain, ways=[1, 2]), rs.ZCDP(0.1))
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     release = rs.measure(plan, data, ledger=rs.Ledger(f"{folder}/l", rs.ZCDP(0.1)))
+            >>> rows = rs.estimate(release, total=1000, known={("sex",): [500, 500]}).rows().to_arrow()
+            >>> rows.num_rows, rows.column_names, rows["sex"].to_pylist().count("F")
+            (1000, ['sex', 'age', 'job'], 500)
+        """
+        from residua.estimation.rows import rows_of
+
+        return rows_of(self, n, attributes, random)
 
     @property
     def contradicted(self) -> tuple[tuple[str, ...], ...]:

@@ -159,10 +159,34 @@ class FamilyProblem(Problem):
 
     # ---- the work
 
+    def quieted(self, observed: Floats) -> Floats:
+        """What was observed, each set's residual shrunk by how much of its length noise explains.
+
+        The factor is `(1 − c σ²/‖r‖²)₊`, as James and Stein's. For k directions c is k, what noise makes of `‖r‖²/σ²`,
+        and three standard deviations of that (below `2 (k − 2)`, up to which shrinking never hurts on average, from 26
+        directions on). A residual that noise explains becomes zero: its table is then what smaller tables say.
+        """
+        found = np.array(observed)
+        variances = self.plan.noise_variances[self._numbers]
+        k = self._dimensions
+        c = k + 3.0 * np.sqrt(2.0 * k)
+        away = c * np.where(np.isfinite(variances), variances, 0.0)
+        for group in self.layout:
+            tables = group.view(found)
+            if not group.shape:
+                continue  # the total stays
+            for part in batches(len(group.numbers), group.cells, _BATCH_CELLS):
+                squares = (tables[part].reshape(-1, group.cells) ** 2).sum(axis=1)
+                kept = np.maximum(1.0 - away[group.numbers[part]] / np.maximum(squares, 1e-300), 0.0)
+                tables[part] *= kept.reshape(-1, *[1] * len(group.shape))
+        return found
+
     def solve(self, observed: Floats, progress: Progress | None = None) -> ConsistentTables:
         """The nearest consistent tables that meet the terms."""
         from residua.projection.local import nearest_consistent
 
+        if self.terms.shrunk:
+            observed = self.quieted(observed)
         found = nearest_consistent(
             self.lattice,
             self.plan.domain.sizes,

@@ -59,6 +59,7 @@ def save_projection(projected: Projected, path: Path) -> None:
         "metric": terms.metric,
         "tolerance": terms.tolerance,
         "total_stddev": terms.total_stddev,
+        "shrunk": terms.shrunk,
         "facts": [list(fact.members) for fact in terms.facts],
         "gap": projected.gap if math.isfinite(projected.gap) else None,
         "infeasibility": projected.infeasibility,
@@ -103,7 +104,9 @@ def load_projection(path: Path) -> Projected:
         if body["metric"] not in get_args(Metric):
             raise ValueError("its metric is none")
         tolerance, total_stddev = float(body["tolerance"]), float(body["total_stddev"])
-        terms = Terms(bool(body["nonnegative"]), facts, body["metric"], tolerance, total_stddev)
+        terms = Terms(
+            bool(body["nonnegative"]), facts, body["metric"], tolerance, total_stddev, body.get("shrunk") is True
+        )
         gap = math.inf if body["gap"] is None else float(body["gap"])
         estimates = mapped_array(path / "estimates.npy", Form(np.dtype(np.float64), None))
         fit = problem_of(plan, terms).fit_of(estimates, gap, float(body["infeasibility"]))

@@ -33,6 +33,7 @@ class Terms:
             weighing more; or "plain", squared differences summed over all that was asked.
         tolerance: how small the gap must be, relative to the squared distance.
         total_stddev: the standard deviation of the total among the facts, if it was taken from the release.
+        shrunk: whether interactions are shrunk by their noise before the nearest tables are looked for.
     """
 
     nonnegative: bool = True
@@ -40,6 +41,7 @@ class Terms:
     metric: Metric = "covariance"
     tolerance: float = 1e-6
     total_stddev: float = 0.0
+    shrunk: bool = False
 
 
 class Fit(ABC):

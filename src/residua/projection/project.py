@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
 from residua.bars import with_bar
@@ -16,6 +17,7 @@ from residua.projection.projected import Projected
 from residua.projection.total import estimated_total
 from residua.release.base import Release
 
+_CLEAR = 3.0  # standard deviations of the released total: below, tables are mostly noise
 _CONFLICT = 1e-4  # of the total: a violation that no more rounds would remove
 
 
@@ -27,6 +29,7 @@ def project(
     total: float | Literal["released", "free"] | None = None,
     known: Mapping[Sequence[str], Any] | None = None,
     metric: Metric | None = None,
+    shrink: bool | None = None,
     tolerance: float | None = None,
     simulations: int | None = None,
     progress: Progress | bool | None = None,
@@ -56,6 +59,11 @@ def project(
             products, small tables weigh more: those of one attribute 256 times, others below the largest 4 times.
             "plain" is squares over all that was asked: cells of marginals, the prefixes, ranges or groups of products
             (attributes asked in several ways: a metric nowhere less than that).
+        shrink: whether each set's interaction (its residual) is first shrunk by as much as noise explains of it, so
+            that tables which are noise become what smaller tables say, and all of them even ones where nothing else
+            is known. None does so for releases of marginals where a third of the total is less than the noise
+            of the released total: there the nearest tables are further from the truth than even ones. A shrunk
+            projection has no bound, and the guarantee above is then no longer one, but true on average.
         tolerance: how small the proven gap must be, relative to the squared distance; None is 1e-6, or 1e-4 for tables
             of more than a million cells in all, where that takes minutes already. It stops after 5,000 rounds in any
             case, and `projected.gap` says how far it got.
@@ -100,6 +108,7 @@ def project(
     facts = facts_of(release.domain, count, known)
     plan = release.plan
     terms = Terms(bool(nonnegative), facts, metric_of(plan, metric), float(tolerance), stddev)
+    terms = replace(terms, shrunk=_shrunk(release, terms, shrink))
     problem = problem_of(plan, terms)
     observed = problem.observed(release)
     fit = problem.solve(observed, told)
@@ -109,11 +118,26 @@ def project(
             f"no tables meet all the facts: one is missed by {fit.infeasibility:,.3g} counts whatever the tables; "
             "some of total, known and the structural zeros contradict each other (or tolerance is too coarse)."
         )
-    bound = bound_of(problem, observed, fit) if is_bounded(plan) else None
+    bound = bound_of(problem, observed, fit) if is_bounded(plan) and not terms.shrunk else None
     if simulations is None:
         simulations = int(bound is None or (bound.projected >= bound.released and is_small(plan)))
     simulated = simulated_error(problem, fit, simulations, progress=told) if simulations else None
     return Projected(plan, terms, fit, problem.moved(observed, fit), bound, dict(release.receipt), simulated)
+
+
+def _shrunk(release: Release, terms: Terms, wanted: bool | None) -> bool:
+    """Whether to shrink: as wanted, or where the noise of the released total is large beside the total."""
+    plain = release.plan.family is not None and release.plan.family.plain
+    if wanted is not None:
+        if not isinstance(wanted, bool):
+            raise PlanError(f"shrink={wanted!r} is not True, False or None; leave it out if in doubt.")
+        if wanted and not (plain and terms.nonnegative):
+            raise PlanError("shrink=True is for releases of marginals, projected to non-negative tables; leave it out.")
+        return wanted
+    known = [float(fact.margin(())) for fact in terms.facts]
+    if not plain or not terms.nonnegative or not known or not release.plan.supports(()):
+        return False
+    return known[0] < _CLEAR * math.sqrt(float(release.plan.variance(())))
 
 
 def _total(release: Release, total: Any) -> tuple[float | None, float]:

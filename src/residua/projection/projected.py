@@ -36,7 +36,8 @@ class Projected(Exported, Tabled):
         terms: what the tables must meet.
         fit: what was found.
         distance: how far it is from the release, squared, in the metric's unit.
-        bound: how far from the truth it can be; None where the release is biased itself, or its noise not normal.
+        bound: how far from the truth it can be; None where the release is biased itself, its noise not normal, or
+            interactions were shrunk.
         receipt: what the ledger recorded when the release was paid for.
         simulated: the error that simulations indicated, if any were made.
     """
@@ -63,6 +64,11 @@ class Projected(Exported, Tabled):
     def metric(self) -> Metric:
         """In which sense the tables are the nearest: "margins", "covariance" or "plain"; see `rs.project`."""
         return self.terms.metric
+
+    @property
+    def shrunk(self) -> bool:
+        """Whether interactions were shrunk by their noise first; see `rs.project`."""
+        return self.terms.shrunk
 
     @property
     def gap(self) -> float:

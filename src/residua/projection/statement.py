@@ -31,6 +31,10 @@ _INDICATION = [
     "This is an indication, not a bound: releases were simulated from the plan as if these tables, themselves made",
     "from a private release, were the data.",
 ]
+_SHRUNK = [
+    "The noise of the release is large beside the total. So each set's interaction was first shrunk by as much as",
+    "noise explains of it (James and Stein); what noise explains altogether was taken to be nothing.",
+]
 _DOUBT = [
     "",
     "**The release is further from these conditions than its noise explains in all but one case in a million: a public",
@@ -58,8 +62,11 @@ def projection_statement(projected: Projected) -> str:
         "",
         *_left_out(projected),
         *([f"Every table {counted}.", ""] if (counted := what_is_counted(projected.plan.unit)) else []),
-        f"Among all tables that do, they are the nearest to the release by {METRICS[terms.metric]};",
-        f"the squared distance, {projected.distance:,.6g}, is proven within {projected.gap:.2g} of the least possible,",
+        *(_SHRUNK if terms.shrunk else []),
+        f"Among all tables that do, they are the nearest to {'that' if terms.shrunk else 'the release'} by "
+        f"{METRICS[terms.metric]};",
+        f"the squared distance{'' if terms.shrunk else f', {projected.distance:,.6g},'} is proven within "
+        f"{projected.gap:.2g} of the least possible,",
         f"and no condition is missed by more than {projected.infeasibility:.2g} counts.",
         "",
         "## Accuracy",
@@ -97,6 +104,8 @@ def _accuracy(projected: Projected) -> list[str]:
 
 def _bound(projected: Projected) -> list[str]:
     bound = projected.bound
+    if bound is None and projected.terms.shrunk:
+        return ["No bound is given: interactions were shrunk by their noise, which helps on the whole, not always."]
     if bound is None:
         return ["No bound is given: the release is biased itself (an approximate plan), or its noise is not normal."]
     if math.isinf(bound.projected):

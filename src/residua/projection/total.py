@@ -1,9 +1,11 @@
 """A total that was measured poorly: from what is measured of it and of single attributes, and from its being positive.
 
-A released total is normal around the truth, N is not negative, and neither is a cell of an attribute's table, whose
-residual r is measured apart from the total: `r + N/n ≥ 0`. The squared distance of a measured residual from the tables
-of total N, in units of its noise, is evidence against N as far as it exceeds what noise makes it, half of the
-directions: a table with many empty cells is that far from itself. The mean of N under both is the estimate.
+The released total (the best linear unbiased estimate from everything measured) is normal around the truth N, which is
+not negative. What is measured of an attribute apart from the total, its residual r, says more: shares p of n values
+that vary as a symmetric Dirichlet of parameter α make `r` as large as `N √(n−1) √w`, `w = 1/(n (nα + 1))` per
+direction. So the squared length of a measured residual, normal of variance `σ² + N² w` in each of n − 1 directions, is
+evidence about N; α is not known, and averaged over. The mean of N under both, given a flat prior on N > 0, is the
+estimate: where the residuals are noise, that of a normal cut at zero.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ _CLEAR = 3.0  # standard deviations above zero: then the released total is kept 
 _REACH = 6.0  # standard deviations above the released total: further up, nothing is looked for
 _STEPS = 800
 _MOST_VALUES = 5_000  # of an attribute that is looked at
+_SPREADS = np.array([0.1, 0.3, 1.0, 3.0, 10.0])  # α
 
 
 def estimated_total(release: Release) -> tuple[float, float] | None:
@@ -40,18 +43,16 @@ def estimated_total(release: Release) -> tuple[float, float] | None:
         table = release.estimates([name])
         variance = (float(release.plan.variance([name]).sum()) - stddev**2 / size) / (size - 1)
         if variance > 0:
-            far = _distances(table - table.mean(), grid) / variance
-            log -= 0.5 * np.maximum(far - 0.5 * (size - 1), 0.0)
+            log += _evidence(float(((table - table.mean()) ** 2).sum()), size, variance, grid)
     weights = np.exp(log - log.max())
     mean = float(weights @ grid / weights.sum())
     return mean, math.sqrt(float(weights @ (grid - mean) ** 2 / weights.sum()))
 
 
-def _distances(residual: Floats, totals: Floats) -> Floats:
-    """Squared distances of a centred table from the non-negative tables of each total, (totals,)."""
-    wanted = residual + totals[:, None] / len(residual)
-    ordered = -np.sort(-wanted, axis=1)
-    excess = (np.cumsum(ordered, axis=1) - totals[:, None]) / np.arange(1, len(residual) + 1)
-    last = (ordered > excess).sum(axis=1) - 1
-    level = excess[np.arange(len(totals)), np.maximum(last, 0)]
-    return np.asarray(((np.maximum(wanted - level[:, None], 0.0) - wanted) ** 2).sum(axis=1))
+def _evidence(squares: float, size: int, variance: float, totals: Floats) -> Floats:
+    """The log likelihood of a residual's squared length, for each total, up to a constant, (totals,)."""
+    w = 1.0 / (size * (size * _SPREADS + 1.0))
+    each = variance + totals[:, None] ** 2 * w  # (totals, spreads)
+    log = -0.5 * ((size - 1) * np.log(each / variance) + squares / each)
+    most = log.max(axis=1, keepdims=True)
+    return np.asarray(most[:, 0] + np.log(np.exp(log - most).mean(axis=1)))
