@@ -55,6 +55,7 @@ PUBLIC = {
     "ranges",
     "records_per_person",
     "residual",
+    "score",
     "top_up",
 }
 

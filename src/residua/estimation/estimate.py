@@ -73,7 +73,7 @@ def estimate(
     facts = facts_of(release.domain, total, known)
     observed = observed_of(release)
     public = Public(release.domain, facts)
-    count, variance = _total(release, public)
+    count, variance = total_of(release, public)
     found = fitted(observed, public, count, variance, progress)
     found = _with_errors(observed, public, found, progress)
     made = Estimated(release, public, found, variance == 0.0)
@@ -85,7 +85,7 @@ def estimate(
     return made
 
 
-def _total(release: Release, public: Public) -> tuple[float, float]:
+def total_of(release: Release, public: Public) -> tuple[float, float]:
     """The total and the variance of what is not known of it."""
     known = public.known(())
     if known is not None:

@@ -128,6 +128,16 @@ def shrunk(deviation: Floats, model: Floats, variance: float, prior: Prior | Non
     return best
 
 
+def responsibilities(
+    deviation: Floats, model: Floats, variance: float, prior: Prior, stride: int = 1
+) -> tuple[Floats, Floats]:
+    """The variances of the mixture and the posterior share of each, for every stride-th cell, (cells, scales) each."""
+    squared = deviation.ravel()[::stride] ** 2
+    scales = _scales(model, prior.exponent, float((deviation**2).max()))[::stride]
+    share = _likelihood(squared, scales, variance)[0] * prior.weights
+    return scales, share / share.sum(axis=1, keepdims=True)
+
+
 def expected(model: Floats, prior: Prior) -> float:
     """The squared deviation that a prior expects of a table that was not measured, summed over its cells."""
     scales = _scales(model, prior.exponent, 0.0)

@@ -107,14 +107,18 @@ class Tables:
         model, apart = raked(first, margins)
         return model, margins, apart
 
+    def deviation(self, members: Members) -> tuple[Floats, Floats]:
+        """How far the measured interaction of a set is from what its margins say, and what they say."""
+        below = {s: one for facet in combinations(members, len(members) - 1) for s, one in self._all(facet).items()}
+        model, _, _ = self.model(members, below)
+        return self.observed.residual(members) - centred(model), model
+
     def prior(self, size: int) -> Prior | None:
         """The prior of the interactions of this many attributes, from a sample of those measured."""
         sets = list(self.observed.sets(size))
         sample = sets[:: max(1, len(sets) // _SAMPLED)]
         parts = []
         for members in sample:
-            below = {s: one for facet in combinations(members, size - 1) for s, one in self._all(facet).items()}
-            model, _, _ = self.model(members, below)
-            deviation = self.observed.residual(members) - centred(model)
+            deviation, model = self.deviation(members)
             parts.append((deviation, model, self.observed.cell_variance(members)))
         return pooled_prior(parts) if parts else None

@@ -3,5 +3,6 @@
 from residua.measurement.ledger import Entry, Ledger
 from residua.measurement.measure import measure
 from residua.measurement.persons import RecordsPerPerson, records_per_person
+from residua.measurement.score import Scores, score
 
-__all__ = ["Entry", "Ledger", "RecordsPerPerson", "measure", "records_per_person"]
+__all__ = ["Entry", "Ledger", "RecordsPerPerson", "Scores", "measure", "records_per_person", "score"]

@@ -1,7 +1,8 @@
 """Sessions: look before you choose, and top up what was released."""
 
+from residua.session.adapted import Adapted
 from residua.session.choice import Choice
 from residua.session.recommend import Recommendation
 from residua.session.session import Session
 
-__all__ = ["Choice", "Recommendation", "Session"]
+__all__ = ["Adapted", "Choice", "Recommendation", "Session"]

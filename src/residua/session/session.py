@@ -19,7 +19,8 @@ from residua.privacy import AddRemove, Guarantee, Unit
 from residua.quoting import Answering, Quotable
 from residua.release import Release, reserve
 from residua.release.pooled import pool_of
-from residua.session.accounts import Bill, Standing, Status, paid, require_budget, standing
+from residua.session.accounts import Bill, Standing, Status, left_of, paid, require_budget, standing
+from residua.session.adapting import Adaptive
 from residua.session.candidates import by_name, poolable, require_domain
 from residua.session.choice import Choice
 from residua.session.memory import Memory
@@ -35,7 +36,7 @@ from residua.source.counting import Tallies
 _LOST = "lost its look in a crash"
 
 
-class Session(Reported, Quotable):
+class Session(Adaptive, Reported, Quotable):
     """Adaptive use of one dataset: choices that waste nothing, and releases that pay only for what is missing.
 
     Everything measured in a session is kept, and every answer is the best linear unbiased estimate from all of it.
@@ -137,7 +138,8 @@ class Session(Reported, Quotable):
         parts = {number: f"{at.debits[number].purpose}: {part.summary}" for number, part in at.parts.items()}
         lost = tuple(number for number in at.debits if number not in at.parts)
         budget, left = self._ledger.budget, self._left(at)
-        return Status(parts, lost, stated(budget, at.spent), affordable(budget, left), ends, at.spent, left)
+        spent = at.spent + at.aside
+        return Status(parts, lost, stated(budget, spent), affordable(budget, left), ends, spent, left)
 
     @property
     def known(self) -> Release | None:
@@ -271,8 +273,7 @@ class Session(Reported, Quotable):
         return standing(self._folder, self._ledger)
 
     def _left(self, at: Standing) -> Fraction:
-        left = self._ledger.remaining_exactly
-        return left if self._allowed is None else max(min(left, self._allowed - at.spent), Fraction(0))
+        return left_of(self._ledger, self._allowed, at)
 
     def _open(self, number: int) -> Stored:
         choices = self._folder.choices()
@@ -323,7 +324,9 @@ class Session(Reported, Quotable):
         self._memory.note(tuple(at.parts), {plan: left.get(name) for name, plan in named.items()})
         return Choice(self, stored, self._pooled(at, None))
 
-    def _measured(self, found: Missing, at: Standing, purpose: str, what: str) -> Standing:
+    def _measured(
+        self, found: Missing, at: Standing, purpose: str, what: str, step: Mapping[str, Any] | None = None
+    ) -> Standing:
         """Pays for a measurement, makes it, and keeps it."""
         bill = _bill(found, at)
         if at.parts and composed_cost([*at.plans, found.plan]) > found.together:  # it may have been found a while ago
@@ -337,6 +340,7 @@ class Session(Reported, Quotable):
             allowed=self._allowed,
             what=what,
             whose=self._data.options.whose,
+            step=step,
         )
         with reserve(self._folder.place(bill.part), found.plan, found.blocks) as room:
             # What cannot be read back would be paid for and lost: seen before the debit.
