@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from residua.domain import Domain
+from residua.estimation.curves import at_precisions
 from residua.estimation.facts import Members, Public
 from residua.estimation.fit import Fitted, Progress, fitted
 from residua.estimation.learning import with_scores
@@ -27,6 +28,7 @@ from residua.workload import Marginals
 
 _SHARES = (0.0, 0.5, 1.0)  # how far spending follows the strength of single pairs
 _LITTLE = 1e-3  # of what is there: not worth a measurement of its own
+_MOST_LARGE = 0.06  # of the budget, for tables of three or more attributes: forecasts of what they bring are rough
 _BETTER = 0.98  # of the error of rising together, for another way to be taken
 
 
@@ -60,11 +62,26 @@ def precisions_after(
     weights = np.zeros(len(lattice))
     weights[plan.workload.numbers] = plan.workload.weights
     small = lattice.set_sizes < 3
-    even = spend(known, weights, costs, pcost, small, np.where(small, plan.precisions, 0.0))
+    proportions = np.where(small, plan.precisions, 0.0)
+    even = spend(known, weights, costs, pcost, small, proportions)
+    if scores is not None and float((even * costs)[~small].sum()) > _MOST_LARGE * pcost:
+        known = _worthiest(known, even, costs, small, _MOST_LARGE * pcost)
+        even = spend(known, weights, costs, pcost, small, proportions)
     if not (lattice.set_sizes == 2).any():
         return _without_little(even, known.measured)
     alone = spend(known, weights, costs, pcost)
     return _without_little(_best(even, alone, known, costs, fit, public, observed, small, progress), known.measured)
+
+
+def _worthiest(known: Learned, wanted: Floats, costs: Floats, small: Booleans, most: float) -> Learned:
+    """Only those of the larger tables that bring most for what they cost, as many as that pays for."""
+    errors, _ = at_precisions(known.curves, np.where(known.reference > 0, known.reference, 1.0), wanted)
+    spent = wanted * costs
+    gain = np.where(small | (spent <= 0), 0.0, (known.curves[:, 0] - errors) / np.maximum(spent, 1e-300))
+    order = np.argsort(-gain, kind="stable")
+    kept = small.copy()
+    kept[order[(np.cumsum(np.where(small, 0.0, spent)[order]) <= most) & (gain[order] > 0)]] = True
+    return Learned(known.lattice, known.measured, np.where(kept, known.reference, 0.0), known.curves)
 
 
 def _without_little(wanted: Floats, measured: Floats) -> Floats:

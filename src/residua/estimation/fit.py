@@ -28,12 +28,13 @@ from residua.estimation.mixture import (
 )
 from residua.estimation.observed import Observed, centred
 from residua.estimation.raking import raked
-from residua.estimation.shrinkage import Posterior, Prior, shrunk
+from residua.estimation.shrinkage import Posterior, Prior, guarded, shrunk
 from residua.linalg.arrays import Floats
 
 Progress = Callable[[str, int, int], object]
 Seen = Callable[[Members, Floats, Floats, Prior], object]  # a deviation, the model, what is believed of it
 MOST_VALUES = 6_000
+_DOUBT = {1: 0.0, 2: 2.0}  # standard deviations that a deviation may be too large by chance, of singles and pairs
 _SURE = 100.0  # how much more precise than anything measured a public fact counts in the mixture
 _FLOOR, _FLOOR_NOISE = 0.02, 0.1  # of the model, and of the noise: no cell is estimated below the lesser
 
@@ -198,6 +199,9 @@ def _judged(observed: Observed, members: Members, model: Floats, notes: _Notes) 
     """The posterior of a single's or a pair's deviation from the model; notes what was kept and how odd it is."""
     deviation = observed.residual(members) - centred(model)
     posterior = shrunk(deviation, model, observed.cell_variance(members))
+    posterior = guarded(
+        posterior, deviation, observed.variance(members), observed.directions(members), _DOUBT[len(members)]
+    )
     for at in (members * 2,) if len(members) == 1 else (members, members[::-1]):
         notes.kept[at] = float((posterior.mean * deviation).sum() / max(float((deviation**2).sum()), 1e-300))
         notes.doubt[at] = doubt_of(deviation, observed.variance(members), observed.directions(members))

@@ -92,5 +92,6 @@ def with_scores(
             one = MEAN * cells[number] * math.sqrt(costs[number])
             reference[number] = max((one / (_NOISIEST * apart)) ** 2, known.measured[number])
             noise = one / np.sqrt(reference[number] * FACTORS)
-            curves[number] = apart * noise / np.sqrt(apart**2 + noise**2)
+            # Noise above the deviation hides it; only below that is something gained.
+            curves[number] = apart * noise / (apart**4 + noise**4) ** 0.25
     return Learned(lattice, known.measured, reference, curves)

@@ -17,10 +17,11 @@ from residua.estimation.facts import Members, Public
 from residua.estimation.fit import Fitted, above_floor, doubt_of
 from residua.estimation.observed import Observed, centred
 from residua.estimation.raking import raked
-from residua.estimation.shrinkage import Prior, expected, pooled_prior, shrunk
+from residua.estimation.shrinkage import Prior, expected, guarded, pooled_prior, shrunk
 from residua.linalg.arrays import Floats
 
 _SAMPLED = 48
+_SURELY = 4.0  # standard deviations: the noise of larger tables is large, and a little of it by mistake is much
 
 
 @dataclass(frozen=True)
@@ -92,10 +93,12 @@ class Tables:
             return model, Interaction(False, error, apart=apart)
         deviation = self.observed.residual(members) - centred(model)
         posterior = shrunk(deviation, model, self.observed.cell_variance(members), prior)
+        directions = self.observed.directions(members)
+        posterior = guarded(posterior, deviation, self.observed.variance(members), directions, _SURELY)
         table = above_floor(model, posterior, self.observed.cell_variance(members))
         table, apart = raked(np.where(self.public.possible(members), table, 0.0), margins)
         kept = float((posterior.mean * deviation).sum() / max(float((deviation**2).sum()), 1e-300))
-        doubt = doubt_of(deviation, self.observed.variance(members), self.observed.directions(members))
+        doubt = doubt_of(deviation, self.observed.variance(members), directions)
         return table, Interaction(True, posterior.variance, kept, doubt, apart)
 
     def model(

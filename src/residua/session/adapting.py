@@ -116,7 +116,7 @@ class Adaptive:
             require_left(self._ledger, self._allowed, at, allowed, "the adaptation")
         if not self._kept("look", name, at):
             share = (allowed - sum(self._spent(done).values(), Fraction(0))) * Fraction(look)
-            plan = planned(workload, _within(budget, share), unit, min(largest, 2) if scored_sets else largest)
+            plan = planned(workload, _within(budget, share), unit, largest)
             found = self._missing(plan, at)
             if found is not None:
                 at = self._measured(found, at, "adapt: look", "the look", {**name, "step": "look"})
@@ -129,7 +129,7 @@ class Adaptive:
             done = done.written(scores=self._scored(known, models, _within(budget, allowed * Fraction(scores)), name))
         left = allowed - sum(self._spent(done).values(), Fraction(0))
         if not self._kept("rest", name, at) and left > allowed * _NOTHING_LEFT:
-            proportions = planned(workload, budget, unit, min(largest, 2) if scored_sets else largest)
+            proportions = planned(workload, budget, unit, largest)
             have = float(told.measured @ proportions.costs)
             ratio = proportions.unit_pcost / max(proportions.pcost, 1e-300)
             kept = None if done.scores is None else _by_members(done.scores, known)
