@@ -2,7 +2,9 @@
 
 from residua.session.adapted import Adapted
 from residua.session.choice import Choice
+from residua.session.groups import GroupChoice
 from residua.session.recommend import Recommendation
 from residua.session.session import Session
+from residua.session.verdicts import Verdicts
 
-__all__ = ["Adapted", "Choice", "Recommendation", "Session"]
+__all__ = ["Adapted", "Choice", "GroupChoice", "Recommendation", "Session", "Verdicts"]
