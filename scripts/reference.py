@@ -38,7 +38,10 @@ GROUPS: tuple[tuple[str, str], ...] = (
         "plan Plan TotalVariance MaxVariance PNormVariance Stakeholders ConvexLoss Lattice Matrix Axis independent",
     ),
     ("Combine plans", "common residual top_up by_group"),
-    ("Measure: the one door to data", "Source Ledger measure Continual records_per_person RecordsPerPerson"),
+    (
+        "Measure: the one door to data",
+        "Source Ledger measure Continual records_per_person RecordsPerPerson score measurement:Scores",
+    ),
     ("Publish: estimates with error bars", "Release Table release:Answers release:Estimate pooled"),
     (
         "Quote: numbers people quote, from releases, sessions, projections and plans",
@@ -49,7 +52,7 @@ GROUPS: tuple[tuple[str, str], ...] = (
         "Estimate: tables that borrow strength",
         "estimate Estimated estimation:EstimatedTable estimation:TableAccuracy estimation:SyntheticRows plan_estimates",
     ),
-    ("Look before you choose", "Session session:Choice"),
+    ("Look before you choose", "Session session:Choice session:Adapted"),
     ("Beside the pipeline", "analysis"),
     ("Errors and warnings", "ResiduaError GapWarning"),
 )
@@ -64,6 +67,8 @@ OURS = {
     "Answers",
     "Estimate",
     "Choice",
+    "Adapted",
+    "Scores",
     "Quotable",
     "Quoted",
     "Flagged",

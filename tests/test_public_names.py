@@ -57,6 +57,7 @@ PUBLIC = {
     "ranges",
     "records_per_person",
     "residual",
+    "score",
     "top_up",
 }
 

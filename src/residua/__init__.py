@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from residua.measurement import RecordsPerPerson as RecordsPerPerson
     from residua.measurement import measure as measure
     from residua.measurement import records_per_person as records_per_person
+    from residua.measurement import score as score
     from residua.plans import Axis as Axis
     from residua.plans import ConvexLoss as ConvexLoss
     from residua.plans import Lattice as Lattice
@@ -78,7 +79,7 @@ _NAMES_OF = {
     "domain": "Anonymous Bins Categories Dates Domain Integers between",
     "errors": "GapWarning ResiduaError",
     "estimation": "Estimated estimate plan_estimates",
-    "measurement": "Continual Ledger RecordsPerPerson measure records_per_person",
+    "measurement": "Continual Ledger RecordsPerPerson measure records_per_person score",
     "plans": "Axis ConvexLoss Lattice Matrix MaxVariance"
     " PNormVariance Plan Stakeholders TotalVariance by_group common"
     " independent plan residual top_up",
@@ -150,6 +151,7 @@ __all__ = [
     "ranges",
     "records_per_person",
     "residual",
+    "score",
     "top_up",
 ]
 

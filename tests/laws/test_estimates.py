@@ -78,7 +78,7 @@ def test_a_wrong_model_is_noticed_and_does_no_harm(tmp_path):
         tables = estimated.estimates(("a", "b", "c")), release.estimates(("a", "b", "c"))
         errors.append([np.abs(table - truth(data, "abc")).sum() for table in tables])
     own, unbiased = np.mean(errors, axis=0)
-    assert own < 1.3 * unbiased
+    assert own < 1.05 * unbiased
     unmeasured = rs.estimate(released(tmp_path, data, rho=0.01, ways=(0, 1, 2))).accuracy(["a", "b", "c"])
     assert unmeasured.unmeasured == unmeasured.unknown == (("a", "b", "c"),)  # it does not claim to know
 
@@ -91,7 +91,37 @@ def test_stated_errors_are_right_on_average(tmp_path):
             table = estimated.estimates(names)
             stated += estimated.accuracy(names).rmse ** 2
             true += float(((table - truth(DATA, names)) ** 2).mean())
-    assert 0.5 < np.sqrt(stated / true) < 2.0
+    assert 0.6 < np.sqrt(stated / true) < 1.6
+
+
+def test_an_attribute_that_nearly_decides_another_and_a_model_that_is_wrong_do_no_harm(tmp_path):
+    """Structure of high rank, which a mixture fits badly, at much budget: as good as the release, table by table.
+
+    Pairs that were moved by raking before it converged erred three times as much.
+    """
+    random = np.random.default_rng(5)
+    x = random.choice(40, 30_000, p=random.dirichlet(np.full(40, 0.5)))
+    y = random.integers(0, 12, (40, 3))[x, random.integers(0, 3, len(x))]
+    z = np.clip(random.poisson(1 + y / 3), 0, 9)
+    w = random.integers(0, 8, len(x))
+    sizes = {"x": 40, "y": 12, "z": 10, "w": 8}
+    domain, codes = rs.Domain.of_sizes(sizes), {"x": x, "y": y, "z": z, "w": w}
+    plan = rs.plan(rs.marginals(domain, ways=[1, 2]), rs.ApproxDP(4.0, 1e-6))
+    squares: dict[tuple[str, ...], list[float]] = {}
+    for _ in range(3):
+        release = rs.measure(plan, pa.table(codes), ledger=rs.Ledger(tmp_path / f"l{len(squares)}{_}", plan.guarantee))
+        estimated = rs.estimate(release)
+        for names in [("x",), ("y",), ("z",), ("w",), ("x", "y"), ("y", "z"), ("x", "z"), ("z", "w"), ("y", "w")]:
+            true = np.zeros([sizes[name] for name in names])
+            np.add.at(true, tuple(codes[name] for name in names), 1.0)
+            for i, table in enumerate((estimated.estimates(names), release.estimates(names))):
+                squares.setdefault(names, [0.0, 0.0])[i] += float(((table - true) ** 2).sum())
+    ratios = {names: np.sqrt(own / other) for names, (own, other) in squares.items()}
+    assert max(ratios.values()) < 1.7, ratios
+    both = np.array([pair for names, pair in squares.items() if len(names) == 2]).sum(axis=0)
+    single = np.array([pair for names, pair in squares.items() if len(names) == 1]).sum(axis=0)
+    assert np.sqrt(both[0] / both[1]) < 1.1
+    assert np.sqrt(single[0] / single[1]) < 1.3  # twelve tables: chance
 
 
 def test_every_noise_unit_and_form(tmp_path):

@@ -172,6 +172,23 @@ def release(
 
 
 @app.command()
+def adapt(
+    spec: SpecPath,
+    name: Annotated[str, typer.Argument(help="The plan whose tables and budget are meant.")],
+    out: Out,
+    estimates: Annotated[Path | None, typer.Option(help="A folder of estimates to write, too.")] = None,
+    look: Annotated[float, typer.Option(help="Which share of the budget the look gets.")] = 0.5,
+    scores: Annotated[float, typer.Option(help="Which share scores of larger tables get; 0: none.")] = 0.03,
+    show_values: ShowValues = False,
+) -> None:
+    """Look, learn how strong interactions are, spend the rest where it helps estimates most. Goes on after a crash."""
+    from residua.cli.adapting import run_adaptation
+    from residua.cli.session_spec import read_session_spec
+
+    run_adaptation(read_session_spec(spec), name, out, estimates, look, scores, show_values=show_values)
+
+
+@app.command()
 def status(spec: SpecPath, json: AsJson = False) -> None:
     """Show what the session has measured and spent, and what is being chosen."""
     from residua.cli.session_spec import read_session_spec

@@ -17,7 +17,7 @@
                   records = 1 per person, or replace = true; where [source] names the person: the most records of
                   each that are counted, with one_per = "month" or per = { month = 1 } if you like; left_out =
                   { rho = 0.005, most = 50 }: also estimate how many are not, up to 50 of each person
-[objective]       minimise = "total" | "max" | "p-norm" with p; tolerance; dense = true: queries listed one by one
+[objective]       minimise = "total" | "max" | "p-norm" with p | "estimates"; tolerance; dense = true: one by one
 [ledger]          path = "adult.ledger"; rho | mu | epsilon and delta | epsilon: the whole budget of the dataset
 [plan.NAME]       candidates of a session (session_spec.py); [session] state = "folder"
 """
@@ -92,6 +92,7 @@ class Spec:
     targets: np.ndarray[Any, np.dtype[np.float64]] | None
     unit: Unit
     minimise: Objective | None
+    for_estimates: bool  # planned by `rs.plan_estimates`
     tolerance: float | None
     source: Mapping[str, Any]
     expressions: Mapping[str, str]  # attributes that are computed from a record's columns
@@ -184,6 +185,7 @@ def _spec(content: Mapping[str, Any], folder: Path) -> Spec:
         targets=targets,
         unit=_unit(privacy, content.get("source", {})),
         minimise=_objective(objective, targets is not None),
+        for_estimates=objective.get("minimise") == "estimates",
         tolerance=objective.get("tolerance"),
         source=content.get("source", {}),
         expressions=expressions,
@@ -365,6 +367,10 @@ def _left_out(settings: Mapping[str, Any], source: Mapping[str, Any]) -> dict[st
 
 def _objective(settings: Mapping[str, Any], has_targets: bool) -> Objective | None:
     name = settings.get("minimise")
+    if name == "estimates":
+        if has_targets or len(settings) > 1:
+            raise SpecError('[objective] minimise = "estimates" has neither targets nor other keys; remove them.')
+        return None
     if name is not None and has_targets and name != "max":
         raise SpecError('targets already mean minimise = "max"; remove [objective] minimise or the targets.')
     if name == "p-norm":
@@ -375,7 +381,7 @@ def _objective(settings: Mapping[str, Any], has_targets: bool) -> Objective | No
         return None if has_targets else TotalVariance()
     if name == "max":
         return None if has_targets else MaxVariance()
-    raise SpecError(f'[objective] minimise = {name!r} is not "total", "max" or "p-norm"; use one of them.')
+    raise SpecError(f'[objective] minimise = {name!r} is not "total", "max", "p-norm" or "estimates"; use one of them.')
 
 
 def known_keys(where: str, settings: Any, known: set[str]) -> None:

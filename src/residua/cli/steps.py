@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from residua.cli.places import require_free
 from residua.cli.plans import print_privacy
@@ -14,6 +14,7 @@ from residua.cli.show import err, out, progress_bar
 from residua.cli.sources import notice, open_source
 from residua.cli.spec import Spec, read_spec
 from residua.errors import FileError, SpecError
+from residua.estimation import plan_estimates
 from residua.measurement import Ledger, measure
 from residua.measurement.aside import aside_of
 from residua.measurement.ledger_amounts import allowance, converted
@@ -33,11 +34,16 @@ from residua.source.counting import columns_needed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from residua.privacy import Guarantee
+    from residua.workload import Marginals
+
 read = read_spec
 
 
 def make_plan(spec: Spec, like: Plan | None = None) -> Plan:
     """The best plan for a specification; with the strategies of another if one is given."""
+    if spec.for_estimates:
+        return plan_estimates(cast("Marginals", spec.workload), cast("Guarantee", spec.guarantee), unit=spec.unit)
     shares: list[float] = []  # of the predicted time, where that is long; rounds then say nothing more
 
     def share_over(share: float) -> None:

@@ -11,11 +11,12 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.estimation.estimated import Estimated
-from residua.estimation.facts import Public
+from residua.estimation.facts import Members, Public
 from residua.estimation.fit import Fitted, Progress, fitted
 from residua.estimation.observed import Observed, centred, observed_of
 from residua.estimation.simulation import Simulated
 from residua.estimation.tables import Tables
+from residua.linalg.arrays import Floats
 from residua.projection.facts import facts_of
 from residua.projection.total import estimated_total
 from residua.release.base import Release
@@ -73,7 +74,7 @@ def estimate(
     facts = facts_of(release.domain, total, known)
     observed = observed_of(release)
     public = Public(release.domain, facts)
-    count, variance = _total(release, public)
+    count, variance = total_of(release, public)
     found = fitted(observed, public, count, variance, progress)
     found = _with_errors(observed, public, found, progress)
     made = Estimated(release, public, found, variance == 0.0)
@@ -85,7 +86,7 @@ def estimate(
     return made
 
 
-def _total(release: Release, public: Public) -> tuple[float, float]:
+def total_of(release: Release, public: Public) -> tuple[float, float]:
     """The total and the variance of what is not known of it."""
     known = public.known(())
     if known is not None:
@@ -109,9 +110,20 @@ def _with_errors(observed: Observed, public: Public, found: Fitted, progress: Pr
     d = len(found.values.sizes)
     for i in range(d):
         if public.known((i,)) is None:
-            errors[i, i] += float((centred(again.single(i) - found.single(i)) ** 2).sum())
+            errors[i, i] = _together(observed, (i,), errors[i, i], again.single(i) - found.single(i))
         for j in range(i + 1, d):
             if public.known((i, j)) is None:
-                errors[i, j] += float((centred(again.pair(i, j) - found.pair(i, j)) ** 2).sum())
-                errors[j, i] = errors[i, j]
+                error = _together(observed, (i, j), errors[i, j], again.pair(i, j) - found.pair(i, j))
+                errors[i, j] = errors[j, i] = error
     return replace(found, errors=np.where(np.isfinite(errors), errors, math.nan))
+
+
+def _together(observed: Observed, members: Members, posterior: float, apart: Floats) -> float:
+    """The squared error of a residual: what the posterior leaves open and what a simulated fit was off by.
+
+    Both hold the noise of what was kept as measured. An estimate that may go back to what was measured (`guarded`) is
+    no worse than that, so that noise is the most they say together.
+    """
+    simulated = float((centred(apart) ** 2).sum())
+    noise = observed.variance(members) * observed.directions(members)
+    return min(posterior + simulated, max(posterior, simulated, noise if math.isfinite(noise) else math.inf))

@@ -28,11 +28,13 @@ from residua.estimation.mixture import (
 )
 from residua.estimation.observed import Observed, centred
 from residua.estimation.raking import raked
-from residua.estimation.shrinkage import Posterior, Prior, shrunk
+from residua.estimation.shrinkage import Posterior, Prior, guarded, shrunk
 from residua.linalg.arrays import Floats
 
 Progress = Callable[[str, int, int], object]
+Seen = Callable[[Members, Floats, Floats, Prior], object]  # a deviation, the model, what is believed of it
 MOST_VALUES = 6_000
+_DOUBT = {1: 0.0, 2: 2.0}  # standard deviations that a deviation may be too large by chance, of singles and pairs
 _SURE = 100.0  # how much more precise than anything measured a public fact counts in the mixture
 _FLOOR, _FLOOR_NOISE = 0.02, 0.1  # of the model, and of the noise: no cell is estimated below the lesser
 
@@ -98,8 +100,9 @@ def fitted(
     progress: Progress | None = None,
     *,
     reconcile: bool = True,
+    seen: Seen | None = None,
 ) -> Fitted:
-    """All singles and pairs; `reconcile` moves pairs until three-way tables can have them.
+    """All singles and pairs; `reconcile` moves pairs until three-way tables can have them; `seen` is told of each.
 
     Raises:
         PlanError: more values than fit, or nothing measured.
@@ -118,12 +121,22 @@ def fitted(
         mixture = fit_mixture(target, progress=lambda done, of: say("fitting a model", done, int(of)))
     else:
         mixture = independent_mixture(target)
-    errors, kept, doubt = np.zeros((d, d)), np.full((d, d), np.nan), np.zeros((d, d))
-    singles = _singles(observed, public, values, mixture, total, errors, kept, doubt)
-    pairs = _pairs(observed, public, values, mixture, total, singles, (errors, kept, doubt), say)
+    notes = _Notes(np.zeros((d, d)), np.full((d, d), np.nan), np.zeros((d, d)), seen)
+    singles = _singles(observed, public, values, mixture, total, notes)
+    pairs = _pairs(observed, public, values, mixture, total, singles, notes, say)
     if reconcile:
         pairs = agreeing(public, values, singles, pairs, say)
-    return Fitted(values, total, singles, pairs, errors, total_variance, kept, doubt, {})
+    return Fitted(values, total, singles, pairs, notes.errors, total_variance, notes.kept, notes.doubt, {})
+
+
+@dataclass(frozen=True, eq=False)
+class _Notes:
+    """What is noted of each single and pair while it is shrunk; arrays (attributes, attributes), filled in."""
+
+    errors: Floats
+    kept: Floats
+    doubt: Floats
+    seen: Seen | None
 
 
 def _target(observed: Observed, public: Public, values: Values, total: float) -> Target:
@@ -165,9 +178,7 @@ def _singles(
     values: Values,
     mixture: Mixture,
     total: float,
-    errors: Floats,
-    kept: Floats,
-    doubt: Floats,
+    notes: _Notes,
 ) -> Floats:
     found = np.empty(len(values.owner))
     for i in range(len(values.sizes)):
@@ -175,22 +186,27 @@ def _singles(
         known = public.known((i,))
         model = np.where(public.possible_values(i), total * mixture.singles[at], 0.0)
         if known is None and math.isfinite(observed.variance((i,))):
-            posterior = _judged(observed, (i,), model, kept, doubt)
+            posterior = _judged(observed, (i,), model, notes)
             model = np.where(model > 0, above_floor(model, posterior, observed.cell_variance((i,))), 0.0)
-            errors[i, i] = posterior.variance
+            notes.errors[i, i] = posterior.variance
         elif known is None and observed.directions((i,)):
-            errors[i, i] = np.nan
+            notes.errors[i, i] = np.nan
         found[at] = known if known is not None else model * (total / max(float(model.sum()), 1e-300))
     return found
 
 
-def _judged(observed: Observed, members: Members, model: Floats, kept: Floats, doubt: Floats) -> Posterior:
+def _judged(observed: Observed, members: Members, model: Floats, notes: _Notes) -> Posterior:
     """The posterior of a single's or a pair's deviation from the model; notes what was kept and how odd it is."""
     deviation = observed.residual(members) - centred(model)
     posterior = shrunk(deviation, model, observed.cell_variance(members))
+    posterior = guarded(
+        posterior, deviation, observed.variance(members), observed.directions(members), _DOUBT[len(members)]
+    )
     for at in (members * 2,) if len(members) == 1 else (members, members[::-1]):
-        kept[at] = float((posterior.mean * deviation).sum() / max(float((deviation**2).sum()), 1e-300))
-        doubt[at] = doubt_of(deviation, observed.variance(members), observed.directions(members))
+        notes.kept[at] = float((posterior.mean * deviation).sum() / max(float((deviation**2).sum()), 1e-300))
+        notes.doubt[at] = doubt_of(deviation, observed.variance(members), observed.directions(members))
+    if notes.seen is not None:
+        notes.seen(members, deviation, model, posterior.prior)
     return posterior
 
 
@@ -201,10 +217,9 @@ def _pairs(
     mixture: Mixture,
     total: float,
     singles: Floats,
-    notes: tuple[Floats, Floats, Floats],
+    notes: _Notes,
     say: Progress,
 ) -> Floats:
-    errors, kept, doubt = notes
     shares = mixture.pairs
     found = np.zeros_like(shares)
     d = len(values.sizes)
@@ -215,12 +230,12 @@ def _pairs(
             margins = [singles[at[1]], singles[at[0]]]
             model, _ = raked(np.where(public.possible(members), shares[at], 0.0), margins)
             if math.isfinite(observed.variance(members)):
-                posterior = _judged(observed, members, model, kept, doubt)
+                posterior = _judged(observed, members, model, notes)
                 table = above_floor(model, posterior, observed.cell_variance(members))
                 model, _ = raked(np.where(public.possible(members), table, 0.0), margins)
-                errors[members] = errors[members[::-1]] = posterior.variance
+                notes.errors[members] = notes.errors[members[::-1]] = posterior.variance
             elif observed.directions(members):
-                errors[members] = errors[members[::-1]] = np.nan
+                notes.errors[members] = notes.errors[members[::-1]] = np.nan
         found[at] = model if known is None else known
         found[at[::-1]] = found[at].T
         if number % 200 == 0:

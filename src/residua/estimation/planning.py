@@ -47,8 +47,13 @@ def plan_estimates(workload: Marginals, guarantee: Guarantee, *, unit: Unit | No
         raise PlanError(f"workload={workload!r} is not a workload of marginals; make one with rs.marginals.")
     if not isinstance(guarantee, Guarantee) or isinstance(guarantee, PureDP):
         raise PlanError(f"guarantee={guarantee!r} has no normal noise; give rs.ApproxDP, rs.GDP or rs.ZCDP.")
+    return planned(workload, guarantee, unit or AddRemove(), len(workload.lattice.levels) - 1)
+
+
+def planned(workload: Marginals, guarantee: Guarantee, unit: Unit, ways: int) -> LatticePlan:
+    """As `plan_estimates`, of sets of at most so many attributes; the others are left for later."""
     lattice, domain = workload.lattice, workload.domain
-    shares = shares_by_ways(len(lattice.levels) - 1)
+    shares = shares_by_ways(ways)
     cells = lattice.products(domain.sizes.astype(np.float64))
     costs = lattice.products(1.0 - 1.0 / domain.sizes)
     precisions = np.zeros(len(lattice))
@@ -56,7 +61,7 @@ def plan_estimates(workload: Marginals, guarantee: Guarantee, *, unit: Unit | No
         at = (lattice.set_sizes == ways) & (costs > 0)
         weights = cells[at] ** (_ALONE if len(shares) == 2 else _POWER)
         precisions[at] = share * weights / max(float(weights @ costs[at]), 1e-300)
-    made = LatticePlan(domain, lattice, precisions, guarantee, unit or AddRemove(), workload, "estimates that borrow")
+    made = LatticePlan(domain, lattice, precisions, guarantee, unit, workload, "estimates that borrow")
     scale = float(guarantee.pcost_allowed()) / made.unit_pcost * _SLACK
     plan = LatticePlan(
         domain, lattice, precisions * scale, guarantee, made.unit, workload, "estimates that borrow strength"

@@ -128,6 +128,42 @@ def shrunk(deviation: Floats, model: Floats, variance: float, prior: Prior | Non
     return best
 
 
+def guarded(posterior: Posterior, deviation: Floats, variance: float, directions: int, doubt: float = 0.0) -> Posterior:
+    """A posterior moved back to what was measured, as far as the distance between them is more than it should be.
+
+    With D the squared distance, V the squared noise and C what posterior and noise have in common (by Tweedie's formula
+    the sum of the posterior variances), `B + V − 2C = D` in expectation, with B the squared error of the posterior
+    mean. The mixture of both whose error is least puts `1 − (V − C)/D` on what was measured: where the prior is right
+    that is about 0, and where it is wrong it is what Stein's estimate would keep.
+
+    Args:
+        posterior: of the deviations.
+        deviation: what was measured of them.
+        variance: of the noise, alike in all directions.
+        directions: in how many directions the residual can vary.
+        doubt: how many standard deviations D may be too large by chance.
+    """
+    apart = float(((deviation - posterior.mean) ** 2).sum())
+    noise = variance * directions
+    own = max(noise - posterior.variance, 0.0) * (1.0 + doubt * np.sqrt(2.0 / max(directions, 1)))
+    back = 1.0 - own / apart if apart > own else 0.0
+    if back <= 0.0:
+        return posterior
+    mean = posterior.mean + back * (deviation - posterior.mean)
+    spread = max(posterior.variance, noise - own * own / apart)
+    return Posterior(mean, spread, posterior.prior, posterior.evidence)
+
+
+def responsibilities(
+    deviation: Floats, model: Floats, variance: float, prior: Prior, stride: int = 1
+) -> tuple[Floats, Floats]:
+    """The variances of the mixture and the posterior share of each, for every stride-th cell, (cells, scales) each."""
+    squared = deviation.ravel()[::stride] ** 2
+    scales = _scales(model, prior.exponent, float((deviation**2).max()))[::stride]
+    share = _likelihood(squared, scales, variance)[0] * prior.weights
+    return scales, share / share.sum(axis=1, keepdims=True)
+
+
 def expected(model: Floats, prior: Prior) -> float:
     """The squared deviation that a prior expects of a table that was not measured, summed over its cells."""
     scales = _scales(model, prior.exponent, 0.0)

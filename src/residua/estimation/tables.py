@@ -17,10 +17,11 @@ from residua.estimation.facts import Members, Public
 from residua.estimation.fit import Fitted, above_floor, doubt_of
 from residua.estimation.observed import Observed, centred
 from residua.estimation.raking import raked
-from residua.estimation.shrinkage import Prior, expected, pooled_prior, shrunk
+from residua.estimation.shrinkage import Prior, expected, guarded, pooled_prior, shrunk
 from residua.linalg.arrays import Floats
 
 _SAMPLED = 48
+_SURELY = 4.0  # standard deviations: the noise of larger tables is large, and a little of it by mistake is much
 
 
 @dataclass(frozen=True)
@@ -92,10 +93,12 @@ class Tables:
             return model, Interaction(False, error, apart=apart)
         deviation = self.observed.residual(members) - centred(model)
         posterior = shrunk(deviation, model, self.observed.cell_variance(members), prior)
+        directions = self.observed.directions(members)
+        posterior = guarded(posterior, deviation, self.observed.variance(members), directions, _SURELY)
         table = above_floor(model, posterior, self.observed.cell_variance(members))
         table, apart = raked(np.where(self.public.possible(members), table, 0.0), margins)
         kept = float((posterior.mean * deviation).sum() / max(float((deviation**2).sum()), 1e-300))
-        doubt = doubt_of(deviation, self.observed.variance(members), self.observed.directions(members))
+        doubt = doubt_of(deviation, self.observed.variance(members), directions)
         return table, Interaction(True, posterior.variance, kept, doubt, apart)
 
     def model(
@@ -107,14 +110,18 @@ class Tables:
         model, apart = raked(first, margins)
         return model, margins, apart
 
+    def deviation(self, members: Members) -> tuple[Floats, Floats]:
+        """How far the measured interaction of a set is from what its margins say, and what they say."""
+        below = {s: one for facet in combinations(members, len(members) - 1) for s, one in self._all(facet).items()}
+        model, _, _ = self.model(members, below)
+        return self.observed.residual(members) - centred(model), model
+
     def prior(self, size: int) -> Prior | None:
         """The prior of the interactions of this many attributes, from a sample of those measured."""
         sets = list(self.observed.sets(size))
         sample = sets[:: max(1, len(sets) // _SAMPLED)]
         parts = []
         for members in sample:
-            below = {s: one for facet in combinations(members, size - 1) for s, one in self._all(facet).items()}
-            model, _, _ = self.model(members, below)
-            deviation = self.observed.residual(members) - centred(model)
+            deviation, model = self.deviation(members)
             parts.append((deviation, model, self.observed.cell_variance(members)))
         return pooled_prior(parts) if parts else None

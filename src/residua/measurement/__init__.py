@@ -4,5 +4,6 @@ from residua.measurement.continual import Continual
 from residua.measurement.ledger import Entry, Ledger
 from residua.measurement.measure import measure
 from residua.measurement.persons import RecordsPerPerson, records_per_person
+from residua.measurement.score import Scores, score
 
-__all__ = ["Continual", "Entry", "Ledger", "RecordsPerPerson", "measure", "records_per_person"]
+__all__ = ["Continual", "Entry", "Ledger", "RecordsPerPerson", "Scores", "measure", "records_per_person", "score"]

@@ -161,13 +161,13 @@ def carry_out(
             told.update(left_out_receipt(tallies.loss, aside))
 
     with data.snapshot() as still:
-        checked = _checked(still, plan.domain, blocks.most_records, progress, trial)
+        checked = checked_data(still, plan.domain, blocks.most_records, progress, trial)
         try:
             secure_memory(blocks)
             rehearse(blocks, still.rows_hint())
             entry, ledger = _paid(pay, checked.fingerprint)
             bound = None if trial is None else bound_of(plan.unit, plan.domain, ledger.choosing_key)
-            measurements = _measured_or_told(blocks, _counter(checked, progress, tell, bound), progress, entry)
+            measurements = _measured_or_told(blocks, counter_of(checked, progress, tell, bound), progress, entry)
         finally:
             checked.forget()
     return Release(plan, blocks, measurements, {**_receipt(entry, cost, blocks.currency), **told})
@@ -201,10 +201,10 @@ def _into_folder(
     require_agreement(data.options, plan.unit, plan.domain)
     trial = bound_of(plan.unit, plan.domain, secrets.token_bytes(KEY_BYTES))
     with place_on_executors(out, plan, blocks, spark) as place:
-        fingerprint = _checked(data, plan.domain, blocks.most_records, progress, trial).fingerprint
+        fingerprint = checked_data(data, plan.domain, blocks.most_records, progress, trial).fingerprint
         entry, ledger = _paid(pay, fingerprint)
         bound = None if trial is None else bound_of(plan.unit, plan.domain, ledger.choosing_key)
-        receipt, step = _receipt(entry, cost, blocks.currency), _step("measuring", progress)
+        receipt, step = _receipt(entry, cost, blocks.currency), step_of("measuring", progress)
         return told_of_debit(
             lambda: measured_on_executors(plan, blocks, spark, fingerprint, bound, place, receipt, tell, step), entry
         )
@@ -221,16 +221,16 @@ def _measured_or_told(
     blocks: Blocks, counter: Callable[[Layout], Integers], progress: Progress | None, entry: Entry
 ) -> Integers:
     """Measures; an error after the debit says that the debit stands, and keeps no true count alive."""
-    return told_of_debit(lambda: noisy(blocks, counter, _step("adding noise", progress)), entry)
+    return told_of_debit(lambda: noisy(blocks, counter, step_of("adding noise", progress)), entry)
 
 
-def _counter(
+def counter_of(
     checked: Checked, progress: Progress | None, notice: Callable[[Tallies], None], bound: Bound | None
 ) -> Callable[[Layout], Integers]:
     """Counts tables of the data that was checked, and of no other."""
 
     def counter(layout: Layout) -> Integers:
-        counted = checked.count(layout, _step("counting", progress), bound)
+        counted = checked.count(layout, step_of("counting", progress), bound)
         checked.forget()
         notice(counted.tallies)
         return counted.tables
@@ -247,10 +247,10 @@ def _account(ledger: Ledger | str | Path | Callable[[], Ledger], plan: Plan) -> 
     return account
 
 
-def _checked(data: Source, domain: Domain, most: int, progress: Progress | None, bound: Bound | None) -> Checked:
+def checked_data(data: Source, domain: Domain, most: int, progress: Progress | None, bound: Bound | None) -> Checked:
     """Reads the data once to see that it fits the domain, before anything is spent."""
     try:
-        checked = data.checked(domain, _step("checking", progress), bound)
+        checked = data.checked(domain, step_of("checking", progress), bound)
         if checked.records > most:
             raise SourceError("there are more records than 64-bit measurements can hold; split the data.")
     except BaseException as problem:
@@ -268,7 +268,8 @@ def _receipt(entry: Entry, cost: Fraction, currency: Currency) -> dict[str, Any]
     return {**receipt, "pcost": round_up(cost)}
 
 
-def _step(name: str, progress: Progress | None) -> Callable[[int, int | None], None] | None:
+def step_of(name: str, progress: Progress | None) -> Callable[[int, int | None], None] | None:
+    """What a step tells of its progress; None if nobody asks."""
     if progress is None:
         return None
     return lambda done, total: progress(name, done, total)

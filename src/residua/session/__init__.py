@@ -1,9 +1,10 @@
 """Sessions: look before you choose, and top up what was released."""
 
+from residua.session.adapted import Adapted
 from residua.session.choice import Choice
 from residua.session.groups import GroupChoice
 from residua.session.recommend import Recommendation
 from residua.session.session import Session
 from residua.session.verdicts import Verdicts
 
-__all__ = ["Choice", "GroupChoice", "Recommendation", "Session", "Verdicts"]
+__all__ = ["Adapted", "Choice", "GroupChoice", "Recommendation", "Session", "Verdicts"]

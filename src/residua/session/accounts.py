@@ -60,11 +60,13 @@ class Standing:
         head: the ledger's head.
         debits: the session's own debits, by the number of the part they paid for.
         parts: what was measured, by number.
+        aside: what the session has debited for numbers that are no tables (scores), which add up by themselves.
     """
 
     head: str
     debits: Mapping[int, Entry]
     parts: Mapping[int, Release]
+    aside: Fraction = Fraction(0)
 
     @property
     def spent(self) -> Fraction:
@@ -120,7 +122,8 @@ def standing(folder: Folder, ledger: Ledger) -> Standing:
             raise SessionError(
                 f"part {number} of the session {str(folder.path)!r} is not what was paid for; restore the folder."
             )
-    return Standing(head, debits, parts)
+    aside = (entry.cost for entry in ledger.entries if entry.detail.get("scores_of") == folder.identity.key)
+    return Standing(head, debits, parts, sum(aside, Fraction(0)))
 
 
 def _as_compiled(part: Release) -> bool:
@@ -156,11 +159,22 @@ class Bill:
 def require_budget(ledger: Ledger, allowed: Fraction | None, at: Standing, bill: Bill, what: str) -> None:
     """Refuses, before anything is spent, what the ledger or the session's own budget does not allow."""
     cost = bill.increment(at)
-    left = ledger.remaining_exactly if allowed is None else min(ledger.remaining_exactly, allowed - at.spent)
+    require_left(ledger, allowed, at, cost, what)
+
+
+def left_of(ledger: Ledger, allowed: Fraction | None, at: Standing) -> Fraction:
+    """What may still be spent: of the ledger's budget, and of the session's own."""
+    left = ledger.remaining_exactly
+    return max(left if allowed is None else min(left, allowed - at.spent - at.aside), Fraction(0))
+
+
+def require_left(ledger: Ledger, allowed: Fraction | None, at: Standing, cost: Fraction, what: str) -> None:
+    """Refuses a cost that the ledger or the session's own budget does not allow."""
+    left = left_of(ledger, allowed, at)
     if cost > left:
         raise LedgerError(
-            f"{what} costs more than the budget: {shortage(ledger.budget, max(left, Fraction(0)), cost)}; nothing was "
-            "spent: plan for what is left."
+            f"{what} costs more than the budget: {shortage(ledger.budget, left, cost)}; nothing was spent: plan for "
+            "what is left."
         )
 
 
@@ -173,6 +187,7 @@ def paid(
     allowed: Fraction | None,
     what: str,
     whose: Mapping[str, Any] | None,
+    step: Mapping[str, Any] | None = None,
 ) -> Callable[[str], tuple[Entry, Ledger]]:
     """A function that debits the bill for data with a given fingerprint; the door calls it before it counts."""
 
@@ -184,8 +199,8 @@ def paid(
             if at.next_part != bill.part:
                 raise SessionError("another copy of the session is in use; nothing was spent: use the latest copy.")
             require_budget(ledger, allowed, at, bill, what)
-            detail = {"session": folder.identity.key, "part": bill.part, "measures": bill.digest}
-            detail["alone"] = str(bill.alone)
+            detail: dict[str, Any] = {"session": folder.identity.key, "part": bill.part, "measures": bill.digest}
+            detail |= {"alone": str(bill.alone), **(step or {})}
             try:
                 entry = ledger.debit(
                     bill.increment(at),

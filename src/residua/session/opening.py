@@ -212,4 +212,4 @@ def _salt(ledger: Ledger, key: str) -> str:
 
 def _ours(entry: Path) -> bool:
     """Whether this may be in the folder of a session that was being made when its process died."""
-    return entry.name in ("parts", "choices", "lock") or entry.name.startswith(".session.json.")
+    return entry.name in ("parts", "choices", "adaptations", "lock") or entry.name.startswith(".session.json.")

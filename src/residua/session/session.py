@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,8 @@ from residua.privacy import Guarantee, Unit
 from residua.quoting import Answering, Quotable
 from residua.release import Release, reserve
 from residua.release.pooled import pool_of
-from residua.session.accounts import Standing, Status, bill_for, paid, require_budget, standing
+from residua.session.accounts import Standing, Status, bill_for, left_of, paid, require_budget, standing
+from residua.session.adapting import Adaptive
 from residua.session.candidates import poolable, require_domain
 from residua.session.choosing import LOST, Choosing
 from residua.session.memory import Memory
@@ -41,7 +42,7 @@ from residua.source.bound import require_agreement
 from residua.source.counting import Tallies
 
 
-class Session(Choosing, Reported, Quotable):
+class Session(Adaptive, Choosing, Reported, Quotable):
     """Adaptive use of one dataset: choices that waste nothing, and releases that pay only for what is missing.
 
     Everything measured in a session is kept, and every answer is the best linear unbiased estimate from all of it.
@@ -137,7 +138,8 @@ class Session(Choosing, Reported, Quotable):
         parts = {number: f"{at.debits[number].purpose}: {part.summary}" for number, part in at.parts.items()}
         lost = tuple(number for number in at.debits if number not in at.parts)
         budget, left = self._ledger.budget, self._left(at)
-        return Status(parts, lost, stated(budget, at.spent), affordable(budget, left), ends, at.spent, left)
+        spent = at.spent + at.aside
+        return Status(parts, lost, stated(budget, spent), affordable(budget, left), ends, spent, left)
 
     @property
     def known(self) -> Release | None:
@@ -183,8 +185,7 @@ class Session(Choosing, Reported, Quotable):
         return standing(self._folder, self._ledger)
 
     def _left(self, at: Standing) -> Fraction:
-        left = self._ledger.remaining_exactly
-        return left if self._allowed is None else max(min(left, self._allowed - at.spent), Fraction(0))
+        return left_of(self._ledger, self._allowed, at)
 
     def _checked(self, plan: Plan) -> Plan:
         return poolable(plan, self._ledger.unit)
@@ -197,7 +198,9 @@ class Session(Choosing, Reported, Quotable):
         require_domain(plan, at.plans)
         return self._memory.find(plan, tuple(at.parts), at.plans, lambda: self._tell("pricing", 0, None))
 
-    def _measured(self, found: Missing, at: Standing, purpose: str, what: str) -> Standing:
+    def _measured(
+        self, found: Missing, at: Standing, purpose: str, what: str, step: Mapping[str, Any] | None = None
+    ) -> Standing:
         """Pays for a measurement, makes it, and keeps it."""
         bill = bill_for(found, at)
         if at.parts and composed_cost([*at.plans, found.plan]) > found.together:  # it may have been found a while ago
@@ -211,6 +214,7 @@ class Session(Choosing, Reported, Quotable):
             allowed=self._allowed,
             what=what,
             whose=self._data.options.whose,
+            step=step,
         )
         with reserve(self._folder.place(bill.part), found.plan, found.blocks) as room:
             # What cannot be read back would be paid for and lost: seen before the debit.

@@ -1,0 +1,267 @@
+"""`session.adapt`: look at everything, learn how strong interactions are, spend the rest where it helps estimates most.
+
+Three steps, each paid before it reads the data: a look at singles and pairs, scores of larger tables (how far what the
+look says of them is from the data), and the rest. What the rest measures is decided by what was released, and nothing
+else; so the costs add up, and each measurement's noise is independent of the choices before it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from residua.errors import LedgerMovedError, PlanError, SessionError
+from residua.estimation.adaptive import precisions_after
+from residua.estimation.estimate import total_of
+from residua.estimation.facts import Public
+from residua.estimation.fit import Fitted
+from residua.estimation.learning import learned
+from residua.estimation.observed import Observed, observed_of
+from residua.estimation.planning import planned
+from residua.estimation.tables import Tables
+from residua.linalg.arrays import Floats
+from residua.measurement.ledger_amounts import affordable
+from residua.measurement.score import Scores, scored, scores_within
+from residua.plans.composition import composed_cost, priced
+from residua.plans.lattice.plan import LatticePlan
+from residua.plans.noise import NORMAL
+from residua.privacy import GDP, Guarantee, Nothing, PureDP
+from residua.session.accounts import require_left, standing
+from residua.session.adapted import Adaptation, Adapted, adaptation_in, asked_for, spent_by
+from residua.session.candidates import require_domain
+from residua.session.missing import Missing
+from residua.workload import Marginals
+
+if TYPE_CHECKING:
+    from residua.measurement.ledger import Entry, Ledger
+    from residua.release import Release
+    from residua.session.accounts import Standing
+    from residua.session.state import Folder
+    from residua.source import Source
+
+LOOK, SCORES = 0.5, 0.03
+_MOST_SCORED = 20_000  # tables: beyond, making their models takes minutes
+_TRIES = 24
+_NOTHING_LEFT = Fraction(1, 10**6)  # of the budget: less is not worth a measurement
+
+
+class Adaptive:
+    """What a session needs so that it can spend by itself; `Session` has the rest."""
+
+    _folder: Folder
+    _ledger: Ledger
+    _data: Source
+    _allowed: Fraction | None
+    _progress: Callable[[str, int, int | None], None] | None
+    _standing: Callable[[], Standing]
+    _missing: Callable[[Any, Standing], Missing | None]
+    _measured: Callable[..., Standing]
+    _pooled: Callable[[Standing, Any], Release]
+    _tell: Callable[[str, int, int | None], None]
+
+    def adapt(self, workload: Marginals, budget: Guarantee, *, look: float = LOOK, scores: float = SCORES) -> Adapted:
+        """Spends a budget so that the *estimates* of these tables become as good as possible, looking on the way.
+
+        Guarantee: all steps together debit at most the budget, exactly accounted; each is on disk before the data is
+        counted. What is measured keeps exact variances (`Adapted.release`). Killed at any moment, calling it again with
+        the same arguments goes on where it was: nothing is paid for twice, but for a step that was debited and not yet
+        kept, which stays spent. Once it has ended, calling it again costs nothing.
+
+        Args:
+            workload: the tables wanted, made by `rs.marginals`.
+            budget: what all steps may spend: `rs.ZCDP`, `rs.GDP` or `rs.ApproxDP`.
+            look: the share of the budget for the look, between 0 and 1.
+            scores: the share for scores of tables of three or more attributes; 0 for none.
+
+        Raises:
+            PlanError: not marginals, a pure guarantee, another domain, or shares that are none.
+            LedgerError: the ledger, or the session's own budget, does not allow all of it. Nothing is spent.
+
+        Example:
+            >>> import residua as rs, pyarrow as pa, tempfile
+            >>> domain = rs.Domain({"sex": ["F", "M"], "answer": ["no", "yes", "unsure"], "job": ["no", "yes"]})
+            >>> data = pa.table({"sex": ["F", "M"] * 600, "answer": ["no", "yes", "no"] * 400, "job": ["no"] * 1200})
+            >>> folder = tempfile.TemporaryDirectory()
+            >>> session = rs.Session(data, rs.ZCDP(0.5), ledger=f"{folder.name}/survey.ledger")
+            >>> adapted = session.adapt(rs.marginals(domain, ways=3), rs.ZCDP(0.1))
+            >>> list(adapted.spent), float(sum(adapted.spent.values())) <= 0.2         # pcost, twice rho
+            (['look', 'scores', 'rest'], True)
+            >>> adapted.estimated.estimates(["sex", "answer", "job"]).shape
+            (2, 3, 2)
+            >>> folder.cleanup()
+        """
+        _check(workload, budget, look, scores)
+        with self._folder.locked():
+            at = self._standing()
+            require_domain(planned(workload, budget, self._ledger.unit, 1), at.plans)
+            done = adaptation_in(self._folder.path, asked_for(workload, budget, look, scores))
+            if not done.ended:
+                done = self._adapted(done, workload, budget, look, scores)
+            spent = spent_by(self._ledger, self._folder.identity.key, done.number)
+            return Adapted(self._pooled(self._standing(), None), done.scores, spent)
+
+    def _adapted(
+        self, done: Adaptation, workload: Marginals, budget: Guarantee, look: float, scores: float
+    ) -> Adaptation:
+        """What is left to do of an adaptation."""
+        at, allowed, unit = self._standing(), budget.pcost_allowed(), self._ledger.unit
+        name = {"adaptation": f"{self._folder.identity.key}:{done.number}"}
+        largest = len(workload.lattice.levels) - 1
+        scored_sets = _scored(workload) if scores else []
+        if not self._spent(done):
+            require_left(self._ledger, self._allowed, at, allowed, "the adaptation")
+        if not self._kept("look", name, at):
+            share = (allowed - sum(self._spent(done).values(), Fraction(0))) * Fraction(look)
+            plan = planned(workload, _within(budget, share), unit, largest)
+            found = self._missing(plan, at)
+            if found is not None:
+                at = self._measured(found, at, "adapt: look", "the look", {**name, "step": "look"})
+        known = self._pooled(at, None)
+        observed, public = observed_of(known), Public(known.domain)
+        count, variance = total_of(known, public)
+        told, fit = learned(observed, public, count, variance, workload.lattice, self._tell)
+        if scored_sets and done.scores is None and "scores" not in self._spent(done):
+            models = _models(observed, public, fit, scored_sets, self._tell)
+            done = done.written(scores=self._scored(known, models, _within(budget, allowed * Fraction(scores)), name))
+        left = allowed - sum(self._spent(done).values(), Fraction(0))
+        if not self._kept("rest", name, at) and left > allowed * _NOTHING_LEFT:
+            proportions = planned(workload, budget, unit, largest)
+            have = float(told.measured @ proportions.costs)
+            ratio = proportions.unit_pcost / max(proportions.pcost, 1e-300)
+            kept = None if done.scores is None else _by_members(done.scores, known)
+            wanted = precisions_after(
+                proportions, told, fit, public, observed, have + float(left) / ratio, kept, self._tell
+            )
+            missing = _rest(proportions, np.maximum(wanted - told.measured, 0.0), budget, at, left)
+            if missing is not None:
+                self._measured(missing, at, "adapt: rest", "the rest", {**name, "step": "rest"})
+        return done.written(ended=True)
+
+    def _spent(self, done: Adaptation) -> dict[str, Fraction]:
+        return spent_by(self._ledger, self._folder.identity.key, done.number)
+
+    def _kept(self, step: str, name: Mapping[str, str], at: Standing) -> bool:
+        """Whether a step was paid for and its part is there."""
+        paid_for = (
+            number
+            for number, entry in at.debits.items()
+            if entry.detail.get("adaptation") == name["adaptation"] and entry.detail.get("step") == step
+        )
+        return any(number in at.parts for number in paid_for)
+
+    def _scored(
+        self, known: Release, models: dict[Sequence[str], Floats], budget: Guarantee, name: Mapping[str, str]
+    ) -> Scores:
+        """Pays for scores, and measures them."""
+        unit, ledger, folder = self._ledger.unit, self._ledger, self._folder
+        blocks, order = scores_within(known.domain, models, budget, unit)
+        cost = NORMAL.promised(blocks.cost(unit), budget)
+
+        def pay(fingerprint: str) -> tuple[Entry, Ledger]:
+            if not folder.identity.belongs_to(fingerprint):
+                raise SessionError("the data is not the session's dataset, or changed; nothing was spent.")
+            while True:
+                at = standing(folder, ledger)
+                require_left(ledger, self._allowed, at, cost, "the scores")
+                detail = {"scores_of": folder.identity.key, "step": "scores", **name}
+                whose = self._data.options.whose
+                try:
+                    entry = ledger.debit(
+                        cost,
+                        purpose="adapt: scores",
+                        dataset=fingerprint,
+                        detail=detail,
+                        after=at.head,
+                        whose=whose,
+                    )
+                except LedgerMovedError:
+                    continue
+                return entry, ledger
+
+        return scored(known.domain, blocks, order, self._data, unit, pay, self._progress)
+
+
+def _check(workload: Marginals, budget: Guarantee, look: float, scores: float) -> None:
+    if not isinstance(workload, Marginals):
+        raise PlanError(f"workload={workload!r} is not a workload of marginals; make one with rs.marginals.")
+    if not isinstance(budget, Guarantee) or isinstance(budget, PureDP | Nothing):
+        raise PlanError(f"budget={budget!r} has no normal noise; give rs.ApproxDP, rs.GDP or rs.ZCDP.")
+    for name, share in (("look", look), ("scores", scores)):
+        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share < 1:
+            raise PlanError(f"{name}={share!r} is not a share of the budget below 1; say 0.5, for example.")
+    if not 0 < look < 1 - scores:
+        raise PlanError(f"look={look!r} and scores={scores!r} leave nothing for the look, or for the rest; give less.")
+
+
+def _within(budget: Guarantee, amount: Fraction) -> Guarantee:
+    """So much of a budget, rounded down, as a guarantee of its type; or as GDP where that has none."""
+    found = affordable(budget, amount)
+    return affordable(GDP(1.0), amount) if isinstance(found, Nothing) else found
+
+
+def _scored(workload: Marginals) -> list[tuple[int, ...]]:
+    """The tables asked for whose own interaction a look at pairs leaves open; none if they are too many."""
+    sizes = workload.lattice.set_sizes[workload.numbers]
+    numbers = workload.numbers[sizes > 2]
+    return [workload.lattice.members(int(n)) for n in numbers] if len(numbers) <= _MOST_SCORED else []
+
+
+def _models(
+    observed: Observed, public: Public, fit: Fitted, sets: list[tuple[int, ...]], tell: Callable[[str, int, int], None]
+) -> dict[Sequence[str], Floats]:
+    """What the look says of larger tables."""
+    tables, names = Tables(observed, public, fit), observed.domain.names
+    made: dict[Sequence[str], Floats] = {}
+    for number, members in enumerate(sets):
+        made[tuple(names[i] for i in members)] = tables.table(members)
+        if number % 50 == 0:
+            tell("making models", number, len(sets))
+    return made
+
+
+def _by_members(scores: Scores, known: Release) -> tuple[dict[tuple[int, ...], float], float]:
+    places = (tuple(known.domain.positions(names)) for names in scores.attributes)
+    return dict(zip(places, scores.values.tolist(), strict=True)), scores.stddev
+
+
+def _rest(
+    proportions: LatticePlan, precisions: Floats, budget: Guarantee, at: Standing, left: Fraction
+) -> Missing | None:
+    """The most of these precisions that can be paid for with what is left; None if that is nothing."""
+
+    def scaled(scale: float) -> Missing:
+        extra = LatticePlan(
+            proportions.domain,
+            proportions.lattice,
+            precisions * scale,
+            budget,
+            proportions.unit,
+            proportions.workload,
+            "estimates that borrow strength, after a look",
+        )
+        blocks, alone = priced(extra)
+        return Missing(extra, blocks, alone, composed_cost([*at.plans, extra]), settled=True)
+
+    def increment(found: Missing) -> Fraction:
+        return max(at.lost + found.together - at.spent, Fraction(0))
+
+    alone = LatticePlan(proportions.domain, proportions.lattice, precisions, budget, proportions.unit).unit_pcost
+    scale = float(left) / alone * (1.0 - 2.0**-40) if alone else math.inf
+    if not math.isfinite(scale):
+        return None
+    best = scaled(scale)
+    low, high = scale, math.inf
+    for _ in range(_TRIES):  # the increment may be less than the price alone: other records are the most expensive
+        if increment(best) >= left * (1 - _NOTHING_LEFT):
+            break
+        scale = low * float(left / max(increment(best), left / 4)) if math.isinf(high) else (low + high) / 2
+        found = scaled(scale * (1.0 - 2.0**-40))
+        if increment(found) <= left and found.alone <= budget.pcost_allowed():
+            best, low = found, scale
+        else:
+            high = scale
+    return best

@@ -1,0 +1,117 @@
+"""Adaptive spending: within the budget to the last bit, exact error bars, resumable, and nothing is paid twice."""
+
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import residua as rs
+from residua.errors import LedgerError, PlanError
+from residua.estimation.curves import FACTORS, at_precisions
+from residua.estimation.spending import Learned, spend
+from residua.linalg.lattice import all_sets, closure
+from tests.laws.estimations import SIZES, domain_of_four, parity, records, truth
+
+DATA = records(np.random.default_rng(1))
+WORKLOAD = rs.marginals(domain_of_four(), ways=3)
+BUDGET = rs.ZCDP(0.05)
+
+
+def session(tmp_path, budget=BUDGET, data=DATA, **options):
+    return rs.Session(pa.table(data), budget, ledger=tmp_path / "a.ledger", **options)
+
+
+@pytest.mark.parametrize("unit", [rs.AddRemove(), rs.AddRemove(2), rs.ReplaceOne()])
+@pytest.mark.parametrize("budget", [BUDGET, rs.ApproxDP(1.0, 1e-6)])
+def test_it_spends_its_budget_and_no_more_and_asking_again_costs_nothing(tmp_path, unit, budget):
+    opened = session(tmp_path, budget, unit=unit)
+    adapted = opened.adapt(WORKLOAD, budget)
+    allowed = budget.pcost_allowed()
+    assert list(adapted.spent) == ["look", "scores", "rest"]
+    spent = sum(adapted.spent.values())
+    assert spent == opened.ledger.spent_exactly == opened.status.spent_exactly
+    assert allowed * (1 - Fraction(2, 10**6)) < spent <= allowed
+    again = session(tmp_path, budget, unit=unit).adapt(WORKLOAD, budget)
+    assert opened.ledger.spent_exactly == spent
+    assert again.spent == adapted.spent
+    np.testing.assert_array_equal(again.scores.values, adapted.scores.values)
+    np.testing.assert_array_equal(again.release.estimates(["a", "b"]), adapted.release.estimates(["a", "b"]))
+    with pytest.raises(LedgerError):
+        opened.adapt(WORKLOAD, rs.ZCDP(0.01))  # another one, for which nothing is left
+    assert opened.ledger.spent_exactly == spent
+
+
+def test_measured_tables_keep_exact_variances_beside_the_estimates(tmp_path):
+    """False alarm: 7 standard deviations, over some 60 cells."""
+    adapted = session(tmp_path).adapt(WORKLOAD, BUDGET)
+    for names in (("a",), ("a", "b"), ("c", "d")):
+        shown = adapted.release.table(names)
+        assert (np.abs(shown.columns["estimate"] - truth(DATA, names).ravel()) < 7 * shown.columns["stddev"]).all()
+        assert adapted.release.plan.variance(names).max() == pytest.approx(shown.columns["stddev"].max() ** 2)
+    assert adapted.estimated.estimates(["a", "b", "d"]).shape == (3, 4, 5)
+
+
+def test_a_table_that_the_look_does_not_explain_is_found_by_its_score_and_measured(tmp_path):
+    data = parity(np.random.default_rng(2))
+    adapted = session(tmp_path, data=data).adapt(WORKLOAD, BUDGET)
+    scores = dict(zip(adapted.scores.attributes, adapted.scores.values, strict=True))
+    assert max(scores, key=scores.get) == ("a", "b", "c")
+    assert adapted.release.plan.supports(["a", "b", "c"])
+    estimated = adapted.estimated.estimates(["a", "b", "c"])
+    look_only = np.abs(truth(data, "abc") - 3000 / 24).sum()
+    assert np.abs(estimated - truth(data, "abc")).sum() < 0.2 * look_only
+
+
+def test_a_session_with_a_limit_of_its_own_counts_scores_towards_it(tmp_path):
+    ledger = rs.Ledger(tmp_path / "a.ledger", rs.ZCDP(1.0))
+    opened = rs.Session(pa.table(DATA), rs.ZCDP(0.05), ledger=ledger)
+    opened.adapt(WORKLOAD, rs.ZCDP(0.03))
+    assert opened.status.remaining_exactly + opened.status.spent_exactly == rs.ZCDP(0.05).pcost_allowed()
+    with pytest.raises(LedgerError, match="budget"):
+        opened.adapt(WORKLOAD, rs.ZCDP(0.0201))
+    opened.release(rs.plan(rs.marginals(domain_of_four(), ways=1), rs.ZCDP(0.0001)))  # what is there answers it
+
+
+def test_bad_arguments_are_refused_before_anything_is_spent(tmp_path):
+    opened = session(tmp_path)
+    for workload, budget, shares in (
+        (rs.prefixes(domain_of_four(), "d"), BUDGET, {}),
+        (WORKLOAD, rs.PureDP(1.0), {}),
+        (WORKLOAD, BUDGET, {"look": 0.0}),
+        (WORKLOAD, BUDGET, {"look": 0.98}),
+        (WORKLOAD, BUDGET, {"scores": -0.1}),
+        (WORKLOAD, BUDGET, {"look": True}),
+    ):
+        with pytest.raises(PlanError):
+            opened.adapt(workload, budget, **shares)
+    with pytest.raises(LedgerError):
+        opened.adapt(WORKLOAD, rs.ZCDP(0.06))
+    assert opened.ledger.spent_exactly == 0
+
+
+def test_spending_is_where_no_shift_between_two_sets_would_help():
+    """The optimum of curves that are known: the error's slope per cost is one number wherever more is spent."""
+    random = np.random.default_rng(5)
+    lattice = closure([all_sets(4, 2)], 4)
+    measured = np.full(len(lattice), 0.01)
+    signal, noise = random.uniform(5, 60, len(lattice)), random.uniform(50, 100, len(lattice))
+    s = noise[:, None] / np.sqrt(FACTORS)
+    learned = Learned(lattice, measured, measured, signal[:, None] * s / np.hypot(signal[:, None], s))
+    weights = np.where(lattice.set_sizes == 2, 1.0, 0.0)
+    costs = lattice.products(1.0 - 1.0 / np.array(list(SIZES.values())))
+    pcost = 8 * float(measured @ costs)
+
+    def error(tau):
+        found = at_precisions(learned.curves, measured, tau)[0]
+        return float(weights @ np.sqrt(lattice.sum_over_subsets(found**2, np.ones(4))))
+
+    tau = spend(learned, weights, costs, pcost)
+    assert (tau >= measured * (1 - 1e-12)).all()
+    assert float(tau @ costs) == pytest.approx(pcost)
+    least = error(tau)
+    assert least < error(measured * 8)
+    for _ in range(200):
+        other = np.maximum(tau * np.exp(0.3 * random.standard_normal(len(tau))), measured)
+        extra = (other - measured) * ((pcost - float(measured @ costs)) / float((other - measured) @ costs))
+        assert error(measured + extra) > least * (1 - 2e-3)
