@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from residua.domain import Anonymous as Anonymous
     from residua.domain import Bins as Bins
     from residua.domain import Categories as Categories
+    from residua.domain import CodeList as CodeList
     from residua.domain import Dates as Dates
     from residua.domain import Domain as Domain
     from residua.domain import Integers as Integers
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from residua.plans import PNormVariance as PNormVariance
     from residua.plans import Stakeholders as Stakeholders
     from residua.plans import TotalVariance as TotalVariance
+    from residua.plans import Tree as Tree
     from residua.plans import common as common
     from residua.plans import independent as independent
     from residua.plans import plan as plan
@@ -71,12 +73,12 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _NAMES_OF = {
-    "domain": "Anonymous Bins Categories Dates Domain Integers between",
+    "domain": "Anonymous Bins Categories CodeList Dates Domain Integers between",
     "errors": "GapWarning ResiduaError",
     "estimation": "Estimated estimate plan_estimates",
     "measurement": "Ledger RecordsPerPerson measure records_per_person",
     "plans": "Axis ConvexLoss Lattice Matrix MaxVariance"
-    " PNormVariance Plan Stakeholders TotalVariance common"
+    " PNormVariance Plan Stakeholders TotalVariance Tree common"
     " independent plan residual top_up",
     "privacy": "GDP ZCDP AddRemove ApproxDP Person PureDP ReplaceOne",
     "projection": "Projected for_mbi project",
@@ -100,6 +102,7 @@ __all__ = [
     "Axis",
     "Bins",
     "Categories",
+    "CodeList",
     "ConvexLoss",
     "Dates",
     "Domain",
@@ -124,6 +127,7 @@ __all__ = [
     "Stakeholders",
     "Table",
     "TotalVariance",
+    "Tree",
     "analysis",
     "between",
     "common",

@@ -27,6 +27,7 @@ from residua.plans.planners.laplace import independent_pure, plan_pure
 from residua.plans.planners.marginals import independent_marginals, plan_marginals
 from residua.plans.planners.products import like_strategies, plan_products
 from residua.plans.planners.tables import independent_pure_marginals, plan_pure_marginals
+from residua.plans.planners.tree import plan_tree, tree_by_itself
 from residua.plans.saddle import Progress
 from residua.plans.strategy import Strategy
 from residua.plans.tables.plan import TablesPlan
@@ -200,6 +201,10 @@ def plan(
         workload = as_explicit(workload)
     if form is None and not laplace and by_itself(task) and (along := plan_axis(task)) is not None:
         return along
+    if form is None and not laplace and (nested := tree_by_itself(task)) is not None:
+        over = plan_tree(task, nested)
+        if over is not None:
+            return over
     ahead = forecast(workload, pure=laplace, maximum=isinstance(objective, MaxVariance))
     ahead.check()
     if attends(ahead):
