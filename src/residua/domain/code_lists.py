@@ -205,7 +205,7 @@ class CodeList(Attribute):
             rest = {key: value for key, value in codes.items() if key != "file"}
             if not isinstance(codes["file"], str) or set(rest) - {"column", "child", "parent", "levels"}:
                 raise DomainError(
-                    f"codes has the keys {sorted(codes)}; use file, column and levels, or file, child, parent and levels."
+                    f"codes has the keys {sorted(codes)}; use file, levels, and column, or child and parent."
                 )
             parents = {"child", "parent"} & set(rest)
             reader: Any = cls.from_parents if parents else cls.from_file

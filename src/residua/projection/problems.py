@@ -10,11 +10,13 @@ from residua.errors import PlanError
 from residua.plans.axis import AxisPlan
 from residua.plans.contract import Plan
 from residua.plans.noise import LAPLACE
+from residua.plans.tree import TreePlan
 from residua.projection.axis import AxisProblem
 from residua.projection.crossed_tables import CrossedProblem, PlainProblem
 from residua.projection.matrix import MatrixProblem
 from residua.projection.plain import ResidualProblem, TablesProblem
 from residua.projection.problem import Metric, Problem, Terms
+from residua.projection.tree import TreeProblem
 
 _OF_TABLES: tuple[Metric, ...] = ("margins", "covariance", "plain")
 _OF_HISTOGRAMS: tuple[Metric, ...] = ("covariance", "plain")
@@ -31,6 +33,8 @@ def problem_of(plan: Plan, terms: Terms) -> Problem:
     if plan.family is None:
         if isinstance(plan, AxisPlan):
             return AxisProblem(plan, terms)
+        if isinstance(plan, TreePlan):
+            return TreeProblem(plan, terms)
         if plan.space is None:
             raise PlanError(
                 f"releases of {type(plan).__name__} cannot be projected: they tell neither tables of a family nor "
@@ -52,6 +56,10 @@ def metric_of(plan: Plan, wanted: Metric | None) -> Metric:
         if wanted not in (None, "plain"):
             raise PlanError(f"metric={wanted!r}: along an axis it is squares over prefixes; leave metric out.")
         return "plain"
+    if isinstance(plan, TreePlan):
+        if wanted not in (None, "plain"):
+            raise PlanError(f"metric={wanted!r}: a tree is projected from the root down; leave metric out.")
+        return "plain"
     metrics = _OF_HISTOGRAMS if plan.family is None else _OF_TABLES
     if wanted is not None and wanted not in metrics:
         raise PlanError(
@@ -63,6 +71,8 @@ def metric_of(plan: Plan, wanted: Metric | None) -> Metric:
 
 def is_small(plan: Plan) -> bool:
     """Whether projecting releases of a plan takes seconds rather than minutes."""
+    if isinstance(plan, TreePlan):
+        return plan.blocks.cells <= _MANY_CELLS
     if plan.family is None:
         return True
     cells: float = plan.family.lattice.products(plan.domain.sizes.astype(np.float64)).sum()
@@ -71,4 +81,4 @@ def is_small(plan: Plan) -> bool:
 
 def is_bounded(plan: Plan) -> bool:
     """Whether a bound on the error of projections can be given: normal noise around unbiased answers."""
-    return plan.noise.gaussian and not plan.bias
+    return plan.noise.gaussian and not plan.bias and not isinstance(plan, TreePlan)

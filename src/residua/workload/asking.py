@@ -55,8 +55,8 @@ def _inside(name: str, attribute: Attribute, asked: str) -> Inside:
     if (what != "identity" and what not in levels) or outer not in levels:
         there = ", ".join(levels) or "none"
         raise WorkloadError(
-            f"{name!r} is asked for {asked!r}; write LEVEL within LEVEL=GROUP, or identity within LEVEL=GROUP (there are "
-            f"the levels {there})."
+            f"{name!r} is asked for {asked!r}; write LEVEL within LEVEL=GROUP, or identity within LEVEL=GROUP, with the "
+            f"levels {there}."
         )
     if label not in levels[outer].labels:
         raise WorkloadError(f"{label!r} is no group of level {outer!r} of {name!r}; see its labels.")

@@ -14,6 +14,16 @@ from residua.linalg.arrays import Floats
 from residua.workload.attribute_queries import AttributeQueries, require_matrix
 
 
+def level_sums(level: Level, tables: Floats) -> Floats:
+    """Sums over the groups of a level along the first axis, (groups, …)."""
+    codes = np.asarray(level.codes)
+    if tables.ndim == 1:
+        return np.bincount(codes, weights=tables, minlength=len(level)).astype(np.float64)
+    found = np.zeros((len(level), *tables.shape[1:]))
+    np.add.at(found, codes, tables)
+    return found
+
+
 @dataclass(frozen=True, eq=False)
 class Hierarchy(AttributeQueries):
     """The groups of every level, coarsest level first, and the values themselves last.
@@ -52,6 +62,10 @@ class Hierarchy(AttributeQueries):
         require_matrix("the levels", self.rows, self.size)
         return np.vstack([*(level.matrix() for level in self.levels), np.eye(self.size)])
 
+    def summed(self, tables: Floats) -> Floats:
+        """Sums over groups, then the values."""
+        return np.concatenate([*(level_sums(level, tables) for level in self.levels), tables])
+
     def labels(self, attribute: Attribute) -> Iterator[str]:
         """`.state=CA`, …, `=LA`, …"""
         for name, labels in zip(self.names, self.groups, strict=True):
@@ -89,6 +103,10 @@ class LevelRows(AttributeQueries):
         """Indicators of the groups."""
         require_matrix(f"the groups of {self.kind!r}", self.rows, self.size)
         return self.level.matrix()
+
+    def summed(self, tables: Floats) -> Floats:
+        """Sums over groups."""
+        return level_sums(self.level, tables)
 
     def labels(self, attribute: Attribute) -> Iterator[str]:
         """`.state=CA`, …"""
@@ -137,6 +155,10 @@ class Inside(AttributeQueries):
         require_matrix(f"the rows of {self.kind!r}", self.rows, self.size)
         codes = np.arange(self.size) if self.level is None else np.asarray(self.level.codes)
         return np.asarray(self.chosen[:, None] == codes[None, :], dtype=np.float64)
+
+    def summed(self, tables: Floats) -> Floats:
+        """Sums over the groups, or the values themselves."""
+        return (tables if self.level is None else level_sums(self.level, tables))[self.chosen]
 
     def labels(self, attribute: Attribute) -> Iterator[str]:
         """`.tract=0601`, …"""

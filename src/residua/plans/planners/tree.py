@@ -264,7 +264,7 @@ def _made(task: Task, attribute: int, outline: _Outline, solution: NestedSolutio
         gap=max(solution.loss / solution.bound - 1.0, 0.0) + 1e-8,
     )
     unit_cost = made.unit_pcost
-    factor = task.allowed * _SLACK / unit_cost if task.allowed is not None else _wanted_factor(task, made, solution)
+    factor = task.allowed * _SLACK / unit_cost if task.allowed is not None else _wanted_factor(task, made)
     reach = task.unit.contribution
     exact = reach is not None and not reach.limits
     made = made.replaced(
@@ -276,9 +276,29 @@ def _made(task: Task, attribute: int, outline: _Outline, solution: NestedSolutio
     return made
 
 
-def _wanted_factor(task: Task, made: TreePlan, solution: NestedSolution) -> float:
-    """By how much precisions at privacy cost 1 are to be multiplied for the loss that was asked for."""
-    return solution.loss / task.loss * (1.0 + 1e-8)  # the rounding of integers is far less
+def _wanted_factor(task: Task, made: TreePlan) -> float:
+    """By how much the precisions are to be multiplied for the loss that was asked for."""
+    if isinstance(task.objective, TotalVariance):
+        loss = made.total_variance(_products(task.workload))
+    else:
+        over = task.objective.over if isinstance(task.objective, MaxVariance) else "queries"
+        loss = max(
+            float(_variances(made, short, level).max() if over == "queries" else _variances(made, short, level).mean())
+            / target
+            for short, level, _, target in _tables(task, made.attribute, made.nesting)
+        )
+    return loss / task.loss * (1.0 + 1e-8)  # rounding to integers adds less
+
+
+def _variances(made: TreePlan, short: tuple[int, ...], level: int) -> Floats:
+    """The variance of a cell of each node's table, (nodes,)."""
+    sizes = made.domain.sizes.tolist()
+    parts = (
+        coefficient(facts.members, short, sizes) * facts.of_nodes(level, facts.solved.V)
+        for facts in made.facts
+        if set(facts.members) <= set(short)
+    )
+    return np.asarray(sum(parts))
 
 
 def _on_all_levels(outline: _Outline, start: int, levels: Levels) -> tuple[Floats, ...]:

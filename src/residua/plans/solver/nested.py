@@ -12,14 +12,16 @@ best Γ is a sum of its parts Γ_S; with weights q of the leaves, `Σ_S κ_S Σ_
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
 
 from residua.linalg.arrays import Floats
-from residua.linalg.roots import inverse_root
+from residua.linalg.roots import InverseRoot, inverse_root
 from residua.linalg.tree import Levels, Solved, Tree, root_diagonal, spectrum
 
 Each = Literal["node", "level"]
@@ -240,7 +242,7 @@ def best_largest(
                 break
         lam = [weight * (r / largest) ** exponent for weight, r in zip(lam, ratios, strict=True)]
         mass = sum(float(weight @ m) for weight, m in zip(lam, many, strict=True))
-        lam = [np.maximum(weight / mass, 1e-12 / m.sum() / len(lam)) for weight, m in zip(lam, many, strict=True)]
+        lam = [np.maximum(weight / mass, 1e-7 / m.sum() / len(lam)) for weight, m in zip(lam, many, strict=True)]
         mass = sum(float(weight @ m) for weight, m in zip(lam, many, strict=True))
         lam = [weight / mass for weight in lam]
         now = [one.improved(slope) for one, slope in zip(now, slopes, strict=True)]
@@ -259,6 +261,17 @@ def shared_budget(parts: Sequence[Part], losses: Sequence[float]) -> Floats:
     costs = np.array([part.cost for part in parts])
     roots = np.sqrt(costs * np.array(losses))
     return np.asarray(roots / roots.sum() / costs)
+
+
+def _root(least: float, most: float) -> InverseRoot:
+    """`x^-½` on an interval or a larger one, so that few are ever made."""
+    unit = _unit_root(math.ceil(math.log10(most / least)))
+    return InverseRoot(unit.poles * most, unit.weights * math.sqrt(most), unit.error)
+
+
+@lru_cache(maxsize=64)
+def _unit_root(powers: int) -> InverseRoot:
+    return inverse_root(10.0 ** -max(powers, 1), 1.0, _ROOT_ERROR)
 
 
 def lower_bound(
@@ -281,7 +294,7 @@ def lower_bound(
         ratios, total = np.zeros(len(q)), 0.0
         for part, own in zip(problem.parts, weights, strict=True):
             mass = np.asarray(masses[part.start])
-            root = inverse_root(*spectrum(part.tree, own, mass), _ROOT_ERROR)
+            root = _root(*spectrum(part.tree, own, mass))
             diagonal = root_diagonal(part.tree, own, mass, root) * np.sqrt(part.cost)
             total += float(diagonal @ part.tree.many) / (1.0 + 2.0 * root.error)
             ratio = diagonal / mass

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -187,7 +188,7 @@ class TreeBlocks(Blocks):
         for rows in self._parts(each.cells):
             add_rows(onto[rows], self._on(each, tables, rows), below)
         found = [below]
-        for low, high in zip(coarse, coarse[1:], strict=False):
+        for low, high in pairwise(coarse):
             above = np.zeros((self.nesting.sizes[high], each.cells), dtype=np.int64)
             add_rows(self.nesting.between(low, high), found[-1], above)
             found.append(above)

@@ -132,7 +132,7 @@ def _pushed(values: Floats, parent: np.ndarray, size: int) -> Floats:
 def _require_room(nodes: int, rows: int) -> None:
     if nodes * rows > _MOST_ENTRIES:
         raise PlanError(
-            f"{rows:,} rows over {nodes:,} nodes are too many for a matrix; ask for coarser levels or for fewer queries."
+            f"{rows:,} rows over {nodes:,} nodes are too many for a matrix; ask for coarser levels or fewer queries."
         )
 
 

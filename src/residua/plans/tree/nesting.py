@@ -1,10 +1,11 @@
-"""The levels of one attribute as a chain of parents: its values, the declared levels from fine to coarse, and the root."""
+"""The levels of one attribute as a chain of parents: its values, the levels from fine to coarse, and the root."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,7 +62,7 @@ class Nesting:
             levels: increasing.
             alike: whether nodes of the first level with one parent are kept once.
         """
-        parents = [self.between(a, b) for a, b in zip(levels, levels[1:], strict=False)]
+        parents = [self.between(a, b) for a, b in pairwise(levels)]
         if not parents or not alike:
             return Tree(tuple(parents), np.ones(self.sizes[levels[0]]))
         many = np.bincount(parents[0], minlength=self.sizes[levels[1]]).astype(np.float64)

@@ -17,6 +17,7 @@ def packed(array: Floats) -> str:
 
 
 def unpacked(text: str) -> Floats:
+    """The numbers behind packed text, all of them finite and none negative."""
     raw = zlib.decompressobj().decompress(base64.b64decode(text, validate=True), 2**30)
     if len(raw) % 8:
         raise ValueError("its precisions are not whole")

@@ -126,7 +126,7 @@ class TreePlan(Plan):
         parts = []
         for rows in tree_rows(asked.get(self.attribute), self.nesting):
             total: Any = 0.0
-            for facts in self._needed(short, factors):
+            for facts in self.needed(short, factors):
                 along = np.full(rows.count(self.nesting), np.inf) if facts is None else facts[0].variances(rows)
                 each = 1.0 if facts is None else facts[1]
                 total = total + np.multiply.outer(along, each)
@@ -136,7 +136,7 @@ class TreePlan(Plan):
             return np.asarray(found[0])
         return np.moveaxis(found, 0, sorted(asked).index(self.attribute))
 
-    def _needed(self, short: tuple[int, ...], factors: Any) -> list[tuple[SetFacts, Floats] | None]:
+    def needed(self, short: tuple[int, ...], factors: Any) -> list[tuple[SetFacts, Floats] | None]:
         """The sets that rows of short attributes need, with what each contributes per row; None for one that lacks."""
         known = {facts.members: facts for facts in self.facts}
         found: list[tuple[SetFacts, Floats] | None] = []
@@ -169,7 +169,7 @@ class TreePlan(Plan):
     def _mean(self, asked: Term) -> float:
         short = self._short(asked)
         factors = {i: short_factors(asked[i], int(self.domain.sizes[i])) for i in short}
-        needed, total, count = self._needed(short, factors), 0.0, 0
+        needed, total, count = self.needed(short, factors), 0.0, 0
         for rows in tree_rows(asked.get(self.attribute), self.nesting):
             many = rows.count(self.nesting)
             count += many

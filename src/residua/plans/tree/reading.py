@@ -123,38 +123,43 @@ class TreeReading(Reading):
 
     def _term(self, asked: Term) -> Floats:
         """Estimates of all queries of one term, one axis per attribute in the domain's order."""
+        parts = [self.rows(asked, rows) for rows in tree_rows(asked.get(self.plan.attribute), self.plan.nesting)]
+        found = np.concatenate(parts) if len(parts) > 1 else parts[0]
+        if self.plan.attribute not in asked:
+            return np.asarray(found[0])
+        return np.moveaxis(found, 0, sorted(asked).index(self.plan.attribute))
+
+    def rows(self, asked: Term, rows: TreeRows) -> Floats:
+        """Estimates of some rows along the tree crossed with what is asked of short attributes, the tree first."""
         plan = self.plan
         short = tuple(i for i in sorted(asked) if i != plan.attribute)
         factors = {i: short_factors(asked[i], int(plan.domain.sizes[i])) for i in short}
         number = {facts.members: k for k, facts in enumerate(plan.facts)}
-        needed = [facts for facts, _ in plan._needed(short, factors)]
-        parts = []
-        for rows in tree_rows(asked.get(plan.attribute), plan.nesting):
-            total: Any = 0.0
-            for facts in needed:
-                found = self._along(number[facts.members], rows).reshape(
-                    -1, *self.blocks.sets[number[facts.members]].sizes
-                )
-                axis = 1
-                for i in short:
-                    if i in facts.members:
-                        found = found - found.mean(axis=axis, keepdims=True)  # noise has no part outside the residual
-                        matrix = factors[i][0]
-                        plain = matrix.shape[0] == matrix.shape[1] and np.array_equal(matrix, np.eye(len(matrix)))
-                        found = found if plain else np.moveaxis(np.tensordot(found, matrix, (axis, 1)), -1, axis)
-                    else:
-                        found = np.expand_dims(found, axis) * _on_axis(factors[i][2], axis, found.ndim + 1)
-                    axis += 1
-                total = total + found
-            parts.append(total)
-        found = np.concatenate(parts) if len(parts) > 1 else parts[0]
-        return found[0] if plan.attribute not in asked else np.moveaxis(found, 0, sorted(asked).index(plan.attribute))
+        shape = (rows.count(plan.nesting), *(len(factors[i][0]) for i in short))
+        total = np.zeros(shape)
+        for facts, _ in plan.needed(short, factors):
+            own = number[facts.members]
+            found = self._along(own, rows).reshape(-1, *self.blocks.sets[own].sizes)
+            for axis, i in enumerate(short, start=1):
+                matrix, _, means = factors[i]
+                if i in facts.members:
+                    found = found - found.mean(axis=axis, keepdims=True)  # noise has no part outside the residual
+                    plain = matrix.shape[0] == matrix.shape[1] and np.array_equal(matrix, np.eye(len(matrix)))
+                    found = found if plain else np.moveaxis(np.tensordot(found, matrix, (axis, 1)), -1, axis)
+                else:
+                    found = np.expand_dims(found, axis) * _on_axis(means, axis, found.ndim + 1)
+            total += found
+        return total
+
+    def read(self, asked: Term) -> Floats:
+        """Estimates of all queries of one term, one axis per attribute in the domain's order."""
+        self._require(asked)
+        return self._term(asked)
 
     def marginal(self, positions: tuple[int, ...]) -> Floats:
         """The estimate of a marginal, attributes in the domain's order."""
         asked: Term = {i: Identity(int(self.plan.domain.sizes[i])) for i in positions}
-        self._require(asked)
-        return self._term(asked)
+        return self.read(asked)
 
     def _require(self, asked: Term) -> None:
         if not np.isfinite(self.plan._mean(asked)):
