@@ -55,8 +55,8 @@ def _inside(name: str, attribute: Attribute, asked: str) -> Inside:
     if (what != "identity" and what not in levels) or outer not in levels:
         there = ", ".join(levels) or "none"
         raise WorkloadError(
-            f"{name!r} is asked for {asked!r}; write LEVEL within LEVEL=GROUP, or identity within LEVEL=GROUP, with the "
-            f"levels {there}."
+            f"{name!r} is asked for {asked!r}; write LEVEL within LEVEL=GROUP, or identity within LEVEL=GROUP, with "
+            f"the levels {there}."
         )
     if label not in levels[outer].labels:
         raise WorkloadError(f"{label!r} is no group of level {outer!r} of {name!r}; see its labels.")
@@ -135,4 +135,5 @@ def _matrix(name: str, attribute: Attribute, given: Any) -> AttributeQueries:
     if not W.any(axis=1).all():
         row = int(np.flatnonzero(~W.any(axis=1))[0])
         raise WorkloadError(f"row {row} of the matrix for {name!r} is zero; leave it out.")
-    return Identity(attribute.size) if np.array_equal(W, np.eye(attribute.size)) else MatrixRows(attribute.size, W)
+    square = W.shape[0] == W.shape[1]  # of a long axis the identity would not fit into memory
+    return Identity(W.shape[1]) if square and np.array_equal(W, np.eye(len(W))) else MatrixRows(W.shape[1], W)
