@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from residua.compiling import compiled
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.plans.reading import Reading
@@ -215,6 +214,8 @@ class TreeProblem(Problem):
 
     def _root(self, root: Floats) -> None:
         """The root's table, not negative, with its total, in place."""
+        from residua.projection.tree_kernels import split_among  # loads Numba
+
         if self.terms.facts:
             cells, total = np.arange(root.size), np.full((1, 1), float(self.terms.facts[0].values))
             ends, ones = np.array([0, root.size]), np.ones(root.size)
@@ -224,6 +225,8 @@ class TreeProblem(Problem):
 
     def _split(self, tables: Floats, level: int, above: Floats) -> None:
         """The children's tables, in place, such that they add up to their parents'."""
+        from residua.projection.tree_kernels import split_among  # loads Numba
+
         gone = tuple(1 + k for k, i in enumerate(self.short[level + 1]) if i not in self.short[level])
         sizes = [int(self.plan.domain.sizes[i]) for i in self.short[level + 1]]
         wanted = above.reshape(-1, *sizes).sum(axis=gone) if gone else above
@@ -302,38 +305,3 @@ class TreeProblem(Problem):
     def error(self, fit: Fit, truth: Fit) -> float:
         """The mean absolute difference over the tables that are kept."""
         return float(np.abs(fit.array - truth.array).mean())
-
-
-@compiled
-def split_among(order: Any, offsets: Any, values: Any, weights: Any, wanted: Any, nonnegative: bool) -> None:
-    """Moves the children's values, in place, to the nearest that add up to what is wanted of each parent.
-
-    Least `Σ (x − y)²/w` with `Σ x` given, and x not negative: `x = max(y + w m, 0)`. Those that would be negative are
-    left out round by round.
-    """
-    for parent in range(len(offsets) - 1):
-        low, high = offsets[parent], offsets[parent + 1]
-        for cell in range(values.shape[1]):
-            total = wanted[parent, cell]
-            if nonnegative and total <= 0.0:
-                for at in range(low, high):
-                    values[order[at], cell] = 0.0
-                continue
-            left = -1
-            shift = 0.0
-            while True:
-                among, weight, count = 0.0, 0.0, 0
-                for at in range(low, high):
-                    child = order[at]
-                    if left < 0 or not nonnegative or values[child, cell] + weights[child] * shift > 0.0:
-                        among += values[child, cell]
-                        weight += weights[child]
-                        count += 1
-                shift = (total - among) / weight
-                if count == left or not nonnegative:
-                    break
-                left = count
-            for at in range(low, high):
-                child = order[at]
-                moved = values[child, cell] + weights[child] * shift
-                values[child, cell] = moved if not nonnegative or moved > 0.0 else 0.0

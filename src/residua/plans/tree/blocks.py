@@ -16,83 +16,22 @@ from typing import Any
 
 import numpy as np
 
-from residua.compiling import compiled
-from residua.linalg.arrays import Floats, Integers
+from residua.linalg.arrays import Integers
 from residua.linalg.lattice import closure
 from residua.linalg.layout import Layout, layout_of
 from residua.linalg.tables import centre
-from residua.plans.blocks import POINT, WORD, Batch, Blocks, Profile, even
+from residua.plans.blocks import POINT, Batch, Blocks, Profile, even
 from residua.plans.noise import NORMAL, Noise
-from residua.plans.tree.nesting import Nesting
 from residua.plans.tree.price import price
+from residua.plans.tree.sets import Measured, SetOfNodes
 from residua.privacy import AddRemove, Unit
 
 _BATCH_CELLS = 2_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class SetOfNodes:
-    """What is measured of one set of short attributes.
-
-    Args:
-        members: their positions in the domain, increasing.
-        sizes: how many values each has.
-        start: the finest measured level.
-        grid: t, a whole number.
-        scales: the noise scale of each node, per level from `start` to the root: an array of one number for a whole
-            level, of none where a level is not measured; of the finest level one per parent.
-    """
-
-    members: tuple[int, ...]
-    sizes: tuple[int, ...]
-    start: int
-    grid: int
-    scales: tuple[Floats, ...]
-
-    @property
-    def cells(self) -> int:
-        """How many integers are measured per node."""
-        return math.prod(self.sizes)
-
-    @property
-    def unit(self) -> float:
-        """What one count is on the integer grid: `t Π n_i`."""
-        return float(self.grid * self.cells)
-
-    def inner(self) -> list[int]:
-        """The measured levels above the finest."""
-        return [self.start + k for k in range(1, len(self.scales)) if len(self.scales[k])]
-
-    def nodes(self, nesting: Nesting) -> int:
-        """How many nodes are measured."""
-        return nesting.sizes[self.start] + sum(nesting.sizes[level] for level in self.inner())
-
-    def scales_of(self, level: int, nesting: Nesting, nodes: slice) -> Floats:
-        """The noise scale of some nodes of a level, (nodes,)."""
-        found = self.scales[level - self.start]
-        count = len(range(*nodes.indices(nesting.sizes[level])))
-        if len(found) == 1:
-            return np.full(count, found[0])
-        return found[nesting.parents[level][nodes]] if level == self.start else found[nodes]
-
-
-@dataclass(frozen=True, eq=False)
-class TreeBlocks(Blocks):
-    """Integer measurements over the nodes of a tree.
-
-    Args:
-        sizes: how many values each attribute of the domain has, (attributes,).
-        attribute: the position of the one with levels.
-        nesting: its levels.
-        sets: what is measured of each set of short attributes.
-        drops: whether changing a record may remove it from every table (a policy `drop`).
-    """
-
-    sizes: Integers
-    attribute: int
-    nesting: Nesting
-    sets: tuple[SetOfNodes, ...]
-    drops: bool = False
+class TreeBlocks(Measured, Blocks):
+    """Integer measurements over the nodes of a tree."""
 
     @property
     def noise(self) -> Noise:
@@ -141,17 +80,7 @@ class TreeBlocks(Blocks):
         cost = self.cost(AddRemove())
         return even(-(-cost.numerator * POINT // cost.denominator))
 
-    @property
-    def most_records(self) -> int:
-        """How many records may be counted before a measurement could leave 64 bits."""
-        return min((WORD - 2**56) // (each.grid * each.cells) for each in self.sets)
-
     # ---- measuring
-
-    @cached_property
-    def short(self) -> tuple[int, ...]:
-        """The positions of all short attributes."""
-        return tuple(sorted({i for each in self.sets for i in each.members}))
 
     @cached_property
     def counted(self) -> Layout:
@@ -182,6 +111,8 @@ class TreeBlocks(Blocks):
         each = self.sets[number]
         if part is not None:
             return self._measured(each, self._on(each, tables, part))
+        from residua.plans.tree.kernels import add_rows  # loads Numba
+
         coarse = each.inner() if each.start == 0 else [each.start, *each.inner()]
         below = np.zeros((self.nesting.sizes[coarse[0]], each.cells), dtype=np.int64)
         onto = self.nesting.between(0, coarse[0])
@@ -212,12 +143,3 @@ class TreeBlocks(Blocks):
         centre(shaped)
         counts *= each.grid
         return counts
-
-
-@compiled
-def add_rows(parents: Any, rows: Any, out: Any) -> None:
-    """Adds each row to its parent's."""
-    for i in range(rows.shape[0]):
-        to = parents[i]
-        for j in range(rows.shape[1]):
-            out[to, j] += rows[i, j]

@@ -28,13 +28,14 @@ from residua.plans.cells import MOST_COLUMNS, Grouping
 from residua.plans.contract import Plan
 from residua.plans.noise import LARGEST_SCALE, ROUNDING_VARIANCE
 from residua.plans.questions import Workload, combined, in_one_table
-from residua.plans.tree.blocks import SetOfNodes, TreeBlocks
+from residua.plans.tree.blocks import TreeBlocks
 from residua.plans.tree.facts import SetFacts
 from residua.plans.tree.nesting import Nesting, nesting_of
 from residua.plans.tree.packing import packed, unpacked
 from residua.plans.tree.price import price
 from residua.plans.tree.reading import TreeReading
 from residua.plans.tree.rows import AnyRows, Term, short_factors, terms_of, tree_rows
+from residua.plans.tree.sets import SetOfNodes
 from residua.privacy import AddRemove, Guarantee, Unit
 from residua.privacy.exact import round_up
 from residua.quoting import Term as QuotedTerm

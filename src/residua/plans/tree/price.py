@@ -10,23 +10,20 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from itertools import product
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from residua.errors import VerificationError
 from residua.linalg.arrays import Floats
 from residua.plans.blocks import require_scales, rounded_up
+from residua.plans.tree.sets import Measured, SetOfNodes
 from residua.privacy import Unit
-
-if TYPE_CHECKING:
-    from residua.plans.tree.blocks import SetOfNodes, TreeBlocks
 
 _MOST_SHORT = 12  # short attributes: 2^12 patterns of agreement
 _LEAST_RECORDS = 2**28
 
 
-def price(blocks: TreeBlocks, unit: Unit) -> Fraction:
+def price(blocks: Measured, unit: Unit) -> Fraction:
     """What measuring costs this unit; replacements by the worst pair of cells.
 
     Raises:
@@ -41,7 +38,7 @@ def price(blocks: TreeBlocks, unit: Unit) -> Fraction:
     return rounded_up(unit.scaled(largest, replaced))
 
 
-def _check(blocks: TreeBlocks) -> None:
+def _check(blocks: Measured) -> None:
     nesting = blocks.nesting
     if not blocks.sets or len({each.members for each in blocks.sets}) < len(blocks.sets):
         raise VerificationError("the tree measures nothing, or something twice; plan again.")
@@ -68,7 +65,7 @@ def _factor(each: SetOfNodes) -> int:
     return each.grid**2 * math.prod(n * (n - 1) for n in each.sizes)
 
 
-def _largest(blocks: TreeBlocks) -> Fraction:
+def _largest(blocks: Measured) -> Fraction:
     if all(len(scales) <= 1 for each in blocks.sets for scales in each.scales):
         return sum(
             (Fraction(_factor(each)) / Fraction(float(s)) ** 2 for each in blocks.sets for a in each.scales for s in a),
@@ -82,13 +79,13 @@ def _largest(blocks: TreeBlocks) -> Fraction:
     return Fraction(float(total.max())) * _enlarged(blocks)
 
 
-def _enlarged(blocks: TreeBlocks) -> Fraction:
+def _enlarged(blocks: Measured) -> Fraction:
     """`(1 + 2^-53)` for each rounding on a way, and a few more: three per term, one per sum."""
     roundings = 8 + 4 * sum(len(each.scales) + 1 for each in blocks.sets)
     return 1 + Fraction(roundings, 2**52)
 
 
-def _ways(blocks: TreeBlocks, each: SetOfNodes) -> dict[int, Floats]:
+def _ways(blocks: Measured, each: SetOfNodes) -> dict[int, Floats]:
     """Sums of costs from the root to every node, per level; of the finest level by parent."""
     factor, root = float(_factor(each)), blocks.nesting.root
     found: dict[int, Floats] = {}
@@ -103,7 +100,7 @@ def _ways(blocks: TreeBlocks, each: SetOfNodes) -> dict[int, Floats]:
     return found
 
 
-def _on_base(blocks: TreeBlocks, base: int, start: int, way: Floats) -> Floats:
+def _on_base(blocks: Measured, base: int, start: int, way: Floats) -> Floats:
     """What each set costs the leaves of every parent of the finest level of all."""
     root = blocks.nesting.root
     if len(way) == 1:
@@ -111,7 +108,7 @@ def _on_base(blocks: TreeBlocks, base: int, start: int, way: Floats) -> Floats:
     return way[blocks.nesting.between(min(base + 1, root), min(start + 1, root))]
 
 
-def _least_inner(blocks: TreeBlocks) -> Fraction:
+def _least_inner(blocks: Measured) -> Fraction:
     """A bound on `−Γ_ij` for any two cells: all their nodes are taken for shared where that is worse.
 
     Two cells that share some nodes and agree on the short attributes E have `Γ_ij = Σ_S r_S · way_S`, the way that

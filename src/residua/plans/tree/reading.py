@@ -18,7 +18,7 @@ from residua.linalg.arrays import Floats, Integers
 from residua.plans.cells import Grouping
 from residua.plans.questions import Workload, combined, in_one_table
 from residua.plans.reading import Combination, Reading
-from residua.plans.tree.blocks import TreeBlocks, add_rows
+from residua.plans.tree.blocks import TreeBlocks
 from residua.plans.tree.rows import AnyRows, Nodes, Term, TreeRows, short_factors, terms_of, tree_rows
 from residua.workload import Explicit, Identity
 
@@ -66,6 +66,8 @@ class TreeReading(Reading):
         return self._kept[number]
 
     def _passes(self, number: int) -> tuple[dict[int, Floats], Floats]:
+        from residua.plans.tree.kernels import add_rows  # loads Numba
+
         each, nesting = self.blocks.sets[number], self.blocks.nesting
         solved, unit, start = self.plan.facts[number].solved, each.unit, each.start
         if start == nesting.root:
