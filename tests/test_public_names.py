@@ -39,6 +39,7 @@ PUBLIC = {
     "ZCDP",
     "analysis",
     "between",
+    "by_group",
     "common",
     "estimate",
     "explicit",

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from residua.plans import Stakeholders as Stakeholders
     from residua.plans import TotalVariance as TotalVariance
     from residua.plans import Tree as Tree
+    from residua.plans import by_group as by_group
     from residua.plans import common as common
     from residua.plans import independent as independent
     from residua.plans import plan as plan
@@ -78,7 +79,7 @@ _NAMES_OF = {
     "estimation": "Estimated estimate plan_estimates",
     "measurement": "Ledger RecordsPerPerson measure records_per_person",
     "plans": "Axis ConvexLoss Lattice Matrix MaxVariance"
-    " PNormVariance Plan Stakeholders TotalVariance Tree common"
+    " PNormVariance Plan Stakeholders TotalVariance Tree by_group common"
     " independent plan residual top_up",
     "privacy": "GDP ZCDP AddRemove ApproxDP Person PureDP ReplaceOne",
     "projection": "Projected for_mbi project",
@@ -130,6 +131,7 @@ __all__ = [
     "Tree",
     "analysis",
     "between",
+    "by_group",
     "common",
     "estimate",
     "explicit",
