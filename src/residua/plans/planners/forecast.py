@@ -51,8 +51,8 @@ class Forecast:
         free = free_bytes()
         if free is not None and self.bytes > free:
             raise PlanError(
-                f"planning {self.what} needs about {_size(self.bytes)} of memory, and {_size(free)} are free; "
-                f"{self._fitting(free)}ask for fewer queries, group values (rs.Bins, levels), or ask for marginals."
+                f"planning {self.what} needs about {_size(self.bytes)} of memory, and {_size(free)} are free; ask for "
+                f"fewer queries, group values (rs.Bins, levels), or ask for marginals.{self._fitting(free)}"
             )
 
     def _fitting(self, free: int) -> str:
@@ -61,8 +61,8 @@ class Forecast:
             return ""
         most = int(self.values * math.sqrt(free / self.bytes))
         return (
-            f"such rows take matrices over the values, which fit for up to about {most:,} of them (long axes are "
-            "planned without, for prefixes, ranges and levels of one attribute): "
+            f" Such rows take matrices over the values, which fit for up to about {most:,} of them; prefixes, ranges and "
+            "levels of one attribute are planned without."
         )
 
 
