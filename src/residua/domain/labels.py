@@ -16,7 +16,7 @@ from residua.errors import DomainError
 
 Bytes = NDArray[np.bytes_]
 _MOST_BYTES = 2**31  # of all labels together
-_MOST_PACKED = 2**33  # that text from a file may unpack to
+_MOST_PACKED = 2**31  # that text from a file may unpack to
 _CHUNK = 2**16
 
 

@@ -8,6 +8,7 @@ from residua.errors import PlanError
 from residua.plans.axis.plan import AxisPlan
 from residua.plans.composition import require_plan
 from residua.plans.contract import Plan
+from residua.plans.tree import TreePlan
 from residua.privacy import Unit
 from residua.session.signal import Workload
 
@@ -19,7 +20,7 @@ def poolable(plan: Plan, unit: Unit) -> Plan:
         PlanError: no plan, one with Laplace noise or with a bias, or one for another unit.
     """
     require_plan(plan)
-    if isinstance(plan, AxisPlan):
+    if isinstance(plan, AxisPlan | TreePlan):
         plan.require_short()  # before anything is spent: what is released is read together with the rest
     if not plan.noise.gaussian:
         raise PlanError(

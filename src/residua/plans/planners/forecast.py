@@ -61,7 +61,7 @@ class Forecast:
             return ""
         most = int(self.values * math.sqrt(free / self.bytes))
         return (
-            f" Such rows take matrices over the values, which fit for up to about {most:,} of them; prefixes, ranges and "
+            f" Such rows take matrices over values, which fit for up to about {most:,} of them; prefixes, ranges, and "
             "levels of one attribute are planned without."
         )
 

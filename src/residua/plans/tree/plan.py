@@ -291,13 +291,9 @@ class TreePlan(Plan):
 
     def over_cells(self) -> tuple[Grouping, Floats]:
         """Rows L with `LᵀL = Γ` over the cells of all measured attributes, of few cells."""
+        self.require_short()
         attributes = self.measured_attributes
         shape = [int(self.domain.sizes[i]) for i in attributes]
-        if math.prod(shape) > MOST_COLUMNS:
-            raise PlanError(
-                f"a tree over {math.prod(shape):,} cells is too large for a matrix; combine plans over at most "
-                f"{MOST_COLUMNS:,} cells, or measure it by itself with rs.measure."
-            )
         rows = [np.zeros((0, math.prod(shape)))]
         for facts in self.facts:
             for level in facts.measured():
@@ -309,6 +305,19 @@ class TreePlan(Plan):
                 ]
                 rows.append(reduce(_crossed, each))
         return Grouping(attributes, np.arange(math.prod(shape))), np.concatenate(rows)
+
+    def require_short(self) -> None:
+        """Refuses a tree that is too large to be combined with other plans, or read with their releases.
+
+        Raises:
+            PlanError: it is.
+        """
+        cells = math.prod(int(self.domain.sizes[i]) for i in self.measured_attributes)
+        if cells > MOST_COLUMNS:
+            raise PlanError(
+                f"a tree over {cells:,} cells is too large for a matrix; combine plans over at most {MOST_COLUMNS:,} "
+                "cells, or measure it by itself with rs.measure."
+            )
 
     def quieter(self, share: float) -> TreePlan:
         """The same precisions, all a little lower."""
