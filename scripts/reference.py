@@ -26,7 +26,7 @@ Every public name, in the order of the pipeline: `import residua as rs`. Made fr
 """
 # A name with a colon is not exported: it is what public functions return. Its package stands before the colon.
 GROUPS: tuple[tuple[str, str], ...] = (
-    ("Declare: what the table may hold", "Domain Categories Integers Bins Dates Anonymous between"),
+    ("Declare: what the table may hold", "Domain Categories CodeList Integers Bins Dates Anonymous between"),
     (
         "Ask: which numbers are wanted",
         "marginals prefixes ranges hierarchy product queries explicit"
@@ -35,7 +35,7 @@ GROUPS: tuple[tuple[str, str], ...] = (
     ("Promise: guarantees, and whom they protect", "ZCDP GDP ApproxDP PureDP AddRemove Person ReplaceOne"),
     (
         "Plan: the best noise, before any data is seen",
-        "plan Plan TotalVariance MaxVariance PNormVariance Stakeholders ConvexLoss Lattice Matrix Axis independent",
+        "plan Plan TotalVariance MaxVariance PNormVariance Stakeholders ConvexLoss Lattice Matrix Axis Tree independent",
     ),
     ("Combine plans", "common residual top_up by_group"),
     (

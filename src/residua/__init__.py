@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from residua.domain import Anonymous as Anonymous
     from residua.domain import Bins as Bins
     from residua.domain import Categories as Categories
+    from residua.domain import CodeList as CodeList
     from residua.domain import Dates as Dates
     from residua.domain import Domain as Domain
     from residua.domain import Integers as Integers
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from residua.plans import PNormVariance as PNormVariance
     from residua.plans import Stakeholders as Stakeholders
     from residua.plans import TotalVariance as TotalVariance
+    from residua.plans import Tree as Tree
     from residua.plans import by_group as by_group
     from residua.plans import common as common
     from residua.plans import independent as independent
@@ -76,12 +78,12 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _NAMES_OF = {
-    "domain": "Anonymous Bins Categories Dates Domain Integers between",
+    "domain": "Anonymous Bins Categories CodeList Dates Domain Integers between",
     "errors": "GapWarning ResiduaError",
     "estimation": "Estimated estimate plan_estimates",
     "measurement": "Continual Ledger RecordsPerPerson measure records_per_person score",
     "plans": "Axis ConvexLoss Lattice Matrix MaxVariance"
-    " PNormVariance Plan Stakeholders TotalVariance by_group common"
+    " PNormVariance Plan Stakeholders TotalVariance Tree by_group common"
     " independent plan residual top_up",
     "privacy": "GDP ZCDP AddRemove ApproxDP Person PureDP ReplaceOne",
     "projection": "Projected for_mbi project",
@@ -105,6 +107,7 @@ __all__ = [
     "Axis",
     "Bins",
     "Categories",
+    "CodeList",
     "Continual",
     "ConvexLoss",
     "Dates",
@@ -130,6 +133,7 @@ __all__ = [
     "Stakeholders",
     "Table",
     "TotalVariance",
+    "Tree",
     "analysis",
     "between",
     "by_group",

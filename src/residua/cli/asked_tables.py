@@ -22,6 +22,8 @@ def split_queries(domain: Domain, arguments: Sequence[str]) -> tuple[list[str], 
     names, queries = [], {}
     for argument in arguments:
         name, equals, asked = argument.rpartition("=")
+        if name not in domain and " within " in argument:  # block=tract within county=06037
+            name, equals, asked = argument.partition("=")
         if argument in domain or not equals:
             names.append(argument)
             continue

@@ -2,6 +2,7 @@
 
 from residua.domain.attributes import Anonymous, Attribute, Bins, Categories, Integers, Label, Policy
 from residua.domain.between import Between, between
+from residua.domain.code_lists import CodedLevel, CodeList
 from residua.domain.dates import Dates
 from residua.domain.domain import Domain
 from residua.domain.impossible import Rule, impossible_cells
@@ -15,6 +16,8 @@ __all__ = [
     "Between",
     "Bins",
     "Categories",
+    "CodeList",
+    "CodedLevel",
     "Dates",
     "Domain",
     "Integers",

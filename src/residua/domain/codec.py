@@ -25,7 +25,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from residua.domain.attributes import Anonymous, Attribute, Bins, Categories, Integers, Label
+from residua.domain.code_lists import CodeList
 from residua.domain.dates import Dates
+from residua.domain.labels import labels_of
 from residua.domain.numbers import LIMIT, MISSING, UNKNOWN, Codes, days, floats, is_null, is_text, whole
 from residua.errors import DomainError, SourceError
 
@@ -57,6 +59,8 @@ def encode(attribute: Attribute, column: Any, name: str = "column") -> Codes:
         if len(column.dictionary) > len(column):  # more labels than rows: decoding is the cheaper way
             return encode(attribute, column.dictionary_decode(), name)
         return _through_dictionary(column, lambda values: encode(attribute, values, name))
+    if isinstance(attribute, CodeList):
+        return _codes_of_list(attribute, column, name)
     if isinstance(attribute, Dates):
         return _codes_of_dates(attribute, column, name)
     _check_type(kind, name)
@@ -112,6 +116,18 @@ def whole_numbers(column: Any, name: str = "column") -> tuple[NDArray[np.int64],
         return whole_numbers(column.dictionary_decode(), name)
     _check_type(kind, name)
     return whole(column)
+
+
+def _codes_of_list(attribute: CodeList, column: Any, name: str) -> Codes:
+    """Codes of a long list: the distinct ones of the column are looked up in a sorted index that is made once."""
+    _check_type(column.type, name)
+    text = _viewless(column) if is_text(column.type) else column.cast(pa.string())
+
+    def places(values: Any) -> Codes:
+        found = attribute.values.codes(labels_of(values.fill_null(""), name))
+        return np.where(pc.equal(values, "").fill_null(True).to_numpy(zero_copy_only=False), MISSING, found)
+
+    return _through_dictionary(pc.dictionary_encode(text), places)
 
 
 def _codes_of_numbers(attribute: Attribute, column: Any) -> Codes:

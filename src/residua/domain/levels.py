@@ -34,8 +34,8 @@ class Level:
     """
 
     name: str
-    labels: tuple[str, ...]
-    codes: tuple[int, ...]
+    labels: Sequence[str]
+    codes: Sequence[int]
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -73,13 +73,10 @@ def levels_of(declared: object, cells: Cells, has_other: bool) -> tuple[Level, .
     if not isinstance(declared, Mapping):
         raise DomainError(f"levels={declared!r} is not a mapping; pass {{level: {{group: [members]}}}}, finest first.")
     if declared and len(cells.labels) > _MOST_VALUES:
-        raise DomainError(f"levels need at most {_MOST_VALUES:,} values; declare bins instead.")
+        raise DomainError(f"levels of more than {_MOST_VALUES:,} values are arrays; declare them with rs.CodeList.")
     levels: list[Level] = []
     for name, groups in declared.items():
-        if not isinstance(name, str) or not name.strip():
-            raise DomainError(f"level name {name!r} is not a name; use non-empty text.")
-        if name in _KINDS:
-            raise DomainError(f"level name {name!r} is a kind of query; rename the level.")
+        check_level_name(name)
         labels, codes = _grouped(name, groups, cells, levels[-1] if levels else None)
         if has_other:
             if OTHER in labels:
@@ -91,6 +88,18 @@ def levels_of(declared: object, cells: Cells, has_other: bool) -> tuple[Level, .
             _check_nested(levels[-1], level)
         levels.append(level)
     return tuple(levels)
+
+
+def check_level_name(name: object) -> None:
+    """Refuses what is no name of a level.
+
+    Raises:
+        DomainError: no text, or the name of a kind of query.
+    """
+    if not isinstance(name, str) or not name.strip():
+        raise DomainError(f"level name {name!r} is not a name; use non-empty text.")
+    if name in _KINDS:
+        raise DomainError(f"level name {name!r} is a kind of query; rename the level.")
 
 
 def settings_of_levels(levels: Sequence[Level], cells: Cells) -> dict[str, object]:
@@ -223,7 +232,7 @@ def _check_nested(below: Level, level: Level) -> None:
         )
 
 
-def _declared_groups(level: Level, cells: Cells) -> tuple[str, ...]:
+def _declared_groups(level: Level, cells: Cells) -> Sequence[str]:
     """The groups without the one of other values, which every level has if the attribute has it."""
     return level.labels[:-1] if len(level.codes) > len(cells.labels) else level.labels
 

@@ -10,6 +10,7 @@ from typing import Any
 import tomli_w
 
 from residua.domain.attributes import Anonymous, Attribute, Bins, Categories, Integers
+from residua.domain.code_lists import CodeList
 from residua.domain.dates import Dates
 from residua.domain.domain import Domain
 from residua.domain.value_files import values_of_settings
@@ -29,10 +30,11 @@ _READERS: dict[frozenset[str], Callable[..., Attribute]] = {
     frozenset({"first", "last"}): lambda first, last, **policy: Dates(first, last, **policy),
     frozenset({"first", "last", "unit"}): lambda first, last, unit, **policy: Dates(first, last, unit, **policy),
     frozenset({"size"}): lambda size, **policy: Anonymous(size, **policy),
+    frozenset({"codes"}): lambda codes, **policy: CodeList.of_settings(*codes, **policy),
 }
 _KINDS = (
     "values = […] (or a file), low and high, edges = […] (with labels), intervals = [[…]], first and last (with unit), "
-    "or size (and levels, title, description, code, meanings)"
+    "codes = { file = …, levels = […] }, or size (and levels, title, description, code, meanings)"
 )
 _RULES = "impossible"
 
@@ -59,7 +61,8 @@ def settings_of_domain(domain: Domain) -> dict[str, Any]:
     settings: dict[str, Any] = {}
     for name, attribute in domain.attributes.items():
         policy = {key: value for key in ("unknown", "missing") if (value := getattr(attribute, key)) != "error"}
-        levels = {"levels": attribute.level_settings()} if attribute.hierarchy else {}
+        own = attribute.level_settings() if attribute.hierarchy else {}
+        levels = {"levels": own} if own else {}
         settings[name] = {**attribute.settings(), **policy, **levels, **attribute.words.settings()}
     if domain.impossible:
         settings[_RULES] = [rule.settings() for rule in domain.impossible]
@@ -104,6 +107,8 @@ def _attribute_of_settings(name: str, declared: object, folder: Path) -> Attribu
     try:
         if "values" in settings:
             settings["values"] = values_of_settings(settings["values"], folder)
+        if "codes" in settings:
+            settings["codes"] = (settings["codes"], folder)
         made: Attribute = words_of_settings(reader(**settings, **policy), words)
         return made
     except DomainError as problem:

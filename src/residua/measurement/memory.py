@@ -46,7 +46,9 @@ def cells_needed(blocks: Blocks) -> int:
     wanted = blocks.counted
     each = np.concatenate([np.prod(wanted.sizes[level], axis=1, dtype=np.float64) for level in wanted.lattice.levels])
     counted, below, largest = each[wanted.lattice.is_maximal].sum(), each.sum(), each.max()
-    picked = 0 if wanted.cells == below else wanted.cells
+    if not blocks.in_place and wanted.cells == counted and len(wanted.groups) == 1:  # one table, read as it is counted
+        below, largest = 0, 0
+    picked = 0 if wanted.cells == below or not below else wanted.cells
     measured = 0 if blocks.in_place else blocks.cells
     batches = max(2 * largest, 3 * min(_BATCH_CELLS * (os.cpu_count() or 1), blocks.cells))  # and copies, in threads
     covering = min(_MOST_COVERING, 4 * counted)

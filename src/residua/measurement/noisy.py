@@ -157,10 +157,11 @@ def _counted(blocks: Blocks, count: Count) -> Integers:
     wanted = blocks.counted
     layout = maximal_layout(wanted.lattice, wanted.sizes, np.flatnonzero(wanted.starts >= 0))
     counts = count(layout)
+    alone = len(layout.groups) == 1 and len(layout.groups[0].numbers) == 1 and wanted.cells == layout.cells
     first = layout.groups[0]
     if int(counts[first.start : first.start + first.cells].sum()) > blocks.most_records:
         raise SourceError("there are more records than 64-bit measurements can hold; split the data.")
-    return margins(layout, counts, wanted)
+    return counts if alone and not blocks.in_place else margins(layout, counts, wanted)
 
 
 def _in_threads(work: Callable[[Batch], int], parts: list[Batch], total: int, progress: Step | None) -> None:

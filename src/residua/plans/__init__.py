@@ -15,7 +15,9 @@ from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.objectives import ConvexLoss, MaxVariance, PNormVariance, Stakeholders, TotalVariance
 from residua.plans.planners.axis import Axis
 from residua.plans.planners.plan import independent, plan
+from residua.plans.planners.tree import Tree
 from residua.plans.tables.plan import TablesPlan
+from residua.plans.tree import TreePlan
 
 __all__ = [
     "Axis",
@@ -32,6 +34,8 @@ __all__ = [
     "Stakeholders",
     "TablesPlan",
     "TotalVariance",
+    "Tree",
+    "TreePlan",
     "by_group",
     "common",
     "independent",

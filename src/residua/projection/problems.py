@@ -11,12 +11,14 @@ from residua.plans.axis import AxisPlan
 from residua.plans.contract import Plan
 from residua.plans.groups.plan import GroupPlan
 from residua.plans.noise import LAPLACE
+from residua.plans.tree import TreePlan
 from residua.projection.axis import AxisProblem
 from residua.projection.crossed_tables import CrossedProblem, PlainProblem
 from residua.projection.groups import GroupProblem
 from residua.projection.matrix import MatrixProblem
 from residua.projection.plain import ResidualProblem, TablesProblem
 from residua.projection.problem import Metric, Problem, Terms
+from residua.projection.tree import TreeProblem
 
 _OF_TABLES: tuple[Metric, ...] = ("margins", "covariance", "plain")
 _OF_HISTOGRAMS: tuple[Metric, ...] = ("covariance", "plain")
@@ -33,6 +35,8 @@ def problem_of(plan: Plan, terms: Terms) -> Problem:
     if plan.family is None:
         if isinstance(plan, AxisPlan):
             return AxisProblem(plan, terms)
+        if isinstance(plan, TreePlan):
+            return TreeProblem(plan, terms)
         if isinstance(plan, GroupPlan):
             return GroupProblem(plan, terms)
         if plan.space is None:
@@ -55,6 +59,10 @@ def metric_of(plan: Plan, wanted: Metric | None) -> Metric:
     if isinstance(plan, AxisPlan):
         if wanted not in (None, "plain"):
             raise PlanError(f"metric={wanted!r}: along an axis it is squares over prefixes; leave metric out.")
+        return "plain"
+    if isinstance(plan, TreePlan):
+        if wanted not in (None, "plain"):
+            raise PlanError(f"metric={wanted!r}: a tree is projected from the root down; leave metric out.")
         return "plain"
     if plan.family is not None and plan.family.axes:
         if wanted not in (None, "plain"):
@@ -80,6 +88,8 @@ def by_groups(plan: Plan) -> bool:
 
 def is_small(plan: Plan) -> bool:
     """Whether projecting releases of a plan takes seconds rather than minutes."""
+    if isinstance(plan, TreePlan):
+        return plan.blocks.cells <= _MANY_CELLS
     if plan.family is None:
         return True
     cells: float = plan.family.lattice.products(plan.domain.sizes.astype(np.float64)).sum()
@@ -88,4 +98,4 @@ def is_small(plan: Plan) -> bool:
 
 def is_bounded(plan: Plan) -> bool:
     """Whether a bound on the error of projections can be given: normal noise around unbiased answers."""
-    return plan.noise.gaussian and not plan.bias
+    return plan.noise.gaussian and not plan.bias and not isinstance(plan, TreePlan)

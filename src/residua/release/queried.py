@@ -126,6 +126,6 @@ def _axis_parts(asked: AttributeQueries, attribute: Attribute) -> list[tuple[str
     parts: list[tuple[str, slice, tuple[Label, ...]]] = []
     start = 0
     for name, labels in zip(asked.names, asked.groups, strict=True):
-        parts.append((name, slice(start, start + len(labels)), labels))
+        parts.append((name, slice(start, start + len(labels)), tuple(labels)))
         start += len(labels)
     return [*parts, ("", slice(start, None), attribute.labels)]

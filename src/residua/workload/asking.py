@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from residua.domain import Attribute, Label
 from residua.errors import WorkloadError
 from residua.workload.attribute_queries import AttributeQueries, Identity, MatrixRows
-from residua.workload.nested import Hierarchy, LevelRows
+from residua.workload.nested import Hierarchy, Inside, LevelRows
 from residua.workload.ordered import Prefixes, Ranges, range_labels
 
 KINDS = ("identity", "prefixes", "ranges", "hierarchy")
@@ -41,8 +41,32 @@ def attribute_queries(name: str, attribute: Attribute, asked: str | ArrayLike | 
     for level in attribute.hierarchy:
         if asked == level.name:
             return LevelRows(attribute.size, level)
+    if " within " in asked:
+        return _inside(name, attribute, asked)
     known = ", ".join(repr(kind) for kind in (*KINDS, *(level.name for level in attribute.hierarchy)))
     raise WorkloadError(f"{name!r} is asked for {asked!r}; use {known}, or a matrix (levels are declared).")
+
+
+def _inside(name: str, attribute: Attribute, asked: str) -> Inside:
+    """`tract within county=06037`: the groups of a level, or `identity`, in one group of a coarser level."""
+    what, _, where = asked.partition(" within ")
+    outer, _, label = where.partition("=")
+    levels = {level.name: level for level in attribute.hierarchy}
+    if (what != "identity" and what not in levels) or outer not in levels:
+        there = ", ".join(levels) or "none"
+        raise WorkloadError(
+            f"{name!r} is asked for {asked!r}; write LEVEL within LEVEL=GROUP, or identity within LEVEL=GROUP, with "
+            f"the levels {there}."
+        )
+    if label not in levels[outer].labels:
+        raise WorkloadError(f"{label!r} is no group of level {outer!r} of {name!r}; see its labels.")
+    names = [level.name for level in attribute.hierarchy]
+    if what != "identity" and names.index(what) >= names.index(outer):
+        raise WorkloadError(
+            f"{name!r} is asked for {asked!r}, but {what!r} is not finer than {outer!r}; exchange them."
+        )
+    found = None if what == "identity" else levels[what]
+    return Inside(attribute.size, found, levels[outer], levels[outer].labels.index(label))
 
 
 def listed_ranges(name: str, attribute: Attribute, listed: Sequence[tuple[Label, Label]]) -> MatrixRows:
@@ -92,13 +116,7 @@ def _hierarchy(name: str, attribute: Attribute) -> Hierarchy:
     levels: Sequence[Any] = getattr(attribute, "hierarchy", ())
     if not levels:
         raise WorkloadError(f"the attribute {name!r} has no levels; declare them, such as levels={{'state': {{…}}}}.")
-    coarsest_first = tuple(reversed(levels))
-    return Hierarchy(
-        attribute.size,
-        tuple(level.name for level in coarsest_first),
-        tuple(tuple(level.labels) for level in coarsest_first),
-        tuple(tuple(level.codes) for level in coarsest_first),
-    )
+    return Hierarchy(attribute.size, tuple(reversed(levels)))
 
 
 def _matrix(name: str, attribute: Attribute, given: Any) -> AttributeQueries:
@@ -117,4 +135,5 @@ def _matrix(name: str, attribute: Attribute, given: Any) -> AttributeQueries:
     if not W.any(axis=1).all():
         row = int(np.flatnonzero(~W.any(axis=1))[0])
         raise WorkloadError(f"row {row} of the matrix for {name!r} is zero; leave it out.")
-    return Identity(attribute.size) if np.array_equal(W, np.eye(attribute.size)) else MatrixRows(attribute.size, W)
+    square = W.shape[0] == W.shape[1]  # of a long axis the identity would not fit into memory
+    return Identity(W.shape[1]) if square and np.array_equal(W, np.eye(len(W))) else MatrixRows(W.shape[1], W)

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
-from residua.domain import Attribute, Level
+from residua.domain import Attribute, Label, Level
 from residua.linalg.arrays import Floats
 from residua.workload.attribute_queries import AttributeQueries, require_matrix
+
+
+def level_sums(level: Level, tables: Floats) -> Floats:
+    """Sums over the groups of a level along the first axis, (groups, …)."""
+    codes = np.asarray(level.codes)
+    if tables.ndim == 1:
+        return np.bincount(codes, weights=tables, minlength=len(level)).astype(np.float64)
+    found = np.zeros((len(level), *tables.shape[1:]))
+    np.add.at(found, codes, tables)
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,35 +30,41 @@ class Hierarchy(AttributeQueries):
 
     Args:
         size: how many values there are.
-        names: the levels' names, coarsest first.
-        groups: the labels of each level's groups.
-        codes: for each level the group of every value.
+        levels: the levels, coarsest first.
     """
 
-    names: tuple[str, ...]
-    groups: tuple[tuple[str, ...], ...]
-    codes: tuple[tuple[int, ...], ...]
+    levels: tuple[Level, ...]
 
     kind = "hierarchy"
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The levels' names, coarsest first."""
+        return tuple(level.name for level in self.levels)
+
+    @property
+    def groups(self) -> tuple[Sequence[str], ...]:
+        """The labels of each level's groups."""
+        return tuple(level.labels for level in self.levels)
+
+    @property
     def rows(self) -> int:
         """Groups of all levels, and values."""
-        return sum(len(labels) for labels in self.groups) + self.size
+        return sum(len(level) for level in self.levels) + self.size
 
     @property
     def key(self) -> Hashable:
         """The levels."""
-        return (self.kind, self.size, self.names, self.groups, self.codes)
+        return (self.kind, self.size, self.levels)
 
     def matrix(self) -> Floats:
         """Indicators of the groups, then the identity."""
         require_matrix("the levels", self.rows, self.size)
-        levels = [
-            (np.arange(len(labels))[:, None] == np.array(codes)).astype(np.float64)
-            for labels, codes in zip(self.groups, self.codes, strict=True)
-        ]
-        return np.vstack([*levels, np.eye(self.size)])
+        return np.vstack([*(level.matrix() for level in self.levels), np.eye(self.size)])
+
+    def summed(self, tables: Floats) -> Floats:
+        """Sums over groups, then the values."""
+        return np.concatenate([*(level_sums(level, tables) for level in self.levels), tables])
 
     def labels(self, attribute: Attribute) -> Iterator[str]:
         """`.state=CA`, …, `=LA`, …"""
@@ -86,6 +104,64 @@ class LevelRows(AttributeQueries):
         require_matrix(f"the groups of {self.kind!r}", self.rows, self.size)
         return self.level.matrix()
 
+    def summed(self, tables: Floats) -> Floats:
+        """Sums over groups."""
+        return level_sums(self.level, tables)
+
     def labels(self, attribute: Attribute) -> Iterator[str]:
         """`.state=CA`, …"""
         return (f".{self.level.name}={label}" for label in self.level.labels)
+
+
+@dataclass(frozen=True, eq=False)
+class Inside(AttributeQueries):
+    """The groups of one level, or the values, that lie in one group of a coarser level: `tract within county=06037`.
+
+    Args:
+        size: how many values there are.
+        level: the level; None for the values.
+        outer: the coarser level.
+        group: the group of it.
+    """
+
+    level: Level | None
+    outer: Level
+    group: int
+
+    @property
+    def kind(self) -> str:
+        """How it is asked for."""
+        name = "identity" if self.level is None else self.level.name
+        return f"{name} within {self.outer.name}={self.outer.labels[self.group]}"
+
+    @cached_property
+    def chosen(self) -> NDArray[np.int64]:
+        """Which groups, or values, in the order of their codes."""
+        values = np.flatnonzero(np.asarray(self.outer.codes) == self.group)
+        return values if self.level is None else np.unique(np.asarray(self.level.codes)[values]).astype(np.int64)
+
+    @property
+    def rows(self) -> int:
+        """One row per group or value."""
+        return len(self.chosen)
+
+    @property
+    def key(self) -> Hashable:
+        """The levels and the group."""
+        return ("inside", self.size, self.level, self.outer, self.group)
+
+    def matrix(self) -> Floats:
+        """Indicators of the groups or values."""
+        require_matrix(f"the rows of {self.kind!r}", self.rows, self.size)
+        codes = np.arange(self.size) if self.level is None else np.asarray(self.level.codes)
+        return np.asarray(self.chosen[:, None] == codes[None, :], dtype=np.float64)
+
+    def summed(self, tables: Floats) -> Floats:
+        """Sums over the groups, or the values themselves."""
+        return (tables if self.level is None else level_sums(self.level, tables))[self.chosen]
+
+    def labels(self, attribute: Attribute) -> Iterator[str]:
+        """`.tract=0601`, …"""
+        labels: Sequence[Label] = attribute.labels if self.level is None else self.level.labels
+        name = "" if self.level is None else f".{self.level.name}"
+        return (f"{name}={labels[int(place)]}" for place in self.chosen)

@@ -12,6 +12,7 @@ from residua.domain import Attribute, Bins
 from residua.linalg.arrays import Floats
 from residua.linalg.modes import along
 from residua.workload.attribute_queries import AttributeQueries, Identity, require_matrix
+from residua.workload.nested import Hierarchy, Inside, LevelRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,6 +183,8 @@ def _along(asked: AttributeQueries, tables: Floats, axis: int) -> Floats:
     """W along an axis; prefixes and ranges by running sums, so that their many rows are never written out."""
     if isinstance(asked, Identity):
         return tables
+    if isinstance(asked, Hierarchy | LevelRows | Inside):
+        return np.moveaxis(asked.summed(np.moveaxis(tables, axis, 0)), 0, axis)
     if not isinstance(asked, Prefixes | Ranges):
         return along(asked.matrix(), tables, axis)
     moved = np.moveaxis(tables, axis, 0)

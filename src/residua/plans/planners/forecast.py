@@ -6,6 +6,7 @@ small one; constants are from measured plans, and a single workload may take sev
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 from functools import cache
@@ -30,11 +31,13 @@ class Forecast:
         seconds: about how long.
         bytes: about how much memory.
         what: of what, in words.
+        values: how many values the longest axis has whose matrix is written out; 0 if there is none.
     """
 
     seconds: float
     bytes: float
     what: str
+    values: float = 0.0
 
     def __str__(self) -> str:
         return f"planning {self.what} takes about {_duration(self.seconds)} and {_size(self.bytes)} of memory"
@@ -49,8 +52,18 @@ class Forecast:
         if free is not None and self.bytes > free:
             raise PlanError(
                 f"planning {self.what} needs about {_size(self.bytes)} of memory, and {_size(free)} are free; ask for "
-                "fewer queries, group values (rs.Bins, levels), or ask for marginals."
+                f"fewer queries, group values (rs.Bins, levels), or ask for marginals.{self._fitting(free)}"
             )
+
+    def _fitting(self, free: int) -> str:
+        """The size that would work, in words."""
+        if not self.values:
+            return ""
+        most = int(self.values * math.sqrt(free / self.bytes))
+        return (
+            f" Such rows take matrices over values, which fit for up to about {most:,} of them; prefixes, ranges, and "
+            "levels of one attribute are planned without."
+        )
 
 
 def forecast(workload: Marginals | Products | Explicit, *, pure: bool = False, maximum: bool = False) -> Forecast:
@@ -67,7 +80,7 @@ def forecast(workload: Marginals | Products | Explicit, *, pure: bool = False, m
         sizes = _searched(workload)
         work = float(sum(n**3 for n in sizes)) * (400.0 if maximum else 100.0)
         longest = max(sizes, default=0.0)
-        return Forecast(_seconds(work), 30 * 8.0 * longest**2, f"products over up to {longest:,.0f} values")
+        return Forecast(_seconds(work), 30 * 8.0 * longest**2, f"products over up to {longest:,.0f} values", longest)
     cells, queries = _shape(workload)
     if pure:
         work = 8e5 * cells**2 + 800.0 * cells**3

@@ -29,6 +29,7 @@ from residua.plans.planners.marginals import independent_marginals, plan_margina
 from residua.plans.planners.products import like_strategies, plan_products
 from residua.plans.planners.tables import independent_pure_marginals, plan_pure_marginals
 from residua.plans.planners.threads import with_few_threads
+from residua.plans.planners.tree import plan_tree, tree_by_itself
 from residua.plans.saddle import Progress
 from residua.plans.strategy import Strategy
 from residua.plans.tables.plan import TablesPlan
@@ -203,6 +204,10 @@ def plan(
         workload = as_explicit(workload)
     if form is None and not laplace and by_itself(task) and (along := plan_axis(task)) is not None:
         return along
+    if form is None and not laplace and (nested := tree_by_itself(task)) is not None:
+        over = plan_tree(task, nested)
+        if over is not None:
+            return over
     given = None
     if isinstance(form, Lattice) and form.like is not None and not laplace and not isinstance(workload, Explicit):
         given = _given(form.like, workload)

@@ -1,0 +1,272 @@
+"""Code lists of millions of values in nested levels: a nation's blocks, products, diagnoses."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from residua.domain.attributes import Attribute, Label, Policy
+from residua.domain.labels import Labels, labels_of, packed_codes, packed_labels, unpacked_codes, unpacked_labels
+from residua.domain.levels import OTHER, Level, check_level_name
+from residua.domain.nested_files import columns_of_file, levels_of_parents
+from residua.errors import DomainError
+
+
+@dataclass(frozen=True, eq=False)
+class CodedLevel(Level):
+    """A level whose labels and codes are arrays, for values in their millions.
+
+    Args:
+        name: what the level is called.
+        labels: a label for every group.
+        codes: the group of every cell of the attribute, an array of 32-bit integers.
+    """
+
+    labels: Labels
+    codes: NDArray[np.int32]  # type: ignore[assignment]
+
+    @cached_property
+    def digest(self) -> bytes:
+        """What two equal levels have in common, and no others."""
+        return hashlib.sha256(self.name.encode() + b"\0" + self.labels.digest + self.codes.tobytes()).digest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CodedLevel) and (self is other or self.digest == other.digest)
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+
+@dataclass(frozen=True, eq=False)
+class CodeList(Attribute):
+    """A list of codes, up to tens of millions of them, in nested levels. Codes are text.
+
+    Labels and groups are arrays, never Python objects, so that 8 million blocks take a second to declare and less than
+    half a gigabyte. A hierarchy over many values is planned as a tree (docs/hierarchies.md).
+
+    Args:
+        values: the codes, as an Arrow or NumPy array or a list of text; each once.
+        unknown: policy for a value not listed.
+        missing: policy for an absent value.
+        levels: level → the group of every value, an array of labels as long as `values`; finest level first.
+
+    Raises:
+        DomainError: no values, a code listed twice, or levels that do not nest.
+
+    Example:
+        >>> block = CodeList(["0101", "0102", "0201"], levels={"tract": ["01", "01", "02"]})
+        >>> block.size, list(block.level("tract").labels), block.level("tract").codes.tolist()
+        (3, ['01', '02'], [0, 0, 1])
+    """
+
+    kind: ClassVar[str] = "codes"
+    values: Any = field(kw_only=False)
+
+    def __post_init__(self) -> None:
+        given, object_levels = self.levels, ()
+        object.__setattr__(self, "levels", ())
+        super().__post_init__()
+        object.__setattr__(self, "levels", object_levels)
+        if isinstance(given, tuple) and all(isinstance(level, CodedLevel) for level in given):
+            object.__setattr__(self, "levels", given)
+        elif given:
+            object.__setattr__(self, "levels", self._nested(given))
+
+    def _validate(self) -> None:
+        if isinstance(self.values, str):
+            raise DomainError(f"values={self.values!r} is not a list of codes; pass an array or a list of text.")
+        values = self.values.array if isinstance(self.values, Labels) else labels_of(self.values, "values")
+        object.__setattr__(self, "values", Labels(values) if len(values) else ())
+
+    def _nested(self, given: Any) -> tuple[CodedLevel, ...]:
+        if not isinstance(given, Mapping):
+            raise DomainError(f"levels={given!r} is not a mapping; pass {{level: the group of every value}}.")
+        levels: list[CodedLevel] = []
+        for name, groups in given.items():
+            check_level_name(name)
+            each = labels_of(groups, f"level {name!r}: its groups")
+            if len(each) != self.declared:
+                raise DomainError(
+                    f"level {name!r} has {len(each):,} groups for {self.declared:,} values; give one per value."
+                )
+            labels, codes = _numbered(each)
+            levels.append(self._level(name, labels, codes))
+            if len(levels) > 1:
+                _check_nested(levels[-2], levels[-1])
+        return tuple(levels)
+
+    def _level(self, name: str, labels: NDArray[np.bytes_], codes: NDArray[np.int32]) -> CodedLevel:
+        if self.has_other:
+            codes = np.append(codes, np.int32(len(labels)))
+        codes.setflags(write=False)
+        return CodedLevel(name, Labels(labels, OTHER if self.has_other else None), codes)
+
+    @classmethod
+    def from_file(
+        cls,
+        path: str | Path,
+        column: str | None = None,
+        *,
+        levels: Sequence[str] = (),
+        unknown: Policy = "error",
+        missing: Policy = "error",
+    ) -> CodeList:
+        """The codes that a CSV or Parquet file lists, with a column for each level.
+
+        The file must be public knowledge, such as a code list, and never the data.
+
+        Args:
+            path: `.csv`, `.tsv` or `.parquet`.
+            column: the column of the codes; the first by default.
+            levels: the columns of the levels, finest first; each holds the group of the code in its row.
+            unknown: policy for a value not listed.
+            missing: policy for an absent value.
+        """
+        names = _names(levels)
+        found = columns_of_file(path, [column, *names])
+        groups = dict(zip(names, found[1:], strict=True))
+        return cls(found[0], unknown=unknown, missing=missing, levels=groups)
+
+    @classmethod
+    def from_parents(
+        cls,
+        path: str | Path,
+        *,
+        levels: Sequence[str],
+        child: str | None = None,
+        parent: str | None = None,
+        unknown: Policy = "error",
+        missing: Policy = "error",
+    ) -> CodeList:
+        """The codes that a two-column file lists: every code with its parent, on all levels.
+
+        The values are the codes that are nobody's parent, in the order of the file. Codes without a parent are the
+        groups of the coarsest level.
+
+        Args:
+            path: `.csv`, `.tsv` or `.parquet`.
+            levels: what the levels above the values are called, finest first.
+            child: the column of the codes; the first by default.
+            parent: the column of their parents; the second by default.
+            unknown: policy for a value not listed.
+            missing: policy for an absent value.
+        """
+        names = _names(levels)
+        children, parents = columns_of_file(path, [child, parent], blank=True)
+        values, groups = levels_of_parents(children, parents, len(names))
+        return cls(values, unknown=unknown, missing=missing, levels=dict(zip(names, groups, strict=True)))
+
+    @property
+    def declared(self) -> int:
+        """How many codes are listed."""
+        return len(self.values)
+
+    @property
+    def declared_labels(self) -> Sequence[Label]:
+        """The codes themselves."""
+        return cast("Sequence[Label]", self.values)
+
+    @cached_property
+    def labels(self) -> Any:
+        """A label for every cell, in the order of their codes."""
+        return Labels(self.values.array, OTHER) if self.has_other else self.values
+
+    def settings(self) -> dict[str, object]:
+        """The declaration as plain values, for files, levels included."""
+        levels, below = [], np.arange(self.declared, dtype=np.int32)
+        for level in cast("tuple[CodedLevel, ...]", self.hierarchy):
+            codes = level.codes[: self.declared]
+            first = np.zeros(int(below.max()) + 1, dtype=np.int32)
+            first[below] = codes
+            levels.append({"name": level.name, "labels": packed_labels(level.labels.array), "of": packed_codes(first)})
+            below = codes
+        return {"codes": {"labels": packed_labels(self.values.array), "levels": levels}}
+
+    def level_settings(self) -> Any:
+        """Nothing: they are among the settings."""
+        return {}
+
+    @classmethod
+    def of_settings(
+        cls, codes: Any, folder: Path = Path(), *, unknown: Policy = "error", missing: Policy = "error"
+    ) -> CodeList:
+        """What `codes = …` declares: a file, `{ file = "blocks.csv", levels = ["tract"] }`, or packed codes."""
+        policy: dict[str, Any] = {"unknown": unknown, "missing": missing}
+        if not isinstance(codes, Mapping):
+            raise DomainError(f'codes={codes!r} names no file; write {{ file = "blocks.csv", levels = ["tract"] }}.')
+        if "file" in codes:
+            rest = {key: value for key, value in codes.items() if key != "file"}
+            if not isinstance(codes["file"], str) or set(rest) - {"column", "child", "parent", "levels"}:
+                raise DomainError(
+                    f"codes has the keys {sorted(codes)}; use file, levels, and column, or child and parent."
+                )
+            parents = {"child", "parent"} & set(rest)
+            reader: Any = cls.from_parents if parents else cls.from_file
+            return cast("CodeList", reader(folder / codes["file"], **rest, **policy))
+        try:
+            values = unpacked_labels(codes["labels"])
+            made, below, levels = cls(values, **policy), np.arange(len(values), dtype=np.int32), []
+            for each in codes["levels"]:
+                check_level_name(each["name"])
+                labels, first = unpacked_labels(each["labels"]), unpacked_codes(each["of"])
+                if not len(first) or first.min() < 0 or first.max() >= len(labels) or len(first) <= below.max():
+                    raise DomainError(f"level {each['name']!r} does not fit the one below it; copy the file again.")
+                below = first[below]
+                if np.bincount(below, minlength=len(labels)).min() == 0:
+                    raise DomainError(f"level {each['name']!r} has an empty group; copy the file again.")
+                levels.append(made._level(each["name"], labels, below))
+        except (KeyError, TypeError, ValueError, OverflowError) as problem:
+            raise DomainError(f"packed codes cannot be read ({problem}); copy the file again.") from None
+        return cls(made.values, **policy, levels=tuple(levels))
+
+    @cached_property
+    def _digest(self) -> bytes:
+        levels = b"".join(level.digest for level in cast("tuple[CodedLevel, ...]", self.hierarchy))
+        policy = f"{self.unknown} {self.missing} ".encode()
+        return hashlib.sha256(policy + self.values.digest + levels).digest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CodeList) and (self is other or self._digest == other._digest)
+
+    def __hash__(self) -> int:
+        return hash(self._digest)
+
+    def __repr__(self) -> str:
+        names = ", ".join(f"{level.name}: {len(level):,}" for level in self.hierarchy)
+        return f"CodeList({self.declared:,} codes{', ' if names else ''}{names})"
+
+
+def _names(levels: Any) -> list[str]:
+    if isinstance(levels, str) or not isinstance(levels, Sequence) or not all(isinstance(x, str) for x in levels):
+        raise DomainError(f"levels={levels!r} is not a list of names; name the levels, finest first.")
+    return list(levels)
+
+
+def _numbered(each: NDArray[np.bytes_]) -> tuple[NDArray[np.bytes_], NDArray[np.int32]]:
+    """The distinct labels in the order of their first appearance, and which one each is."""
+    changes = np.flatnonzero(np.concatenate([[True], each[1:] != each[:-1]]))  # neighbours are alike: sort the runs
+    found, first, inverse = np.unique(each[changes], return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    place = np.empty(len(order), dtype=np.int32)
+    place[order] = np.arange(len(order), dtype=np.int32)
+    runs = np.diff(np.append(changes, len(each)))
+    return found[order], np.repeat(place[inverse.ravel()], runs)
+
+
+def _check_nested(below: CodedLevel, level: CodedLevel) -> None:
+    first = np.zeros(len(below), dtype=np.int32)
+    first[below.codes[::-1]] = level.codes[::-1]
+    straddling = np.flatnonzero(first[below.codes] != level.codes)
+    if len(straddling):
+        group = below.labels[int(below.codes[straddling[0]])]
+        raise DomainError(
+            f"level {level.name!r} does not nest: {group!r} of level {below.name!r} lies in several of its groups; "
+            "list the levels from the finest to the coarsest, each made of whole groups of the last."
+        )

@@ -1,0 +1,103 @@
+"""What a workload asks of a tree: nodes of a level, or any coefficients over values, crossed with rows of others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from residua.errors import PlanError
+from residua.linalg.arrays import Floats
+from residua.plans.questions import Workload
+from residua.plans.tree.nesting import Nesting
+from residua.workload import AttributeQueries, Explicit, Identity, as_products
+from residua.workload.nested import Hierarchy, Inside, LevelRows
+
+MOST_ROWS = 4096  # of any coefficients over many values
+
+
+@dataclass(frozen=True, eq=False)
+class Nodes:
+    """Nodes of one level, all of them or some.
+
+    Args:
+        level: which level.
+        chosen: which of its nodes; None for all.
+    """
+
+    level: int
+    chosen: NDArray[np.integer[Any]] | None = None
+
+    def count(self, nesting: Nesting) -> int:
+        """How many there are."""
+        return nesting.sizes[self.level] if self.chosen is None else len(self.chosen)
+
+    def picked(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Of something of all nodes of the level that of these."""
+        return values if self.chosen is None else values[self.chosen]
+
+
+@dataclass(frozen=True, eq=False)
+class AnyRows:
+    """Any coefficients over the values, (rows, values)."""
+
+    given: Floats
+
+    def count(self, nesting: Nesting) -> int:
+        """How many rows there are."""
+        return len(self.given)
+
+
+TreeRows = Nodes | AnyRows
+
+
+def tree_rows(asked: AttributeQueries | None, nesting: Nesting) -> list[TreeRows]:
+    """What is asked along the tree; nothing is the root."""
+    if asked is None:
+        return [Nodes(nesting.root)]
+    if isinstance(asked, Identity):
+        return [Nodes(0)]
+    if isinstance(asked, Hierarchy):
+        return [*(Nodes(nesting.level(level.name)) for level in asked.levels), Nodes(0)]
+    if isinstance(asked, LevelRows):
+        level = nesting.level(asked.level.name)
+        return [Nodes(level)]
+    if isinstance(asked, Inside):
+        return [Nodes(0 if asked.level is None else nesting.level(asked.level.name), asked.chosen)]
+    if asked.rows > MOST_ROWS:
+        raise PlanError(
+            f"{asked.rows:,} rows over {asked.size:,} values are too many beside a tree; ask for its levels, or for at "
+            f"most {MOST_ROWS:,} rows."
+        )
+    return [AnyRows(asked.matrix())]
+
+
+Term = dict[int, AttributeQueries]
+
+
+def terms_of(workload: Workload) -> Iterator[tuple[Term, float]]:
+    """What each term asks of each of its attributes, and its weight.
+
+    Raises:
+        PlanError: explicit queries, which are no products.
+    """
+    if isinstance(workload, Explicit):
+        raise PlanError("a plan over a tree answers tables and products, not explicit queries; ask with rs.product.")
+    products = as_products(workload)
+    for family in products.families:
+        for place, weight in enumerate(family.sets.weights.tolist()):
+            yield dict(products.term(family, place)), weight
+
+
+def short_factors(asked: AttributeQueries | None, size: int) -> tuple[Floats, Floats, Floats]:
+    """Of the rows asked of a short attribute: the rows, their squared lengths once centred, and their means.
+
+    Returns:
+        (rows, n), (rows,), (rows,).
+    """
+    rows = np.ones((1, size)) if asked is None else asked.matrix()
+    means = rows.mean(axis=1)
+    return rows, np.square(rows - means[:, None]).sum(axis=1), means

@@ -1,0 +1,307 @@
+"""Projection over a tree, from the root down: children that are not negative and add up to their parent.
+
+The root's table is made non-negative with its total kept. Then every parent's counts are split among its children, cell
+by cell: of all non-negative numbers that add up to the parent's, those nearest to the released ones, relative to their
+variances. Coarse levels, the most accurate ones, are never changed for the sake of fine ones; solving for all levels at
+once raises them instead, since negative cells are raised far more often than others are lowered (docs/hierarchies.md).
+Each split is exact; together they are the nearest in no single metric, so that neither gap nor bound is stated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from residua.errors import PlanError
+from residua.linalg.arrays import Floats
+from residua.plans.reading import Reading
+from residua.plans.tree import TreePlan
+from residua.plans.tree.facts import coefficient
+from residua.plans.tree.nesting import Nesting
+from residua.plans.tree.rows import Nodes
+from residua.projection.facts import shown
+from residua.projection.problem import Fit, Problem, Progress, Terms
+from residua.release.base import Release
+from residua.workload import AttributeQueries, Identity
+
+_PART = 4_000_000  # numbers at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """The tables of one set of short attributes on its finest level.
+
+    Args:
+        level: which level.
+        short: the attributes' positions.
+        sizes: how many values each has.
+        start: where the tables begin among all numbers.
+        nodes: how many there are.
+    """
+
+    level: int
+    short: tuple[int, ...]
+    sizes: tuple[int, ...]
+    start: int
+    nodes: int
+
+    @property
+    def stop(self) -> int:
+        """Where they end."""
+        return self.start + self.nodes * math.prod(self.sizes)
+
+
+@dataclass(frozen=True, eq=False)
+class Nested(Fit):
+    """What the projection over a tree found.
+
+    Args:
+        attribute: the position of the attribute with levels.
+        kept: which tables are kept; coarser ones are sums of these.
+        numbers: all of them, flat.
+        gap: how far from the nearest, which is not known.
+        infeasibility: the largest violation, in counts.
+    """
+
+    attribute: int
+    kept: tuple[Kept, ...]
+    numbers: Floats
+    gap: float = math.inf
+    infeasibility: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.numbers.setflags(write=False)
+
+    def _source(self, members: Sequence[int]) -> Kept | None:
+        short = set(members) - {self.attribute}
+        fitting = [k for k in self.kept if short <= set(k.short) and (k.level == 0 or self.attribute not in members)]
+        return fitting[-1] if fitting else None  # the coarsest
+
+    def supports(self, members: Sequence[int]) -> bool:
+        """Whether the marginal on these attributes was asked for down to the values."""
+        return self._source(members) is not None
+
+    def marginal(self, members: Sequence[int]) -> Floats:
+        """The marginal on these attributes (positions, increasing)."""
+        kept = self._source(members)
+        assert kept is not None
+        tables = self.numbers[kept.start : kept.stop].reshape(kept.nodes, *kept.sizes)
+        gone = [1 + k for k, i in enumerate(kept.short) if i not in members]
+        if self.attribute not in members:
+            return np.asarray(tables.sum(axis=(0, *gone)))
+        found = tables.sum(axis=tuple(gone)) if gone else tables
+        return np.moveaxis(found, 0, sorted(members).index(self.attribute))
+
+    @property
+    def array(self) -> Floats:
+        """What a saved projection keeps."""
+        return self.numbers
+
+
+@dataclass(frozen=True, eq=False)
+class TreeProblem(Problem):
+    """Projection of releases of a tree plan; observed are the tables of all levels, from the values to the root.
+
+    Args:
+        plan: the plan.
+        terms: what the counts must meet.
+    """
+
+    plan: TreePlan
+    terms: Terms
+
+    def __post_init__(self) -> None:
+        for fact in self.terms.facts:
+            if fact.members:
+                raise PlanError(
+                    f"known: over a tree only the total can be given, not {shown(self.plan.domain, fact.members)}; "
+                    "leave it out."
+                )
+        if self.plan.domain.impossible:
+            raise PlanError("releases over a tree cannot be projected with structural zeros; declare none.")
+        for level, short in enumerate(self.short):
+            known = [f for f in self.plan.facts if f.start <= level]
+            if len(known) < 2 ** len([i for i in short if int(self.plan.domain.sizes[i]) > 1]):
+                raise PlanError(
+                    f"level {self.nesting.names[level] or level!r} has several tables that no larger one contains; a "
+                    "tree is projected where each level has one table with all attributes: publish it as it is."
+                )
+
+    @property
+    def nesting(self) -> Nesting:
+        """The levels."""
+        return self.plan.nesting
+
+    @cached_property
+    def short(self) -> tuple[tuple[int, ...], ...]:
+        """The short attributes known on each level, increasing."""
+        return tuple(
+            tuple(sorted({i for facts in self.plan.facts if facts.start <= level for i in facts.members}))
+            for level in range(self.nesting.root + 1)
+        )
+
+    @cached_property
+    def first(self) -> int:
+        """The finest level of which anything is known."""
+        return min(facts.start for facts in self.plan.facts)
+
+    def _cells(self, level: int) -> int:
+        return math.prod(int(self.plan.domain.sizes[i]) for i in self.short[level])
+
+    @cached_property
+    def starts(self) -> tuple[int, ...]:
+        """Where the tables of each level begin among those observed, and where they end."""
+        found = [0]
+        for level in range(self.nesting.root + 1):
+            found.append(found[-1] + (self.nesting.sizes[level] * self._cells(level) if level >= self.first else 0))
+        return tuple(found)
+
+    @cached_property
+    def kept(self) -> tuple[Kept, ...]:
+        """The tables that say all."""
+        found: list[Kept] = []
+        for level in range(self.first, self.nesting.root + 1):
+            if found and found[-1].short == self.short[level]:
+                continue
+            start = found[-1].stop if found else 0
+            sizes = tuple(int(self.plan.domain.sizes[i]) for i in self.short[level])
+            found.append(Kept(level, self.short[level], sizes, start, self.nesting.sizes[level]))
+        return tuple(found)
+
+    def observed(self, release: Release) -> Floats:
+        """The released tables of all levels."""
+        return self._read(release.reading)
+
+    def _read(self, reading: Reading) -> Floats:
+        found = np.empty(self.starts[-1])
+        own: Any = reading
+        for level in range(self.first, self.nesting.root + 1):
+            asked: dict[int, AttributeQueries] = {
+                i: Identity(int(self.plan.domain.sizes[i])) for i in self.short[level]
+            }
+            tables = self._tables(found, level)
+            step = max(_PART // tables.shape[1], 1)
+            for low in range(0, len(tables), step):
+                some = Nodes(level, np.arange(low, min(low + step, len(tables))))
+                tables[low : low + step] = own.rows(asked, some).reshape(-1, tables.shape[1])
+        return found
+
+    def solve(self, observed: Floats, progress: Progress | None = None) -> Nested:
+        """From the root down."""
+        numbers = np.empty(self.kept[-1].stop)
+        above = np.zeros((0, 0))
+        for level in range(self.nesting.root, self.first - 1, -1):
+            kept = next((k for k in self.kept if k.level == level), None)
+            room = np.empty_like(self._tables(observed, level)) if kept is None else numbers[kept.start : kept.stop]
+            room = room.reshape(self.nesting.sizes[level], -1)
+            room[:] = self._tables(observed, level)
+            if level == self.nesting.root:
+                self._root(room)
+            else:
+                self._split(room, level, above)
+            above = room
+            if progress is not None:
+                progress(self.nesting.root - level + 1, math.inf)
+        return self.fit_of(numbers, math.inf, 0.0)
+
+    def _tables(self, observed: Floats, level: int) -> Floats:
+        return observed[self.starts[level] : self.starts[level + 1]].reshape(self.nesting.sizes[level], -1)
+
+    def _root(self, root: Floats) -> None:
+        """The root's table, not negative, with its total, in place."""
+        from residua.projection.tree_kernels import split_among  # loads Numba
+
+        if self.terms.facts:
+            cells, total = np.arange(root.size), np.full((1, 1), float(self.terms.facts[0].values))
+            ends, ones = np.array([0, root.size]), np.ones(root.size)
+            split_among(cells, ends, root.reshape(-1, 1), ones, total, self.terms.nonnegative)
+        elif self.terms.nonnegative:
+            np.maximum(root, 0.0, out=root)
+
+    def _split(self, tables: Floats, level: int, above: Floats) -> None:
+        """The children's tables, in place, such that they add up to their parents'."""
+        from residua.projection.tree_kernels import split_among  # loads Numba
+
+        gone = tuple(1 + k for k, i in enumerate(self.short[level + 1]) if i not in self.short[level])
+        sizes = [int(self.plan.domain.sizes[i]) for i in self.short[level + 1]]
+        wanted = above.reshape(-1, *sizes).sum(axis=gone) if gone else above
+        parent = self.nesting.parents[level]
+        order = np.argsort(parent, kind="stable")
+        offsets = np.searchsorted(parent[order], np.arange(self.nesting.sizes[level + 1] + 1))
+        wanted = np.ascontiguousarray(wanted).reshape(len(wanted), -1)
+        split_among(order, offsets, tables, self._variances(level), wanted, self.terms.nonnegative)
+
+    def _variances(self, level: int) -> Floats:
+        sizes, short = self.plan.domain.sizes.tolist(), self.short[level]
+        parts = [
+            coefficient(facts.members, short, sizes) * facts.of_nodes(level, facts.solved.V)
+            for facts in self.plan.facts
+            if facts.start <= level
+        ]
+        return np.asarray(sum(parts))
+
+    def unprojected(self, observed: Floats) -> Nested:
+        """The released tables."""
+        parts = [self._tables(observed, kept.level).ravel() for kept in self.kept]
+        return self.fit_of(np.concatenate(parts), math.inf, 0.0)
+
+    def fit_of(self, array: Floats, gap: float, infeasibility: float) -> Nested:
+        """The fit that a saved projection keeps."""
+        if array.shape != (self.kept[-1].stop,):
+            raise ValueError("the counts do not fit the plan; they belong to another projection")
+        return Nested(self.plan.attribute, self.kept, array, gap, infeasibility)
+
+    def moved(self, observed: Floats, fit: Fit) -> float:
+        """The squared distance over the tables that are kept."""
+        found = 0.0
+        for kept in self.kept:
+            released, own = self._tables(observed, kept.level).ravel(), fit.array[kept.start : kept.stop]
+            for low in range(0, len(own), _PART):
+                apart = released[low : low + _PART] - own[low : low + _PART]
+                found += float(apart @ apart)
+        return found
+
+    def size(self, fit: Fit) -> float:
+        """The squared length over the tables that are kept."""
+        return float(fit.array @ fit.array)
+
+    @property
+    def spectrum(self) -> tuple[Floats, Floats]:
+        """Not known: no bound is stated."""
+        raise PlanError("no bound is known for projections over a tree; simulate errors instead.")
+
+    @property
+    def cells(self) -> float:
+        """The numbers that are kept."""
+        return float(self.kept[-1].stop)
+
+    def simulated(self, fit: Fit, random: np.random.Generator) -> Floats:
+        """What a release of the plan would observe if a fit were the truth: noise through the same reading, added."""
+        blocks = self.plan.blocks
+        noise = np.empty(blocks.cells, dtype=np.int64)
+        for batch in blocks.batches():
+            number = batch.work[0]
+            cells = blocks.sets[number].cells  # type: ignore[attr-defined]
+            drawn = np.rint(random.standard_normal((len(batch.scales), cells)) * batch.scales[:, None])
+            noise[batch.start : batch.start + drawn.size] = drawn.ravel()
+        found = self._read(self.plan.reading(blocks, noise))
+        for level in range(self.first, self.nesting.root + 1):
+            found[self.starts[level] : self.starts[level + 1]] += self._summed(fit, level).ravel()
+        return found
+
+    def _summed(self, fit: Fit, level: int) -> Floats:
+        """The tables of a level, from those kept below it."""
+        kept = next(k for k in reversed(self.kept) if k.level <= level)
+        tables = fit.array[kept.start : kept.stop].reshape(kept.nodes, -1)
+        found = np.zeros((self.nesting.sizes[level], tables.shape[1]))
+        np.add.at(found, self.nesting.between(kept.level, level), tables)
+        return found
+
+    def error(self, fit: Fit, truth: Fit) -> float:
+        """The mean absolute difference over the tables that are kept."""
+        return float(np.abs(fit.array - truth.array).mean())

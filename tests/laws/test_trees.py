@@ -1,0 +1,253 @@
+"""Plans over trees: against dense matrices and the dense optimum; exact, priced, and refused when altered."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import residua as rs
+from residua.errors import PlanError, VerificationError
+from residua.linalg.roots import inverse_root
+from residua.linalg.tree import Tree, root_diagonal, spectrum
+from residua.measurement.noisy import with_noise
+from residua.plans import TreePlan
+from residua.plans.blocks import Batch
+from residua.workload import as_explicit
+from tests.laws.trees import domain, records, tables, workload
+
+
+@st.composite
+def trees(draw):
+    """A tree with leaves kept once, its dense indicators level by level, and the leaf that each is kept for."""
+    random = np.random.default_rng(draw(st.integers(0, 2**32)))
+    parents, size = [], 1
+    for _ in range(draw(st.integers(1, 3))):
+        more = size + int(random.integers(0, 6))
+        parents.insert(0, np.sort(np.concatenate([np.arange(size), random.integers(0, size, more - size)])))
+        size = more
+    many = random.integers(1, 5, size)
+    kept = np.repeat(np.arange(size), many)
+    tree = Tree((np.arange(size), *parents), many.astype(float))
+    dense, at = [np.eye(len(kept))], kept
+    for level in range(1, tree.depth):
+        dense.append((at == np.arange(tree.sizes[level])[:, None]).astype(float))
+        at = tree.parents[level][at] if level < tree.depth - 1 else at
+    return tree, dense, kept, random
+
+
+@given(trees())
+@settings(max_examples=60, deadline=None)
+def test_passes_over_the_tree_are_the_matrices(made):
+    tree, dense, kept, random = made
+    tau, weights = ([random.uniform(0.1, 2, n) for n in tree.sizes] for _ in range(2))
+    own = [each[kept] if level == 0 else each for level, each in enumerate(tau)]
+    asked = [each[kept] if level == 0 else each for level, each in enumerate(weights)]
+    gamma = sum((T.T * t) @ T for t, T in zip(own, dense, strict=True))
+    gram = sum((T.T * w) @ T for w, T in zip(asked, dense, strict=True))
+    sigma = np.linalg.inv(gamma)
+    solved = tree.solved(tau)
+    for level, T in enumerate(dense):
+        found = solved.V[level][kept] if level == 0 else solved.V[level]
+        assert found == pytest.approx(np.diag(T @ sigma @ T.T), rel=1e-8)
+    assert tree.total(weights, solved.V) == pytest.approx(np.trace(gram @ sigma), rel=1e-9)
+    for level, (slopes, T) in enumerate(zip(solved.slopes(weights), dense, strict=True)):
+        wanted = np.diag(T @ sigma @ gram @ sigma @ T.T)
+        assert slopes == pytest.approx(np.bincount(kept, weights=wanted) if level == 0 else wanted, rel=1e-7)
+    q = random.uniform(0.1, 2, tree.sizes[0])
+    S = np.sqrt(q[kept])[:, None] * gram * np.sqrt(q[kept])
+    values, vectors = np.linalg.eigh(S)
+    low, high = spectrum(tree, weights, q)
+    assert low <= values[0] * (1 + 1e-9)
+    assert high >= values[-1] * (1 - 1e-9)
+    root = root_diagonal(tree, weights, q, inverse_root(low, high, 1e-8))
+    assert root[kept] == pytest.approx(np.diag((vectors * np.sqrt(values)) @ vectors.T), rel=1e-6)
+
+
+@pytest.fixture(scope="module", params=["node", "level"])
+def made(request):
+    asked = workload(domain(60))
+    return rs.plan(asked, rs.GDP(1.0), form=rs.Tree(request.param)), asked
+
+
+def test_every_fact_is_that_of_gamma(made):
+    plan, asked = made
+    _, rows = plan.over_cells()
+    gamma = rows.T @ rows
+    assert gamma.diagonal().max() == pytest.approx(plan.pcost, rel=1e-8)
+    sigma = np.linalg.pinv(gamma, rcond=1e-10)
+    listed = as_explicit(asked)
+    W = listed.over((0, 1, 2)).toarray()
+    assert plan.variances(asked) == pytest.approx(np.einsum("ij,jk,ik->i", W, sigma, W), rel=1e-7)
+    assert plan.covariance(asked) == pytest.approx(W @ sigma @ W.T, abs=1e-8)
+    assert plan.variances(listed) == pytest.approx(plan.variances(asked))
+    assert plan.total_variance(asked) == pytest.approx(listed.weights @ plan.variances(asked))
+    row = np.random.default_rng(0).normal(size=(2, 60))
+    spread = np.repeat(row.ravel(), 3)
+    assert plan.combination_variance({("sex", "block"): row}) == pytest.approx(spread @ sigma @ spread)
+    assert not plan.supports(["block", "age"])
+    assert plan.combination_variance({("block", "age"): np.arange(180.0).reshape(60, 3) ** 2}) == math.inf
+
+
+def test_nobody_does_better_than_the_bound_says(made):
+    plan, asked = made
+    best = rs.plan(asked, rs.GDP(1.0), form=rs.Matrix(), tolerance=1e-5)
+    loss, least = plan.total_variance(asked), best.total_variance(as_explicit(asked))
+    assert loss / (1 + plan.gap) <= least * (1 + 1e-7)
+    assert loss <= least * (1 + plan.gap)
+    assert plan.gap < (1e-3 if len(plan.precisions[0][0]) > 1 else 2e-2)
+
+
+def test_the_price_is_what_the_worst_record_costs(made):
+    plan, _ = made
+    blocks = plan.blocks
+    n = blocks.counted.cells
+    costs, inner = np.zeros(n), np.zeros((n, n))
+    units = np.eye(n, dtype=np.int64)
+    for batch in blocks.batches():
+        rows = np.stack([blocks.integers(batch, unit).ravel() for unit in units], axis=1).astype(float)
+        scaled = rows / np.repeat(batch.scales, len(rows) // len(batch.scales))[:, None]
+        costs += (scaled**2).sum(axis=0)
+        inner += scaled.T @ scaled
+    assert costs.max() <= float(blocks.price(rs.AddRemove())) <= costs.max() * (1 + 1e-9)
+    pairs = costs[:, None] + costs[None, :] - 2 * inner
+    assert pairs.max() <= float(blocks.price(rs.ReplaceOne())) <= 4 * costs.max() * (1 + 1e-9)
+
+
+def test_what_is_measured_without_noise_is_read_exactly(made, monkeypatch):
+    plan, asked = made
+    monkeypatch.setattr("residua.measurement.noisy._drawn", lambda blocks, batch, shape: np.zeros(shape, np.int64))
+    given = plan.domain
+    table = tables(given, records(given, 500))
+    reading = plan.reading(plan.blocks, with_noise(plan.blocks, table.ravel().astype(np.int64)))
+    listed = as_explicit(asked)
+    assert reading.answers(asked)[0] == pytest.approx(listed.over((0, 1, 2)) @ table.ravel(), abs=1e-6)
+    assert reading.answers(listed)[0] == pytest.approx(reading.answers(asked)[0], abs=1e-6)
+
+
+def test_releases_have_the_stated_means_variances_and_covariances(made):
+    """False alarm: each of about 300 figures beyond 6.5 standard errors, below 1e-7."""
+    plan, asked = made
+    given, releases = plan.domain, 300
+    table = tables(given, records(given, 500)).ravel().astype(np.int64)
+    found = np.array(
+        [plan.reading(plan.blocks, with_noise(plan.blocks, table)).answers(asked)[0] for _ in range(releases)]
+    )
+    off = found - as_explicit(asked).over((0, 1, 2)) @ table
+    sigma = plan.covariance(asked)
+    stddev = np.sqrt(np.diag(sigma))
+    assert (np.abs(off.mean(axis=0)) < 6.5 * stddev / math.sqrt(releases)).all()
+    seen = off.T @ off / releases
+    errors = np.sqrt((np.outer(stddev, stddev) ** 2 + sigma**2) / releases)
+    assert (np.abs(seen - sigma) < 6.8 * errors).all()
+    assert np.abs(np.diag(seen) / np.diag(sigma) - 1).mean() < 0.1
+
+
+def test_estimates_are_least_squares_and_levels_add_up(made):
+    plan, asked = made
+    given = plan.domain
+    table = tables(given, records(given, 500)).ravel().astype(np.int64)
+    reading = plan.reading(plan.blocks, with_noise(plan.blocks, table))
+    _, rows, values = reading.whitened()
+    best = np.linalg.lstsq(rows, values, rcond=1e-10)[0]
+    assert reading.answers(asked)[0] == pytest.approx(as_explicit(asked).over((0, 1, 2)) @ best, abs=1e-6)
+    leaves, codes = reading.marginal((0, 1)), np.asarray(given["block"].level("county").codes)
+    counties = reading.answers(rs.product(given, {"block": "county", "sex": "identity"}))[0].reshape(2, -1)
+    assert np.stack([np.bincount(codes, weights=row) for row in leaves]) == pytest.approx(counties, abs=1e-9)
+
+
+def test_an_altered_plan_is_not_measured_and_not_loaded(made, tmp_path):
+    plan, _ = made
+    louder = plan.replaced(precisions=tuple(tuple(each * 1.001 for each in found) for found in plan.precisions))
+    ledger = rs.Ledger(tmp_path / "l", rs.GDP(1.0))
+    with pytest.raises(VerificationError, match="more than"):
+        rs.measure(louder, records(plan.domain, 10), ledger=ledger)
+    assert not ledger.entries
+    with pytest.raises(ValueError, match="more than it claims"):
+        TreePlan.of_body(louder.to_body())
+    short = plan.blocks.sets[0]
+    cut = replace(
+        plan.blocks, sets=(replace(short, scales=(*short.scales[:-1], np.full(7, 99.0))), *plan.blocks.sets[1:])
+    )
+    with pytest.raises(VerificationError, match="do not fit"):
+        cut.price(rs.AddRemove())
+
+
+def test_it_is_measured_saved_read_and_projected(made, tmp_path):
+    plan, _ = made
+    given, data = plan.domain, records(plan.domain, 900)
+    ledger = rs.Ledger(tmp_path / "l", rs.GDP(1.0))
+    release = rs.measure(plan, data, ledger=ledger, out=tmp_path / "out")
+    assert len(ledger.entries) == 1
+    table = release.table(["block", "sex"], queries={"block": "county within state=s1"})
+    whole = release.table(["block", "sex"], queries={"block": "county"})
+    names = whole.columns["block"]
+    place = [names.index(label.removeprefix(".county=")) for label in table.columns["block"][::2]]
+    assert table.estimates == pytest.approx(whole.estimates[[i // 2 for i in place]])
+    inside = release.table(["block"], queries={"block": "identity within county=c2"})
+    assert inside.estimates.sum() == pytest.approx(
+        float(
+            release.table(["block"], queries={"block": "county"}).estimates[
+                list(given["block"].level("county").labels).index("c2")
+            ]
+        )
+    )
+    projected = rs.project(release, total=900)
+    projected.save(tmp_path / "projected")
+    counts = rs.Projected.load(tmp_path / "projected").estimates(["block", "sex"])
+    assert counts.min() >= 0
+    assert counts.sum() == pytest.approx(900)
+    states = projected.table(["block"], queries={"block": "state"}).estimates
+    assert np.bincount(given["block"].level("state").codes, weights=counts.sum(axis=1)) == pytest.approx(states)
+    assert projected.estimates(["sex"]) == pytest.approx(counts.sum(axis=0))
+    with pytest.raises(rs.ResiduaError, match="no group of level"):
+        release.table(["block"], queries={"block": "identity within county=nowhere"})
+
+
+def test_each_level_meets_its_target_with_little_to_spare():
+    given = domain(60)
+    asked = rs.product(given, {"block": "hierarchy", "sex": "identity"}) + rs.hierarchy(given, "block")
+    targets = {("state",): 3.0, ("county",): 4.0, ("block",): 6.0, ("block", "sex"): 8.0, ("state", "sex"): 3.5}
+    plan = rs.plan(asked, targets=targets, form=rs.Tree())
+    assert isinstance(plan, TreePlan)
+    found = []
+    for names, target in {**targets, ("county", "sex"): 8.0}.items():
+        level = "identity" if "block" in names else names[0]
+        rows = {"block": level, **({"sex": "identity"} if "sex" in names else {})}
+        found.append(float(plan.variances(rs.product(given, rows)).max()) / target)
+    assert max(found) <= 1
+    assert max(found) > 1 - 1e-6
+    assert plan.gap < 0.06
+    with pytest.raises(PlanError, match="tract"):
+        rs.plan(asked, targets={("tract",): 3.0}, form=rs.Tree())
+    with pytest.raises(PlanError, match="no variance for"):
+        rs.plan(asked, targets={("state",): 3.0}, form=rs.Tree())
+    means = rs.plan(asked, rs.GDP(1.0), minimise=rs.MaxVariance(over="terms"), form=rs.Tree())
+    assert means.gap < 2e-3
+
+
+def test_many_values_get_a_tree_by_themselves_and_few_do_not():
+    long = rs.Domain({"block": rs.Integers(0, 1999, levels={"ten": list(range(0, 2001, 10)), "all": [0, 1000, 2000]})})
+    plan = rs.plan(rs.hierarchy(long, "block"), rs.GDP(1.0))
+    assert isinstance(plan, TreePlan)
+    assert plan.gap < 1e-3
+    short = rs.Domain({"block": rs.Integers(0, 99, levels={"ten": list(range(0, 101, 10))})})
+    assert not isinstance(rs.plan(rs.hierarchy(short, "block"), rs.GDP(1.0)), TreePlan)
+    with pytest.raises(PlanError, match="leave the form out"):
+        rs.plan(rs.prefixes(short, "block"), rs.GDP(1.0), form=rs.Tree())
+
+
+def test_any_matrix_on_a_long_axis_is_refused_with_the_size_that_fits():
+    long = rs.Domain({"minute": rs.Integers(0, 10**6 - 1)})
+    with pytest.raises(PlanError, match=r"fit for up to about \d+,\d+ of them"):
+        rs.plan(rs.product(long, {"minute": np.ones((2, 10**6))}), rs.GDP(1.0))
+
+
+def test_batches_hold_no_count():
+    plan = rs.plan(workload(domain(20)), rs.GDP(1.0), form=rs.Tree())
+    assert all(isinstance(batch, Batch) for batch in plan.blocks.batches())
+    assert set(vars(plan.blocks)) & {"tables", "counts"} == set()
