@@ -4,6 +4,8 @@ from residua.plans.algebra import common, residual, top_up
 from residua.plans.axis import AxisPlan
 from residua.plans.contract import Plan
 from residua.plans.forms import Lattice, Matrix
+from residua.plans.joint import algebra as _blockwise  # noqa: F401  # makes itself known
+from residua.plans.joint.plan import JointPlan
 from residua.plans.lattice import algebra as _closed  # noqa: F401  # makes itself known
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.matrix import algebra as _over_cells  # noqa: F401  # makes itself known
@@ -17,6 +19,7 @@ __all__ = [
     "Axis",
     "AxisPlan",
     "ConvexLoss",
+    "JointPlan",
     "Lattice",
     "LatticePlan",
     "Matrix",

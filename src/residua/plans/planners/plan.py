@@ -23,6 +23,7 @@ from residua.plans.planners.attended import attended, attends
 from residua.plans.planners.axis import by_itself, plan_axis
 from residua.plans.planners.explicit import independent_explicit, plan_biased, plan_explicit
 from residua.plans.planners.forecast import forecast
+from residua.plans.planners.joint import blockwise_first, blockwise_if_better, plan_joint
 from residua.plans.planners.laplace import independent_pure, plan_pure
 from residua.plans.planners.marginals import independent_marginals, plan_marginals
 from residua.plans.planners.products import like_strategies, plan_products
@@ -200,6 +201,10 @@ def plan(
         workload = as_explicit(workload)
     if form is None and not laplace and by_itself(task) and (along := plan_axis(task)) is not None:
         return along
+    if not laplace and isinstance(workload, Explicit) and blockwise_first(workload, task, form):
+        if guarantee is not None:
+            _allowed(guarantee)
+        return plan_joint(workload, task)
     ahead = forecast(workload, pure=laplace, maximum=isinstance(objective, MaxVariance))
     ahead.check()
     if attends(ahead):
@@ -219,10 +224,6 @@ def plan(
     if guarantee is not None:
         _allowed(guarantee)
     if isinstance(workload, Explicit):
-        if isinstance(form, Lattice):
-            raise PlanError(
-                "form=rs.Lattice(…) is for marginals and products; explicit queries are planned as a matrix."
-            )
         chosen = form if isinstance(form, Matrix) else Matrix()
         if chosen.bias:
             return plan_biased(workload, task, chosen.bias)
@@ -231,7 +232,8 @@ def plan(
     given = None if like is None else _given(like, workload)
     if isinstance(workload, Marginals) and given is None:
         return plan_marginals(workload, task)
-    return plan_products(as_products(workload), task, given)
+    made = plan_products(as_products(workload), task, given)
+    return blockwise_if_better(made, task) if form is None else made
 
 
 def _form_of(form: Form | None, old: _Old) -> Form:
