@@ -86,6 +86,11 @@ class Axis:
         """Of each level the inverse of its basis: queries times this are coordinates."""
         return tuple(np.asarray(np.linalg.inv(basis)) for basis in self.bases)
 
+    @property
+    def finest(self) -> Integers:
+        """The class of every value at the finest level, (n,)."""
+        return self.classes[-1] if self.classes else np.zeros(self.size, dtype=np.int64)
+
     @cached_property
     def firsts(self) -> Integers:
         """One value of each class of the finest level, (classes,)."""
@@ -116,10 +121,9 @@ class Axis:
             axis: which axis holds the values.
         """
         short = np.take(rows, self.firsts, axis=axis)
-        finest = self.classes[-1] if self.classes else np.zeros(self.size, dtype=np.int64)
         lost = np.zeros(len(rows), dtype=bool)
         if self.starts[-1] < self.size:
-            rest = np.abs(np.take(short, finest, axis=axis) - rows)
+            rest = np.abs(np.take(short, self.finest, axis=axis) - rows)
             lost = rest.reshape(len(rows), -1).max(axis=1) > 0
         moved = np.moveaxis(short, axis, -1) @ self.inverses[-1]
         return np.moveaxis(moved, -1, axis), lost
@@ -127,9 +131,7 @@ class Axis:
     def values(self, coordinates: Floats, axis: int) -> Floats:
         """What coordinates of a table say of its values, those of one class alike."""
         moved = np.moveaxis(coordinates, axis, -1) @ self.inverses[-1].T
-        finest = self.classes[-1] if self.classes else np.zeros(self.size, dtype=np.int64)
-        sizes = np.bincount(finest)
-        return np.moveaxis((moved / sizes)[..., finest], -1, axis)
+        return np.moveaxis((moved / np.bincount(self.finest))[..., self.finest], -1, axis)
 
     def level_of(self, classes: Integers) -> int:
         """The coarsest level that tells these classes apart."""

@@ -6,6 +6,7 @@ standard normal, independently for every row.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -20,6 +21,7 @@ from residua.linalg.lattice import closure
 from residua.linalg.layout import Layout, layout_of
 from residua.linalg.modes import integer_product
 from residua.plans.blocks import POINT, Batch, Blocks, Profile, even
+from residua.plans.cells import MOST_COLUMNS, Grouping
 from residua.plans.joint import price
 from residua.plans.joint.axes import Axis
 from residua.plans.joint.family import Block
@@ -82,7 +84,14 @@ class JointBlocks(Blocks):
         return price.price(self, unit)
 
     def profile(self) -> Profile:
-        """The most expensive cell stands for all: each block is as expensive as its own most expensive one."""
+        """Cell by cell where the cells of all attributes together are few; else the largest stands for all."""
+        listed = price.cell_costs(self)
+        if listed is not None and math.prod(self.axes[i].size for i in listed[0]) <= MOST_COLUMNS:
+            attributes, values = listed
+            codes = np.indices([self.axes[i].size for i in attributes]).reshape(len(attributes), -1)
+            at = tuple(self.axes[i].finest[codes[k]] for k, i in enumerate(attributes))
+            cells = values[at].ravel() if attributes else values.ravel()
+            return Profile(Grouping(attributes, np.arange(len(cells))), cells, 0, crossed=True)
         cost = self.cost(AddRemove())
         return even(-(-cost.numerator * POINT // cost.denominator))
 

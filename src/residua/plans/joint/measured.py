@@ -33,9 +33,19 @@ class Rows:
         self.rows.setflags(write=False)
 
     @cached_property
+    def norms(self) -> list[int]:
+        """`‖B e_j‖²` of every cell, exactly."""
+        return column_norms(self.rows)
+
+    @cached_property
     def norm(self) -> int:
         """`max_j ‖B e_j‖²`, exactly."""
-        return max(column_norms(self.rows), default=0)
+        return max(self.norms, default=0)
+
+    @cached_property
+    def relative_norms(self) -> Floats:
+        """The norms relative to the largest, (cells,)."""
+        return np.array([norm / self.norm for norm in self.norms])
 
     @property
     def unit(self) -> float:
@@ -52,11 +62,10 @@ class Rows:
         """`max_jk ‖B e_j − B e_k‖²`, never less: what a record that changes can move."""
         if self.rows.shape[1] > _MOST_PAIRS:
             return 4 * self.norm
-        norms = column_norms(self.rows)
         inner = (self.rows.astype(np.float64).T @ self.rows.astype(np.float64)).min()
         # Floats are good to 2^-40 of the largest norm; one more of that makes up for it.
         least = math.floor(float(inner)) - (self.norm >> 40) - 1
-        return min(4 * self.norm, 2 * max(norms, default=0) - 2 * least)
+        return min(4 * self.norm, 2 * self.norm - 2 * least)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Rows) and np.array_equal(self.rows, other.rows)

@@ -28,6 +28,7 @@ from residua.plans.contract import Plan
 from residua.plans.joint.axes import Axis
 from residua.plans.joint.blocks import JointBlocks
 from residua.plans.joint.bounds import gap_of_any
+from residua.plans.joint.cells import table_for
 from residua.plans.joint.facts import Facts
 from residua.plans.joint.family import Block, below, dimensions, rank
 from residua.plans.joint.measured import Rows
@@ -116,8 +117,18 @@ class JointPlan(Plan):
 
     @cached_property
     def pcost(self) -> float:
-        """The privacy cost for one record added or removed, each block at its most expensive cell."""
-        return float(self.precisions.sum())
+        """The privacy cost for one record added or removed: of the most expensive cell, or never less.
+
+        Where there are too many cells to try all, each block counts at its own most expensive one.
+        """
+        table = table_for(self.axes, self.blocks_of)
+        if table is None:
+            return float(self.precisions.sum())
+        costs = np.zeros(table.shape)
+        for block, precision in zip(self.blocks_of, self.precisions.tolist(), strict=True):
+            own = self.rows_of(block)
+            costs = costs + table.spread(block, own.relative_norms * precision)
+        return float(costs.max())
 
     @cached_property
     def unit_pcost(self) -> float:
@@ -126,7 +137,7 @@ class JointPlan(Plan):
             own.apart / own.norm if block and own.norm else 0.0
             for block, own in ((block, self.rows_of(block)) for block in self.blocks_of)
         ]
-        changed = float(self.precisions @ np.array(apart))
+        changed = min(float(self.precisions @ np.array(apart)), 4 * self.pcost)
         return float(self.unit.scaled(self.pcost, max(changed, self.pcost) if self.domain.drops else changed))
 
     @property

@@ -1,7 +1,8 @@
 """The verifier of blockwise plans: what measuring integer rows of tables costs, exactly, from the integers alone.
 
-Small and trusted. Adding a record adds one column of each block's rows: the cost is at most
-`Σ_b max_j ‖B_b e_j‖² / s_b²`, each block at its most expensive cell. Changing a record adds a difference of columns.
+Small and trusted. Adding a record adds one column of each block's rows: the cost of a cell is `Σ_b ‖B_b e_j‖² / s_b²`,
+j its class in the block's table. Where the cells of all attributes together are few, all are tried; else each block
+counts at its most expensive cell, which is never less. Changing a record adds a difference of columns.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from typing import Protocol
 import numpy as np
 
 from residua.errors import VerificationError
-from residua.linalg.arrays import Floats
+from residua.linalg.arrays import Floats, Objects
 from residua.plans.blocks import POINT, WORD, require_scales
 from residua.plans.joint.axes import Axis
+from residua.plans.joint.cells import table_for
 from residua.plans.joint.family import Block, shape_of
 from residua.plans.joint.measured import Rows
 from residua.privacy import Unit
@@ -49,9 +51,31 @@ def price(blocks: _Priced, unit: Unit) -> Fraction:
         VerificationError: not integer, noise outside the exact samplers' range, or numbers that could overflow.
     """
     _check_form(blocks)
-    added = Fraction(_sum(blocks, [rows.norm for rows in blocks.rows]), POINT)
+    added = Fraction(_largest(blocks), POINT)
     changed = Fraction(_sum(blocks, [rows.apart if block else 0 for block, rows in _pairs(blocks)]), POINT)
+    changed = min(changed, 4 * added)  # ‖a − b‖² ≤ 2‖a‖² + 2‖b‖²
     return unit.scaled(added, max(changed, added) if blocks.drops else changed)
+
+
+def cell_costs(blocks: _Priced) -> tuple[tuple[int, ...], Objects] | None:
+    """Which attributes there are and the cost of each of their cells in whole numbers of 2^-200; None: too many.
+
+    Cells are classes of values that no block tells apart, (classes, …); each block is rounded up.
+    """
+    table = table_for(blocks.axes, blocks.measured)
+    if table is None:
+        return None
+    costs: Objects = np.zeros(table.shape, dtype=object)
+    for (block, own), scale in zip(_pairs(blocks), blocks.scales.tolist(), strict=True):
+        shares = np.array([_share(norm, scale) for norm in own.norms], dtype=object)
+        costs = costs + table.spread(block, shares)
+    return table.attributes, costs
+
+
+def _largest(blocks: _Priced) -> int:
+    """The cost of the most expensive cell, never less."""
+    listed = cell_costs(blocks)
+    return _sum(blocks, [rows.norm for rows in blocks.rows]) if listed is None else max(listed[1].ravel().tolist())
 
 
 def most_records(rows: Sequence[Rows]) -> int:

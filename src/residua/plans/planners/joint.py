@@ -13,7 +13,6 @@ import warnings
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from scipy import linalg
 
 from residua.domain import Domain
 from residua.errors import GapWarning, PlanError
@@ -21,7 +20,7 @@ from residua.linalg.arrays import Floats, Integers
 from residua.plans.contract import Plan
 from residua.plans.forms import Form, Lattice, Task
 from residua.plans.joint.axes import Axis, axis_of, told_apart
-from residua.plans.joint.family import Block, closed, dimensions, functions, in_coordinates, shape_of
+from residua.plans.joint.family import Block, closed, dimensions, in_coordinates, shape_of
 from residua.plans.joint.measured import Rows
 from residua.plans.joint.plan import JointPlan
 from residua.plans.lattice.plan import LatticePlan
@@ -106,7 +105,7 @@ def plan_joint(workload: Workload, task: Task) -> JointPlan:
     found = orbits(axes, terms, blocks)
     _check_memory(found, axes)
     solved = Blockwise(axes, found).solve(task.effort.tolerance, min(task.effort.limit, _ROUNDS), task.effort.progress)
-    strategies, shares = rounded(axes, found, solved)
+    strategies, shares = rounded(solved)
     made = JointPlan(
         domain=workload.domain,
         axes=tuple(axes),
@@ -238,15 +237,12 @@ def _check_memory(found: Orbits, axes: Sequence[Axis]) -> None:
 # ---- integers
 
 
-def rounded(axes: Sequence[Axis], found: Orbits, solved: Solved) -> tuple[tuple[Rows, ...], Floats]:
+def rounded(solved: Solved) -> tuple[tuple[Rows, ...], Floats]:
     """Every kind's strategy in integers, with every direction of its block, and its share of the cost."""
     shares = np.array([float((rows**2).sum(axis=0).max(initial=0.0)) for rows in solved.rows])
     little = float(shares.max()) * FILLING**2
     strategies = []
-    for kind, (block, rows) in enumerate(zip(found.examples, solved.rows, strict=True)):
-        own = functions(axes, block, block)
-        # The block's functions are orthonormal, and orthogonal to those below on the same cells.
-        missing = linalg.null_space(rows @ own.T).T @ own if len(rows) else own
+    for kind, (rows, missing) in enumerate(zip(solved.rows, solved.missing, strict=True)):
         strength = math.sqrt(float(shares[kind])) * FILLING if len(rows) else math.sqrt(little)
         strategies.append(Rows(_integers(np.vstack([rows, missing * (strength / _longest(missing))]))))
         shares[kind] = max(float(shares[kind]), little)

@@ -17,52 +17,27 @@ For one attribute T is the tilted split of `attribute.py`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from scipy import linalg
 
 from residua.linalg.arrays import Floats, Integers
 from residua.plans.joint.axes import Axis
+from residua.plans.joint.cells import table_for
 from residua.plans.joint.family import Block, below, dimensions, functions, places, rank
+from residua.plans.solver.cell_weights import Apart, Cells, State, Together
 from residua.plans.solver.orbits import Orbits, Term
 
-_NOTHING = 1e-10  # of the largest eigenvalue of a block's Gram matrix: such directions are not asked for
-_TURNS = 4
-_MOST_LOWER = 600  # coordinates below a block by which it is tilted
-_GROWTH = 1.8  # exponent of the weights on cells
+_MOST_LOWER = 300  # coordinates below a block by which it is tilted
+_GROWTH, _CAUTION, _SMALLEST_GROWTH = 1.8, 0.7, 0.2  # exponent of the weights on cells; smaller where the loss rises
+_FAR = 1.003  # times the best loss: too far, back to it with smaller steps
+_MOST_WORK, _FEWEST = 3e11, 16  # operations of all rounds, about; rounds in any case
 _LEAST = 1e-14
 
 Progress = Callable[[int, float], None]
-
-
-@dataclass(eq=False)
-class State:
-    """Where the search for one kind of block is.
-
-    Args:
-        own: N, the block's functions on its cells, (d, cells).
-        lower: L, the functions of the blocks below, (k, cells).
-        tilt: T, (d, k).
-        covariance: Y, (d, d).
-        weights: q on cells, (cells,).
-        gram: G_bb, (d, d), as last seen.
-        handed: `G_b,below` before this block hands anything down, (d, k).
-    """
-
-    own: Floats
-    lower: Floats
-    tilt: Floats
-    covariance: Floats
-    weights: Floats
-    gram: Floats = field(default_factory=lambda: np.zeros((0, 0)))
-    handed: Floats = field(default_factory=lambda: np.zeros((0, 0)))
-
-    @property
-    def measured(self) -> Floats:
-        """N − T L, (d, cells)."""
-        return np.asarray(self.own - self.tilt @ self.lower)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,11 +46,13 @@ class Solved:
 
     Args:
         rows: the strategy of each kind at privacy cost 1 in all, (rank, cells of the block).
+        missing: orthonormal rows in the directions of each kind that nobody asks for, (d − rank, cells of the block).
         loss: the weighted sum of variances.
         bound: what no plan that measures these blocks one by one can go below.
     """
 
     rows: tuple[Floats, ...]
+    missing: tuple[Floats, ...]
     loss: float
     bound: float
 
@@ -103,7 +80,7 @@ class Blockwise:
         own = functions(self.axes, block, block)
         cells = own.shape[1]
         lower = np.vstack([np.zeros((0, cells)), *(functions(self.axes, block, each) for each in self.below[block])])
-        return State(own, lower, np.zeros((len(own), len(lower))), np.eye(len(own)), np.full(cells, 1.0 / cells))
+        return State(own, lower)
 
     def _ordered(self, term: Term) -> tuple[list[Block], dict[Block, Integers], Floats]:
         """A term's blocks, where each stands, and its Gram matrix in that order, those with tilts before others."""
@@ -118,176 +95,169 @@ class Blockwise:
     def _state(self, block: Block) -> State:
         return self.states[self.orbits.kinds[block]]
 
-    def _triangle(self, listed: Sequence[Block], spans: dict[Block, Integers]) -> Floats:
-        """T over the coordinates of some blocks, (coordinates, coordinates)."""
-        size = sum(len(span) for span in spans.values())
-        T = np.zeros((size, size))
-        for block in listed:
-            lower = [spans[each] for each in self.below[block]]
-            if lower:
-                T[np.ix_(spans[block], np.concatenate(lower))] = self._state(block).tilt
-        return T
-
     # ---- rounds
 
     def solve(self, tolerance: float, limit: int, progress: Progress | None = None) -> Solved:
-        """Rounds until the strategies are proven best for their split and the split settles."""
-        price, best, before = 1.0, None, np.inf
-        heights = sorted({rank(block)[0] for block in self.orbits.examples}, reverse=True)
-        self._collect()
+        """Rounds until the strategies are proven best for their split and the split settles.
+
+        Blocks are weighed apart first, which settles the split quickly. Where all cells can be weighed together, that
+        follows, from the split found so far: weights follow the strategies for some rounds before the split moves.
+        """
+        affordable = int(_MOST_WORK / sum(_work(state) for state in self.states))
+        apart = self._played(Apart(self.orbits), tolerance, min(limit, max(affordable // 4, _FEWEST // 2)), progress)
+        table = table_for(self.axes, list(self.orbits.kinds))
+        if table is None:
+            return apart
+        return self._played(Together(table, self.orbits), tolerance, min(4 * limit, max(affordable, _FEWEST)), progress)
+
+    def _played(self, cells: Cells, tolerance: float, limit: int, progress: Progress | None) -> Solved:
+        """Rounds in which cells are weighed in one way."""
+        self.cells, self.growth, self.step = cells, _GROWTH, 1.0
+        cells.begin(self.states)
+        price, before, best, kept = 1.0, np.inf, None, None
         for number in range(limit):
-            for height in heights:
-                for kind, block in enumerate(self.orbits.examples):
-                    if rank(block)[0] == height:
-                        self._improve(kind, price, tilt=number > 0)
-                if number:
-                    self._collect()
+            tilting = number >= cells.patience and (number - cells.patience) % cells.every == 0
+            self._sweep(price, tilt=tilting)
             made = self._shared_out()
-            price = made.loss
+            price, gap = made.loss, made.loss / made.bound - 1.0
             if best is None or made.loss < best.loss:
-                best = made
+                best, kept = made, (cells.kept(), [state.kept() for state in self.states])
+            elif made.loss > before:
+                self.growth = max(self.growth * _CAUTION, _SMALLEST_GROWTH)
             if progress:
-                progress(number + 1, made.loss / made.bound - 1.0)
-            settled = abs(before / made.loss - 1.0) < tolerance / 10
-            if number > 2 and settled and made.loss / made.bound - 1.0 < tolerance:
+                progress(number + 1, gap)
+            if number > cells.patience + 2 and gap < tolerance and abs(before / made.loss - 1.0) < tolerance / 5:
                 break
             before = made.loss
+            if made.loss > best.loss * _FAR and number > cells.patience + 2 * cells.every:
+                self.growth, self.step = max(self.growth / 2, _SMALLEST_GROWTH), max(self.step * _CAUTION, 0.1)
+                assert kept is not None
+                cells.restore(kept[0])
+                for state, held in zip(self.states, kept[1], strict=True):
+                    state.restore(held)
+                price = before = best.loss
+            cells.reweigh(self.states, self.growth)
         assert best is not None
         return best
 
-    def _collect(self) -> None:
-        """The Gram matrices that blocks see: what terms ask of them, and what the blocks above hand down."""
-        sums: list[list[Floats | float]] = [[0.0, 0.0] for _ in self.states]
-        for (listed, spans, V), count in self.terms:
-            Z = self._handed_down(listed, spans, V)
-            for block in listed:
-                kind, own = self.orbits.kinds[block], spans[block]
-                lower = np.concatenate([np.zeros(0, dtype=np.int64), *(spans[each] for each in self.below[block])])
-                sums[kind][0] = sums[kind][0] + count * Z[np.ix_(own, own)]
-                sums[kind][1] = sums[kind][1] + count * Z[np.ix_(own, lower)]
-        for state, (gram, across), count in zip(self.states, sums, self.orbits.counts, strict=True):
-            state.gram, state.handed = np.asarray(gram) / count, np.asarray(across) / count
-        for kind, state in enumerate(self.states):
-            if len(state.lower):
-                T = self._lower_triangle(self.orbits.examples[kind])
-                state.handed = state.handed @ (np.eye(len(T)) - T) - state.gram @ state.tilt
+    def _sweep(self, price: float, *, tilt: bool) -> None:
+        """Every block once, the finest first; each hands down what it leaves of queries before those below it look."""
+        grams = [V.copy() for (_, _, V), _ in self.terms]
+        heights = sorted({rank(block)[0] for block in self.orbits.examples}, reverse=True)
+        for height in heights:
+            level = [kind for kind, block in enumerate(self.orbits.examples) if rank(block)[0] == height]
+            sums: dict[int, list[Any]] = {kind: [0.0, 0.0] for kind in level}
+            for ((listed, spans, _), count), Z in zip(self.terms, grams, strict=True):
+                for block in listed:
+                    found = sums.get(self.orbits.kinds[block])
+                    if found is not None:
+                        own = spans[block]
+                        found[0] = found[0] + count * Z[np.ix_(own, own)]
+                        found[1] = found[1] + count * Z[np.ix_(own, self._lower(block, spans))]
+            for kind in level:
+                number = self.orbits.counts[kind]
+                self._improve(kind, sums[kind][0] / number, sums[kind][1] / number, price, tilt=tilt)
+            for ((listed, spans, _), _), Z in zip(self.terms, grams, strict=True):
+                for block in listed:
+                    if rank(block)[0] == height and self.below[block] and self._state(block).tilt.any():
+                        own, lower, T = spans[block], self._lower(block, spans), self._state(block).tilt
+                        Z[:, lower] += Z[:, own] @ T
+                        Z[lower, :] += T.T @ Z[own, :]
 
-    def _handed_down(self, listed: Sequence[Block], spans: dict[Block, Integers], V: Floats) -> Floats:
-        """`(I − T)⁻ᵀ V (I − T)⁻¹`, of a term; only what blocks with a tilt and those below them are concerned with."""
-        if not any(self.below[block] for block in listed):
-            return V
-        moved = {block for block in listed if self.below[block]}
-        moved.update(each for block in tuple(moved) for each in self.below[block])
-        some = [block for block in listed if block in moved]
-        at = np.concatenate([spans[block] for block in some])
-        ends = np.cumsum([0, *(len(spans[block]) for block in some)])
-        T = self._triangle(some, {block: np.arange(ends[k], ends[k + 1]) for k, block in enumerate(some)})
-        Z = V if len(at) == len(V) else V.copy()
-        inside = _eliminated(T, _eliminated(T, V[np.ix_(at, at)]).T)
-        if len(at) == len(V):
-            return inside  # blocks stand in the order of `some`
-        Z[np.ix_(at, at)] = inside
-        return Z
-
-    def _lower_triangle(self, block: Block) -> Floats:
-        """T among the coordinates below a block."""
-        return self._triangle(self.below[block], self._spans(block))
-
-    def _spans(self, block: Block) -> dict[Block, Integers]:
-        sizes = [len(self._state(each).own) for each in self.below[block]]
-        ends = np.cumsum([0, *sizes])
-        return {each: np.arange(ends[k], ends[k + 1]) for k, each in enumerate(self.below[block])}
+    def _lower(self, block: Block, spans: dict[Block, Integers]) -> Integers:
+        """Where the coordinates stand that a block is tilted by."""
+        return np.concatenate([np.zeros(0, dtype=np.int64), *(spans[each] for each in self.below[block])])
 
     def _known(self, block: Block) -> Floats:
         """Σ: the covariance of the coordinates below a block."""
-        T = self._lower_triangle(block)
-        Y = np.zeros(T.shape)
-        for each, span in self._spans(block).items():
-            Y[np.ix_(span, span)] = self._state(each).covariance
-        K = linalg.solve_triangular(np.eye(len(T)) - T, np.eye(len(T)), lower=True, unit_diagonal=True)
-        return np.asarray(K @ Y @ K.T)
+        sizes = [len(self._state(each).own) for each in self.below[block]]
+        ends = np.cumsum([0, *sizes])
+        spans = {each: np.arange(ends[k], ends[k + 1]) for k, each in enumerate(self.below[block])}
+        found = np.zeros((ends[-1], ends[-1]))
+        for each, own in spans.items():  # smallest first: r = T r_below + noise
+            state = self._state(each)
+            lower = self._lower(each, spans)
+            found[np.ix_(own, own)] = state.covariance
+            if len(lower) and state.tilt.any():
+                across = state.tilt @ found[lower]
+                found[own] += across
+                found[:, own] = found[own].T
+                found[np.ix_(own, own)] = state.covariance + across[:, lower] @ state.tilt.T
+        return found
 
-    def _improve(self, kind: int, price: float, *, tilt: bool) -> None:
-        """Strategy, tilt and cell weights of one kind of block, in turns."""
+    def _improve(self, kind: int, gram: Floats, handed: Floats, price: float, *, tilt: bool) -> None:
+        """The best strategy and tilt of one kind of block for its cell weights, in turns."""
         state = self.states[kind]
-        g, V = _range(state.gram)
+        state.see(gram)
+        g, V = state.range
         if not len(g):
-            state.covariance, state.tilt = np.zeros(state.gram.shape), np.zeros(state.tilt.shape)
+            state.loss = state.bound = 0.0
+            state.covariance, state.tilt = np.zeros(gram.shape), np.zeros(state.tilt.shape)
             return
         N, T, q = V.T @ state.own, V.T @ state.tilt, state.weights
+        found = _Answer(g, N - T @ state.lower, q, price)
         tilting = tilt and len(state.lower) > 0
-        if tilting:
-            known, handed = self._known(self.orbits.examples[kind]), V.T @ state.handed
-        for turn in range(_TURNS):
-            B = N - T @ state.lower
-            half, root, w, _ = _response(g, B, q, price)
-            if turn == _TURNS - 1:
-                break
-            costs = ((root @ B) ** 2).sum(axis=0)
-            q = np.maximum(q * (costs / costs.max()) ** _GROWTH, 1e-12 * q.max())
-            q = q / q.sum()
+        known = self._known(self.orbits.examples[kind]) if tilting else np.zeros((0, 0))
+        for _ in range(self.cells.turns if tilting or self.cells.turns > 2 else 0):
+            q = self.cells.followed(q, found.costs, self.growth)
             if tilting:
-                T = _tilted(w, half, root, N, state.lower, q, known, handed, price)
-        state.weights, state.tilt = q, V @ T
-        state.covariance = V @ (half @ half.T) @ V.T
+                T = T + self.step * (_tilted(found, N, state.lower, q, known, V.T @ handed, price) - T)
+            found = _Answer(g, N - T @ state.lower, q, price)
+        state.weights = q
+        state.tilt, state.covariance = V @ T, V @ (found.half @ found.half.T) @ V.T
+        state.rows, state.loss, state.bound, state.costs = found.rows, found.loss, found.bound, found.costs
 
     def _shared_out(self) -> Solved:
-        """The budget shared out by the root, and what that proves."""
-        roots, losses, costs, bounds, rows = [], [], [], [], []
-        for state in self.states:
-            g, V = _range(state.gram)
-            if not len(g):
-                rows.append(np.zeros((0, state.own.shape[1])))
-                losses.append(0.0), costs.append(0.0), bounds.append(0.0)
-                continue
-            B = V.T @ state.measured
-            Y = V.T @ state.covariance @ V
-            C = np.linalg.cholesky(Y)
-            rows.append(np.linalg.solve(C, B))
-            losses.append(float(g @ np.diag(Y)))
-            costs.append(float((rows[-1] ** 2).sum(axis=0).max()))
-            bounds.append(_response(g, B, state.weights / state.weights.sum(), 1.0)[3])
-        roots = np.sqrt(np.array(losses) * np.array(costs))
-        total = float(np.array(self.orbits.counts) @ roots)
-        made = []
-        for state, own, loss, cost in zip(self.states, rows, losses, costs, strict=True):
-            scale = total * np.sqrt(cost / loss) if loss else 1.0
-            state.covariance = state.covariance * scale
-            made.append(own / np.sqrt(scale))
-        return Solved(tuple(made), total**2, float(np.array(self.orbits.counts) @ np.array(bounds)) ** 2)
+        """The budget shared out, and what that proves."""
+        counts = np.array(self.orbits.counts)
+        factors = self.cells.shared_out(self.states)
+        for state, factor in zip(self.states, factors, strict=True):
+            state.covariance, state.loss = state.covariance * factor, state.loss * factor
+            state.rows, state.costs = state.rows / math.sqrt(factor), state.costs / factor
+        loss = float(counts @ np.array([state.loss for state in self.states]))
+        bound = float(counts @ np.array([state.bound for state in self.states])) ** 2
+        missing = tuple(state.rest.T @ state.own for state in self.states)
+        return Solved(tuple(state.rows for state in self.states), missing, loss, bound)
 
 
-def _range(gram: Floats) -> tuple[Floats, Floats]:
-    """The eigenvalues of a Gram matrix that count, and their vectors as columns."""
-    g, V = np.linalg.eigh((gram + gram.T) / 2)
-    kept = g > max(float(g[-1]), 0.0) * _NOTHING
-    return (g[kept], V[:, kept]) if g[-1] > 0 else (g[:0], V[:, :0])
+def _work(state: State) -> float:
+    """About how many operations one round takes for a kind of block."""
+    d, cells = state.own.shape
+    k = len(state.lower)
+    return 20.0 * d**3 + 8.0 * d**2 * cells + 30.0 * k**3 + 4.0 * d * k * cells
 
 
-def _eliminated(T: Floats, V: Floats) -> Floats:
-    """`(I − T)⁻ᵀ V`."""
-    return np.asarray(linalg.solve_triangular(np.eye(len(T)) - T, V, lower=True, unit_diagonal=True, trans="T"))
+class _Answer:
+    """The dense response of one block: `Y = √λ G^-½ (G^½ M G^½)^½ G^-½` with `G = diag(g)`, `M = B diag(q) Bᵀ`.
 
-
-def _response(g: Floats, B: Floats, q: Floats, price: float) -> tuple[Floats, Floats, Floats, float]:
-    """Halves of Y and of its inverse for `G = diag(g)`, `Y = h hᵀ`, `Y⁻¹ = rᵀ r`; `hᵀ G h`, diagonal; `tr (M^½GM^½)^½`.
-
-    `M = B diag(q) Bᵀ`, and `Y = √λ G^-½ (G^½ M G^½)^½ G^-½`.
+    Args:
+        g: the eigenvalues of the Gram matrix, (r,).
+        B: N − T L in their directions, (r, cells).
+        q: weights on cells, summing to 1, (cells,).
+        price: λ.
     """
-    root = np.sqrt(g)
-    w, E = np.linalg.eigh(root[:, None] * ((B * q) @ B.T) * root)
-    w = np.maximum(w, w[-1] * _LEAST)
-    fourth = (w * price) ** 0.25
-    return (E * fourth) / root[:, None], (E / fourth).T * root, fourth**2, float(np.sqrt(w).sum())
+
+    def __init__(self, g: Floats, B: Floats, q: Floats, price: float) -> None:
+        root = np.sqrt(g)
+        w, E = np.linalg.eigh(root[:, None] * ((B * q) @ B.T) * root)
+        w = np.maximum(w, w[-1] * _LEAST)
+        fourth = (w * price) ** 0.25
+        self.half = (E * fourth) / root[:, None]  # Y = h hᵀ
+        self.inverse = (E / fourth).T * root  # of h
+        self.seen = fourth**2  # hᵀ G h, which is diagonal
+        self.rows = self.inverse @ B
+        self.costs = (self.rows**2).sum(axis=0)
+        self.loss = float(self.seen.sum())  # tr G Y
+        self.bound = float(np.sqrt(w).sum())  # tr (M^½ G M^½)^½
 
 
 def _tilted(
-    w: Floats, half: Floats, root: Floats, N: Floats, L: Floats, q: Floats, known: Floats, handed: Floats, price: float
+    found: _Answer, N: Floats, L: Floats, q: Floats, known: Floats, handed: Floats, price: float
 ) -> Floats:
     """The best T for a given Y: `G T Σ + λ Y⁻¹ T P = λ Y⁻¹ N Q Lᵀ − H Σ`, with `P = L Q Lᵀ`, both sides made diagonal."""
-    right = (N * q) @ L.T - half @ (half.T @ handed) @ known / price
+    right = (N * q) @ L.T - found.half @ (found.half.T @ handed) @ known / price
     p, F = np.linalg.eigh((L * q) @ L.T)
     inverse = (F / np.sqrt(np.maximum(p, p[-1] * _LEAST))) @ F.T
     s, J = np.linalg.eigh(inverse @ known @ inverse)
-    A = root @ right @ inverse @ J
-    return np.asarray(half @ (A / (1.0 + np.outer(w / price, s))) @ J.T @ inverse)
+    A = found.inverse @ right @ inverse @ J
+    return np.asarray(found.half @ (A / (1.0 + np.outer(found.seen / price, s))) @ J.T @ inverse)
