@@ -100,15 +100,22 @@ class Blockwise:
     def solve(self, tolerance: float, limit: int, progress: Progress | None = None) -> Solved:
         """Rounds until the strategies are proven best for their split and the split settles.
 
-        Blocks are weighed apart first, which settles the split quickly. Where all cells can be weighed together, that
-        follows, from the split found so far: weights follow the strategies for some rounds before the split moves.
+        Where all cells can be weighed together, that is done from the start, and once more from the split that blocks
+        weighed apart settle on: the split is not a convex problem, and either may be the better one.
         """
         affordable = int(_MOST_WORK / sum(_work(state) for state in self.states))
-        apart = self._played(Apart(self.orbits), tolerance, min(limit, max(affordable // 4, _FEWEST // 2)), progress)
+        few = min(limit, max(affordable // 4, _FEWEST // 2))
         table = table_for(self.axes, list(self.orbits.kinds))
         if table is None:
-            return apart
-        return self._played(Together(table, self.orbits), tolerance, min(4 * limit, max(affordable, _FEWEST)), progress)
+            return self._played(Apart(self.orbits), tolerance, max(few, min(limit, affordable)), progress)
+        many = min(2 * limit, max(affordable, _FEWEST))
+        found = self._played(Together(table, self.orbits), tolerance, many, progress)
+        if affordable < 2 * many:
+            return found
+        self.states = [self._start(block) for block in self.orbits.examples]
+        self._played(Apart(self.orbits), tolerance, few, progress)
+        other = self._played(Together(table, self.orbits, slowly=True), tolerance, many, progress)
+        return min(found, other, key=lambda made: made.loss)
 
     def _played(self, cells: Cells, tolerance: float, limit: int, progress: Progress | None) -> Solved:
         """Rounds in which cells are weighed in one way."""
@@ -129,7 +136,7 @@ class Blockwise:
             if number > cells.patience + 2 and gap < tolerance and abs(before / made.loss - 1.0) < tolerance / 5:
                 break
             before = made.loss
-            if made.loss > best.loss * _FAR and number > cells.patience + 2 * cells.every:
+            if made.loss > best.loss * _FAR and number > cells.patience + cells.settling:
                 self.growth, self.step = max(self.growth / 2, _SMALLEST_GROWTH), max(self.step * _CAUTION, 0.1)
                 assert kept is not None
                 cells.restore(kept[0])

@@ -64,6 +64,7 @@ class Cells(Protocol):
 
     patience: int  # rounds before the split moves
     every: int  # how many rounds the split is held for weights to follow
+    settling: int  # rounds in which the loss may rise
     turns: int  # of strategy and tilt of one block in a round
 
     def begin(self, states: Sequence[State]) -> None:
@@ -94,7 +95,7 @@ class Cells(Protocol):
 class Apart:
     """Every block with its own weights: budget goes by the root."""
 
-    patience, every, turns = 1, 1, 3
+    patience, every, settling, turns = 1, 1, 2, 3
 
     def __init__(self, found: Orbits) -> None:
         self.counts = np.array(found.counts)
@@ -125,9 +126,10 @@ class Apart:
 class Together:
     """One set of weights on all cells; each block has its margin."""
 
-    patience, every, turns = 8, 3, 2
+    turns = 2
 
-    def __init__(self, table: Table, found: Orbits) -> None:
+    def __init__(self, table: Table, found: Orbits, *, slowly: bool = False) -> None:
+        self.patience, self.every, self.settling = (8, 3, 6) if slowly else (1, 1, 7)
         self.table, self.kinds = table, found.kinds
         self.examples = found.examples
         self.weights = np.full(table.shape, 1.0 / math.prod(table.shape))
