@@ -27,6 +27,9 @@ from residua.linalg.layout import batches
 from residua.plans.cells import Grouping, refine
 from residua.plans.composition import composed_cost
 from residua.plans.contract import Plan
+from residua.plans.joint import algebra as blockwise
+from residua.plans.joint.blocks import JointBlocks
+from residua.plans.joint.plan import JointPlan
 from residua.plans.lattice.algebra import agree, asking, compose
 from residua.plans.lattice.blocks import LatticeBlocks, gridded
 from residua.plans.lattice.plan import LatticePlan
@@ -76,6 +79,8 @@ def pool_of(
     parts = _checked(releases)
     if agree([part.planned for part in parts]):
         found = _pooled_lattice(parts, None if isinstance(workload, Explicit) else workload)
+    elif blockwise.agree([part.planned for part in parts]):
+        found = _pooled_blocks(parts, workload)
     else:
         found = _pooled_matrix(parts, _listed(workload))
     guarantee, receipt = _paid([part.planned for part in parts], found.planned, same_records=same_records)
@@ -125,6 +130,25 @@ def _pooled_lattice(parts: Sequence[Release], workload: Marginals | Products | N
         plan.lattice, domain.sizes, measured, whole, scales, plan.strategies, domain.drops, domain.names
     )
     return Release(plan, blocks, _averaged(plan, blocks, parts))
+
+
+def _pooled_blocks(parts: Sequence[Release], workload: Explicit | Marginals | Products | None) -> Release:
+    """Blocks measured by the same rows, averaged by their precisions."""
+    plans = [cast("JointPlan", part.plan).replaced(workload=None) for part in parts]
+    plan = reduce(blockwise.compose, plans).replaced(workload=workload)
+    blocks = plan.compile()
+    places = {block: number for number, block in enumerate(blocks.measured)}
+    sums, shares = np.zeros(blocks.cells), np.zeros(blocks.cells)
+    for part, own in zip(parts, plans, strict=True):
+        measured = cast("JointBlocks", part.blocks)
+        precisions = dict(zip(own.blocks_of, own.precisions.tolist(), strict=True))
+        for k, block in enumerate(measured.measured):
+            here = slice(blocks.starts[places[block]], blocks.starts[places[block] + 1])
+            values = part.measurements[measured.starts[k] : measured.starts[k + 1]]
+            sums[here] += precisions[block] * values
+            shares[here] += precisions[block]
+    # The rows are the same integers, so that averages stand on the grid of each.
+    return Release(plan, blocks, _whole(sums / shares))
 
 
 def _averaged(plan: LatticePlan, blocks: LatticeBlocks, parts: Sequence[Release]) -> Integers:

@@ -83,11 +83,12 @@ class Explicit(Shown):
         return csr_array(self.matrix.tocsc()[:, column])
 
     def __add__(self, other: Explicit | Marginals) -> Explicit:
-        from residua.workload.joint import joined
+        from residua.workload.joint import Part, joined
 
+        if not isinstance(other, Part):
+            return NotImplemented
         if not isinstance(other, Explicit) or other.domain != self.domain or other.attributes != self.attributes:
-            found: Explicit = joined(self, other)
-            return found
+            return joined(self, other)
         from scipy.sparse import csr_array, vstack
 
         matrix = csr_array(vstack([self.matrix, other.matrix], format="csr"))

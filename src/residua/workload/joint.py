@@ -49,7 +49,7 @@ class Joint(Explicit):
         return len(self.places)
 
     @cached_property
-    def attributes(self) -> tuple[int, ...]:  # type: ignore[override]
+    def attributes(self) -> tuple[int, ...]:
         """Positions of the attributes that some query names, increasing."""
         found: set[int] = set()
         for part in self.parts:
@@ -60,7 +60,7 @@ class Joint(Explicit):
         return tuple(sorted(found))
 
     @cached_property
-    def matrix(self) -> csr_array:  # type: ignore[override]
+    def matrix(self) -> csr_array:
         """One row per query over the cells of all attributes, where these can be listed, (queries, cells).
 
         Raises:
@@ -72,13 +72,13 @@ class Joint(Explicit):
         return csr_array(vstack(rows, format="csr")[np.argsort(self.places)])
 
     @cached_property
-    def labels(self) -> tuple[str, ...]:  # type: ignore[override]
+    def labels(self) -> tuple[str, ...]:
         """A label for every query."""
         found = [label for part in self.parts for label in part.query_labels()]
         return tuple(found[i] for i in np.argsort(self.places))
 
     @cached_property
-    def weights(self) -> Floats:  # type: ignore[override]
+    def weights(self) -> Floats:
         """How much each query's variance matters, (queries,)."""
         found = np.empty(self.queries)
         found[self.places] = np.concatenate([_weights(part) for part in self.parts])
@@ -86,7 +86,7 @@ class Joint(Explicit):
         return found
 
     def __add__(self, other: Explicit | Marginals) -> Explicit:
-        return joined(self, other)
+        return joined(self, other) if isinstance(other, Part) else NotImplemented
 
     __radd__ = __add__
 
@@ -102,10 +102,8 @@ class Joint(Explicit):
         return f"Explicit({self.queries:,} queries in {len(self.parts):,} parts of {listed})"
 
 
-def joined(first: Any, second: Any) -> Any:
+def joined(first: Any, second: Any) -> Joint:
     """Two workloads of one domain as one, the first one's queries first; neither is listed over more attributes."""
-    if not isinstance(second, Explicit | Products | Marginals):
-        return NotImplemented
     if first.domain != second.domain:
         raise WorkloadError("the two workloads are over different domains; declare one domain for both.")
     parts = [*_parts(first), *_parts(second)]

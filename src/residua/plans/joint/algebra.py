@@ -15,9 +15,9 @@ import numpy as np
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.plans.combining import Progress, register_closed
-from residua.plans.joint.family import Block, rank
 from residua.plans.joint.measured import Rows
 from residua.plans.joint.plan import JointPlan
+from residua.plans.levels.family import Block, rank
 from residua.plans.noise import guarantee_like
 from residua.plans.questions import Workload
 from residua.plans.tolerances import ORDER_TOLERANCE
@@ -43,7 +43,7 @@ def compose(first: JointPlan, second: JointPlan) -> JointPlan:
     like, (a, b) = _aligned([first, second])
     workload: Workload | None = None
     if first.workload is not None and second.workload is not None:
-        workload = first.workload + second.workload  # type: ignore[operator]
+        workload = first.workload + second.workload
     return _made(like, a + b, "both plans together", workload)
 
 

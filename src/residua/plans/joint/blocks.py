@@ -23,9 +23,9 @@ from residua.linalg.modes import integer_product
 from residua.plans.blocks import POINT, Batch, Blocks, Profile, even
 from residua.plans.cells import MOST_COLUMNS, Grouping
 from residua.plans.joint import price
-from residua.plans.joint.axes import Axis
-from residua.plans.joint.family import Block
 from residua.plans.joint.measured import Rows
+from residua.plans.levels.axes import Axis
+from residua.plans.levels.family import Block
 from residua.plans.noise import NORMAL, Noise
 from residua.privacy import AddRemove, Unit
 

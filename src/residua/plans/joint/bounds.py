@@ -14,9 +14,9 @@ from itertools import product as crossed
 import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
-from residua.plans.joint.axes import Axis
 from residua.plans.joint.facts import asked
-from residua.plans.joint.family import Block, below, closed, dimensions, places
+from residua.plans.levels.axes import Axis
+from residua.plans.levels.family import Block, below, closed, dimensions, places
 from residua.plans.questions import Workload
 from residua.workload import Explicit
 
@@ -25,7 +25,7 @@ _ROUNDS = 6
 
 
 def gap_of_any(axes: Sequence[Axis], workload: Workload, achieved: float) -> float:
-    """How far a weighted sum of variances, times pcost, is at most above what any plan achieves; infinite: too large."""
+    """How far a weighted sum of variances, times pcost, is at most above any plan's; infinite where it is too large."""
     weights = workload.weights if isinstance(workload, Explicit) else np.repeat(workload.weights, _counts(workload))
     tops: set[Block] = set()
     for attributes, _, _ in asked(workload):
@@ -89,9 +89,7 @@ def _bound(axes: Sequence[Axis], spans: dict[Block, Integers], G: Floats) -> flo
     return best
 
 
-def _assembled(
-    axes: Sequence[Axis], spans: dict[Block, Integers], inner: dict[int, Floats], size: int
-) -> Floats:
+def _assembled(axes: Sequence[Axis], spans: dict[Block, Integers], inner: dict[int, Floats], size: int) -> Floats:
     """Inner products of the coordinate functions of all blocks."""
     K = np.zeros((size, size))
     for (one, a), (other, b) in crossed(spans.items(), repeat=2):

@@ -13,9 +13,9 @@ from functools import cached_property
 import numpy as np
 
 from residua.linalg.arrays import Booleans, Floats, Integers
-from residua.plans.joint.axes import Axis
-from residua.plans.joint.family import Block, below, places
 from residua.plans.joint.measured import Rows, Split, split
+from residua.plans.levels.axes import Axis
+from residua.plans.levels.family import Block, below, places
 from residua.plans.questions import Workload
 from residua.plans.tolerances import SUPPORT_TOLERANCE
 from residua.workload import Explicit, Joint, as_products, parts_of
@@ -135,9 +135,9 @@ class Facts:
 def asked(workload: Workload) -> Iterator[tuple[tuple[int, ...], Floats, Integers]]:
     """A workload some queries at a time: their attributes, their rows (queries, n_1, …), and their places in it."""
     if isinstance(workload, Joint):
-        for part, at in parts_of(workload):
+        for part, there in parts_of(workload):
             for attributes, rows, where in asked(part):
-                yield attributes, rows, at[where]
+                yield attributes, rows, there[where]
         return
     if isinstance(workload, Explicit):
         step = max(1, _BATCH // max(workload.matrix.shape[1], 1))
@@ -146,7 +146,7 @@ def asked(workload: Workload) -> Iterator[tuple[tuple[int, ...], Floats, Integer
             rows = workload.matrix[where].toarray().reshape(len(where), *workload.shape)
             yield workload.attributes, rows, where
         return
-    start = 0
+    first_of_term = 0
     for term in as_products(workload).terms():
         attributes = tuple(i for i, _ in term)
         matrices = [rows.matrix() for _, rows in term]
@@ -160,6 +160,9 @@ def asked(workload: Workload) -> Iterator[tuple[tuple[int, ...], Floats, Integer
             for matrix in rest:
                 rows = np.asarray(np.kron(rows, matrix), dtype=np.float64)
             shape = [matrix.shape[1] for matrix in matrices]
-            yield attributes, rows.reshape(len(rows), *shape), np.arange(start + at * each, start + at * each + len(rows))
-        start += queries
-
+            yield (
+                attributes,
+                rows.reshape(len(rows), *shape),
+                np.arange(first_of_term + at * each, first_of_term + at * each + len(rows)),
+            )
+        first_of_term += queries

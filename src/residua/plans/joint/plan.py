@@ -1,6 +1,6 @@
 """Blockwise plans: a strategy of its own for every block of attributes and levels, and what follows without data.
 
-A block is some attributes, each at a level of its values (`axes.py`); it measures integer rows over the cells of their
+A block is some attributes, each at a level of its values (`levels/axes.py`); it measures integer rows over the cells of their
 table, with its own precision. Rows of different blocks are independent of each other, so that cost and variance are
 sums over blocks (`facts.py`) and plans that share rows combine block by block (`algebra.py`).
 """
@@ -25,14 +25,14 @@ from residua.plans.blocks import Blocks
 from residua.plans.bodies import any_workload_of_body, any_workload_to_body, check_claims, head_of_body, head_to_body
 from residua.plans.cells import MOST_COLUMNS, Grouping
 from residua.plans.contract import Plan
-from residua.plans.joint.axes import Axis
 from residua.plans.joint.blocks import JointBlocks
 from residua.plans.joint.bounds import gap_of_any
-from residua.plans.joint.cells import table_for
 from residua.plans.joint.facts import Facts
-from residua.plans.joint.family import Block, below, dimensions, rank
 from residua.plans.joint.measured import Rows
 from residua.plans.joint.reading import JointReading
+from residua.plans.levels.axes import Axis
+from residua.plans.levels.cells import table_for
+from residua.plans.levels.family import Block, below, dimensions, rank
 from residua.plans.noise import LARGEST_SCALE, SMALLEST_SCALE
 from residua.plans.questions import Workload, combined, in_one_table
 from residua.privacy import AddRemove, Guarantee, Unit
@@ -181,10 +181,17 @@ class JointPlan(Plan):
         return gap_of_any(self.axes, self.workload, self.total_variance(self.workload) * self.pcost)
 
     @property
+    def advice(self) -> str:
+        """Nothing: what a matrix plan could save at most is `gap_any`, where it is known."""
+        return ""
+
+    @property
     def remarks(self) -> tuple[tuple[str, str], ...]:
         """How many blocks there are, and whether the price is a bound alone."""
         kinds = len(set(self.numbers))
-        parts = f"{len(self.blocks_of):,} blocks of attributes and levels, measured by {kinds:,} strategies of their own"
+        parts = (
+            f"{len(self.blocks_of):,} blocks of attributes and levels, measured by {kinds:,} strategies of their own"
+        )
         loose = ("Price", "a bound; what it really costs is not computed and may be less")
         return (("Blocks", parts), loose) if self.looseness else (("Blocks", parts),)
 

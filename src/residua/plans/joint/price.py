@@ -16,10 +16,10 @@ import numpy as np
 from residua.errors import VerificationError
 from residua.linalg.arrays import Floats, Objects
 from residua.plans.blocks import POINT, WORD, require_scales
-from residua.plans.joint.axes import Axis
-from residua.plans.joint.cells import table_for
-from residua.plans.joint.family import Block, shape_of
 from residua.plans.joint.measured import Rows
+from residua.plans.levels.axes import Axis
+from residua.plans.levels.cells import table_for
+from residua.plans.levels.family import Block, shape_of
 from residua.privacy import Unit
 
 FEWEST_RECORDS = 2**28

@@ -9,21 +9,20 @@ is answerable whatever rounding did (a hundred-millionth of the cost).
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from residua.domain import Domain
-from residua.errors import GapWarning, PlanError
+from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
 from residua.plans.contract import Plan
 from residua.plans.forms import Form, Lattice, Task
-from residua.plans.joint.axes import Axis, axis_of, told_apart
-from residua.plans.joint.family import Block, closed, dimensions, in_coordinates, shape_of
 from residua.plans.joint.measured import Rows
 from residua.plans.joint.plan import JointPlan
 from residua.plans.lattice.plan import LatticePlan
+from residua.plans.levels.axes import Axis, axis_of, told_apart
+from residua.plans.levels.family import Block, closed, dimensions, in_coordinates, shape_of
 from residua.plans.matrix.integers import FILLING
 from residua.plans.noise import guarantee_like
 from residua.plans.objectives import TotalVariance, described
@@ -36,7 +35,7 @@ from residua.workload import AttributeQueries, Explicit, Identity, Joint, as_pro
 
 LISTED_CELLS = 2**20  # beyond these, cells of all attributes together are never listed
 _FEW_CELLS = 1500  # up to these, a matrix plan takes seconds
-_WORTH_TRYING = 0.01  # a proven gap of one strategy per attribute
+_WORTH_TRYING = 0.02  # a proven gap of one strategy per attribute
 MOST_DIMENSIONS = 2000  # of one block
 MOST_CELLS = 2**14  # of the table behind a block
 MOST_COORDINATES = 2**12  # of all blocks of one term together
@@ -49,7 +48,7 @@ Asked = tuple[tuple[int, ...], list[AttributeQueries] | Explicit, float]
 
 
 def blockwise_first(workload: Explicit, task: Task, form: Form | None) -> bool:
-    """Whether explicit queries are planned block by block: where asked for, or their parts have too many cells together.
+    """Whether explicit queries are planned block by block: where wanted, or their parts have too many cells in all.
 
     A matrix plan is better by up to a few percent of the variance, and takes the cube of the cells.
     """
@@ -122,8 +121,6 @@ def plan_joint(workload: Workload, task: Task) -> JointPlan:
         raise PlanError("replacing a record changes none of these tables; they can be published without noise.")
     achieved = made.total_variance(workload) * made.pcost
     gap = max(achieved / solved.bound - 1.0, 0.0) if by_cells(task.unit) else math.inf
-    if gap > max(10 * task.effort.tolerance, 0.02) and by_cells(task.unit):
-        warnings.warn(f"the strategies are proven best only up to {gap:.2g}.", GapWarning, stacklevel=3)
     made = made.replaced(gap=gap)
     if task.allowed is not None:
         return made.replaced(precisions=made.precisions * (task.allowed / made.unit_pcost * _SLACK))
@@ -204,9 +201,9 @@ def _term(
         )
     firsts = [axes[i].firsts_of(level) for i, level in levels]
     if isinstance(asked, Explicit):
-        rows = asked.matrix.tocsc()[:, np.ravel_multi_index(np.ix_(*firsts), asked.shape).ravel()].toarray()
-        rows = in_coordinates(axes, table, rows * np.sqrt(asked.weights)[:, None])
-        return Term(table, (rows.T @ rows,), weight)
+        at = np.ravel_multi_index(np.ix_(*firsts), asked.shape).ravel() if firsts else np.zeros(1, dtype=np.int64)
+        C = in_coordinates(axes, table, asked.matrix.tocsc()[:, at].toarray() * np.sqrt(asked.weights)[:, None])
+        return Term(table, (C.T @ C,), weight)
     factors = []
     for rows, first, (i, level) in zip(asked, firsts, levels, strict=True):
         inverse = axes[i].inverses[level]

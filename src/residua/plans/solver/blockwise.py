@@ -1,6 +1,6 @@
 """The best strategy for every block, each in its own split: what a block measures is tilted by what lies below it.
 
-In coordinates r (`joint/axes.py`) block b measures `Y_b^-½ (r_b − T_b r_below)` with noise of variance 1. So
+In coordinates r (`levels/axes.py`) block b measures `Y_b^-½ (r_b − T_b r_below)` with noise of variance 1. So
 `r_b = T_b r_below + noise of covariance Y_b`, and `Γ = (I − T)ᵀ Y⁻¹ (I − T)`, triangular over the lattice of blocks: a
 query's part in block b is what it asks of b and what the blocks above hand down, `c = (I − T)⁻ᵀ q`, and its variance
 is `Σ_b c_bᵀ Y_b c_b`. Without tilt (T = 0) these are the residual spaces of marginals. With cell weights q_b and the
@@ -25,16 +25,16 @@ from typing import Any
 import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
-from residua.plans.joint.axes import Axis
-from residua.plans.joint.cells import table_for
-from residua.plans.joint.family import Block, below, dimensions, functions, places, rank
+from residua.plans.levels.axes import Axis
+from residua.plans.levels.cells import table_for
+from residua.plans.levels.family import Block, below, dimensions, functions, places, rank
 from residua.plans.solver.cell_weights import Apart, Cells, State, Together
 from residua.plans.solver.orbits import Orbits, Term
 
 _MOST_LOWER = 300  # coordinates below a block by which it is tilted
 _GROWTH, _CAUTION, _SMALLEST_GROWTH = 1.8, 0.7, 0.2  # exponent of the weights on cells; smaller where the loss rises
 _FAR = 1.003  # times the best loss: too far, back to it with smaller steps
-_MOST_WORK, _FEWEST = 3e11, 16  # operations of all rounds, about; rounds in any case
+_MOST_WORK, _FEWEST = 6e10, 12  # operations of all rounds, about; rounds in any case
 _LEAST = 1e-14
 
 Progress = Callable[[int, float], None]
@@ -229,9 +229,8 @@ class Blockwise:
 
 def _work(state: State) -> float:
     """About how many operations one round takes for a kind of block."""
-    d, cells = state.own.shape
-    k = len(state.lower)
-    return 20.0 * d**3 + 8.0 * d**2 * cells + 30.0 * k**3 + 4.0 * d * k * cells
+    d, cells, k = float(state.own.shape[0]), float(state.own.shape[1]), float(len(state.lower))
+    return 2e7 + 20.0 * d**3 + 8.0 * d**2 * cells + 30.0 * k**3 + 4.0 * d * k * cells
 
 
 class _Answer:
@@ -258,10 +257,8 @@ class _Answer:
         self.bound = float(np.sqrt(w).sum())  # tr (M^½ G M^½)^½
 
 
-def _tilted(
-    found: _Answer, N: Floats, L: Floats, q: Floats, known: Floats, handed: Floats, price: float
-) -> Floats:
-    """The best T for a given Y: `G T Σ + λ Y⁻¹ T P = λ Y⁻¹ N Q Lᵀ − H Σ`, with `P = L Q Lᵀ`, both sides made diagonal."""
+def _tilted(found: _Answer, N: Floats, L: Floats, q: Floats, known: Floats, handed: Floats, price: float) -> Floats:
+    """The best T for a given Y: `G T Σ + λ Y⁻¹ T P = λ Y⁻¹ N Q Lᵀ − H Σ`, `P = L Q Lᵀ`, both sides made diagonal."""
     right = (N * q) @ L.T - found.half @ (found.half.T @ handed) @ known / price
     p, F = np.linalg.eigh((L * q) @ L.T)
     inverse = (F / np.sqrt(np.maximum(p, p[-1] * _LEAST))) @ F.T

@@ -14,8 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from residua.linalg.arrays import Floats
-from residua.plans.joint.axes import Axis
-from residua.plans.joint.cells import Table
+from residua.plans.levels.cells import Table
 from residua.plans.solver.orbits import Orbits
 
 _NOTHING = 1e-10  # of the largest eigenvalue of a block's Gram matrix: such directions are not asked for
@@ -101,26 +100,30 @@ class Apart:
         self.counts = np.array(found.counts)
 
     def begin(self, states: Sequence[State]) -> None:
+        """Even weights."""
         for state in states:
             state.weights = np.full(len(state.weights), 1.0 / len(state.weights))
 
     def kept(self) -> tuple[Floats, Floats]:
+        """To come back to."""
         return np.zeros(0), np.zeros(0)  # blocks have their own
 
     def restore(self, held: tuple[Floats, Floats]) -> None:
-        pass
+        """Nothing."""
 
     def shared_out(self, states: Sequence[State]) -> list[float]:
+        """By the root."""
         largest = [float(state.costs.max(initial=0.0)) for state in states]
         pairs = list(zip(states, largest, strict=True))
         total = float(self.counts @ np.sqrt([state.loss * cost for state, cost in pairs]))
         return [total * math.sqrt(cost / state.loss) if state.loss else 1.0 for state, cost in pairs]
 
     def followed(self, q: Floats, costs: Floats, growth: float) -> Floats:
+        """Larger where its cells cost more."""
         return _grown(q, costs, growth)
 
     def reweigh(self, states: Sequence[State], growth: float) -> None:
-        pass  # each block's weights have followed it
+        """Nothing: each block's weights have followed it."""
 
 
 class Together:
@@ -136,13 +139,16 @@ class Together:
         self.costs = np.zeros(table.shape)
 
     def begin(self, states: Sequence[State]) -> None:
+        """Hands out the weights as they are now."""
         for block, state in zip(self.examples, states, strict=True):
             state.weights = self.table.margin(block, self.weights)
 
     def kept(self) -> tuple[Floats, Floats]:
+        """To come back to."""
         return self.weights, self.costs
 
     def restore(self, held: tuple[Floats, Floats]) -> None:
+        """Back to these."""
         self.weights, self.costs = held
 
     def shared_out(self, states: Sequence[State]) -> list[float]:
@@ -153,9 +159,11 @@ class Together:
         return [float(self.costs.max())] * len(states)
 
     def followed(self, q: Floats, costs: Floats, growth: float) -> Floats:
+        """As they are: one block does not tell what a cell costs."""
         return q  # one block does not tell what a cell costs
 
     def reweigh(self, states: Sequence[State], growth: float) -> None:
+        """Larger where cells cost more, all blocks together."""
         self.weights = _grown(self.weights, self.costs, growth)
         self.begin(states)
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from residua.linalg.arrays import Floats
-from residua.plans.joint.axes import Axis
-from residua.plans.joint.family import Block, below, shape_of
+from residua.plans.levels.axes import Axis
+from residua.plans.levels.family import Block, below, shape_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
-from residua.plans.joint.axes import Axis
-from residua.plans.joint.family import Block
+from residua.plans.levels.axes import Axis
+from residua.plans.levels.family import Block
 
 MOST_CELLS = 2**16
 

@@ -9,7 +9,7 @@ from itertools import product as crossed
 import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
-from residua.plans.joint.axes import Axis
+from residua.plans.levels.axes import Axis
 
 Block = tuple[tuple[int, int], ...]  # (attribute, level from 1), attributes increasing; () is the total
 
