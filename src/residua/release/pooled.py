@@ -89,6 +89,17 @@ def pool_of(
     )
 
 
+def over_cells(release: Release) -> Release:
+    """What a release measured as one matrix over cells: the same estimates and variances, of any plan with few cells.
+
+    Raises:
+        PlanError: too many cells for a matrix.
+    """
+    found = _pooled_matrix([release], _listed(release.planned.workload))
+    plan = found.planned.replaced(guarantee=release.planned.guarantee)
+    return Release(plan, found.blocks, found.measurements, {**release.receipt, **found.receipt})
+
+
 def _checked(releases: Sequence[Release]) -> list[Release]:
     if isinstance(releases, Release):
         raise PlanError("releases is one release; give a list of releases.")
