@@ -37,7 +37,7 @@ GROUPS: tuple[tuple[str, str], ...] = (
         "Plan: the best noise, before any data is seen",
         "plan Plan TotalVariance MaxVariance PNormVariance Stakeholders ConvexLoss Lattice Matrix Axis independent",
     ),
-    ("Combine plans", "common residual top_up"),
+    ("Combine plans", "common residual top_up by_group"),
     ("Measure: the one door to data", "Source Ledger measure records_per_person RecordsPerPerson"),
     ("Publish: estimates with error bars", "Release Table release:Answers release:Estimate pooled"),
     (

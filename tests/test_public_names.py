@@ -37,6 +37,7 @@ PUBLIC = {
     "ZCDP",
     "analysis",
     "between",
+    "by_group",
     "common",
     "estimate",
     "explicit",

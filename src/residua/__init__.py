@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from residua.plans import PNormVariance as PNormVariance
     from residua.plans import Stakeholders as Stakeholders
     from residua.plans import TotalVariance as TotalVariance
+    from residua.plans import by_group as by_group
     from residua.plans import common as common
     from residua.plans import independent as independent
     from residua.plans import plan as plan
@@ -76,7 +77,7 @@ _NAMES_OF = {
     "estimation": "Estimated estimate plan_estimates",
     "measurement": "Ledger RecordsPerPerson measure records_per_person",
     "plans": "Axis ConvexLoss Lattice Matrix MaxVariance"
-    " PNormVariance Plan Stakeholders TotalVariance common"
+    " PNormVariance Plan Stakeholders TotalVariance by_group common"
     " independent plan residual top_up",
     "privacy": "GDP ZCDP AddRemove ApproxDP Person PureDP ReplaceOne",
     "projection": "Projected for_mbi project",
@@ -126,6 +127,7 @@ __all__ = [
     "TotalVariance",
     "analysis",
     "between",
+    "by_group",
     "common",
     "estimate",
     "explicit",

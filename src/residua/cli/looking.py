@@ -5,15 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
+from residua.cli.group_choices import print_group_choice, read_verdicts
+from residua.cli.places import require_free
+from residua.cli.session_spec import SessionSpec
 from residua.cli.sessions import print_spent
 from residua.cli.show import ROWS_SHOWN, err, out, plain_table, print_json
 from residua.errors import PlanError, SessionError, SpecError
 from residua.plans.algebra import common
 from residua.plans.contract import Plan
-from residua.session import Choice, Recommendation, Session
+from residua.release import Release
+from residua.session import Choice, GroupChoice, Recommendation, Session
 from residua.session.candidates import name_of, same_plan
 from residua.session.recommend import By, check_rule, judged_by
 from residua.session.signal import REACH, answerable
@@ -120,8 +125,44 @@ def require_listable(candidates: Mapping[str, Plan]) -> None:
         )
 
 
-def print_choice(session: Session, choice: Choice, rule: Rule | None, *, as_json: bool = False) -> None:
+def require_groups(spec: SessionSpec, rule: Rule | None, verdicts: Path | None) -> None:
+    """Refuses, before anything is spent, a file of verdicts where there are none."""
+    if verdicts is None:
+        return
+    if not spec.by:
+        raise SpecError("--verdicts is for groups; write [session] by = [...], or leave the option out.")
+    if rule is None:
+        raise SpecError("--verdicts needs a rule; give --share and --snr, such as --share 0.5 --snr 20.")
+    require_free(verdicts)
+
+
+def finished_choice(choice: Choice, name: str | None, groups: Path | None) -> Release:
+    """A choice finished by one candidate's name, or by a file with one for each group."""
+    if (name is None) == (groups is None):
+        raise SpecError("say what to finish: a candidate's name, or with groups --groups FILE.csv.")
+    if groups is None:
+        return choice.finish(str(name))
+    return _in_groups(choice).finish(read_verdicts(_in_groups(choice), groups)[0])
+
+
+def stepped(choice: Choice, groups: Path | None) -> Choice:
+    """A choice after a step, everywhere or in the groups that a file says so of."""
+    return choice.step() if groups is None else _in_groups(choice).step(read_verdicts(_in_groups(choice), groups)[1])
+
+
+def _in_groups(choice: Choice) -> GroupChoice:
+    if not isinstance(choice, GroupChoice):
+        raise SpecError("--groups is for groups; write [session] by = [...] before the look, or leave the option out.")
+    return choice
+
+
+def print_choice(
+    session: Session, choice: Choice, rule: Rule | None, *, as_json: bool = False, verdicts: Path | None = None
+) -> None:
     """Estimates so far, signal-to-noise bounds under every candidate, and what the rule recommends."""
+    if isinstance(choice, GroupChoice):
+        print_group_choice(session, choice, rule, as_json=as_json, verdicts=verdicts)
+        return
     signals = {name: choice.signal(name) for name in choice.candidates}
     advice = None if rule is None else choice.recommend(share=rule.share, snr=rule.snr, by=rule.by)
     left = {name: float(session.price(plan) / 2) for name, plan in choice.candidates.items()}

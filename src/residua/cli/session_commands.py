@@ -24,6 +24,12 @@ ShowValues = Annotated[
         help="Let messages quote values of the data and count records left out, also off a terminal: confidential.",
     ),
 ]
+Verdicts = Annotated[
+    Path | None, typer.Option(help="With groups: the CSV file to write, with what is recommended for each.")
+]
+Groups = Annotated[
+    Path | None, typer.Option(help="With groups: a CSV file with each group's candidate, as --verdicts writes it.")
+]
 By = Annotated[str, typer.Option(help="Recommend by the 'estimate', or its 'lower' or 'upper' bound.")]
 
 
@@ -47,16 +53,18 @@ def look(
     by: By = "estimate",
     json: AsJson = False,
     price: Annotated[bool, typer.Option("--price", help="Only say what the look would cost. Spends nothing.")] = False,
+    verdicts: Verdicts = None,
     show_values: ShowValues = False,
 ) -> None:
     """Measure what the candidates have in common, and show what each would make of it."""
-    from residua.cli.looking import asked_rule, print_choice, print_look_price, take_look
+    from residua.cli.looking import asked_rule, print_choice, print_look_price, require_groups, take_look
     from residua.cli.session_spec import read_session_spec
     from residua.cli.sessions import opened, plans_of
     from residua.cli.steps import checked_source
 
     rule = asked_rule(share, snr, by)
     read = read_session_spec(spec)
+    require_groups(read, rule, verdicts)
     checked_source(read.any)
     plans = plans_of(read, names or [], least=2)
     with opened(read, show_values=show_values) as session:
@@ -64,7 +72,7 @@ def look(
     if choice is None:
         print_look_price(session, plans, as_json=json)
         return
-    print_choice(session, choice, rule, as_json=json)
+    print_choice(session, choice, rule, as_json=json, verdicts=verdicts)
 
 
 @app.command()
@@ -75,34 +83,47 @@ def step(
     by: By = "estimate",
     number: Number = None,
     json: AsJson = False,
+    groups: Groups = None,
+    verdicts: Verdicts = None,
     show_values: ShowValues = False,
 ) -> None:
-    """Drop the first candidate of the open choice and look further."""
-    from residua.cli.looking import asked_rule, open_choice, print_choice, require_listable, require_unchanged
+    """Drop the first candidate of the open choice and look further; with groups, in those a file says so of."""
+    from residua.cli.looking import (
+        asked_rule,
+        open_choice,
+        print_choice,
+        require_groups,
+        require_listable,
+        require_unchanged,
+        stepped,
+    )
     from residua.cli.session_spec import read_session_spec
     from residua.cli.sessions import opened
 
     rule = asked_rule(share, snr, by)
     read = read_session_spec(spec)
+    require_groups(read, rule, verdicts)
     with opened(read, show_values=show_values) as session:
         choice = open_choice(session, number)
         rest = dict(list(choice.candidates.items())[1:])
         require_unchanged(choice, rest, read.digests)
         require_listable(rest)
-        following = choice.step()
-    print_choice(session, following, rule, as_json=json)
+        following = stepped(choice, groups)
+    print_choice(session, following, rule, as_json=json, verdicts=verdicts)
 
 
 @app.command()
 def finish(
     spec: SpecPath,
-    name: Annotated[str, typer.Argument(help="The candidate.")],
+    name: Annotated[str | None, typer.Argument(help="The candidate; left out with --groups.")] = None,
+    *,
     out: Out,
     number: Number = None,
+    groups: Groups = None,
     show_values: ShowValues = False,
 ) -> None:
-    """Pay what is left of a candidate of the open choice and write the release."""
-    from residua.cli.looking import open_choice, require_unchanged
+    """Pay what is left of a candidate of the open choice (with --groups, of each group's) and write the release."""
+    from residua.cli.looking import finished_choice, open_choice, require_unchanged
     from residua.cli.places import require_free
     from residua.cli.session_spec import read_session_spec
     from residua.cli.sessions import opened, write_release
@@ -111,8 +132,8 @@ def finish(
     read = read_session_spec(spec)
     with opened(read, show_values=show_values) as session:
         choice = open_choice(session, number)
-        require_unchanged(choice, [name], read.digests)
-        finished = choice.finish(name)
+        require_unchanged(choice, list(choice.candidates) if name is None else [name], read.digests)
+        finished = finished_choice(choice, name, groups)
     write_release(session, finished, out)
 
 

@@ -5,6 +5,7 @@
 [plan.NAME.privacy]      rho | mu | epsilon and delta; [privacy] of the file if left out
 [plan.NAME.objective]    as [objective]
 [session]                state = "folder"; beside the ledger if left out
+                         by = ["attribute", …]: a choice within each group of these
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ class SessionSpec:
     plans: Mapping[str, NamedPlan]
     budget: Guarantee | None
     state: Path
+    by: tuple[str, ...] = ()
 
     @property
     def any(self) -> Spec:
@@ -73,14 +75,22 @@ def read_session_spec(path: Path) -> SessionSpec:
     first = next(iter(plans.values())).spec
     if first.left_out is not None:
         raise SpecError("[privacy] left_out is for residua release; a session does not estimate it: remove it.")
-    known_keys("[session]", content.get("session", {}), {"state"})
+    known_keys("[session]", content.get("session", {}), {"state", "by"})
     stated = content.get("session", {}).get("state")
     if stated is not None and not isinstance(stated, str):
         raise SpecError(f"[session] state = {stated!r} is not a path; name the session's folder.")
     default = first.ledger_path.with_name(f"{first.ledger_path.name}.session")
     state = default if stated is None else first.folder / stated
     require_path(state)
-    return SessionSpec(plans, first.ledger_budget, state)
+    return SessionSpec(plans, first.ledger_budget, state, _by(content.get("session", {}), first))
+
+
+def _by(settings: Mapping[str, Any], spec: Spec) -> tuple[str, ...]:
+    by = settings.get("by", [])
+    known = isinstance(by, list) and all(isinstance(name, str) and name in spec.domain.names for name in by)
+    if not known or len(set(by)) < len(by):
+        raise SpecError(f"[session] by = {by!r} is not a list of attributes of the domain; name each once.")
+    return tuple(by)
 
 
 def _plan(content: Mapping[str, Any], name: str, settings: Any, path: Path) -> NamedPlan:
@@ -107,5 +117,7 @@ def _plan(content: Mapping[str, Any], name: str, settings: Any, path: Path) -> N
     if independent and spec.guarantee is None:
         raise SpecError(f"{where} independent noise needs a budget; write [plan.{name}.privacy] rho = 0.5.")
     decides = {key: own[key] for key in ("domain", "workload", "privacy", "objective")}
+    if by := (content.get("session") or {}).get("by"):
+        decides["by"] = by
     digest = hashlib.sha256(json.dumps([decides, independent], default=str).encode()).hexdigest()
     return NamedPlan(spec, independent, digest)

@@ -14,7 +14,7 @@ from residua.cli.sources import notice, open_source
 from residua.cli.steps import make_plan
 from residua.errors import FileError, SessionError, SpecError
 from residua.measurement import Ledger
-from residua.plans import independent
+from residua.plans import by_group, independent
 from residua.plans.contract import Plan
 from residua.plans.planners.products import common_ground
 from residua.privacy import PureDP
@@ -81,7 +81,8 @@ def plans_of(spec: SessionSpec, names: Sequence[str], *, least: int = 1) -> dict
     # The strategies are those for all plans of the file, whichever are named, so that a plan is always the same.
     best = {name: named.spec for name, named in spec.plans.items() if not named.independent}
     ground = common_ground([one.workload for one in best.values()])
-    return {name: _planned(spec.plans[name], ground) for name in wanted}
+    plans = {name: _planned(spec.plans[name], ground) for name in wanted}
+    return {name: by_group(plan, by=spec.by) for name, plan in plans.items()} if spec.by else plans
 
 
 def _planned(named: NamedPlan, ground: Plan | None) -> Plan:

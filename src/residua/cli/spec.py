@@ -68,7 +68,7 @@ _SECTIONS = {
     "privacy": {"rho", "mu", "epsilon", "delta", "records", "replace", "one_per", "per", "left_out"},
     "objective": {"minimise", "p", "tolerance", "dense"},
     "ledger": {"path", "rho", "mu", "epsilon", "delta"},
-    "session": {"state"},
+    "session": {"state", "by"},
 }
 _LEAST = "least"  # in place of epsilon: the least that meets the targets
 _MARGINALS = {"ways", "sets", "max_cells"}

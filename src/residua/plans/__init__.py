@@ -4,6 +4,9 @@ from residua.plans.algebra import common, residual, top_up
 from residua.plans.axis import AxisPlan
 from residua.plans.contract import Plan
 from residua.plans.forms import Lattice, Matrix
+from residua.plans.groups import algebra as _by_group  # noqa: F401  # makes itself known
+from residua.plans.groups.making import by_group
+from residua.plans.groups.plan import GroupPlan
 from residua.plans.joint import algebra as _blockwise  # noqa: F401  # makes itself known
 from residua.plans.joint.plan import JointPlan
 from residua.plans.lattice import algebra as _closed  # noqa: F401  # makes itself known
@@ -19,6 +22,7 @@ __all__ = [
     "Axis",
     "AxisPlan",
     "ConvexLoss",
+    "GroupPlan",
     "JointPlan",
     "Lattice",
     "LatticePlan",
@@ -30,6 +34,7 @@ __all__ = [
     "Stakeholders",
     "TablesPlan",
     "TotalVariance",
+    "by_group",
     "common",
     "independent",
     "plan",

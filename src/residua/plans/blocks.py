@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,6 +73,8 @@ class Batch:
 
 class Blocks(ABC):
     """What is really measured: integers, exact noise scales, and nothing else. Blocks price themselves."""
+
+    exact_together: ClassVar[bool] = False  # whether `price_together` adds up cell by cell, for every unit
 
     @property
     @abstractmethod

@@ -108,7 +108,8 @@ def composed_cost(plans: Sequence[Plan]) -> Fraction:
     others = [plan for plan in measured if plan.unit != unit]
     if others:  # persons under another bound have other records counted: what they pay adds up
         return composed_cost([plan for plan in measured if plan.unit == unit]) + composed_cost(others)
-    if by_cells(unit):
+    forms = {type(plan.blocks) for plan in measured}
+    if by_cells(unit) and not (len(forms) == 1 and next(iter(forms)).exact_together):
         return unit.scaled(composed_profile(measured).largest)
     # Exact within a form, added up between forms.
     by_form: dict[type[Blocks], list[Blocks]] = {}

@@ -9,9 +9,11 @@ import numpy as np
 from residua.errors import PlanError
 from residua.plans.axis import AxisPlan
 from residua.plans.contract import Plan
+from residua.plans.groups.plan import GroupPlan
 from residua.plans.noise import LAPLACE
 from residua.projection.axis import AxisProblem
 from residua.projection.crossed_tables import CrossedProblem, PlainProblem
+from residua.projection.groups import GroupProblem
 from residua.projection.matrix import MatrixProblem
 from residua.projection.plain import ResidualProblem, TablesProblem
 from residua.projection.problem import Metric, Problem, Terms
@@ -31,6 +33,8 @@ def problem_of(plan: Plan, terms: Terms) -> Problem:
     if plan.family is None:
         if isinstance(plan, AxisPlan):
             return AxisProblem(plan, terms)
+        if isinstance(plan, GroupPlan):
+            return GroupProblem(plan, terms)
         if plan.space is None:
             raise PlanError(
                 f"releases of {type(plan).__name__} cannot be projected: they tell neither tables of a family nor "
@@ -52,6 +56,10 @@ def metric_of(plan: Plan, wanted: Metric | None) -> Metric:
         if wanted not in (None, "plain"):
             raise PlanError(f"metric={wanted!r}: along an axis it is squares over prefixes; leave metric out.")
         return "plain"
+    if isinstance(plan, GroupPlan):
+        if wanted not in (None, "covariance"):
+            raise PlanError(f"metric={wanted!r}: groups are projected by their covariance; leave metric out.")
+        return "covariance"
     metrics = _OF_HISTOGRAMS if plan.family is None else _OF_TABLES
     if wanted is not None and wanted not in metrics:
         raise PlanError(
@@ -59,6 +67,11 @@ def metric_of(plan: Plan, wanted: Metric | None) -> Metric:
             f"margins at once; leave metric out, or say {' or '.join(map(repr, metrics))}."
         )
     return wanted or metrics[0]
+
+
+def by_groups(plan: Plan) -> bool:
+    """Whether each group of people is projected by itself, with a total of its own."""
+    return isinstance(plan, GroupPlan)
 
 
 def is_small(plan: Plan) -> bool:

@@ -12,7 +12,7 @@ from residua.plans.joint.plan import JointPlan
 from residua.projection.accuracy import bound_of, simulated_error
 from residua.projection.facts import facts_of
 from residua.projection.problem import Metric, Progress, Terms
-from residua.projection.problems import is_bounded, is_small, metric_of, problem_of
+from residua.projection.problems import by_groups, is_bounded, is_small, metric_of, problem_of
 from residua.projection.projected import Projected
 from residua.projection.total import estimated_total
 from residua.release.base import Release
@@ -123,7 +123,7 @@ def project(
 def _total(release: Release, total: Any) -> tuple[float | None, float]:
     """The total to be met, and its standard deviation: as given, as released, or estimated from all that was."""
     if total is None:
-        return estimated_total(release) or (None, 0.0)
+        return (None, 0.0) if by_groups(release.plan) else estimated_total(release) or (None, 0.0)
     if total == "free":
         return None, 0.0
     if total != "released":

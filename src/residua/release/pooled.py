@@ -24,9 +24,15 @@ import numpy as np
 from residua.errors import PlanError, WorkloadError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.layout import batches
+from residua.plans.blocks import Blocks
 from residua.plans.cells import Grouping, refine
 from residua.plans.composition import composed_cost
 from residua.plans.contract import Plan
+from residua.plans.groups.algebra import agree as same_groups
+from residua.plans.groups.algebra import kinds_of
+from residua.plans.groups.blocks import GroupBlocks
+from residua.plans.groups.plan import GroupPlan
+from residua.plans.groups.reading import seen_in_groups
 from residua.plans.joint import algebra as blockwise
 from residua.plans.joint.blocks import JointBlocks
 from residua.plans.joint.plan import JointPlan
@@ -77,8 +83,11 @@ def pool_of(
 ) -> Release:
     """As `pooled`; says whether all releases count the same records of every person, as those of one session do."""
     parts = _checked(releases)
+    asked = None if isinstance(workload, Explicit) else workload
     if agree([part.planned for part in parts]):
-        found = _pooled_lattice(parts, None if isinstance(workload, Explicit) else workload)
+        found = _pooled_lattice(parts, asked)
+    elif same_groups([part.planned for part in parts]):
+        found = _pooled_groups(parts, asked)
     elif blockwise.agree([part.planned for part in parts]):
         found = _pooled_blocks(parts, workload)
     else:
@@ -131,7 +140,16 @@ def _listed(workload: Explicit | Marginals | Products | None) -> Explicit | None
 
 def _pooled_lattice(parts: Sequence[Release], workload: Marginals | Products | None) -> Release:
     """Blocks measured by the same strategies, averaged by their precisions."""
-    plans = [cast("LatticePlan", part.plan).replaced(workload=None) for part in parts]
+    plan, blocks = _lattice_pool([cast("LatticePlan", part.plan) for part in parts], workload)
+    held = [(cast("LatticePlan", part.plan), cast("LatticeBlocks", part.blocks), part.measurements) for part in parts]
+    return Release(plan, blocks, _averaged(plan, blocks, held))
+
+
+def _lattice_pool(
+    measured_plans: Sequence[LatticePlan], workload: Marginals | Products | None
+) -> tuple[LatticePlan, LatticeBlocks]:
+    """The plan that measures as precisely as all these together, and its grid."""
+    plans = [plan.replaced(workload=None) for plan in measured_plans]
     plan = asking(reduce(compose, plans), workload if plans[0].plain or workload is None else as_products(workload))
     measured = np.flatnonzero(plan.precisions > 0)
     units = plan.lattice.products(np.array([strategy.unit for strategy in plan.strategies]))[measured]
@@ -140,7 +158,7 @@ def _pooled_lattice(parts: Sequence[Release], workload: Marginals | Products | N
     blocks = LatticeBlocks(
         plan.lattice, domain.sizes, measured, whole, scales, plan.strategies, domain.drops, domain.names
     )
-    return Release(plan, blocks, _averaged(plan, blocks, parts))
+    return plan, blocks
 
 
 def _pooled_blocks(parts: Sequence[Release], workload: Explicit | Marginals | Products | None) -> Release:
@@ -164,40 +182,65 @@ def _pooled_blocks(parts: Sequence[Release], workload: Explicit | Marginals | Pr
 
 def _averaged(plan: LatticePlan, blocks: LatticeBlocks, parts: Sequence[Release]) -> Integers:
     """`z_S = Σ τ_i z_i / Σ τ_i` for every block, on the grid of the pool."""
+
+
+Held = tuple[LatticePlan, LatticeBlocks, Any]  # what was measured: (cells,), or of many groups (groups, cells)
+
+
+def _averaged(plan: LatticePlan, blocks: LatticeBlocks, parts: Sequence[Held]) -> Integers:
+    """`z_S = Σ τ_i z_i / Σ τ_i` for every block, on the grid of the pool; of many groups at once, if given."""
     units = np.zeros(len(plan.lattice))
     units[blocks.measured] = blocks.units
     scales = units / np.maximum(plan.precisions, 1e-300)
-    sums = np.zeros(blocks.cells)
+    sums = np.zeros((*parts[0][2].shape[:-1], blocks.cells))
     for part in parts:
         _add(sums, blocks, part, scales)
     return _whole(sums)
 
 
-def _add(sums: Floats, blocks: LatticeBlocks, part: Release, scales: Floats) -> None:
+def _add(sums: Floats, blocks: LatticeBlocks, part: Held, scales: Floats) -> None:
     """Adds a part's blocks, each times its precision and the pool's scale for the set, to the buffer of the pool."""
-    own, plan = cast("LatticeBlocks", part.blocks), cast("LatticePlan", part.plan)
+    plan, own, measurements = part
+    many = measurements.shape[:-1]
     numbers = renumber(own.lattice, blocks.lattice)
     steps = np.zeros(len(own.lattice))
     steps[own.measured] = plan.precisions[own.measured] / own.units
     steps = steps * scales[numbers]
     for group in own.layout:
-        source = group.view(part.measurements).reshape(len(group.numbers), -1)
+        place = slice(group.start, group.stop)
+        source = (measurements[:, place] if many else measurements[place]).reshape(*many, len(group.numbers), -1)
         target = blocks.layout.starts[numbers[group.numbers]]
         for at in batches(len(group.numbers), group.cells, _BATCH_CELLS):
             places = target[at, None] + np.arange(group.cells)
-            sums[places] += steps[group.numbers[at], None] * source[at]
+            sums[..., places] += steps[group.numbers[at], None] * source[..., at, :]
 
 
 def _pooled_matrix(parts: Sequence[Release], workload: Explicit | None) -> Release:
     """Least squares on all measurements, stated as the measurements of one plan."""
-    domain, like = parts[0].domain, parts[0].planned
-    seen = [part.reading.whitened() for part in parts]
+    plan, measurements, receipt = _matrix_pool(parts[0].planned, [part.reading.whitened() for part in parts], workload)
+    return Release(plan, plan.compile(), measurements, receipt)
+
+
+def _matrix_pool(
+    like: Plan, seen: Sequence[tuple[Grouping, Floats, Floats]], workload: Explicit | None
+) -> tuple[MatrixPlan, Integers, dict[str, float]]:
+    """The plan that knows what all these rows do, and its measurements; of many groups at once, if given.
+
+    Args:
+        like: whose domain, unit and guarantee the plan has.
+        seen: cells, rows and measurements with independent noise of variance 1, (rows,) or (groups, rows).
+        workload: what the plan is asked.
+    """
+    domain = like.domain
     cells = refine(domain.sizes, [grouping for grouping, _, _ in seen])
     rows = [np.asarray(cells.lifted(own, which), dtype=np.float64) for which, (_, own, _) in enumerate(seen)]
     known = stack(rows)
-    estimate = known.coordinates(np.concatenate([measurements for _, _, measurements in seen])) @ known.space
+    together = np.concatenate([measurements for _, _, measurements in seen], axis=-1)
+    estimate = known.coordinates(together) @ known.space
     spread = known.singular[:, None] * known.space
-    largest = float(np.clip(_LARGEST / 2 / max(np.abs(estimate).sum(), 1.0), LARGEST_ENTRY, _FINEST_ENTRY))
+    largest = float(
+        np.clip(_LARGEST / 2 / max(np.abs(estimate).sum(axis=-1).max(initial=0.0), 1.0), LARGEST_ENTRY, _FINEST_ENTRY)
+    )
     plan = realised(
         like, cells, spread, "everything measured", spaces=rows, workload=workload, fill=False, largest=largest
     )
@@ -205,7 +248,44 @@ def _pooled_matrix(parts: Sequence[Release], workload: Explicit | None) -> Relea
     strategy = own.lifted(plan.strategy.astype(np.float64), 1)
     plan = _not_understated(plan, known, strategy)
     receipt = {"overstated": _overstated(plan, known, strategy)}
-    return Release(plan, plan.compile(), _whole(strategy @ estimate), receipt)
+    return plan, _whole(estimate @ strategy.T), receipt
+
+
+def _pooled_groups(parts: Sequence[Release], workload: Marginals | Products | None) -> Release:
+    """Group by group, all groups at once in which the same plans meet."""
+    plans = [cast("GroupPlan", part.plan) for part in parts]
+    met, kind = kinds_of(plans)
+    members: list[tuple[Plan, Blocks]] = []
+    measured: list[Integers] = []
+    chosen, overstated = np.full(plans[0].groups, -1, dtype=np.int64), []
+    for k, held in enumerate(met):
+        groups = np.flatnonzero(kind == k)
+        own = [_of_groups(part, groups) for part, plan in zip(parts, held, strict=True) if plan is not None]
+        if not own:
+            continue
+        chosen[groups] = len(members)
+        if agree([plan for plan, _, _ in own]):
+            lattice, blocks = _lattice_pool([cast("LatticePlan", plan) for plan, _, _ in own], None)
+            members.append((lattice, blocks))
+            measured.append(_averaged(lattice, blocks, cast("list[Held]", own)))
+        else:
+            matrix, numbers, receipt = _matrix_pool(own[0][0], [seen_in_groups(*each) for each in own], None)
+            members.append((matrix, matrix.compile()))
+            measured.append(numbers)
+            overstated.append(receipt["overstated"])
+    like = plans[0].replaced(members=tuple(plan for plan, _ in members), chosen=chosen, workload=workload)
+    whole = GroupBlocks(like.domain.sizes, like.by, tuple(each for _, each in members), chosen)
+    receipt = {"overstated": max(overstated)} if overstated else {}
+    flat = np.concatenate([numbers.ravel() for numbers in measured])
+    return Release(like.replaced(objective="everything measured"), whole, flat, receipt)
+
+
+def _of_groups(part: Release, groups: Integers) -> tuple[Plan, Blocks, Integers]:
+    """The plan that some groups have in a release, all the same, and what was measured in them."""
+    plan, blocks = cast("GroupPlan", part.plan), cast("GroupBlocks", part.blocks)
+    k = int(plan.chosen[groups[0]])
+    rows = np.searchsorted(blocks.places[k], groups)
+    return plan.members[k], blocks.members[k], np.asarray(blocks.of_member(part.measurements, k)[rows])
 
 
 def _not_understated(plan: MatrixPlan, known: Stacked, strategy: Floats) -> MatrixPlan:

@@ -25,7 +25,8 @@ from residua.measurement.ledger_amounts import shortage
 from residua.plans.contract import Plan
 from residua.privacy import Guarantee
 from residua.release.base import Release
-from residua.session.state import Folder
+from residua.session.missing import Missing
+from residua.session.state import Folder, digest_of_measured
 
 
 @dataclass(frozen=True)
@@ -199,3 +200,9 @@ def paid(
                 continue
 
     return pay
+
+
+def bill_for(found: Missing, at: Standing) -> Bill:
+    """What a measurement that is still to be made costs, as the session's next part."""
+    assert found.blocks.currency == "pcost"  # the increment is one of Γ
+    return Bill(at.next_part, digest_of_measured(found.plan, found.blocks), found.alone, found.together)

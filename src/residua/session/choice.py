@@ -157,7 +157,8 @@ class Choice:
             PlanError: not a candidate.
             LedgerError: the budget does not allow it. Nothing is spent.
         """
-        return self._session.finish_choice(self._number, self._name(candidate))
+        name = self._name(candidate)
+        return self._session.finish_choice(self._number, name)
 
     def stop(self) -> None:
         """Ends the choice here: nothing more is spent, and no candidate can be finished."""

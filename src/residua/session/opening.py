@@ -12,9 +12,11 @@ from typing import Any
 from residua.errors import FileError, SessionError
 from residua.files import read_document, require_path, write_document
 from residua.measurement import Ledger
+from residua.measurement.recognising import recognise
 from residua.plans.bodies import guarantee_of_body, guarantee_to_body
-from residua.privacy import Guarantee, PureDP
+from residua.privacy import AddRemove, Guarantee, PureDP, Unit
 from residua.session.state import KIND, VERSIONS, Folder, Identity, lock, salted
+from residua.source import Source
 from residua.source.options import NO_OPTIONS, Options
 
 PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
@@ -68,6 +70,27 @@ def check_place(path: Path) -> None:
         raise FileError(f"state={str(path)!r} exists and is not a session; name another folder.")
     if any((path / "parts").glob("*")):
         raise SessionError(f"the session {str(path)!r} lacks its 'session.json'; restore that file from a copy.")
+
+
+def unit_of(ledger: Ledger | str | Path, unit: Unit | None) -> Unit:
+    """Whom a ledger protects, or will protect once it is made."""
+    if isinstance(ledger, Ledger):
+        return ledger.unit
+    return Ledger(ledger).unit if Path(ledger).exists() else unit or AddRemove()
+
+
+def ledger_for(
+    ledger: Ledger | str | Path, budget: Guarantee | None, unit: Unit | None, data: Source, fingerprint: str
+) -> Ledger:
+    """The ledger of a dataset, made if it does not exist, once it is known to be the dataset's."""
+    if not isinstance(ledger, Ledger):
+        if Path(ledger).exists():
+            recognise(Ledger(ledger), data, fingerprint)
+        ledger = Ledger(ledger, budget, unit=unit, dataset=fingerprint)
+    elif unit is not None and unit != ledger.unit:
+        raise SessionError(f"the ledger protects against {ledger.unit}, not {unit}; leave unit out.")
+    recognise(ledger, data, fingerprint)
+    return ledger
 
 
 def open_folder(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -12,30 +12,36 @@ from residua.errors import SessionError
 from residua.measurement import Ledger
 from residua.measurement.ledger_amounts import affordable, stated
 from residua.measurement.measure import Progress, carry_out
-from residua.measurement.recognising import recognise
 from residua.plans.composition import composed_cost
 from residua.plans.contract import Plan
-from residua.privacy import AddRemove, Guarantee, Unit
+from residua.privacy import Guarantee, Unit
 from residua.quoting import Answering, Quotable
 from residua.release import Release, reserve
 from residua.release.pooled import pool_of
-from residua.session.accounts import Bill, Standing, Status, paid, require_budget, standing
-from residua.session.candidates import by_name, poolable, require_domain
-from residua.session.choice import Choice
+from residua.session.accounts import Standing, Status, bill_for, paid, require_budget, standing
+from residua.session.candidates import poolable, require_domain
+from residua.session.choosing import LOST, Choosing
 from residua.session.memory import Memory
-from residua.session.missing import Missing, look_at, require_telling, was_taken
-from residua.session.opening import beside, budget_of, check_place, open_folder, require_gaussian, require_its_ledger
+from residua.session.missing import Missing
+from residua.session.opening import (
+    beside,
+    budget_of,
+    check_place,
+    ledger_for,
+    open_folder,
+    require_gaussian,
+    require_its_ledger,
+    unit_of,
+)
 from residua.session.signal import Workload
-from residua.session.state import Stored, digest_of_measured
+from residua.session.state import digest_of_measured
 from residua.showing import Reported
 from residua.source import source_of
 from residua.source.bound import require_agreement
 from residua.source.counting import Tallies
 
-_LOST = "lost its look in a crash"
 
-
-class Session(Reported, Quotable):
+class Session(Choosing, Reported, Quotable):
     """Adaptive use of one dataset: choices that waste nothing, and releases that pay only for what is missing.
 
     Everything measured in a session is kept, and every answer is the best linear unbiased estimate from all of it.
@@ -99,18 +105,12 @@ class Session(Reported, Quotable):
         if not isinstance(ledger, Ledger):
             require_its_ledger(Path(ledger), path)
             check_place(path)
-        require_agreement(self._data.options, _unit(ledger, unit))
+        require_agreement(self._data.options, unit_of(ledger, unit))
         fingerprint = self._data.fingerprint()
-        if not isinstance(ledger, Ledger):
-            if Path(ledger).exists():
-                recognise(Ledger(ledger), self._data, fingerprint)
-            ledger = Ledger(ledger, budget, unit=unit, dataset=fingerprint)
-        elif unit is not None and unit != ledger.unit:
-            raise SessionError(f"the ledger protects against {ledger.unit}, not {unit}; leave unit out.")
-        self._ledger, self._progress, self._notice = ledger, lasting_bar(progress), notice
-        recognise(ledger, self._data, fingerprint)
+        self._ledger = ledger_for(ledger, budget, unit, self._data, fingerprint)
+        self._progress, self._notice = lasting_bar(progress), notice
         self._folder = open_folder(
-            path.absolute(), fingerprint, ledger, budget, self._data.earlier_fingerprint, self._data.options
+            path.absolute(), fingerprint, self._ledger, budget, self._data.earlier_fingerprint, self._data.options
         )
         limit = self._folder.identity.budget
         self._allowed = None if limit is None else limit.pcost_allowed()
@@ -133,7 +133,7 @@ class Session(Reported, Quotable):
         """Where the session stands."""
         at = self._standing()
         choices = self._folder.choices().items()
-        ends = {n: (tuple(c.candidates), c.end or ("open" if self._seen(c, at) else _LOST)) for n, c in choices}
+        ends = {n: (tuple(c.candidates), c.end or ("open" if self._seen(c, at) else LOST)) for n, c in choices}
         parts = {number: f"{at.debits[number].purpose}: {part.summary}" for number, part in at.parts.items()}
         lost = tuple(number for number in at.debits if number not in at.parts)
         budget, left = self._ledger.budget, self._left(at)
@@ -151,45 +151,11 @@ class Session(Reported, Quotable):
             raise SessionError("nothing was released yet, so that nothing can be quoted; release a plan first.")
         return known._answering()
 
-    @property
-    def choice(self) -> Choice | None:
-        """The latest choice whose look is taken and that is not closed, as after a restart; None if there is none."""
-        at = self._standing()
-        for _, stored in sorted(self._folder.choices().items(), reverse=True):
-            if stored.end is None and self._seen(stored, at):
-                return Choice(self, stored, self._pooled(at, None))
-        return None
-
-    def resume(self, number: int) -> Choice:
-        """The choice with this number, as after a restart.
-
-        Raises:
-            SessionError: there is no such choice, it is closed, or its look was lost.
-        """
-        at, stored = self._standing(), self._open(number)
-        if not self._seen(stored, at):
-            raise SessionError(f"choice {number} {_LOST}; look at its candidates again.")
-        return Choice(self, stored, self._pooled(at, None))
-
     def price(self, plan: Plan) -> Fraction:
         """What `release(plan)` would debit now, a pcost, exactly. Reads no data."""
         at = self._standing()
         found = self._missing(self._checked(plan), at)
-        return Fraction(0) if found is None else _bill(found, at).increment(at)
-
-    def price_look(self, candidates: Sequence[Plan] | Mapping[str, Plan]) -> tuple[Fraction, dict[str, Fraction]]:
-        """What `choose(candidates)` would debit now, and each candidate in all (that look included); exact pcosts.
-
-        Reads no data and spends nothing.
-
-        Raises:
-            PlanError: candidates between which `choose` would refuse to choose.
-        """
-        named, at = by_name(candidates, self._ledger.unit), self._standing()
-        require_domain(next(iter(named.values())), at.plans)
-        look, left = look_at(named, at.plans, self._tell)
-        price = Fraction(0) if look is None else _bill(look, at).increment(at)
-        return price, {name: _bill(left[name], at).increment(at) if name in left else price for name in named}
+        return Fraction(0) if found is None else bill_for(found, at).increment(at)
 
     def release(self, plan: Plan, *, purpose: str = "release") -> Release:
         """Measures what is missing of a plan and answers it from everything the session has measured.
@@ -208,60 +174,6 @@ class Session(Reported, Quotable):
                 at = self._measured(found, at, purpose, "the plan")
             return self._pooled(at, wanted.workload)
 
-    def choose(
-        self,
-        candidates: Sequence[Plan] | Mapping[str, Plan],
-        *,
-        purpose: str = "look",
-        blind: bool = False,
-        origins: Mapping[str, str] | None = None,
-    ) -> Choice:
-        """Measures what the candidates have in common, so that any of them can be finished without waste.
-
-        Args:
-            candidates: at least two plans over one domain, in order: the first is the primary analysis, later ones
-                offer more; with names, or "plan 1", "plan 2", ….
-            purpose: what the ledger notes.
-            blind: take even a look that answers no query of the first candidate, which is refused otherwise; what may
-                still vary can then be sampled (`Choice.compatible`).
-            origins: name → what a candidate was made from, such as a digest of its specification; kept with the choice.
-
-        Raises:
-            PlanError: fewer than two candidates, over different domains or units, with nothing in common, or a look
-                that would tell nothing. Nothing is spent.
-            LedgerError: a candidate costs more than the budget. Nothing is spent.
-        """
-        named = by_name(candidates, self._ledger.unit)
-        with self._folder.locked():
-            return self._looked(named, origins or {}, purpose, blind=blind)
-
-    def look_further(self, number: int, rest: Mapping[str, Plan], *, blind: bool) -> Choice:
-        """For `Choice.step`: looks at what the rest of a choice's candidates have in common."""
-        with self._folder.locked():
-            noted = self._open(number).origins
-            origins = {name: noted[name] for name in rest if name in noted}
-            purpose = f"step to {', '.join(rest)}"
-            following = self._looked(by_name(rest, self._ledger.unit), origins, purpose, blind=blind)
-            self._folder.end_choice(number, f"went on as choice {following.number}")
-            return following
-
-    def finish_choice(self, number: int, name: str) -> Release:
-        """For `Choice.finish`: measures what is left of a candidate."""
-        with self._folder.locked():
-            plan = self._checked(self._open(number).candidates[name])
-            at = self._standing()
-            found = self._missing(plan, at)
-            if found is not None:
-                at = self._measured(found, at, f"finished {name}", f"the candidate {name!r}")
-            self._folder.end_choice(number, f"finished {name!r}")
-            return self._pooled(at, plan.workload)
-
-    def stop_choice(self, number: int) -> None:
-        """For `Choice.stop`: closes a choice."""
-        with self._folder.locked():
-            self._open(number)
-            self._folder.end_choice(number, "stopped after the look")
-
     def __repr__(self) -> str:
         return f"Session({str(self._folder.path)!r}, {self._ledger!r})"
 
@@ -274,23 +186,6 @@ class Session(Reported, Quotable):
         left = self._ledger.remaining_exactly
         return left if self._allowed is None else max(min(left, self._allowed - at.spent), Fraction(0))
 
-    def _open(self, number: int) -> Stored:
-        choices = self._folder.choices()
-        if number not in choices:
-            raise SessionError(f"there is no choice {number}; there are {', '.join(map(str, choices)) or 'none'}.")
-        stored = choices[number]
-        if stored.end is not None:
-            raise SessionError(f"this choice is closed: it {stored.end}. Nothing was spent; begin another with choose.")
-        return stored
-
-    def _seen(self, stored: Stored, at: Standing) -> bool:
-        """Whether the look at a choice's candidates was taken, or something that holds it."""
-        if not at.parts:
-            return False
-        if stored.look is not None and stored.look in self._folder.digests().values():
-            return True
-        return was_taken(list(stored.candidates.values()), at.plans)
-
     def _checked(self, plan: Plan) -> Plan:
         return poolable(plan, self._ledger.unit)
 
@@ -302,30 +197,9 @@ class Session(Reported, Quotable):
         require_domain(plan, at.plans)
         return self._memory.find(plan, tuple(at.parts), at.plans, lambda: self._tell("pricing", 0, None))
 
-    def _looked(self, named: Mapping[str, Plan], origins: Mapping[str, str], purpose: str, *, blind: bool) -> Choice:
-        """Takes the look at these candidates, once it is known that each can be finished after it."""
-        at = self._standing()
-        require_domain(next(iter(named.values())), at.plans)
-        look, left = look_at(named, at.plans, self._tell)
-        for name, found in left.items():
-            require_budget(self._ledger, self._allowed, at, _bill(found, at), f"the candidate {name!r}")
-        if not blind:
-            name, primary = next(iter(named.items()))
-            require_telling(name, primary, at.plans if look is None else [*at.plans, look.plan])
-        digest = None if look is None else digest_of_measured(look.plan, look.blocks)
-        stored = self._folder.begin_choice(named, origins, digest)
-        if look is not None:
-            try:
-                at = self._measured(look, at, purpose, "the look")
-            except BaseException:
-                self._folder.drop_choice(stored.number)
-                raise
-        self._memory.note(tuple(at.parts), {plan: left.get(name) for name, plan in named.items()})
-        return Choice(self, stored, self._pooled(at, None))
-
     def _measured(self, found: Missing, at: Standing, purpose: str, what: str) -> Standing:
         """Pays for a measurement, makes it, and keeps it."""
-        bill = _bill(found, at)
+        bill = bill_for(found, at)
         if at.parts and composed_cost([*at.plans, found.plan]) > found.together:  # it may have been found a while ago
             raise SessionError("the measurement costs more than was worked out; this is a defect, nothing was spent.")
         require_budget(self._ledger, self._allowed, at, bill, what)
@@ -360,15 +234,3 @@ class Session(Reported, Quotable):
         last = at.debits[max(at.parts)]
         latest = {"sequence": last.sequence, "time": last.time, "digest": last.digest}
         return Release(found.planned, found.blocks, found.measurements, {**latest, **found.receipt})
-
-
-def _unit(ledger: Ledger | str | Path, unit: Unit | None) -> Unit:
-    """Whom a ledger protects, or will protect once it is made."""
-    if isinstance(ledger, Ledger):
-        return ledger.unit
-    return Ledger(ledger).unit if Path(ledger).exists() else unit or AddRemove()
-
-
-def _bill(found: Missing, at: Standing) -> Bill:
-    assert found.blocks.currency == "pcost"  # the increment is one of Γ
-    return Bill(at.next_part, digest_of_measured(found.plan, found.blocks), found.alone, found.together)

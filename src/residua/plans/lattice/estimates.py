@@ -132,42 +132,50 @@ class PlainEstimator:
 
 @dataclass(frozen=True, eq=False)
 class CrossedEstimator:
-    """Reads marginals off measurements by any strategies.
+    """Reads marginals off measurements by any strategies; of many measurements of the same blocks at once, if given.
 
     Args:
         blocks: what was measured, and on which grid.
-        measurements: the noisy integers in the order of `blocks.layout`, (cells,).
+        measurements: the noisy integers in the order of `blocks.layout`, (cells,) or (many, cells).
     """
 
     blocks: LatticeBlocks
     measurements: NDArray[Any]
 
+    @property
+    def _many(self) -> tuple[int, ...]:
+        return self.measurements.shape[:-1]
+
     def marginal(self, members: tuple[int, ...]) -> Floats:
-        """The estimate of one marginal, (n_1, …, n_k), attributes in the domain's order.
+        """The estimate of one marginal, (…, n_1, …, n_k), attributes in the domain's order.
 
         What no measurement sees counts as zero: the cells themselves are unbiased only where the plan supports them,
         queries of them wherever it supports those.
         """
         known: dict[tuple[int, ...], Floats] = {}
+        first = len(self._many)
         for size in range(len(members) + 1):
             for subset in combinations(members, size):
                 table = self.part(subset)
-                for axis, i in enumerate(subset):
-                    margin = known[subset[:axis] + subset[axis + 1 :]] - table.sum(axis=axis)
-                    along = [-1 if a == axis else 1 for a in range(size)]
+                for place, i in enumerate(subset):
+                    axis = first + place
+                    margin = known[subset[:place] + subset[place + 1 :]] - table.sum(axis=axis)
+                    along = [-1 if a == axis else 1 for a in range(first + size)]
                     table = table + np.expand_dims(margin, axis) * self.blocks.strategies[i].spread.reshape(along)
                 known[subset] = table
         return known[members]
 
     def part(self, subset: tuple[int, ...]) -> Floats:
-        """`(⊗ F_i) y_S / t_S`: what the block on S adds to what its facets tell, (n_1, …, n_k)."""
+        """`(⊗ F_i) y_S / t_S`: what the block on S adds to what its facets tell, (…, n_1, …, n_k)."""
         blocks = self.blocks
         number = int(blocks.lattice.find(np.array(subset, dtype=np.int32).reshape(1, -1))[0])
         start = int(blocks.layout.starts[number]) if number >= 0 else -1
         if start < 0:
-            return np.zeros([int(blocks.sizes[i]) for i in subset])
+            return np.zeros([*self._many, *(int(blocks.sizes[i]) for i in subset)])
         shape = [int(blocks.rows[i]) for i in subset]
-        table = self.measurements[start : start + int(np.prod(shape))].reshape(shape) / blocks.on_lattice[0][number]
-        for axis, i in enumerate(subset):
+        place = slice(start, start + int(np.prod(shape)))
+        own = self.measurements[:, place] if self._many else self.measurements[place]  # parts take slices alone
+        table = own.reshape((*self._many, *shape)) / blocks.on_lattice[0][number]
+        for axis, i in enumerate(subset, start=len(self._many)):
             table = blocks.strategies[i].recover(table, axis)
         return np.asarray(table)

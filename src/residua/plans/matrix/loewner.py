@@ -178,8 +178,8 @@ class Stacked:
     space: Floats
 
     def coordinates(self, measurements: Floats) -> Floats:
-        """What was measured in the orthonormal basis of the space, from whitened measurements, (rank,)."""
-        return np.asarray((self.left.T @ measurements) / self.singular)
+        """What was measured in the orthonormal basis of the space, (…, rank), from whitened measurements, (…, rows)."""
+        return np.asarray((measurements @ self.left) / self.singular)
 
 
 def stack(rows: Sequence[Floats], rank_tolerance: float = RANK_TOLERANCE) -> Stacked:

@@ -34,7 +34,7 @@ from residua.plans.solver.orbits import Orbits, Term
 _MOST_LOWER = 300  # coordinates below a block by which it is tilted
 _GROWTH, _CAUTION, _SMALLEST_GROWTH = 1.8, 0.7, 0.2  # exponent of the weights on cells; smaller where the loss rises
 _FAR = 1.003  # times the best loss: too far, back to it with smaller steps
-_MOST_WORK, _FEWEST = 6e10, 12  # operations of all rounds, about; rounds in any case
+_MOST_WORK, _FEWEST = 6e10, 16  # operations of all rounds, about; rounds in any case
 _LEAST = 1e-14
 
 Progress = Callable[[int, float], None]

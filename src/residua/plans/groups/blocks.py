@@ -1,0 +1,179 @@
+"""What plans that differ by group really measure: each group the integers of its own plan, with its own noise.
+
+The measurements stand member by member, and within a member group by group: what one group measured is contiguous.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from residua.linalg.arrays import Integers
+from residua.linalg.lattice import closure
+from residua.linalg.layout import Layout, batches, layout_of
+from residua.plans.blocks import Batch, Blocks, Profile
+from residua.plans.contract import Plan
+from residua.plans.groups import price
+from residua.plans.groups.members import Member, member_of
+from residua.plans.noise import NORMAL, Noise
+from residua.privacy import AddRemove, Unit
+
+_BATCH_CELLS = 1_000_000
+_ONE = AddRemove()
+
+
+@dataclass(frozen=True, eq=False)
+class GroupBlocks(Blocks):
+    """Integer measurements of each group by the member chosen for it.
+
+    Args:
+        sizes: how many values each attribute of the domain has, (attributes,).
+        by: positions of the attributes that make groups, increasing.
+        members: what is measured in a group, one for each plan.
+        chosen: which member each group has, −1 for none, (groups,).
+    """
+
+    exact_together: ClassVar[bool] = True
+
+    sizes: Integers
+    by: tuple[int, ...]
+    members: tuple[Blocks, ...]
+    chosen: Integers
+
+    @property
+    def noise(self) -> Noise:
+        """Normal."""
+        return NORMAL
+
+    @cached_property
+    def counts(self) -> tuple[int, ...]:
+        """How many groups have each member."""
+        return tuple(np.bincount(self.chosen[self.chosen >= 0], minlength=len(self.members)).tolist())
+
+    @cached_property
+    def places(self) -> tuple[Integers, ...]:
+        """The groups that have each member, increasing."""
+        return tuple(np.flatnonzero(self.chosen == k) for k in range(len(self.members)))
+
+    @cached_property
+    def starts(self) -> tuple[int, ...]:
+        """Where each member's measurements begin, and how many there are in all at the end."""
+        sizes = [blocks.cells * count for blocks, count in zip(self.members, self.counts, strict=True)]
+        return tuple(np.cumsum([0, *sizes]).tolist())
+
+    @property
+    def cells(self) -> int:
+        """How many integers are measured."""
+        return self.starts[-1]
+
+    def of_member(self, measurements: NDArray[Any], k: int) -> NDArray[Any]:
+        """What a member measured, (groups that have it, cells)."""
+        return measurements[self.starts[k] : self.starts[k + 1]].reshape(self.counts[k], self.members[k].cells)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Which member each group has, and the sets, grids and scales of all members, one after the other."""
+        own = [blocks.arrays() for blocks in self.members]
+        none = np.zeros(0, dtype=np.int64)
+        return {
+            "measured": np.concatenate([self.chosen, *(each.get("measured", none) for each in own)]),
+            "grids": np.concatenate([none, *(each.get("grids", np.ones(len(each["scales"]), int)) for each in own)]),
+            "scales": np.concatenate([np.zeros(0), *(each["scales"] for each in own)]),
+        }
+
+    def with_arrays(self, arrays: Mapping[str, NDArray[Any]], members: Sequence[Plan]) -> GroupBlocks:
+        """The same measurements with the grids and scales that a file keeps."""
+        made, start = [], {"measured": len(self.chosen), "grids": 0, "scales": 0}
+        for blocks, plan in zip(self.members, members, strict=True):
+            mine = {}
+            for name, array in {"grids": blocks.arrays()["scales"], **blocks.arrays()}.items():
+                mine[name] = arrays[name][start[name] : start[name] + len(array)]
+                start[name] += len(array)
+            made.append(plan.saved_blocks(mine))
+        return GroupBlocks(self.sizes, self.by, tuple(made), self.chosen)
+
+    # ---- price
+
+    def price(self, unit: Unit) -> Fraction:
+        """The most expensive group's; for what moves between groups, that of two."""
+        for blocks, count in zip(self.members, self.counts, strict=True):
+            if count:
+                blocks.price(unit if unit.contribution is None or not unit.contribution.limits else _ONE)
+        return price.blocks_cost(self.members, self.counts, self.by, unit)
+
+    @classmethod
+    def price_together(cls, several: Sequence[Self], unit: Unit) -> Fraction:
+        """Group by group, where all make the same groups; else their sum."""
+        if any(one.by != several[0].by for one in several):
+            return super().price_together(several, unit)
+        rows = np.stack([one.chosen for one in several], axis=1)
+        kinds, counts = np.unique(rows, axis=0, return_counts=True)
+        held = [[one.members[k] for one, k in zip(several, kind, strict=True) if k >= 0] for kind in kinds.tolist()]
+        return price.together_cost(held, counts.tolist(), several[0].by, unit)
+
+    def profile(self) -> Profile:
+        """The most expensive cell of each group."""
+        return price.group_profile(self.members, self.chosen, self.by)
+
+    @property
+    def most_records(self) -> int:
+        """How many records may be counted before a measurement could leave 64 bits."""
+        return min(blocks.most_records for blocks in self.members)
+
+    # ---- measuring
+
+    @cached_property
+    def _members(self) -> tuple[Member, ...]:
+        return tuple(member_of(blocks) for blocks in self.members)
+
+    @cached_property
+    def counted(self) -> Layout:
+        """The tables of the members, each crossed with what makes groups."""
+        used = [member for member, count in zip(self._members, self.counts, strict=True) if count]
+        rows = {tuple(sorted({*self.by, *piece.attributes})) for member in used for piece in member.pieces}
+        by_size: dict[int, list[tuple[int, ...]]] = {}
+        for row in sorted(rows):
+            by_size.setdefault(len(row), []).append(row)
+        sets = [np.array(found, dtype=np.int32) for found in by_size.values()]
+        lattice = closure(sets, len(self.sizes))
+        chosen = np.zeros(len(lattice), dtype=bool)
+        for found in sets:
+            chosen[lattice.find(found)] = True
+        return layout_of(lattice, self.sizes, chosen)
+
+    def batches(self) -> Sequence[Batch]:
+        """One table of one member, some groups at a time."""
+        found = []
+        for k, member in enumerate(self._members):
+            for piece in member.pieces:
+                table = int(np.prod([int(self.sizes[i]) for i in piece.attributes], dtype=np.int64))
+                for part in batches(self.counts[k], max(piece.cells, table), _BATCH_CELLS):
+                    scales = np.full(part.stop - part.start, piece.scale)
+                    found.append(Batch(0, scales, (k, piece, part)))
+        return found
+
+    def integers(self, batch: Batch, tables: Integers) -> Integers:
+        """What a batch measures, exactly and without noise, (groups, cells)."""
+        k, piece, part = batch.work
+        member, groups = self._members[k], self.places[k][part]
+        found: Integers = member.integers(piece, self._tables(tables, piece.attributes, groups))
+        return found
+
+    def _tables(self, tables: Integers, attributes: tuple[int, ...], groups: Integers) -> Integers:
+        """The true tables of some groups, (groups, n_1, …, n_k)."""
+        members = tuple(sorted({*self.by, *attributes}))
+        number = self.counted.lattice.find(np.array([members], dtype=np.int32))[0]
+        start, shape = int(self.counted.starts[number]), [int(self.sizes[i]) for i in members]
+        table = tables[start : start + int(np.prod(shape, dtype=np.int64))].reshape(shape)
+        grouped = table.transpose([members.index(i) for i in (*self.by, *attributes)])
+        return np.asarray(grouped[np.unravel_index(groups, [int(self.sizes[i]) for i in self.by])])
+
+    def store(self, batch: Batch, measured: Integers, out: Integers) -> None:
+        """Each group's integers among its own."""
+        k, piece, part = batch.work
+        self.of_member(out, k)[part, piece.start : piece.start + piece.cells] = measured

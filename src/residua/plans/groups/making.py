@@ -1,0 +1,185 @@
+"""Plans for groups, made from plans for the table within a group."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import product as crossed
+from typing import Any
+
+import numpy as np
+
+from residua.domain import Domain
+from residua.errors import PlanError
+from residua.linalg.arrays import Integers
+from residua.plans.contract import Plan
+from residua.plans.groups.members import member_of
+from residua.plans.groups.plan import GroupPlan
+from residua.plans.noise import guarantee_like
+from residua.workload import Explicit, Family, Identity, Marginals, Products, as_products, marginals
+
+_MOST_GROUPS = 2**24
+
+
+def by_group(
+    plan: Plan | Mapping[str, Plan],
+    *,
+    by: Sequence[str],
+    chosen: Mapping[Any, str | None] | Sequence[str | None] | None = None,
+) -> GroupPlan:
+    """A plan measured within each group of people, or one of several plans, chosen group by group.
+
+    Groups are the cells of the attributes `by`, disjoint people: the cost is that of the most expensive group, not a
+    sum, and every group has the accuracy of its own plan.
+
+    Args:
+        plan: a plan over the whole domain that asks nothing of the attributes `by`; or several by name.
+        by: the attributes that make groups.
+        chosen: of several plans, which each group has: group → name, a group being its label, or a tuple of labels in
+            the order of `by` (groups left out measure nothing); or a list with one name, or None, for each group, row
+            by row with the attributes in the order of `by`.
+
+    Raises:
+        PlanError: unknown attributes, groups or names; a plan that measures what makes groups; or one that cannot be
+            measured group by group (Laplace noise, long axes).
+
+    Example:
+        >>> import residua as rs
+        >>> domain = rs.Domain({"state": ["AC", "AL"], "sex": ["F", "M"], "age": rs.Integers(0, 9)})
+        >>> one = rs.plan(rs.marginals(domain, [("sex",), ("age",)]), rs.ZCDP(0.5))
+        >>> two = rs.plan(rs.marginals(domain, [("sex", "age")]), rs.ZCDP(0.5))
+        >>> plan = rs.by_group({"one": one, "two": two}, by=["state"], chosen={"AC": "one", "AL": "two"})
+        >>> round(plan.pcost, 6), round(plan.variance({"state": "AL", "sex": "F", "age": 3}), 3)
+        (1.0, 1.0)
+    """
+    named = {"plan": plan} if isinstance(plan, Plan) else dict(plan) if isinstance(plan, Mapping) else {}
+    if not named or not all(isinstance(each, Plan) for each in named.values()):
+        raise PlanError(f"plan={plan!r} is neither a plan nor plans by name; make them with rs.plan.")
+    first = next(iter(named.values()))
+    positions = _positions(first.domain, by)
+    for name, each in named.items():
+        require_member(each, first, positions, name)
+    groups = math.prod(int(first.domain.sizes[i]) for i in positions)
+    if groups > _MOST_GROUPS:
+        raise PlanError(f"by={by!r} makes {groups:,} groups, more than {_MOST_GROUPS:,}; make fewer.")
+    if chosen is None:
+        if len(named) > 1:
+            raise PlanError("there are several plans; say with chosen which group has which.")
+        which = np.zeros(groups, dtype=np.int64)
+    else:
+        which = chosen_of(first.domain, by, list(named), chosen)
+    return grouped(list(named.values()), positions, which)
+
+
+def grouped(plans: Sequence[Plan], by: tuple[int, ...], chosen: Integers, objective: str = "") -> GroupPlan:
+    """A plan for groups from members that are known to fit."""
+    used = np.unique(chosen[chosen >= 0])
+    first = plans[0]
+    asked = [lifted(workload, by) for workload in (plans[k].workload for k in used.tolist()) if workload is not None]
+    told = [each for each in asked if each is not None]
+    workload = None if not told or len(told) < len(used) else sum(told[1:], start=told[0])
+    made = GroupPlan(
+        first.domain,
+        by,
+        tuple(plans),
+        chosen,
+        None,
+        first.unit,
+        workload,
+        objective or first.objective,
+        max((plans[k].gap for k in used.tolist()), default=math.inf),
+    )
+    return made.replaced(guarantee=guarantee_like(first.guarantee, made.unit_pcost))
+
+
+def require_member(plan: Plan, first: Plan, by: tuple[int, ...], name: str) -> None:
+    """Refuses a plan that cannot be measured within groups, by name."""
+    if plan.domain != first.domain or plan.unit != first.unit:
+        raise PlanError(f"{name!r} is over another domain or for another unit; plan all for one domain and unit.")
+    asked = [plan.domain.names[i] for i in plan.measured_attributes if i in by]
+    if asked:
+        raise PlanError(
+            f"{name!r} measures {asked[0]!r}, which makes groups; plan for the table within a group, of the other "
+            "attributes alone."
+        )
+    if plan.bias or isinstance(plan, GroupPlan):
+        raise PlanError(f"{name!r} cannot be measured within groups; give a plan without bias or groups of its own.")
+    member_of(plan.blocks)
+
+
+def lifted(workload: Marginals | Products | Explicit, by: tuple[int, ...]) -> Marginals | Products | None:
+    """What is asked within each group, asked of all groups; None for queries that are listed one by one."""
+    if isinstance(workload, Explicit):
+        return None
+    domain, names = workload.domain, workload.domain.names
+    families = []
+    for family in as_products(workload).families:
+        sets = [
+            tuple(names[i] for i in sorted({*by, *family.sets.lattice.members(int(number))}))
+            for number in family.sets.numbers
+        ]
+        over = marginals(domain, sets)
+        queries = tuple(Identity(each.size) if i in by else each for i, each in enumerate(family.queries))
+        families.append(Family(Marginals(domain, over.lattice, over.numbers, family.sets.weights), queries))
+    if isinstance(workload, Marginals):
+        return families[0].sets
+    from residua.workload.products import products_of_families
+
+    return products_of_families(domain, families)
+
+
+def chosen_of(
+    domain: Domain, by: Sequence[str], names: Sequence[str], chosen: Mapping[Any, str | None] | Sequence[str | None]
+) -> Integers:
+    """Which of the plans each group has, in the domain's order of the groups, (groups,).
+
+    Raises:
+        PlanError: a group or a plan that does not exist.
+    """
+    positions = [domain.position(name) for name in by]
+    shape = [int(domain.sizes[i]) for i in positions]
+    number = {name: k for k, name in enumerate(names)}
+    found = np.full(math.prod(shape), -1, dtype=np.int64)
+    if isinstance(chosen, Mapping):
+        codes = [{label: k for k, label in enumerate(domain[name].labels)} for name in by]
+        for group, name in chosen.items():
+            labels = group if isinstance(group, tuple) else (group,)
+            if len(labels) != len(by) or any(label not in known for label, known in zip(labels, codes, strict=True)):
+                raise PlanError(f"{group!r} is no group of {', '.join(by)}; give a label for each, as a tuple.")
+            place = 0
+            for label, known, size in zip(labels, codes, shape, strict=True):
+                place = place * size + known[label]
+            found[place] = _number(name, number)
+    else:
+        listed = list(chosen)
+        if isinstance(chosen, str) or len(listed) != len(found):
+            raise PlanError(f"chosen has {len(listed):,} entries; give one for each of {len(found):,} groups.")
+        found[:] = [_number(name, number) for name in listed]
+    moved = np.argsort(positions)
+    return np.ascontiguousarray(found.reshape(shape).transpose(moved)).ravel()
+
+
+def groups_of(domain: Domain, by: Sequence[str]) -> list[Any]:
+    """The labels of every group, row by row: one label, or a tuple of them."""
+    labels = [domain[name].labels for name in by]
+    return list(labels[0]) if len(by) == 1 else list(crossed(*labels))
+
+
+def _number(name: object, numbers: Mapping[str, int]) -> int:
+    if name is None:
+        return -1
+    if not isinstance(name, str) or name not in numbers:
+        raise PlanError(f"there is no plan {name!r}; there are {', '.join(map(repr, numbers))}.")
+    return numbers[name]
+
+
+def _positions(domain: Domain, by: object) -> tuple[int, ...]:
+    if isinstance(by, str) or not isinstance(by, Sequence) or not by:
+        raise PlanError(f"by={by!r} names no attributes; give a list, such as ['state'].")
+    try:
+        found = sorted({domain.position(name) for name in by})
+    except (TypeError, ValueError) as problem:
+        raise PlanError(f"by: {problem}") from None
+    if len(found) < len(by):
+        raise PlanError(f"by={by!r} names an attribute twice; name each once.")
+    return tuple(found)

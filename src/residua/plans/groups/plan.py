@@ -1,0 +1,356 @@
+"""Plans that differ by group: within each cell of some attributes, one of a few plans, or nothing.
+
+Groups are disjoint people, so that Γ is block-diagonal, with the chosen plan's own matrix in each group: costs do not
+add up over groups, and every fact is a sum over groups of facts of the plans within (`asked.py`).
+
+Reference: common-mechanism, §7.5: one-way or two-way tables, decided for each state and occupation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar, Self, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import block_diag
+from scipy.sparse import csr_array
+
+from residua.domain import Domain, domain_of_settings
+from residua.errors import PlanError
+from residua.linalg.arrays import Floats, Integers
+from residua.plans.blocks import Blocks
+from residua.plans.bodies import (
+    check_claims,
+    head_of_body,
+    head_to_body,
+    lattice_of_body,
+    lattice_to_body,
+    products_of_body,
+    products_to_body,
+)
+from residua.plans.cells import MOST_COLUMNS, Grouping, refine
+from residua.plans.contract import Plan
+from residua.plans.groups import price
+from residua.plans.groups.asked import Part, only, parts_of
+from residua.plans.groups.blocks import GroupBlocks
+from residua.plans.groups.reading import GroupReading
+from residua.plans.questions import Query, Workload, combined, in_one_table
+from residua.privacy import AddRemove, Guarantee, Unit
+from residua.workload import Marginals, Products, as_products, explicit
+
+_MOST_ENTRIES = 2**27
+
+
+@dataclass(frozen=True, eq=False)
+class GroupPlan(Plan):
+    """Which plan is measured in each group. Made by `rs.by_group` and by `Session.choose(…, by=…)`.
+
+    Guarantee: measuring this plan costs at most `unit_pcost`, within `guarantee`, for the unit of protection `unit`.
+
+    Args:
+        domain: what the table may hold.
+        by: positions of the attributes that make groups, increasing.
+        members: plans over the domain that ask nothing of those attributes.
+        chosen: which of them each group has, −1 for none, (groups,); groups run row by row.
+        guarantee: what measuring the plan guarantees; None when there is nothing to measure.
+        unit: whom it protects.
+        workload: what was asked, if anything.
+        objective: what the plan was optimised for, in words.
+        gap: the largest of the members' own.
+    """
+
+    kinds: ClassVar[tuple[str, ...]] = ("groups",)
+
+    domain: Domain
+    by: tuple[int, ...]
+    members: tuple[Plan, ...]
+    chosen: Integers
+    guarantee: Guarantee | None
+    unit: Unit = field(default_factory=AddRemove)
+    workload: Products | Marginals | None = None
+    objective: str = ""
+    gap: float = np.inf
+
+    def __post_init__(self) -> None:
+        chosen = np.array(self.chosen, dtype=np.int64)
+        groups = math.prod(int(self.domain.sizes[i]) for i in self.by)
+        if chosen.shape != (groups,) or not (-1 <= chosen.min() <= chosen.max() < len(self.members)):
+            raise PlanError(
+                f"chosen does not fit; give one of {len(self.members)} plans for each of {groups:,} groups."
+            )
+        for plan in self.members:
+            asked = [self.domain.names[i] for i in plan.measured_attributes if i in self.by]
+            if plan.domain != self.domain or asked:
+                what = f"measures {asked[0]!r}, which makes groups" if asked else "is over another domain"
+                raise PlanError(f"a plan for groups {what}; plan over the same domain, of the other attributes alone.")
+            if plan.unit != self.unit:
+                raise PlanError("the plans for groups protect different units; plan with one unit.")
+        chosen.setflags(write=False)
+        object.__setattr__(self, "chosen", chosen)
+
+    @property
+    def by_names(self) -> tuple[str, ...]:
+        """The attributes that make groups."""
+        return tuple(self.domain.names[i] for i in self.by)
+
+    @property
+    def groups(self) -> int:
+        """How many groups there are."""
+        return len(self.chosen)
+
+    @cached_property
+    def counts(self) -> tuple[int, ...]:
+        """How many groups have each member."""
+        return tuple(np.bincount(self.chosen[self.chosen >= 0], minlength=len(self.members)).tolist())
+
+    # ---- cost
+
+    @cached_property
+    def pcost(self) -> float:
+        """The privacy cost for one record added or removed: that of the most expensive group."""
+        return max((plan.pcost for plan, count in zip(self.members, self.counts, strict=True) if count), default=0.0)
+
+    @cached_property
+    def unit_pcost(self) -> float:
+        """The privacy cost for the plan's unit of protection."""
+        cells = [Fraction(plan.pcost) for plan in self.members]
+        within = [Fraction(plan.unit_pcost) for plan in self.members]  # of replacements; others do not look
+        sizes, names = self.domain.sizes, self.domain.names
+        return float(price.unit_cost(self.unit, cells, within, self.counts, self.by, names, sizes))
+
+    @property
+    def looseness(self) -> float:
+        """0 where the price is exact; infinite for persons with limits, of whom a bound alone is known."""
+        reach = self.unit.contribution
+        return math.inf if reach is not None and reach.limits else 0.0
+
+    # ---- accuracy
+
+    @overload
+    def variance(self, asked: Query) -> float: ...
+
+    @overload
+    def variance(self, asked: Sequence[str]) -> Floats: ...
+
+    def variance(self, asked: Sequence[str] | Query) -> float | Floats:
+        """The variance of every cell of a marginal, or of one query; infinite in groups that cannot tell.
+
+        Raises:
+            PlanError: no group can tell.
+        """
+        if isinstance(asked, Mapping):
+            return super().variance(asked)
+        names = self._names(asked)
+        positions = self.domain.positions(names)
+        found = self._cell_variances(tuple(sorted(positions)))
+        if not np.isfinite(found).any():
+            raise PlanError(f"no group answers the marginal on {names!r}; plan for a workload that asks for it.")
+        return np.asarray(found.transpose(np.argsort(np.argsort(positions))))
+
+    def kinds_of(self, part: Part) -> tuple[Integers, Floats]:
+        """The kind of each group, and the variances of the queries within a group of each kind."""
+        found = [plan.variances(part.inner) for plan in self.members]
+        return self.chosen % (len(self.members) + 1), np.stack([*found, np.full(part.inner.queries, np.inf)])
+
+    def _variances(self, workload: Workload) -> Floats:
+        return np.concatenate([part.summed(*self.kinds_of(part)) for part in self.parts(workload)])
+
+    def parts(self, workload: Workload) -> Iterator[Part]:
+        """What a workload asks of the groups and within them."""
+        return parts_of(self.domain, self.by, workload)
+
+    def _covariance(self, first: Workload, second: Workload) -> Floats:
+        others = list(self.parts(second))
+        return np.vstack([np.hstack([self._between(part, each) for each in others]) for part in self.parts(first)])
+
+    def _between(self, first: Part, second: Part) -> Floats:
+        """Covariances between the queries of two parts, summed over the groups of each kind."""
+        one, two = first.over(), second.over()
+        found = np.zeros((first.queries, second.queries))
+        for k, plan in enumerate(self.members):
+            here = np.flatnonzero(self.chosen == k)
+            if not len(here):
+                continue
+            mine, other = _columns(one, here, first.inner.queries), _columns(two, here, second.inner.queries)
+            used, used_too = _used(mine, first.inner.queries), _used(other, second.inner.queries)
+            covariance = np.zeros((first.inner.queries, second.inner.queries))
+            if len(used) and len(used_too):
+                asked, other_asked = only(first.inner, used), only(second.inner, used_too)
+                covariance[np.ix_(used, used_too)] = plan.covariance(asked, other_asked)
+            found += _contracted(mine, covariance, other, len(here))
+        return found
+
+    def combination_variance(self, combination: Mapping[Sequence[str], ArrayLike]) -> float:
+        """Variance of a linear combination of cells: attribute set → coefficients, an array over its cells.
+
+        Raises:
+            PlanError: the plan cannot answer it.
+        """
+        found = float(self._variances(self.combined(combination))[0])
+        if not np.isfinite(found):
+            raise PlanError("this plan does not answer this combination in every group; ask for other groups.")
+        return found
+
+    def combined(self, combination: Mapping[Any, ArrayLike]) -> Workload:
+        """A linear combination of cells as one query."""
+        attributes, total = in_one_table(self.domain, combined(self.domain, combination))
+        return explicit(self.domain, total.reshape(1, -1), attributes=[self.domain.names[i] for i in attributes])
+
+    # ---- measuring
+
+    def compile(self) -> GroupBlocks:
+        """The integer measurements of each member, in the groups that have it."""
+        return GroupBlocks(self.domain.sizes, self.by, tuple(plan.blocks for plan in self.members), self.chosen)
+
+    def saved_blocks(self, arrays: Mapping[str, NDArray[Any]]) -> GroupBlocks:
+        """As compiled, with the grids and scales that a file keeps."""
+        return self.compile().with_arrays(arrays, self.members)
+
+    def reading(self, blocks: Blocks, measurements: NDArray[Any]) -> GroupReading:
+        """Tables of each group from what was measured in it."""
+        assert isinstance(blocks, GroupBlocks)
+        as_measured = [
+            plan.reading(own, np.zeros(own.cells, dtype=np.int64)).plan
+            for plan, own in zip(self.members, blocks.members, strict=True)
+        ]
+        return GroupReading(self.replaced(members=tuple(as_measured)), blocks, measurements)
+
+    @cached_property
+    def measured_attributes(self) -> tuple[int, ...]:
+        """Positions of the attributes of which more than the total is measured."""
+        inner = {
+            i for plan, count in zip(self.members, self.counts, strict=True) if count for i in plan.measured_attributes
+        }
+        return tuple(sorted({*self.by, *inner}))
+
+    # ---- algebra
+
+    def quieter(self, share: float) -> Self:
+        """Each member a little quieter."""
+        return self.replaced(members=tuple(plan.quieter(share) for plan in self.members))
+
+    def over_cells(self) -> tuple[Grouping, Floats]:
+        """Rows L with `LᵀL = Γ`, on small domains: each group's own rows over its own cells."""
+        own = [plan.over_cells() for plan in self.members]
+        cells = refine(self.domain.sizes, [grouping for grouping, _ in own])
+        inside = tuple(i for i in cells.attributes)
+        width = len(cells.sizes)
+        if self.groups * width > MOST_COLUMNS:
+            raise PlanError(
+                f"{self.groups:,} groups of {width:,} cells are too many for a matrix of at most {MOST_COLUMNS:,} "
+                "columns; combine plans that make the same groups."
+            )
+        lifted = [np.asarray(cells.lifted(rows, k), dtype=np.float64) for k, (_, rows) in enumerate(own)]
+        rows = block_diag(*(lifted[k] if k >= 0 else np.zeros((0, width)) for k in self.chosen.tolist()))
+        members = tuple(sorted({*self.by, *inside}))
+        shape = [int(self.domain.sizes[i]) for i in members]
+        codes = np.indices(shape).reshape(len(shape), -1)
+        group = np.ravel_multi_index(
+            tuple(codes[members.index(i)] for i in self.by), tuple(int(self.domain.sizes[i]) for i in self.by)
+        )
+        cell = (
+            np.ravel_multi_index(
+                tuple(codes[members.index(i)] for i in inside), tuple(int(self.domain.sizes[i]) for i in inside)
+            )
+            if inside
+            else np.zeros(codes.shape[1], dtype=np.int64)
+        )
+        inner = cells.columns[cell]
+        return Grouping(members, np.where(inner >= 0, group * width + inner, -1)), rows
+
+    # ---- what people are shown
+
+    @property
+    def remarks(self) -> tuple[tuple[str, str], ...]:
+        """How many groups have which plan."""
+        held = [f"{count:,} {_told(plan)}" for plan, count in zip(self.members, self.counts, strict=True) if count]
+        none = int((self.chosen < 0).sum())
+        text = f"{self.groups:,} of {', '.join(self.by_names)}: " + "; ".join(
+            [*held, *([f"{none:,} none"] if none else [])]
+        )
+        loose = (("Price", "a bound; what it really costs is not computed and may be much less"),)
+        return (("Groups", text), *(loose if self.looseness else ()))
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """How many groups have each plan, and that a price is a bound of unknown looseness, where it is."""
+        loose = {"price_looseness": None} if self.looseness else {}
+        return {"groups": {"by": list(self.by_names), "of_each_plan": list(self.counts)}, **loose}
+
+    def __repr__(self) -> str:
+        return (
+            f"GroupPlan({self.groups:,} groups of {', '.join(self.by_names)}, {len(self.members)} plans, "
+            f"pcost={self.pcost:.6g}, {self.guarantee!r})"
+        )
+
+    # ---- files
+
+    def to_body(self) -> dict[str, Any]:
+        """The plan as plain values."""
+        asked = None if self.workload is None else as_products(self.workload)
+        return {
+            **head_to_body("groups", self),
+            "by": list(self.by),
+            "members": [plan.to_body() for plan in self.members],
+            "chosen": self.chosen.tolist(),
+            "sets": None if asked is None else lattice_to_body(asked.lattice),
+            "workload": products_to_body(asked),
+        }
+
+    @classmethod
+    def of_body(cls, body: dict[str, Any]) -> GroupPlan:
+        """The plan that plain values describe; every invariant is checked again."""
+        domain = domain_of_settings(body["domain"])
+        by = tuple(int(i) for i in body["by"])
+        if not by or list(by) != sorted(set(by)) or not 0 <= by[0] <= by[-1] < len(domain):
+            raise ValueError("its groups are made by attributes that the domain lacks")
+        lattice = None if body["sets"] is None else lattice_of_body(body["sets"], len(domain))
+        if any(each["kind"] == "groups" for each in body["members"]):
+            raise ValueError("groups are not made within groups")
+        made = cls(
+            domain,
+            by,
+            tuple(Plan._forms[each["kind"]].of_body(each) for each in body["members"]),
+            np.array(body["chosen"], dtype=np.int64),
+            workload=None if lattice is None else products_of_body(domain, lattice, body["workload"]),
+            **head_of_body(body),
+        )
+        check_claims(made)
+        return made
+
+
+def _told(plan: Plan) -> str:
+    asked = plan.workload
+    return (
+        f"measure {len(plan.measured_attributes)} attributes"
+        if asked is None
+        else f"are asked {asked.queries:,} queries"
+    )
+
+
+def _columns(matrix: csr_array, groups: Integers, each: int) -> csr_array:
+    """The columns of some groups, (queries, groups · each)."""
+    return csr_array(matrix.tocsc()[:, (groups[:, None] * each + np.arange(each)).ravel()])
+
+
+def _used(matrix: csr_array, each: int) -> Integers:
+    return np.unique(matrix.indices % each) if each else np.zeros(0, dtype=np.int64)
+
+
+def _contracted(one: csr_array, covariance: Floats, two: csr_array, groups: int) -> Floats:
+    """`A (I ⊗ C) Bᵀ` for coefficients over the same groups, (queries, queries)."""
+    first, second = covariance.shape
+    if one.nnz * second > _MOST_ENTRIES:
+        raise PlanError("these are too many queries for one covariance matrix over groups; ask for fewer.")
+    at = one.tocoo()
+    group, query = np.divmod(at.coords[1], first)
+    columns = (group[:, None] * second + np.arange(second)).ravel()
+    rows = np.repeat(at.coords[0], second)
+    data = (at.data[:, None] * covariance[query]).ravel()
+    spread = csr_array((data, (rows, columns)), shape=(one.shape[0], groups * second))
+    return np.asarray((spread @ two.T).toarray())
