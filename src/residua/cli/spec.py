@@ -51,6 +51,7 @@ from residua.workload import (
     Joint,
     Marginals,
     Products,
+    as_explicit,
     as_products,
     hierarchy,
     marginals,

@@ -180,10 +180,6 @@ def _pooled_blocks(parts: Sequence[Release], workload: Explicit | Marginals | Pr
     return Release(plan, blocks, _whole(sums / shares))
 
 
-def _averaged(plan: LatticePlan, blocks: LatticeBlocks, parts: Sequence[Release]) -> Integers:
-    """`z_S = Σ τ_i z_i / Σ τ_i` for every block, on the grid of the pool."""
-
-
 Held = tuple[LatticePlan, LatticeBlocks, Any]  # what was measured: (cells,), or of many groups (groups, cells)
 
 

@@ -66,6 +66,10 @@ class Explicit(Shown):
         """A label for every query."""
         return self.labels
 
+    def listed(self) -> Explicit:
+        """The same queries over the cells of all their attributes together."""
+        return self
+
     def over(self, attributes: tuple[int, ...]) -> csr_array:
         """The same queries over the cells of more attributes, (queries, cells)."""
         if attributes == self.attributes:

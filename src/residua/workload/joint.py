@@ -71,6 +71,10 @@ class Joint(Explicit):
         rows = [as_explicit(part).over(self.attributes) for part in self.parts]
         return csr_array(vstack(rows, format="csr")[np.argsort(self.places)])
 
+    def listed(self) -> Explicit:
+        """The same queries over the cells of all their attributes together, where these can be listed."""
+        return Explicit(self.domain, self.attributes, self.matrix, self.labels, self.weights)
+
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """A label for every query."""

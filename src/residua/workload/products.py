@@ -288,7 +288,7 @@ def as_explicit(workload: Products | Marginals | Explicit) -> Explicit:
     """Any workload as explicit queries."""
     if isinstance(workload, Products):
         return explicit_of_products(workload)
-    return explicit_of_marginals(workload) if isinstance(workload, Marginals) else workload
+    return explicit_of_marginals(workload) if isinstance(workload, Marginals) else workload.listed()
 
 
 def products_of_families(domain: Domain, families: Iterable[Family]) -> Products:
