@@ -8,6 +8,7 @@ PUBLIC = {
     "ApproxDP",
     "Axis",
     "Bins",
+    "Blockwise",
     "Categories",
     "CodeList",
     "Continual",

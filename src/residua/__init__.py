@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from residua.measurement import records_per_person as records_per_person
     from residua.measurement import score as score
     from residua.plans import Axis as Axis
+    from residua.plans import Blockwise as Blockwise
     from residua.plans import ConvexLoss as ConvexLoss
     from residua.plans import Lattice as Lattice
     from residua.plans import Matrix as Matrix
@@ -82,7 +83,7 @@ _NAMES_OF = {
     "errors": "GapWarning ResiduaError",
     "estimation": "Estimated estimate plan_estimates",
     "measurement": "Continual Ledger RecordsPerPerson measure records_per_person score",
-    "plans": "Axis ConvexLoss Lattice Matrix MaxVariance"
+    "plans": "Axis Blockwise ConvexLoss Lattice Matrix MaxVariance"
     " PNormVariance Plan Stakeholders TotalVariance Tree by_group common"
     " independent plan residual top_up",
     "privacy": "GDP ZCDP AddRemove ApproxDP Person PureDP ReplaceOne",
@@ -106,6 +107,7 @@ __all__ = [
     "ApproxDP",
     "Axis",
     "Bins",
+    "Blockwise",
     "Categories",
     "CodeList",
     "Continual",

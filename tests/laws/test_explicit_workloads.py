@@ -82,7 +82,7 @@ def test_sums_and_weights(domain):
     assert mixed.labels == ("age >= 5", "sex=F", "sex=M")
     assert mixed.weights.tolist() == [1, 3, 3]
     assert (rs.marginals(domain, [("sex",)]) + adults).queries == 3
-    assert repr(mixed) == "Explicit(3 queries over 22 cells of age, sex)"
+    assert repr(mixed) == "Explicit(3 queries in 2 parts of age, sex)"
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,9 @@ from tests.laws.product_plans import SETTINGS, all_cells, workloads
 def test_the_price_is_that_of_the_integers(workload, unit):
     if isinstance(unit, rs.ReplaceOne) and np.ptp(all_cells(workload), axis=1).max() < 1e-12:
         with pytest.raises(PlanError, match="without noise"):
-            rs.plan(workload, rs.GDP(mu=1.0), unit=unit)
+            rs.plan(workload, rs.GDP(mu=1.0), unit=unit, form=rs.Lattice())
         return
-    plan = rs.plan(workload, rs.GDP(mu=1.0), unit=unit)
+    plan = rs.plan(workload, rs.GDP(mu=1.0), unit=unit, form=rs.Lattice())
     blocks, cost = priced(plan)
     gamma = np.zeros((int(np.prod(plan.domain.sizes)),) * 2)
     rows = list(blocks.lattice)

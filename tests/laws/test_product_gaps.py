@@ -21,7 +21,7 @@ from tests.laws.product_plans import SETTINGS, all_cells, dense_variances, workl
 @given(workloads())
 @SETTINGS
 def test_no_plan_beats_the_bounds(workload):
-    plan = rs.plan(workload, rs.GDP(mu=1.0))
+    plan = rs.plan(workload, rs.GDP(mu=1.0), form=rs.Lattice())
     loss = float((workload.weights * workload.cells) @ plan.variances(workload, per="term"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GapWarning)
@@ -37,7 +37,7 @@ def test_an_attribute_asked_in_groups_by_one_family_and_not_at_all_by_another(mi
     """The second family's values of a are not measured, and nobody asks for them."""
     domain = rs.Domain.of_sizes({"a": 6, "b": 4})
     workload = rs.ranges(domain, "a", by=["b"], listed=[(0, 2), (3, 5)]) + rs.prefixes(domain, "b")
-    plan = rs.plan(workload, rs.GDP(mu=1.0), minimise=minimise)
+    plan = rs.plan(workload, rs.GDP(mu=1.0), minimise=minimise, form=rs.Lattice())
     found = plan.variances(workload)
     np.testing.assert_allclose(found, dense_variances(plan, all_cells(workload)))
     means = [part.mean() for part in np.split(found, np.cumsum(workload.cells.astype(int))[:-1])]
@@ -67,7 +67,7 @@ def test_the_bound_of_a_class_is_below_what_its_members_reach(workload):
 @SETTINGS
 def test_the_gap_holds_within_the_class_of_the_plans_split(workload, data):
     """No other blocks on the same split, however strange, do better than the bound."""
-    plan = rs.plan(workload, rs.GDP(mu=1.0))
+    plan = rs.plan(workload, rs.GDP(mu=1.0), form=rs.Lattice())
     weights = workload.weights * workload.cells
     bound = float(weights @ plan.variances(workload, per="term")) / (1 + plan.gap)
     rng = np.random.default_rng(data.draw(st.integers(0, 2**20)))
@@ -108,7 +108,7 @@ MIXED = {
 @pytest.mark.parametrize("name", MIXED)
 def test_where_a_dense_plan_is_better_the_plan_says_by_how_much(name):
     workload = MIXED[name]
-    plan = rs.plan(workload, rs.GDP(1.0))
+    plan = rs.plan(workload, rs.GDP(1.0), form=rs.Lattice())
     saved = int(re.search(r"over 72 cells .* (\d+)% less variance at most: .*rs\.explicit", plan.advice)[1]) / 100
     listed = rs.explicit(SMALL, workload)
     dense = rs.plan(listed, rs.GDP(1.0))
@@ -120,7 +120,7 @@ def test_where_a_dense_plan_is_better_the_plan_says_by_how_much(name):
 def test_nothing_is_advised_where_little_is_to_be_gained_or_cells_are_many():
     assert rs.plan(rs.prefixes(SMALL, "a", by=["b"]), rs.GDP(1.0)).advice == ""
     wide = rs.Domain.of_sizes({"a": 60, "b": 40})
-    plan = rs.plan(rs.prefixes(wide, "a") + rs.marginals(wide, ways=2), rs.GDP(1.0))
+    plan = rs.plan(rs.prefixes(wide, "a") + rs.marginals(wide, ways=2), rs.GDP(1.0), form=rs.Lattice())
     assert plan.gap > 0.01
     assert plan.advice == ""
     largest = rs.plan(MIXED["prefixes beside values"], rs.GDP(1.0), minimise=rs.MaxVariance())

@@ -18,7 +18,7 @@ from tests.laws.product_plans import PHASES, SETTINGS, all_cells, dense_variance
 @given(workloads())
 @SETTINGS
 def test_every_fact_of_a_plan_is_that_of_gamma(workload):
-    plan = rs.plan(workload, rs.GDP(mu=1.0))
+    plan = rs.plan(workload, rs.GDP(mu=1.0), form=rs.Lattice())
     assert isinstance(plan, LatticePlan)
     G = gamma(plan)
     assert plan.pcost == pytest.approx(np.diag(G).max(), rel=1e-9)
@@ -36,7 +36,7 @@ def test_every_fact_of_a_plan_is_that_of_gamma(workload):
 @given(workloads(), st.data())
 @SETTINGS
 def test_single_queries_and_their_covariances(workload, data):
-    plan = rs.plan(workload, rs.GDP(mu=1.0))
+    plan = rs.plan(workload, rs.GDP(mu=1.0), form=rs.Lattice())
     domain = plan.domain
     inverse = np.linalg.pinv(gamma(plan), rcond=1e-11, hermitian=True)
     queries, rows = [], []
@@ -141,7 +141,7 @@ def test_targets_can_be_one_number_a_mapping_or_an_array():
 @given(workloads())
 @settings(max_examples=15, deadline=None, phases=PHASES)
 def test_files_keep_everything(tmp_path_factory, workload):
-    plan = rs.plan(workload, rs.ZCDP(rho=0.1))
+    plan = rs.plan(workload, rs.ZCDP(rho=0.1), form=rs.Lattice())
     path = tmp_path_factory.mktemp("plans") / "p.json"
     plan.save(path)
     loaded = rs.Plan.load(path)

@@ -48,6 +48,7 @@ from residua.privacy import GDP, ZCDP, AddRemove, ApproxDP, Guarantee, Person, P
 from residua.source.computed import parsed_expression
 from residua.workload import (
     Explicit,
+    Joint,
     Marginals,
     Products,
     as_explicit,
@@ -224,9 +225,8 @@ def _workload(
         known_keys("[[workload]]", term, _WORKLOAD)
         parts.append(_term(domain, term))
         targets.append(target_of(term))
-    if any(isinstance(part, Explicit) for part in parts):  # then all are listed, in the order in which they are written
-        parts = [as_explicit(part) if isinstance(part, Products) else part for part in parts]
-    workload = reduce(add, parts)
+    explicit = len(parts) > 1 and any(isinstance(part, Explicit) for part in parts)
+    workload = Joint(parts) if explicit else reduce(add, parts)  # in the order in which they are written
     if all(target is None for target in targets):
         return workload, None
     if any(target is None for target in targets):

@@ -7,6 +7,8 @@ from residua.plans.forms import Lattice, Matrix
 from residua.plans.groups import algebra as _by_group  # noqa: F401  # makes itself known
 from residua.plans.groups.making import by_group
 from residua.plans.groups.plan import GroupPlan
+from residua.plans.joint import algebra as _blockwise  # noqa: F401  # makes itself known
+from residua.plans.joint.plan import JointPlan
 from residua.plans.lattice import algebra as _closed  # noqa: F401  # makes itself known
 from residua.plans.lattice import axis_algebra as _along  # noqa: F401  # makes itself known
 from residua.plans.lattice.plan import LatticePlan
@@ -14,6 +16,7 @@ from residua.plans.matrix import algebra as _over_cells  # noqa: F401  # makes i
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.objectives import ConvexLoss, MaxVariance, PNormVariance, Stakeholders, TotalVariance
 from residua.plans.planners.axis import Axis
+from residua.plans.planners.joint import Blockwise
 from residua.plans.planners.plan import independent, plan
 from residua.plans.planners.tree import Tree
 from residua.plans.tables.plan import TablesPlan
@@ -22,8 +25,10 @@ from residua.plans.tree import TreePlan
 __all__ = [
     "Axis",
     "AxisPlan",
+    "Blockwise",
     "ConvexLoss",
     "GroupPlan",
+    "JointPlan",
     "Lattice",
     "LatticePlan",
     "Matrix",

@@ -13,15 +13,18 @@ from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Lattice, distinct_rows
 from residua.plans.contract import Plan
 from residua.plans.noise import LAPLACE
+from residua.plans.questions import Workload
 from residua.privacy import GDP, ZCDP, AddRemove, ApproxDP, Guarantee, Person, PureDP, ReplaceOne, Unit
 from residua.workload import (
     AttributeQueries,
     Explicit,
     Family,
     Identity,
+    Joint,
     Marginals,
     MatrixRows,
     Products,
+    as_products,
     attribute_queries,
     renumber,
 )
@@ -224,3 +227,39 @@ def workload_of_body(domain: Domain, body: dict[str, Any]) -> Explicit:
     if len(weights) != shape[0] or not (weights > 0).all():
         raise ValueError("a query has no positive weight")
     return Explicit(domain, attributes, csr_array(coo_array(entries, shape=shape)), tuple(body["labels"]), weights)
+
+
+def any_workload_to_body(workload: Workload | None) -> dict[str, Any] | None:
+    """A workload of any kind as plain values, with the kind."""
+    if workload is None:
+        return None
+    if isinstance(workload, Joint):
+        parts = [any_workload_to_body(part) for part in workload.parts]
+        return {"kind": "joint", "parts": parts, "places": workload.places.tolist()}
+    if isinstance(workload, Explicit):
+        return {"kind": "explicit", "asked": workload_to_body(workload)}
+    products = as_products(workload)
+    plain = isinstance(workload, Marginals)
+    return {
+        "kind": "marginals" if plain else "products",
+        "sets": lattice_to_body(products.lattice),
+        "asked": products_to_body(products),
+    }
+
+
+def any_workload_of_body(domain: Domain, body: dict[str, Any] | None) -> Workload | None:
+    """The workload that plain values describe."""
+    if body is None:
+        return None
+    if body["kind"] == "joint":
+        parts = [any_workload_of_body(domain, part) for part in body["parts"]]
+        places = np.array(body["places"], dtype=np.int64)
+        if not parts or sorted(body["places"]) != list(range(sum(part.queries for part in parts if part is not None))):
+            raise ValueError("its queries are not in places of their own")
+        return Joint([part for part in parts if part is not None], places)
+    if body["kind"] == "explicit":
+        return workload_of_body(domain, body["asked"])
+    lattice = lattice_of_body(body["sets"], len(domain))
+    found = products_of_body(domain, lattice, body["asked"])
+    assert found is not None
+    return found.families[0].sets if body["kind"] == "marginals" else found

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 
 from residua.bars import with_bar
 from residua.errors import PlanError
+from residua.plans.joint.plan import JointPlan
 from residua.projection.accuracy import bound_of, simulated_error
 from residua.projection.facts import facts_of
 from residua.projection.problem import Metric, Progress, Terms
@@ -16,6 +17,7 @@ from residua.projection.problems import by_groups, is_bounded, is_small, metric_
 from residua.projection.projected import Projected
 from residua.projection.total import estimated_total
 from residua.release.base import Release
+from residua.release.pooled import over_cells
 
 _CLEAR = 3.0  # standard deviations of the released total: below, tables are mostly noise
 _CONFLICT = 1e-4  # of the total: a violation that no more rounds would remove
@@ -92,6 +94,8 @@ def project(
     told = None if isinstance(progress, bool) else progress  # a bar has become a function
     if not isinstance(release, Release):
         raise PlanError(f"release={release!r} is not a release; measure one, or load it with rs.Release.load.")
+    if isinstance(release.plan, JointPlan):
+        release = over_cells(release)
     if metric is not None and metric not in get_args(Metric):
         raise PlanError(
             f"metric={metric!r} is not 'margins', 'covariance' or 'plain'; use one of them, or leave it out."

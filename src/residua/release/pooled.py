@@ -33,6 +33,9 @@ from residua.plans.groups.algebra import kinds_of
 from residua.plans.groups.blocks import GroupBlocks
 from residua.plans.groups.plan import GroupPlan
 from residua.plans.groups.reading import seen_in_groups
+from residua.plans.joint import algebra as blockwise
+from residua.plans.joint.blocks import JointBlocks
+from residua.plans.joint.plan import JointPlan
 from residua.plans.lattice.algebra import agree, asking, compose
 from residua.plans.lattice.blocks import LatticeBlocks, gridded
 from residua.plans.lattice.plan import LatticePlan
@@ -86,12 +89,25 @@ def pool_of(
         found = _pooled_lattice(parts, asked)
     elif same_groups([part.planned for part in parts]):
         found = _pooled_groups(parts, asked)
+    elif blockwise.agree([part.planned for part in parts]):
+        found = _pooled_blocks(parts, workload)
     else:
         found = _pooled_matrix(parts, _listed(workload))
     guarantee, receipt = _paid([part.planned for part in parts], found.planned, same_records=same_records)
     return Release(
         found.planned.replaced(guarantee=guarantee), found.blocks, found.measurements, {**receipt, **found.receipt}
     )
+
+
+def over_cells(release: Release) -> Release:
+    """What a release measured as one matrix over cells: the same estimates and variances, of any plan with few cells.
+
+    Raises:
+        PlanError: too many cells for a matrix.
+    """
+    found = _pooled_matrix([release], _listed(release.planned.workload))
+    plan = found.planned.replaced(guarantee=release.planned.guarantee)
+    return Release(plan, found.blocks, found.measurements, {**release.receipt, **found.receipt})
 
 
 def _checked(releases: Sequence[Release]) -> list[Release]:
@@ -152,6 +168,25 @@ def _lattice_pool(
         plan.lattice, domain.sizes, measured, whole, scales, plan.strategies, domain.drops, domain.names
     )
     return plan, blocks
+
+
+def _pooled_blocks(parts: Sequence[Release], workload: Explicit | Marginals | Products | None) -> Release:
+    """Blocks measured by the same rows, averaged by their precisions."""
+    plans = [cast("JointPlan", part.plan).replaced(workload=None) for part in parts]
+    plan = reduce(blockwise.compose, plans).replaced(workload=workload)
+    blocks = plan.compile()
+    places = {block: number for number, block in enumerate(blocks.measured)}
+    sums, shares = np.zeros(blocks.cells), np.zeros(blocks.cells)
+    for part, own in zip(parts, plans, strict=True):
+        measured = cast("JointBlocks", part.blocks)
+        precisions = dict(zip(own.blocks_of, own.precisions.tolist(), strict=True))
+        for k, block in enumerate(measured.measured):
+            here = slice(blocks.starts[places[block]], blocks.starts[places[block] + 1])
+            values = part.measurements[measured.starts[k] : measured.starts[k + 1]]
+            sums[here] += precisions[block] * values
+            shares[here] += precisions[block]
+    # The rows are the same integers, so that averages stand on the grid of each.
+    return Release(plan, blocks, _whole(sums / shares))
 
 
 Held = tuple[LatticePlan, LatticeBlocks, Any]  # what was measured: (cells,), or of many groups (groups, cells)

@@ -3,6 +3,7 @@
 from residua.workload.asking import attribute_queries, range_ends
 from residua.workload.attribute_queries import AttributeQueries, Identity, MatrixRows
 from residua.workload.explicit import Explicit, explicit, explicit_of_marginals
+from residua.workload.joint import Joint, parts_of
 from residua.workload.marginals import Marginals, marginals, renumber
 from residua.workload.ordered import applied
 from residua.workload.predicates import queries
@@ -26,6 +27,7 @@ __all__ = [
     "Explicit",
     "Family",
     "Identity",
+    "Joint",
     "Marginals",
     "MatrixRows",
     "Products",
@@ -40,6 +42,7 @@ __all__ = [
     "explicit_of_products",
     "hierarchy",
     "marginals",
+    "parts_of",
     "prefixes",
     "product",
     "queries",

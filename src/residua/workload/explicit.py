@@ -66,6 +66,10 @@ class Explicit(Shown):
         """A label for every query."""
         return self.labels
 
+    def listed(self) -> Explicit:
+        """The same queries over the cells of all their attributes together."""
+        return self
+
     def over(self, attributes: tuple[int, ...]) -> csr_array:
         """The same queries over the cells of more attributes, (queries, cells)."""
         if attributes == self.attributes:
@@ -83,18 +87,17 @@ class Explicit(Shown):
         return csr_array(self.matrix.tocsc()[:, column])
 
     def __add__(self, other: Explicit | Marginals) -> Explicit:
-        if isinstance(other, Marginals):
-            other = explicit_of_marginals(other)
-        if not isinstance(other, Explicit):
+        from residua.workload.joint import Part, joined
+
+        if not isinstance(other, Part):
             return NotImplemented
-        if other.domain != self.domain:
-            raise WorkloadError("the two workloads are over different domains; declare one domain for both.")
+        if not isinstance(other, Explicit) or other.domain != self.domain or other.attributes != self.attributes:
+            return joined(self, other)
         from scipy.sparse import csr_array, vstack
 
-        union = tuple(sorted({*self.attributes, *other.attributes}))
-        matrix = csr_array(vstack([self.over(union), other.over(union)], format="csr"))
+        matrix = csr_array(vstack([self.matrix, other.matrix], format="csr"))
         weights = np.concatenate([self.weights, other.weights])
-        return Explicit(self.domain, union, matrix, (*self.labels, *other.labels), weights)
+        return Explicit(self.domain, self.attributes, matrix, (*self.labels, *other.labels), weights)
 
     __radd__ = __add__
 
@@ -112,6 +115,7 @@ def explicit(
     domain: Domain,
     matrix: ArrayLike | Any,
     *,
+    on: Sequence[str] | None = None,
     attributes: Sequence[str] | None = None,
     labels: Sequence[str] | None = None,
     weight: float = 1.0,
@@ -122,7 +126,9 @@ def explicit(
         domain: what the table may hold.
         matrix: (queries, cells), dense or SciPy sparse; cells in row-major order of the attributes. Or a workload of
             marginals or products, whose queries are then listed one by one.
-        attributes: the attributes that make the cells, in the order of the columns; all of the domain by default.
+        on: the attributes that make the cells, in the order of the columns; all of the domain by default. Workloads on
+            different attributes are added with `+`, and planned without listing the cells of all of them.
+        attributes: another name for `on`.
         labels: a label for every query; `query 0`, … by default.
         weight: how much these queries matter, relative to others added with `+`.
 
@@ -138,6 +144,10 @@ def explicit(
 
     if not isinstance(domain, Domain):
         raise WorkloadError(f"domain={domain!r} is not a Domain; declare one with rs.Domain.")
+    if on is not None:
+        if attributes is not None:
+            raise WorkloadError("on and attributes are two names of one thing; give one.")
+        attributes = on
     if isinstance(matrix, Marginals) or hasattr(matrix, "families"):
         return _listed(domain, matrix, attributes, labels) * weight
     try:

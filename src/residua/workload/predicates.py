@@ -13,6 +13,7 @@ from residua.domain import OTHER, Attribute, Dates, Domain, Integers
 from residua.errors import WorkloadError
 from residua.sql import Expression, SqlError, engine_words, row_expression, sandbox
 from residua.workload.explicit import Explicit, check_cells
+from residua.workload.joint import Joint
 from residua.workload.marginals import checked_weight
 
 _MOST_AT_ONCE = 200
@@ -21,6 +22,8 @@ _CELL = "residua cell"
 
 def queries(domain: Domain, expressions: Sequence[str] | Mapping[str, str], *, weight: float = 1.0) -> Explicit:
     """Asks for counts of records that satisfy predicates, or sums of numeric expressions, written in SQL.
+
+    Each query is listed over the cells of the attributes that it names, so that a domain may have any number of others.
 
     A cell's value of an attribute is its label: text, or a whole number; a bin's label is text; a date's is its first
     day. The cell of other values is `'(other)'` where labels are text and NULL where they are numbers or dates; a
@@ -39,7 +42,7 @@ def queries(domain: Domain, expressions: Sequence[str] | Mapping[str, str], *, w
         >>> from residua.domain import Integers
         >>> domain = Domain({"age": Integers(0, 99), "sex": ["Female", "Male"]})
         >>> queries(domain, ["age >= 18 and sex = 'Female'", "age"])
-        Explicit(2 queries over 200 cells of age, sex)
+        Explicit(2 queries in 2 parts of age, sex)
     """
     from scipy.sparse import csr_array, vstack
 
@@ -63,20 +66,20 @@ def queries(domain: Domain, expressions: Sequence[str] | Mapping[str, str], *, w
     columns = _columns(domain)
     sql = {label: _under(columns, named[label], one) for label, one in parsed.items()}
     engine = sandbox()
-    union = tuple(sorted({i for found in mentioned.values() for i in found}))
-    check_cells(domain, union)
-    rows: dict[str, Any] = {}
+    numbers = {label: at for at, label in enumerate(named)}
+    each = checked_weight(weight)
+    parts, places = [], []
     for attributes in dict.fromkeys(mentioned.values()):
+        check_cells(domain, attributes)
         labels = [label for label, found in mentioned.items() if found == attributes]
+        rows = []
         for start in range(0, len(labels), _MOST_AT_ONCE):
-            chosen = labels[start : start + _MOST_AT_ONCE]
-            texts = [(named[label], sql[label]) for label in chosen]
-            matrix = csr_array(_evaluated(engine, domain, attributes, texts))
-            weights = np.ones(len(chosen))
-            part = Explicit(domain, attributes, matrix, tuple(chosen), weights).over(union)
-            rows.update({label: part[[i]] for i, label in enumerate(chosen)})
-    matrix = csr_array(vstack([rows[label] for label in named], format="csr"))
-    return Explicit(domain, union, matrix, tuple(named), np.full(len(named), checked_weight(weight)))
+            texts = [(named[label], sql[label]) for label in labels[start : start + _MOST_AT_ONCE]]
+            rows.append(csr_array(_evaluated(engine, domain, attributes, texts)))
+        matrix = csr_array(vstack(rows, format="csr"))
+        parts.append(Explicit(domain, attributes, matrix, tuple(labels), np.full(len(labels), each)))
+        places += [numbers[label] for label in labels]
+    return parts[0] if len(parts) == 1 else Joint(parts, np.array(places, dtype=np.int64))
 
 
 def _parsed(domain: Domain, text: str) -> Expression:

@@ -118,13 +118,17 @@ class Products(Shown):
             yield from (", ".join(parts) or "total" for parts in crossed(*labels))
 
     def __add__(self, other: Products | Marginals | Explicit) -> Products | Marginals | Explicit:
+        from residua.workload.joint import joined
+
         if isinstance(other, Explicit):
-            return explicit_of_products(self) + other
+            return joined(self, other)
         return _joined(self, other) if isinstance(other, Products | Marginals) else NotImplemented
 
     def __radd__(self, other: Marginals | Explicit) -> Products | Marginals | Explicit:
+        from residua.workload.joint import joined
+
         if isinstance(other, Explicit):
-            return other + explicit_of_products(self)
+            return joined(other, self)
         return _joined(other, self) if isinstance(other, Marginals) else NotImplemented
 
     def __mul__(self, factor: float) -> Products:
@@ -284,7 +288,7 @@ def as_explicit(workload: Products | Marginals | Explicit) -> Explicit:
     """Any workload as explicit queries."""
     if isinstance(workload, Products):
         return explicit_of_products(workload)
-    return explicit_of_marginals(workload) if isinstance(workload, Marginals) else workload
+    return explicit_of_marginals(workload) if isinstance(workload, Marginals) else workload.listed()
 
 
 def products_of_families(domain: Domain, families: Iterable[Family]) -> Products:

@@ -20,16 +20,16 @@ from residua.plans.noise import NOISES
 from residua.plans.objectives import Effort, MaxVariance, Objective, Targets, TotalVariance
 from residua.plans.persons import reach_of
 from residua.plans.planners.attended import attended, attends
-from residua.plans.planners.axis import by_itself, plan_axis
-from residua.plans.planners.crossed import crossed_by_itself, plan_crossed
+from residua.plans.planners.crossed import plan_crossed
 from residua.plans.planners.explicit import independent_explicit, plan_biased, plan_explicit
 from residua.plans.planners.forecast import forecast
+from residua.plans.planners.joint import blockwise_first, blockwise_if_better, plan_joint
 from residua.plans.planners.laplace import independent_pure, plan_pure
 from residua.plans.planners.marginals import independent_marginals, plan_marginals
 from residua.plans.planners.products import like_strategies, plan_products
+from residua.plans.planners.structure import by_structure
 from residua.plans.planners.tables import independent_pure_marginals, plan_pure_marginals
 from residua.plans.planners.threads import with_few_threads
-from residua.plans.planners.tree import plan_tree, tree_by_itself
 from residua.plans.saddle import Progress
 from residua.plans.strategy import Strategy
 from residua.plans.tables.plan import TablesPlan
@@ -202,20 +202,18 @@ def plan(
         return made
     if isinstance(form, Matrix):
         workload = as_explicit(workload)
-    if form is None and not laplace and by_itself(task) and (along := plan_axis(task)) is not None:
-        return along
-    if form is None and not laplace and (nested := tree_by_itself(task)) is not None:
-        over = plan_tree(task, nested)
-        if over is not None:
-            return over
+    if form is None and not laplace and (structured := by_structure(task)) is not None:
+        return structured
     given = None
     if isinstance(form, Lattice) and form.like is not None and not laplace and not isinstance(workload, Explicit):
         given = _given(form.like, workload)
         axes = [i for i, strategy in enumerate(given or ()) if strategy is not None and strategy.tells]
         if axes:
             return plan_crossed(as_products(workload), task, axes, given)
-    if form is None and not laplace and (crossed := crossed_by_itself(task)) is not None:
-        return crossed
+    if not laplace and isinstance(workload, Explicit) and blockwise_first(workload, task, form):
+        if guarantee is not None:
+            _allowed(guarantee)
+        return plan_joint(workload, task)
     ahead = forecast(workload, pure=laplace, maximum=isinstance(objective, MaxVariance))
     ahead.check()
     if attends(ahead):
@@ -235,17 +233,14 @@ def plan(
     if guarantee is not None:
         _allowed(guarantee)
     if isinstance(workload, Explicit):
-        if isinstance(form, Lattice):
-            raise PlanError(
-                "form=rs.Lattice(…) is for marginals and products; explicit queries are planned as a matrix."
-            )
         chosen = form if isinstance(form, Matrix) else Matrix()
         if chosen.bias:
             return plan_biased(workload, task, chosen.bias)
         return plan_explicit(workload, task, refined=chosen.refined)
     if isinstance(workload, Marginals) and given is None:
         return plan_marginals(workload, task)
-    return plan_products(as_products(workload), task, given)
+    made = plan_products(as_products(workload), task, given)
+    return blockwise_if_better(made, task) if form is None else made
 
 
 def _form_of(form: Form | None, old: _Old) -> Form:

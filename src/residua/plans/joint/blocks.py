@@ -1,0 +1,149 @@
+"""What a blockwise plan really measures: integer combinations of tables, each block with its own noise scale.
+
+Block b is `y = B_b m_b + round(s z)`, with m_b the table of its attributes at their levels, B_b integer rows, and z
+standard normal, independently for every row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from residua.linalg.arrays import Floats, Integers
+from residua.linalg.lattice import closure
+from residua.linalg.layout import Layout, layout_of
+from residua.linalg.modes import integer_product
+from residua.plans.blocks import POINT, Batch, Blocks, Profile, even
+from residua.plans.cells import MOST_COLUMNS, Grouping
+from residua.plans.joint import price
+from residua.plans.joint.measured import Rows
+from residua.plans.levels.axes import Axis
+from residua.plans.levels.family import Block
+from residua.plans.noise import NORMAL, Noise
+from residua.privacy import AddRemove, Unit
+
+_BATCH_TABLES = 256
+
+
+@dataclass(frozen=True, eq=False)
+class JointBlocks(Blocks):
+    """Integer measurements of blocks.
+
+    Args:
+        axes: the levels of each attribute.
+        measured: the blocks that are measured, in the order of their measurements.
+        rows: the integers of each.
+        scales: the noise scale s of each, (blocks,).
+        drops: whether changing a record may remove it from every table (a policy `drop`).
+    """
+
+    axes: tuple[Axis, ...]
+    measured: tuple[Block, ...]
+    rows: tuple[Rows, ...]
+    scales: Floats
+    drops: bool = False
+
+    def __post_init__(self) -> None:
+        self.scales.setflags(write=False)
+
+    @property
+    def noise(self) -> Noise:
+        """Normal."""
+        return NORMAL
+
+    @cached_property
+    def starts(self) -> Integers:
+        """Where each block's measurements begin, and where all end, (blocks + 1,)."""
+        return np.cumsum([0, *(len(own.rows) for own in self.rows)])
+
+    @property
+    def cells(self) -> int:
+        """How many integers are measured."""
+        return int(self.starts[-1])
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The noise scales; the plan keeps the rest."""
+        return {"scales": self.scales}
+
+    @cached_property
+    def noise_variances(self) -> Floats:
+        """The variance of what is really added to the rows, over their units, rounding included, (blocks,)."""
+        return np.asarray(NORMAL.variance(self.scales) / np.array([own.unit for own in self.rows]) ** 2)
+
+    # ---- price
+
+    def price(self, unit: Unit) -> Fraction:
+        """The verifier."""
+        return price.price(self, unit)
+
+    def profile(self) -> Profile:
+        """Cell by cell where the cells of all attributes together are few; else the largest stands for all."""
+        listed = price.cell_costs(self)
+        if listed is not None and math.prod(self.axes[i].size for i in listed[0]) <= MOST_COLUMNS:
+            attributes, values = listed
+            codes = np.indices([self.axes[i].size for i in attributes]).reshape(len(attributes), -1)
+            at = tuple(self.axes[i].finest[codes[k]] for k, i in enumerate(attributes))
+            cells = values[at].ravel() if attributes else values.ravel()
+            return Profile(Grouping(attributes, np.arange(len(cells))), cells, 0, crossed=True)
+        cost = self.cost(AddRemove())
+        return even(-(-cost.numerator * POINT // cost.denominator))
+
+    @property
+    def most_records(self) -> int:
+        """How many records may be counted before a measurement could leave 64 bits."""
+        return price.most_records(self.rows)
+
+    # ---- measuring
+
+    @cached_property
+    def counted(self) -> Layout:
+        """The tables of values behind the blocks."""
+        attributes = len(self.axes)
+        sets = {tuple(i for i, _ in block) for block in self.measured}
+        most = max(len(row) for row in sets)
+        levels = [sorted(row for row in sets if len(row) == k) for k in range(most + 1)]
+        rows = [np.array(level, dtype=np.int32).reshape(len(level), k) for k, level in enumerate(levels)]
+        lattice = closure(rows, attributes)
+        chosen = np.zeros(len(lattice), dtype=bool)
+        for level in rows:
+            chosen[lattice.find(level)] = True
+        return layout_of(lattice, np.array([axis.size for axis in self.axes], dtype=np.int64), chosen)
+
+    def batches(self) -> Sequence[Batch]:
+        """Blocks that are measured alike, some at a time."""
+        alike: dict[tuple[object, ...], list[int]] = {}
+        for number, (block, own) in enumerate(zip(self.measured, self.rows, strict=True)):
+            alike.setdefault((own, *((self.axes[i], level) for i, level in block)), []).append(number)
+        found = []
+        for numbers in alike.values():
+            for start in range(0, len(numbers), _BATCH_TABLES):
+                some = numbers[start : start + _BATCH_TABLES]
+                found.append(Batch(0, self.scales[some], some))
+        return found
+
+    def integers(self, batch: Batch, tables: Integers) -> Integers:
+        """`B m` for blocks that are measured alike, exactly, (blocks, rows)."""
+        numbers = batch.work
+        first = self.measured[numbers[0]]
+        shape = [self.axes[i].size for i, _ in first]
+        starts = np.array([self._start(self.measured[number]) for number in numbers])
+        m = tables[starts[:, None] + np.arange(int(np.prod(shape, dtype=np.int64)))].reshape(len(numbers), *shape)
+        for axis, (i, level) in enumerate(first, start=1):
+            m = self.axes[i].merged(m, level, axis)
+        return integer_product(m.reshape(len(numbers), -1), self.rows[numbers[0]].rows.T)
+
+    def store(self, batch: Batch, measured: Integers, out: Integers) -> None:
+        """Each block in its place."""
+        for number, own in zip(batch.work, measured, strict=True):
+            out[self.starts[number] : self.starts[number + 1]] = own
+
+    def _start(self, block: Block) -> int:
+        row = np.array([[i for i, _ in block]], dtype=np.int32).reshape(1, -1)
+        return int(self.counted.starts[self.counted.lattice.find(row)[0]])

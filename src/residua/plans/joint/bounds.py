@@ -1,0 +1,127 @@
+"""A proof against all plans: `loss · pcost ≥ (tr (Q^½ 𝕍 Q^½)^½)²` for any weights Q on cells, formed in coordinates.
+
+With weights that are products of weights on each attribute's values, the inner products of coordinate functions are
+products as well, and nothing is as large as the table of all cells. A few rounds raise the weights of values that the
+response finds expensive; every round's bound holds, the largest counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import product as crossed
+
+import numpy as np
+
+from residua.linalg.arrays import Floats, Integers
+from residua.plans.joint.facts import asked
+from residua.plans.levels.axes import Axis
+from residua.plans.levels.family import Block, below, closed, dimensions, places
+from residua.plans.questions import Workload
+from residua.workload import Explicit
+
+MOST_DIMENSIONS = 1500
+_ROUNDS = 6
+
+
+def gap_of_any(axes: Sequence[Axis], workload: Workload, achieved: float) -> float:
+    """How far a weighted sum of variances, times pcost, is at most above any plan's; infinite where it is too large."""
+    weights = workload.weights if isinstance(workload, Explicit) else np.repeat(workload.weights, _counts(workload))
+    tops: set[Block] = set()
+    for attributes, _, _ in asked(workload):
+        tops.add(tuple((i, axes[i].depth) for i in attributes if axes[i].depth))
+        if sum(math.prod(axes[i].starts[-1] for i, _ in top) for top in tops) > 4 * MOST_DIMENSIONS:
+            return math.inf
+    blocks = closed(tops)
+    sizes = [dimensions(axes, block) for block in blocks]
+    if sum(sizes) > MOST_DIMENSIONS:
+        return math.inf
+    ends = np.cumsum([0, *sizes])
+    spans = {block: np.arange(ends[k], ends[k + 1]) for k, block in enumerate(blocks)}
+    G = _gram(axes, workload, weights, spans, int(ends[-1]))
+    return max(achieved / _bound(axes, spans, G) - 1.0, 0.0)
+
+
+def _counts(workload: Workload) -> Integers:
+    assert not isinstance(workload, Explicit)
+    return workload.cells.astype(np.int64)
+
+
+def _gram(axes: Sequence[Axis], workload: Workload, weights: Floats, spans: dict[Block, Integers], size: int) -> Floats:
+    """The Gram matrix of all queries in coordinates, (coordinates, coordinates)."""
+    G = np.zeros((size, size))
+    for attributes, rows, at in asked(workload):
+        for axis, i in enumerate(attributes, start=1):
+            rows, _ = axes[i].coordinates(rows, axis)
+        table = tuple((i, axes[i].depth) for i in attributes)
+        listed = below(tuple((i, level) for i, level in table if level))
+        here = np.concatenate([places(axes, table, block) for block in listed])
+        there = np.concatenate([spans[block] for block in listed])
+        flat = rows.reshape(len(rows), -1)[:, here]
+        G[np.ix_(there, there)] += (flat * weights[at, None]).T @ flat
+    return G
+
+
+def _bound(axes: Sequence[Axis], spans: dict[Block, Integers], G: Floats) -> float:
+    """The largest bound of a few rounds."""
+    used = sorted({i for block in spans for i, _ in block})
+    values = {i: axes[i].bases[-1] for i in used}  # (functions, classes)
+    q = {i: np.full(values[i].shape[1], 1.0 / values[i].shape[1]) for i in used}
+    best = 0.0
+    for _ in range(_ROUNDS):
+        inner = {i: (values[i] * q[i]) @ values[i].T for i in used}
+        K = _assembled(axes, spans, inner, len(G))
+        k, F = np.linalg.eigh(K)
+        k = np.maximum(k, k[-1] * 1e-13)
+        root = (F * np.sqrt(k)) @ F.T
+        w, E = np.linalg.eigh(root @ G @ root)
+        w = np.sqrt(np.maximum(w, 0.0))
+        best = max(best, float(w.sum()) ** 2)
+        inverse = (F / np.sqrt(k)) @ F.T
+        M = inverse @ ((E * w) @ E.T) @ inverse
+        new = {}
+        for i in used:
+            by_pair = _paired(axes, spans, inner, M, i)
+            x = np.einsum("aj,ab,bj->j", values[i], by_pair, values[i])
+            grown = q[i] * np.maximum(x, 1e-12 * x.max())
+            new[i] = grown / grown.sum()
+        q = new
+    return best
+
+
+def _assembled(axes: Sequence[Axis], spans: dict[Block, Integers], inner: dict[int, Floats], size: int) -> Floats:
+    """Inner products of the coordinate functions of all blocks."""
+    K = np.zeros((size, size))
+    for (one, a), (other, b) in crossed(spans.items(), repeat=2):
+        part: Floats = np.ones((1, 1))
+        mine, its = dict(one), dict(other)
+        for i in sorted({*mine, *its}):
+            rows, columns = axes[i].span(mine.get(i, 0)), axes[i].span(its.get(i, 0))
+            part = np.asarray(np.kron(part, inner[i][slice(*rows), slice(*columns)]), dtype=np.float64)
+        K[np.ix_(a, b)] = part
+    return K
+
+
+def _paired(
+    axes: Sequence[Axis], spans: dict[Block, Integers], inner: dict[int, Floats], M: Floats, attribute: int
+) -> Floats:
+    """`Σ M ∘ ⊗_{j≠i} K_j`, summed over all coordinates but the attribute's own, (functions, functions) of it."""
+    n = axes[attribute].starts[-1]
+    found = np.zeros((n, n))
+    for (one, a), (other, b) in crossed(spans.items(), repeat=2):
+        mine, its = dict(one), dict(other)
+        order = sorted({*mine, *its})
+        shape = [axes[i].span(mine.get(i, 0)) for i in order], [axes[i].span(its.get(i, 0)) for i in order]
+        part = M[np.ix_(a, b)].reshape([e - s for s, e in shape[0]] + [e - s for s, e in shape[1]])
+        rows, columns = (0, 1), (0, 1)
+        at = 0
+        for i, left, right in zip(order, *shape, strict=True):
+            half = part.ndim // 2
+            if i == attribute:
+                rows, columns = left, right
+                at += 1
+                continue
+            weight = inner[i][slice(*left), slice(*right)]
+            part = np.tensordot(weight, part, axes=([0, 1], [at, half + at]))
+        found[slice(*rows), slice(*columns)] += part.reshape(rows[1] - rows[0], columns[1] - columns[0])
+    return found

@@ -1,0 +1,168 @@
+"""Variances and covariances of whatever is asked, from the blocks of the attributes it names.
+
+A query over the cells of some attributes, in coordinates, is taken apart from the finest block down: its part in block
+b is `c = q_b R⁻¹` in measured rows, and takes `c S` from the blocks below. Its variance is `Σ_b σ²_b ‖c_b‖²`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from residua.linalg.arrays import Booleans, Floats, Integers
+from residua.plans.joint.measured import Rows, Split, split
+from residua.plans.levels.axes import Axis
+from residua.plans.levels.family import Block, below, places
+from residua.plans.questions import Workload
+from residua.plans.tolerances import SUPPORT_TOLERANCE
+from residua.workload import Explicit, Joint, as_products, parts_of
+
+_BATCH = 2**22
+Parts = dict[Block, Floats]
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """What follows from noise on blocks.
+
+    Args:
+        axes: the levels of each attribute.
+        blocks: the blocks, closed downward.
+        numbers: which strategy each has.
+        strategies: what is measured, divided by its unit.
+        noise: the noise variance of each block, infinite where it is not measured, (blocks,).
+    """
+
+    axes: tuple[Axis, ...]
+    blocks: tuple[Block, ...]
+    numbers: tuple[int, ...]
+    strategies: tuple[Rows, ...]
+    noise: Floats
+
+    @cached_property
+    def splits(self) -> dict[Block, Split]:
+        """Every block's rows in coordinates, computed once for blocks that are alike."""
+        known: dict[tuple[object, ...], Split] = {}
+        found = {}
+        for block, number in zip(self.blocks, self.numbers, strict=True):
+            key = (number, *((self.axes[i], level) for i, level in block))
+            if key not in known:
+                known[key] = split(self.axes, block, self.strategies[number])
+            found[block] = known[key]
+        return found
+
+    @cached_property
+    def variance_of(self) -> dict[Block, float]:
+        """The noise variance of each block."""
+        return dict(zip(self.blocks, self.noise.tolist(), strict=True))
+
+    def inside(self, attributes: Sequence[int]) -> list[Block]:
+        """The blocks of these attributes alone, finest first."""
+        finest = tuple((i, self.axes[i].depth) for i in attributes if self.axes[i].depth)
+        return [block for block in reversed(below(finest)) if block in self.variance_of]
+
+    def taken_apart(self, attributes: Sequence[int], rows: Floats) -> tuple[Parts, Booleans]:
+        """Each query's part in every block, in measured rows, and which queries cannot be answered.
+
+        Args:
+            attributes: positions, increasing.
+            rows: queries over the cells of these, (queries, n_1, …, n_k).
+        """
+        lost = np.zeros(len(rows), dtype=bool)
+        size = np.sqrt((rows.reshape(len(rows), -1) ** 2).sum(axis=1))
+        for axis, i in enumerate(attributes, start=1):
+            rows, outside = self.axes[i].coordinates(rows, axis)
+            lost |= outside
+        left = rows.reshape(len(rows), -1).copy()
+        table = tuple((i, self.axes[i].depth) for i in attributes)
+        unseen = np.ones(left.shape[1], dtype=bool)
+        found: Parts = {}
+        for block in self.inside(attributes):
+            at = self._places(table, block)
+            unseen[at] = False
+            own = self.splits[block]
+            part = left[:, at] @ own.recovery
+            if not np.isfinite(self.variance_of[block]):
+                lost |= np.abs(left[:, at]).max(axis=1) > SUPPORT_TOLERANCE * size
+                continue
+            found[block] = part
+            if own.lower.shape[1]:
+                lower = np.concatenate([self._places(table, each) for each in below(block)[:-1]])
+                left[:, lower] -= part @ own.lower
+        if unseen.any():
+            lost |= np.abs(left[:, unseen]).max(axis=1) > SUPPORT_TOLERANCE * size
+        return found, lost
+
+    def _places(self, table: Block, block: Block) -> Integers:
+        key = (table, block)
+        if key not in self._known:
+            self._known[key] = places(self.axes, table, block)
+        return self._known[key]
+
+    @cached_property
+    def _known(self) -> dict[tuple[Block, Block], Integers]:
+        return {}
+
+    def variances(self, workload: Workload) -> Floats:
+        """The variance of every query, (queries,); infinite where it cannot be answered."""
+        found = np.empty(workload.queries)
+        for attributes, rows, at in asked(workload):
+            parts, lost = self.taken_apart(attributes, rows)
+            total = np.zeros(len(rows))
+            for block, part in parts.items():
+                total += self.variance_of[block] * (part**2).sum(axis=1)
+            found[at] = np.where(lost, np.inf, total)
+        return found
+
+    def covariance(self, first: Workload, second: Workload) -> Floats:
+        """Covariances between the queries of two workloads, all answerable, (queries, queries)."""
+        total = np.zeros((first.queries, second.queries))
+        others = [(at, self.taken_apart(attributes, rows)[0]) for attributes, rows, at in asked(second)]
+        for attributes, rows, at in asked(first):
+            own = self.taken_apart(attributes, rows)[0]
+            for there, parts in others:
+                found = sum(
+                    (self.variance_of[block] * (own[block] @ parts[block].T) for block in own.keys() & parts.keys()),
+                    np.zeros((len(at), len(there))),
+                )
+                total[np.ix_(at, there)] = found
+        return total
+
+
+def asked(workload: Workload) -> Iterator[tuple[tuple[int, ...], Floats, Integers]]:
+    """A workload some queries at a time: their attributes, their rows (queries, n_1, …), and their places in it."""
+    if isinstance(workload, Joint):
+        for part, there in parts_of(workload):
+            for attributes, rows, where in asked(part):
+                yield attributes, rows, there[where]
+        return
+    if isinstance(workload, Explicit):
+        step = max(1, _BATCH // max(workload.matrix.shape[1], 1))
+        for start in range(0, workload.queries, step):
+            where = np.arange(start, min(start + step, workload.queries))
+            rows = workload.matrix[where].toarray().reshape(len(where), *workload.shape)
+            yield workload.attributes, rows, where
+        return
+    first_of_term = 0
+    for term in as_products(workload).terms():
+        attributes = tuple(i for i, _ in term)
+        matrices = [rows.matrix() for _, rows in term]
+        queries = int(np.prod([len(matrix) for matrix in matrices], dtype=np.int64))
+        cells = int(np.prod([matrix.shape[1] for matrix in matrices], dtype=np.int64))
+        first, rest = (matrices[0], matrices[1:]) if matrices else (np.ones((1, 1)), [])
+        each = max(queries // max(len(first), 1), 1)
+        step = max(1, _BATCH // (cells * each))
+        for at in range(0, len(first), step):
+            rows = first[at : at + step]
+            for matrix in rest:
+                rows = np.asarray(np.kron(rows, matrix), dtype=np.float64)
+            shape = [matrix.shape[1] for matrix in matrices]
+            yield (
+                attributes,
+                rows.reshape(len(rows), *shape),
+                np.arange(first_of_term + at * each, first_of_term + at * each + len(rows)),
+            )
+        first_of_term += queries

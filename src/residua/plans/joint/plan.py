@@ -1,0 +1,335 @@
+"""Blockwise plans: a strategy of its own for every block of attributes and levels, and what follows without data.
+
+A block is some attributes, each at a level of its values (`levels/axes.py`); it measures integer rows over the cells of
+their table, with its own precision. Rows of different blocks are independent of each other, so that cost and variance
+are sums over blocks (`facts.py`) and plans that share rows combine block by block (`algebra.py`).
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from residua.domain import Domain, domain_of_settings
+from residua.errors import PlanError, VerificationError
+from residua.linalg.arrays import Floats, Integers
+from residua.plans.blocks import Blocks
+from residua.plans.bodies import any_workload_of_body, any_workload_to_body, check_claims, head_of_body, head_to_body
+from residua.plans.cells import MOST_COLUMNS, Grouping
+from residua.plans.contract import Plan
+from residua.plans.joint.blocks import JointBlocks
+from residua.plans.joint.bounds import gap_of_any
+from residua.plans.joint.facts import Facts
+from residua.plans.joint.measured import Rows
+from residua.plans.joint.reading import JointReading
+from residua.plans.levels.axes import Axis
+from residua.plans.levels.cells import table_for
+from residua.plans.levels.family import Block, below, dimensions, rank
+from residua.plans.noise import LARGEST_SCALE, SMALLEST_SCALE
+from residua.plans.questions import Workload, combined, in_one_table
+from residua.privacy import AddRemove, Guarantee, Unit
+
+_UP = 1.0 + 2.0**-46
+
+
+@dataclass(frozen=True, eq=False)
+class JointPlan(Plan):
+    """Integer rows for every block, and how precisely they are measured. Made by `rs.plan`.
+
+    Guarantee: measuring this plan costs at most `unit_pcost`, within `guarantee`, for the unit of protection `unit`.
+
+    Args:
+        domain: what the table may hold.
+        axes: the levels of each attribute of the domain.
+        blocks_of: the blocks, smallest first, with all blocks below each.
+        numbers: which of the strategies each block has.
+        strategies: integer rows, each for blocks that are alike.
+        precisions: `τ_b = 1/σ²` of each block's rows over their largest column norm, (blocks,); 0: not measured.
+        guarantee: what measuring the plan guarantees; None when there is nothing to measure.
+        unit: whom it protects.
+        workload: what was asked, if anything.
+        objective: what the plan was optimised for, in words.
+        gap: proven bound on how far the plan is, relative, from the best that measures blocks of this plan's split one
+            by one; `gap_any` is against all plans whatever. Infinite when nothing is proven.
+    """
+
+    kinds: ClassVar[tuple[str, ...]] = ("blockwise",)
+
+    domain: Domain
+    axes: tuple[Axis, ...]
+    blocks_of: tuple[Block, ...]
+    numbers: tuple[int, ...]
+    strategies: tuple[Rows, ...]
+    precisions: Floats
+    guarantee: Guarantee | None
+    unit: Unit = field(default_factory=AddRemove)
+    workload: Workload | None = None
+    objective: str = ""
+    gap: float = np.inf
+
+    def __post_init__(self) -> None:
+        if [axis.size for axis in self.axes] != self.domain.sizes.tolist():
+            raise PlanError("the levels do not fit the domain; give one axis for each attribute.")
+        listed = set(self.blocks_of)
+        if list(self.blocks_of) != sorted(listed, key=rank) or not listed:
+            raise PlanError("the blocks are not listed once each, smallest first.")
+        for block in listed:
+            if any(not 0 < level <= self.axes[i].depth for i, level in block if 0 <= i < len(self.axes)):
+                raise PlanError("a block is at a level that its attribute lacks.")
+            if list(dict(block)) != sorted(dict(block)) or len(dict(block)) < len(block):
+                raise PlanError("the attributes of a block are not in order.")
+            if not listed.issuperset(below(block)):
+                raise PlanError("a block is listed without one below it.")
+        if len(self.numbers) != len(listed) or not set(self.numbers) <= set(range(len(self.strategies))):
+            raise PlanError("the strategies do not fit the blocks; give one for each.")
+        precisions = np.array(self.precisions, dtype=np.float64)
+        if precisions.shape != (len(listed),) or not (np.isfinite(precisions) & (precisions >= 0)).all():
+            raise PlanError("precisions must be finite and not negative, one for each block.")
+        precisions.setflags(write=False)
+        object.__setattr__(self, "precisions", precisions)
+
+    @property
+    def rival(self) -> str:
+        """What `gap` compares the plan with."""
+        return "the best plan that measures block by block"
+
+    def rows_of(self, block: Block) -> Rows:
+        """What is measured of a block."""
+        return self.strategies[self._number[block]]
+
+    @cached_property
+    def _number(self) -> dict[Block, int]:
+        return dict(zip(self.blocks_of, self.numbers, strict=True))
+
+    def sizes_below(self, block: Block) -> list[int]:
+        """How many coordinates each block below one has."""
+        return [dimensions(self.axes, each) for each in below(block)[:-1]]
+
+    # ---- cost
+
+    @cached_property
+    def pcost(self) -> float:
+        """The privacy cost for one record added or removed: of the most expensive cell, or never less.
+
+        Where there are too many cells to try all, each block counts at its own most expensive one.
+        """
+        table = table_for(self.axes, self.blocks_of)
+        if table is None:
+            return float(self.precisions.sum())
+        costs = np.zeros(table.shape)
+        for block, precision in zip(self.blocks_of, self.precisions.tolist(), strict=True):
+            own = self.rows_of(block)
+            costs = costs + table.spread(block, own.relative_norms * precision)
+        return float(costs.max())
+
+    @cached_property
+    def unit_pcost(self) -> float:
+        """The privacy cost for the plan's unit of protection."""
+        apart = [
+            own.apart / own.norm if block and own.norm else 0.0
+            for block, own in ((block, self.rows_of(block)) for block in self.blocks_of)
+        ]
+        changed = min(float(self.precisions @ np.array(apart)), 4 * self.pcost)
+        return float(self.unit.scaled(self.pcost, max(changed, self.pcost) if self.domain.drops else changed))
+
+    @property
+    def looseness(self) -> float:
+        """0 where a record is added or removed; infinite for others, of whom a bound alone is known."""
+        reach = self.unit.contribution
+        return math.inf if reach is None or reach.limits else 0.0
+
+    # ---- accuracy
+
+    @cached_property
+    def facts(self) -> Facts:
+        """What follows from the noise of the blocks."""
+        with np.errstate(divide="ignore"):
+            noise = np.asarray(1.0 / self.precisions)
+        return Facts(self.axes, self.blocks_of, self.numbers, self.strategies, noise)
+
+    def _variances(self, workload: Workload) -> Floats:
+        return self.facts.variances(workload)
+
+    def _covariance(self, first: Workload, second: Workload) -> Floats:
+        return self.facts.covariance(first, second)
+
+    def combination_variance(self, combination: Mapping[Sequence[str], ArrayLike]) -> float:
+        """Variance of a linear combination of cells: attribute set → coefficients, an array over its cells.
+
+        Raises:
+            PlanError: the plan cannot answer it.
+        """
+        members, total = in_one_table(self.domain, combined(self.domain, combination))
+        parts, lost = self.facts.taken_apart(members, total[None])
+        if lost[0]:
+            raise PlanError("this plan does not answer this combination; plan for a workload that asks for it.")
+        return sum(self.facts.variance_of[block] * float((part**2).sum()) for block, part in parts.items())
+
+    @cached_property
+    def gap_any(self) -> float:
+        """Proven bound on how far the plan is from any linear Gaussian plan whatever; infinite on large domains."""
+        if self.workload is None or self.objective != "TotalVariance" or self.unit_pcost != self.pcost:
+            return math.inf
+        return gap_of_any(self.axes, self.workload, self.total_variance(self.workload) * self.pcost)
+
+    @property
+    def advice(self) -> str:
+        """Nothing: what a matrix plan could save at most is `gap_any`, where it is known."""
+        return ""
+
+    @property
+    def remarks(self) -> tuple[tuple[str, str], ...]:
+        """How many blocks there are, and whether the price is a bound alone."""
+        kinds = len(set(self.numbers))
+        parts = (
+            f"{len(self.blocks_of):,} blocks of attributes and levels, measured by {kinds:,} strategies of their own"
+        )
+        loose = ("Price", "a bound; what it really costs is not computed and may be less")
+        return (("Blocks", parts), loose) if self.looseness else (("Blocks", parts),)
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """That the price is a bound of unknown looseness, where it is."""
+        return {"price_looseness": None} if self.looseness else {}
+
+    def __repr__(self) -> str:
+        return (
+            f"JointPlan({len(self.blocks_of):,} blocks over {len(self.domain)} attributes, pcost={self.pcost:.6g}, "
+            f"{self.guarantee!r}, gap={self.gap:.2g})"
+        )
+
+    # ---- measuring
+
+    @cached_property
+    def _measured(self) -> Integers:
+        return np.flatnonzero(self.precisions > 0)
+
+    def compile(self) -> JointBlocks:
+        """The rows, with noise rounded up."""
+        if not len(self._measured):
+            raise VerificationError("the plan has nothing to measure; what it answers is already known.")
+        units = np.array([self.rows_of(self.blocks_of[k]).unit for k in self._measured])
+        with np.errstate(over="ignore"):
+            scales = units * np.sqrt(1.0 / self.precisions[self._measured]) * _UP
+        if scales.max() > LARGEST_SCALE or scales.min() < SMALLEST_SCALE:
+            raise VerificationError("a block's noise is outside what can be sampled exactly; change the budget.")
+        return self._blocks(scales)
+
+    def _blocks(self, scales: Floats) -> JointBlocks:
+        measured = tuple(self.blocks_of[k] for k in self._measured)
+        rows = tuple(self.rows_of(block) for block in measured)
+        return JointBlocks(self.axes, measured, rows, scales, self.domain.drops)
+
+    def saved_blocks(self, arrays: Mapping[str, NDArray[Any]]) -> JointBlocks:
+        """The noise scales that a file keeps, with the plan's own rows."""
+        return self._blocks(np.array(arrays["scales"], dtype=np.float64))
+
+    def reading(self, blocks: Blocks, measurements: NDArray[Any]) -> JointReading:
+        """Tables and answers from the blocks of their attributes."""
+        assert isinstance(blocks, JointBlocks)
+        precisions = np.zeros(len(self.blocks_of))
+        precisions[self._measured] = 1.0 / blocks.noise_variances
+        return JointReading(self.replaced(precisions=precisions), blocks, measurements)
+
+    @property
+    def measured_attributes(self) -> tuple[int, ...]:
+        """Positions of the attributes of which more than the total is measured."""
+        return tuple(sorted({i for k in self._measured for i, _ in self.blocks_of[k]}))
+
+    # ---- algebra
+
+    def quieter(self, share: float) -> Self:
+        """The same plan with its precision lowered by a small share."""
+        return self.replaced(precisions=self.precisions * (1.0 - share))
+
+    def value_rows(self, block: Block) -> Floats:
+        """What is measured of a block, over its unit, as rows over the values of its attributes, (rows, cells)."""
+        own = self.rows_of(block)
+        rows = (own.rows / own.unit).reshape(len(own.rows), *(self.axes[i].count(level) for i, level in block))
+        for axis, (i, level) in enumerate(block, start=1):
+            rows = np.take(rows, self.axes[i].classes[level - 1], axis=axis)
+        return np.asarray(rows.reshape(len(rows), -1))
+
+    def over_cells(self) -> tuple[Grouping, Floats]:
+        """The rows of all blocks over the cells of all attributes, each times the root of its precision.
+
+        Raises:
+            PlanError: too many cells for a matrix.
+        """
+        attributes = self.measured_attributes
+        sizes = [int(self.domain.sizes[i]) for i in attributes]
+        cells = math.prod(sizes)
+        if cells > MOST_COLUMNS:
+            raise PlanError(
+                f"a blockwise plan over {cells:,} cells can be combined with plans of other rows over at most "
+                f"{MOST_COLUMNS:,}. Plans by the same rows combine over any number of cells: plan one like the other, "
+                "with form=rs.Lattice(like=other)."
+            )
+        codes = np.indices(sizes).reshape(len(sizes), cells)
+        found = [np.zeros((0, cells))]
+        for k in self._measured:
+            block = self.blocks_of[k]
+            shape = [int(self.domain.sizes[i]) for i, _ in block]
+            at = tuple(codes[attributes.index(i)] for i, _ in block)
+            columns = np.ravel_multi_index(at, shape) if block else np.zeros(cells, dtype=np.int64)
+            found.append(math.sqrt(float(self.precisions[k])) * self.value_rows(block)[:, columns])
+        return Grouping(attributes, np.arange(cells)), np.vstack(found)
+
+    # ---- files
+
+    def to_body(self) -> dict[str, Any]:
+        """The plan as plain values; rows as packed whole numbers."""
+        return {
+            **head_to_body("blockwise", self),
+            "axes": [[own.tolist() for own in axis.classes] for axis in self.axes],
+            "blocks": [[list(pair) for pair in block] for block in self.blocks_of],
+            "numbers": list(self.numbers),
+            "strategies": [{"shape": list(own.rows.shape), "rows": _packed(own.rows)} for own in self.strategies],
+            "precisions": self.precisions.tolist(),
+            "workload": any_workload_to_body(self.workload),
+        }
+
+    @classmethod
+    def of_body(cls, body: dict[str, Any]) -> JointPlan:
+        """The plan that plain values describe; every invariant is checked again."""
+        domain = domain_of_settings(body["domain"])
+        if len(body["axes"]) != len(domain):
+            raise ValueError("it has not one axis for each attribute")
+        axes = tuple(
+            Axis(int(n), tuple(np.array(own, dtype=np.int64) for own in levels))
+            for n, levels in zip(domain.sizes, body["axes"], strict=True)
+        )
+        blocks = tuple(tuple((int(i), int(level)) for i, level in block) for block in body["blocks"])
+        if any(not 0 <= i < len(axes) for block in blocks for i, _ in block):
+            raise ValueError("a block names an attribute the domain lacks")
+        made = cls(
+            domain,
+            axes,
+            blocks,
+            tuple(int(number) for number in body["numbers"]),
+            tuple(Rows(_unpacked(own["rows"], tuple(own["shape"]))) for own in body["strategies"]),
+            np.array(body["precisions"], dtype=np.float64),
+            workload=any_workload_of_body(domain, body["workload"]),
+            **head_of_body(body),
+        )
+        assert made.facts.splits  # refuses rows that do not fit
+        check_claims(made)
+        return made
+
+
+def _packed(rows: Integers) -> str:
+    """Whole numbers as text."""
+    return base64.b85encode(zlib.compress(np.ascontiguousarray(rows, dtype="<i8").tobytes(), 6)).decode()
+
+
+def _unpacked(text: str, shape: tuple[int, ...]) -> Integers:
+    raw = zlib.decompressobj().decompress(base64.b85decode(text), 2**31)
+    return np.frombuffer(raw, dtype="<i8").astype(np.int64).reshape(shape)

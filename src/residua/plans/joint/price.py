@@ -1,0 +1,113 @@
+"""The verifier of blockwise plans: what measuring integer rows of tables costs, exactly, from the integers alone.
+
+Small and trusted. Adding a record adds one column of each block's rows: the cost of a cell is `Σ_b ‖B_b e_j‖² / s_b²`,
+j its class in the block's table. Where the cells of all attributes together are few, all are tried; else each block
+counts at its most expensive cell, which is never less. Changing a record adds a difference of columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Protocol
+
+import numpy as np
+
+from residua.errors import VerificationError
+from residua.linalg.arrays import Floats, Objects
+from residua.plans.blocks import POINT, WORD, require_scales
+from residua.plans.joint.measured import Rows
+from residua.plans.levels.axes import Axis
+from residua.plans.levels.cells import table_for
+from residua.plans.levels.family import Block, shape_of
+from residua.privacy import Unit
+
+FEWEST_RECORDS = 2**28
+
+
+class _Priced(Protocol):
+    """What the verifier looks at."""
+
+    @property
+    def axes(self) -> tuple[Axis, ...]: ...  # the levels of each attribute
+
+    @property
+    def measured(self) -> tuple[Block, ...]: ...  # the blocks that are measured
+
+    @property
+    def rows(self) -> tuple[Rows, ...]: ...  # the integers of each
+
+    @property
+    def scales(self) -> Floats: ...  # the noise scale s of each, (blocks,); a float is an exact rational
+
+    @property
+    def drops(self) -> bool: ...  # whether changing a record may remove it from every table
+
+
+def price(blocks: _Priced, unit: Unit) -> Fraction:
+    """What measuring costs this unit of protection, never less.
+
+    Raises:
+        VerificationError: not integer, noise outside the exact samplers' range, or numbers that could overflow.
+    """
+    _check_form(blocks)
+    added = Fraction(_largest(blocks), POINT)
+    changed = Fraction(_sum(blocks, [rows.apart if block else 0 for block, rows in _pairs(blocks)]), POINT)
+    changed = min(changed, 4 * added)  # ‖a − b‖² ≤ 2‖a‖² + 2‖b‖²
+    return unit.scaled(added, max(changed, added) if blocks.drops else changed)
+
+
+def cell_costs(blocks: _Priced) -> tuple[tuple[int, ...], Objects] | None:
+    """Which attributes there are and the cost of each of their cells in whole numbers of 2^-200; None: too many.
+
+    Cells are classes of values that no block tells apart, (classes, …); each block is rounded up.
+    """
+    table = table_for(blocks.axes, blocks.measured)
+    if table is None:
+        return None
+    costs: Objects = np.zeros(table.shape, dtype=object)
+    for (block, own), scale in zip(_pairs(blocks), blocks.scales.tolist(), strict=True):
+        shares = np.array([_share(norm, scale) for norm in own.norms], dtype=object)
+        costs = costs + table.spread(block, shares)
+    return table.attributes, costs
+
+
+def _largest(blocks: _Priced) -> int:
+    """The cost of the most expensive cell, never less."""
+    listed = cell_costs(blocks)
+    return _sum(blocks, [rows.norm for rows in blocks.rows]) if listed is None else max(listed[1].ravel().tolist())
+
+
+def most_records(rows: Sequence[Rows]) -> int:
+    """How many records may be counted before a measurement could leave 64 bits."""
+    return (WORD - 2**51) // max((each.largest for each in set(rows)), default=1)
+
+
+def _pairs(blocks: _Priced) -> list[tuple[Block, Rows]]:
+    return list(zip(blocks.measured, blocks.rows, strict=True))
+
+
+def _sum(blocks: _Priced, norms: Sequence[int]) -> int:
+    """`Σ norm / s²` in fixed point, each rounded up."""
+    return sum(_share(norm, scale) for norm, scale in zip(norms, blocks.scales.tolist(), strict=True))
+
+
+def _share(norm: int, scale: float) -> int:
+    numerator, denominator = scale.as_integer_ratio()
+    return -(-(denominator**2) * norm * POINT // (numerator * numerator))
+
+
+def _check_form(blocks: _Priced) -> None:
+    """Refuses blocks that are incomplete, not integer, listed twice, or whose noise cannot be sampled exactly."""
+    count = len(blocks.measured)
+    if not count or len(blocks.rows) != count or blocks.scales.shape != (count,):
+        raise VerificationError("the blocks are incomplete; each needs its rows and a noise scale.")
+    if len(set(blocks.measured)) < count:
+        raise VerificationError("a block is measured twice; list each once.")
+    require_scales(blocks.scales)
+    for block, own in _pairs(blocks):
+        cells = int(np.prod(shape_of(blocks.axes, block), dtype=np.int64))
+        if not np.issubdtype(own.rows.dtype, np.integer) or own.rows.ndim != 2 or own.rows.shape[1] != cells:
+            raise VerificationError("the rows of a block are not whole numbers, one per cell; plan again.")
+    if most_records(blocks.rows) < FEWEST_RECORDS:
+        raise VerificationError("the integers of a block are so large that numbers could overflow; plan again.")

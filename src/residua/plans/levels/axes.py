@@ -1,0 +1,193 @@
+"""An attribute in nested levels: total, groups, finer groups; each level is a space of its own.
+
+A level is a partition of the attribute's values. Functions on the classes of level l are those of level l − 1 and, in
+each class of that, contrasts between its parts: `basis(l)` has one row per function, the total first. What queries do
+not tell apart is one class, so that a table is never larger than what is asked of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+import numpy as np
+
+from residua.errors import PlanError
+from residua.linalg.arrays import Booleans, Floats, Integers
+from residua.linalg.modes import contrasts
+
+
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """The levels of one attribute.
+
+    Args:
+        classes: of each level, coarsest first, the class of every value, (n,), numbered from 0 without gaps; none for
+            an attribute of which only the total counts.
+        size: n, how many values there are.
+    """
+
+    size: int
+    classes: tuple[Integers, ...] = ()
+
+    def __post_init__(self) -> None:
+        above = np.zeros(self.size, dtype=np.int64)
+        for own in self.classes:
+            if own.shape != (self.size,) or not np.array_equal(np.unique(own), np.arange(own.max() + 1)):
+                raise PlanError("a level is no partition of the attribute's values; plan again.")
+            if not refines(own, above) or own.max() == above.max():
+                raise PlanError("the levels of an attribute are not nested, each finer than the last; plan again.")
+            above = own
+            own.setflags(write=False)
+
+    @property
+    def depth(self) -> int:
+        """How many levels there are beside the total."""
+        return len(self.classes)
+
+    @cached_property
+    def starts(self) -> tuple[int, ...]:
+        """How many functions come before those of each level, and how many there are in all."""
+        return (0, 1, *(int(own.max()) + 1 for own in self.classes))
+
+    def count(self, level: int) -> int:
+        """How many classes a level has; the total has one."""
+        return self.starts[level + 1]
+
+    def span(self, level: int) -> tuple[int, int]:
+        """Where the functions of a level stand among those of all."""
+        return self.starts[level], self.starts[level + 1]
+
+    def parents(self, level: int) -> Integers:
+        """The class one level up of every class of a level, (classes,)."""
+        above = np.zeros(self.size, dtype=np.int64) if level < 2 else self.classes[level - 2]
+        found = np.zeros(self.count(level), dtype=np.int64)
+        found[self.classes[level - 1]] = above
+        return found
+
+    @cached_property
+    def bases(self) -> tuple[Floats, ...]:
+        """Of each level the functions on its classes, row by row, (classes, classes)."""
+        found = [np.ones((1, 1))]
+        for level in range(1, self.depth + 1):
+            parents = self.parents(level)
+            own = []
+            for parent in range(self.count(level - 1)):
+                places = np.flatnonzero(parents == parent)
+                rows = np.zeros((len(places) - 1, len(parents)))
+                rows[:, places] = contrasts(len(places))
+                own.append(rows)
+            found.append(np.vstack([found[-1][:, parents], *own]))
+        return tuple(found)
+
+    @cached_property
+    def inverses(self) -> tuple[Floats, ...]:
+        """Of each level the inverse of its basis: queries times this are coordinates."""
+        return tuple(np.asarray(np.linalg.inv(basis)) for basis in self.bases)
+
+    @property
+    def finest(self) -> Integers:
+        """The class of every value at the finest level, (n,)."""
+        return self.classes[-1] if self.classes else np.zeros(self.size, dtype=np.int64)
+
+    @cached_property
+    def firsts(self) -> Integers:
+        """One value of each class of the finest level, (classes,)."""
+        return self.firsts_of(self.depth)
+
+    def firsts_of(self, level: int) -> Integers:
+        """One value of each class of a level, (classes,)."""
+        if not level:
+            return np.zeros(1, dtype=np.int64)
+        return np.unique(self.classes[level - 1], return_index=True)[1]
+
+    def merged(self, tables: Integers, level: int, axis: int) -> Integers:
+        """Tables added up over the classes of a level along an axis, exactly."""
+        if level == 0:
+            return np.asarray(tables.sum(axis=axis, keepdims=True))
+        own = self.classes[level - 1]
+        if self.count(level) == self.size:
+            return np.take(tables, np.argsort(own), axis=axis)
+        order = np.argsort(own, kind="stable")
+        edges = np.searchsorted(own[order], np.arange(self.count(level)))
+        return np.asarray(np.add.reduceat(np.take(tables, order, axis=axis), edges, axis=axis))
+
+    def coordinates(self, rows: Floats, axis: int) -> tuple[Floats, Booleans]:
+        """Queries over values as coordinates along an axis, and which of them the classes cannot tell.
+
+        Args:
+            rows: (queries, …, n, …).
+            axis: which axis holds the values.
+        """
+        short = np.take(rows, self.firsts, axis=axis)
+        lost = np.zeros(len(rows), dtype=bool)
+        if self.starts[-1] < self.size:
+            rest = np.abs(np.take(short, self.finest, axis=axis) - rows)
+            lost = rest.reshape(len(rows), -1).max(axis=1) > 0
+        moved = np.moveaxis(short, axis, -1) @ self.inverses[-1]
+        return np.moveaxis(moved, -1, axis), lost
+
+    def values(self, coordinates: Floats, axis: int) -> Floats:
+        """What coordinates of a table say of its values, those of one class alike."""
+        moved = np.moveaxis(coordinates, axis, -1) @ self.inverses[-1].T
+        return np.moveaxis((moved / np.bincount(self.finest))[..., self.finest], -1, axis)
+
+    def level_of(self, classes: Integers) -> int:
+        """The coarsest level that tells these classes apart."""
+        if classes.max() == 0:
+            return 0
+        return next(level for level in range(1, self.depth + 1) if refines(self.classes[level - 1], classes))
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What is the same for the same levels."""
+        return (self.size, *(own.tobytes() for own in self.classes))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Axis) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
+def refines(fine: Integers, coarse: Integers) -> bool:
+    """Whether values of one class of the first are of one class of the second."""
+    return len(np.unique(fine)) == len(np.unique(np.stack([fine, coarse]), axis=1).T)
+
+
+def told_apart(rows: Floats) -> Integers:
+    """The classes of values that no row tells apart, (n,), numbered from 0 in the order of values."""
+    _, first, inverse = np.unique(rows, axis=1, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[inverse.ravel()]
+
+
+def axis_of(size: int, partitions: Iterable[Integers], most: int = 8) -> Axis:
+    """The nested levels that tell apart what partitions do: each joined to the coarser ones before it.
+
+    Args:
+        size: how many values there are.
+        partitions: classes of the values, (n,) each.
+        most: how many levels at most; the rest are joined to the finest.
+    """
+    distinct = {one.tobytes(): one for one in partitions if one.max() > 0}
+    ordered = sorted(distinct.values(), key=lambda one: (int(one.max()), one.tobytes()))
+    chain: list[Integers] = []
+    for one in ordered:
+        found = one if not chain else _joined([chain[-1], one])
+        if not chain or found.max() > chain[-1].max():
+            chain.append(found)
+    if len(chain) > most:
+        chain = [*chain[: most - 1], chain[-1]]
+    return _shared(size, tuple(own.tobytes() for own in chain))
+
+
+@cache
+def _shared(size: int, chain: tuple[bytes, ...]) -> Axis:
+    """One object for attributes with the same levels."""
+    return Axis(size, tuple(np.frombuffer(own, dtype=np.int64).copy() for own in chain))
+
+
+def _joined(partitions: Sequence[Integers]) -> Integers:
+    """The coarsest partition finer than all of these."""
+    return told_apart(np.stack(partitions).astype(np.float64))

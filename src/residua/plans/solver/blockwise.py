@@ -1,0 +1,267 @@
+"""The best strategy for every block, each in its own split: what a block measures is tilted by what lies below it.
+
+In coordinates r (`levels/axes.py`) block b measures `Y_b^-½ (r_b − T_b r_below)` with noise of variance 1. So
+`r_b = T_b r_below + noise of covariance Y_b`, and `Γ = (I − T)ᵀ Y⁻¹ (I − T)`, triangular over the lattice of blocks: a
+query's part in block b is what it asks of b and what the blocks above hand down, `c = (I − T)⁻ᵀ q`, and its variance
+is `Σ_b c_bᵀ Y_b c_b`. Without tilt (T = 0) these are the residual spaces of marginals. With cell weights q_b and the
+price λ of privacy, a block's part of the loss is
+
+    tr G_bb Y + tr [T; I]ᵀ G [T; I] Σ_below + λ Σ_j q_j ‖Y^-½ (N − T L) e_j‖²,
+
+jointly convex in Y and T: Y in closed form (the dense response), T by a Sylvester equation, in turns, block by block.
+Budget goes by the root. With the split held, `(Σ_b tr (M_b^½ G_bb M_b^½)^½)²`, `M_b = (N − TL) diag(q) (N − TL)ᵀ`,
+bounds every plan that measures these blocks one by one.
+
+For one attribute T is the tilted split of `attribute.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from residua.linalg.arrays import Floats, Integers
+from residua.plans.levels.axes import Axis
+from residua.plans.levels.cells import table_for
+from residua.plans.levels.family import Block, below, dimensions, functions, places, rank
+from residua.plans.solver.cell_weights import Apart, Cells, State, Together
+from residua.plans.solver.orbits import Orbits, Term
+
+_MOST_LOWER = 300  # coordinates below a block by which it is tilted
+_GROWTH, _CAUTION, _SMALLEST_GROWTH = 1.8, 0.7, 0.2  # exponent of the weights on cells; smaller where the loss rises
+_FAR = 1.003  # times the best loss: too far, back to it with smaller steps
+_MOST_WORK, _FEWEST = 6e10, 16  # operations of all rounds, about; rounds in any case
+_LEAST = 1e-14
+
+Progress = Callable[[int, float], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """What to measure of each kind of block.
+
+    Args:
+        rows: the strategy of each kind at privacy cost 1 in all, (rank, cells of the block).
+        missing: orthonormal rows in the directions of each kind that nobody asks for, (d − rank, cells of the block).
+        loss: the weighted sum of variances.
+        bound: what no plan that measures these blocks one by one can go below.
+    """
+
+    rows: tuple[Floats, ...]
+    missing: tuple[Floats, ...]
+    loss: float
+    bound: float
+
+
+class Blockwise:
+    """The search.
+
+    Args:
+        axes: the levels of each attribute.
+        found: the kinds of terms and of blocks.
+    """
+
+    def __init__(self, axes: Sequence[Axis], found: Orbits) -> None:
+        self.axes, self.orbits = axes, found
+        self.below = {block: self._tilting(block) for block in found.kinds}
+        self.states = [self._start(block) for block in found.examples]
+        self.terms = [(self._ordered(term), count) for term, count in found.terms]
+
+    def _tilting(self, block: Block) -> list[Block]:
+        """The blocks below one that it is tilted by: all; none where they have too many coordinates together."""
+        lower = below(block)[:-1]
+        return lower if sum(dimensions(self.axes, each) for each in lower) <= _MOST_LOWER else []
+
+    def _start(self, block: Block) -> State:
+        own = functions(self.axes, block, block)
+        cells = own.shape[1]
+        lower = np.vstack([np.zeros((0, cells)), *(functions(self.axes, block, each) for each in self.below[block])])
+        return State(own, lower)
+
+    def _ordered(self, term: Term) -> tuple[list[Block], dict[Block, Integers], Floats]:
+        """A term's blocks, where each stands, and its Gram matrix in that order, those with tilts before others."""
+        listed = below(term.table)
+        order = [places(self.axes, term.table, block) for block in listed]
+        V = term.matrix()
+        at = np.concatenate(order)
+        ends = np.cumsum([0, *(len(one) for one in order)])
+        spans = {block: np.arange(ends[k], ends[k + 1]) for k, block in enumerate(listed)}
+        return listed, spans, term.weight * V[np.ix_(at, at)]
+
+    def _state(self, block: Block) -> State:
+        return self.states[self.orbits.kinds[block]]
+
+    # ---- rounds
+
+    def solve(self, tolerance: float, limit: int, progress: Progress | None = None) -> Solved:
+        """Rounds until the strategies are proven best for their split and the split settles.
+
+        Where all cells can be weighed together, that is done from the start, and once more from the split that blocks
+        weighed apart settle on: the split is not a convex problem, and either may be the better one.
+        """
+        affordable = int(_MOST_WORK / sum(_work(state) for state in self.states))
+        few = min(limit, max(affordable // 4, _FEWEST // 2))
+        table = table_for(self.axes, list(self.orbits.kinds))
+        if table is None:
+            return self._played(Apart(self.orbits), tolerance, max(few, min(limit, affordable)), progress)
+        many = min(2 * limit, max(affordable, _FEWEST))
+        found = self._played(Together(table, self.orbits), tolerance, many, progress)
+        if affordable < 2 * many:
+            return found
+        self.states = [self._start(block) for block in self.orbits.examples]
+        self._played(Apart(self.orbits), tolerance, few, progress)
+        other = self._played(Together(table, self.orbits, slowly=True), tolerance, many, progress)
+        return min(found, other, key=lambda made: made.loss)
+
+    def _played(self, cells: Cells, tolerance: float, limit: int, progress: Progress | None) -> Solved:
+        """Rounds in which cells are weighed in one way."""
+        self.cells, self.growth, self.step = cells, _GROWTH, 1.0
+        cells.begin(self.states)
+        price, before, best, kept = 1.0, np.inf, None, None
+        for number in range(limit):
+            tilting = number >= cells.patience and (number - cells.patience) % cells.every == 0
+            self._sweep(price, tilt=tilting)
+            made = self._shared_out()
+            price, gap = made.loss, made.loss / made.bound - 1.0
+            if best is None or made.loss < best.loss:
+                best, kept = made, (cells.kept(), [state.kept() for state in self.states])
+            elif made.loss > before:
+                self.growth = max(self.growth * _CAUTION, _SMALLEST_GROWTH)
+            if progress:
+                progress(number + 1, gap)
+            if number > cells.patience + 2 and gap < tolerance and abs(before / made.loss - 1.0) < tolerance / 5:
+                break
+            before = made.loss
+            if made.loss > best.loss * _FAR and number > cells.patience + cells.settling:
+                self.growth, self.step = max(self.growth / 2, _SMALLEST_GROWTH), max(self.step * _CAUTION, 0.1)
+                assert kept is not None
+                cells.restore(kept[0])
+                for state, held in zip(self.states, kept[1], strict=True):
+                    state.restore(held)
+                price = before = best.loss
+            cells.reweigh(self.states, self.growth)
+        assert best is not None
+        return best
+
+    def _sweep(self, price: float, *, tilt: bool) -> None:
+        """Every block once, the finest first; each hands down what it leaves of queries before those below it look."""
+        grams = [V.copy() for (_, _, V), _ in self.terms]
+        heights = sorted({rank(block)[0] for block in self.orbits.examples}, reverse=True)
+        for height in heights:
+            level = [kind for kind, block in enumerate(self.orbits.examples) if rank(block)[0] == height]
+            sums: dict[int, list[Any]] = {kind: [0.0, 0.0] for kind in level}
+            for ((listed, spans, _), count), Z in zip(self.terms, grams, strict=True):
+                for block in listed:
+                    found = sums.get(self.orbits.kinds[block])
+                    if found is not None:
+                        own = spans[block]
+                        found[0] = found[0] + count * Z[np.ix_(own, own)]
+                        found[1] = found[1] + count * Z[np.ix_(own, self._lower(block, spans))]
+            for kind in level:
+                number = self.orbits.counts[kind]
+                self._improve(kind, sums[kind][0] / number, sums[kind][1] / number, price, tilt=tilt)
+            for ((listed, spans, _), _), Z in zip(self.terms, grams, strict=True):
+                for block in listed:
+                    if rank(block)[0] == height and self.below[block] and self._state(block).tilt.any():
+                        own, lower, T = spans[block], self._lower(block, spans), self._state(block).tilt
+                        Z[:, lower] += Z[:, own] @ T
+                        Z[lower, :] += T.T @ Z[own, :]
+
+    def _lower(self, block: Block, spans: dict[Block, Integers]) -> Integers:
+        """Where the coordinates stand that a block is tilted by."""
+        return np.concatenate([np.zeros(0, dtype=np.int64), *(spans[each] for each in self.below[block])])
+
+    def _known(self, block: Block) -> Floats:
+        """Σ: the covariance of the coordinates below a block."""
+        sizes = [len(self._state(each).own) for each in self.below[block]]
+        ends = np.cumsum([0, *sizes])
+        spans = {each: np.arange(ends[k], ends[k + 1]) for k, each in enumerate(self.below[block])}
+        found = np.zeros((ends[-1], ends[-1]))
+        for each, own in spans.items():  # smallest first: r = T r_below + noise
+            state = self._state(each)
+            lower = self._lower(each, spans)
+            found[np.ix_(own, own)] = state.covariance
+            if len(lower) and state.tilt.any():
+                across = state.tilt @ found[lower]
+                found[own] += across
+                found[:, own] = found[own].T
+                found[np.ix_(own, own)] = state.covariance + across[:, lower] @ state.tilt.T
+        return found
+
+    def _improve(self, kind: int, gram: Floats, handed: Floats, price: float, *, tilt: bool) -> None:
+        """The best strategy and tilt of one kind of block for its cell weights, in turns."""
+        state = self.states[kind]
+        state.see(gram)
+        g, V = state.range
+        if not len(g):
+            state.loss = state.bound = 0.0
+            state.covariance, state.tilt = np.zeros(gram.shape), np.zeros(state.tilt.shape)
+            return
+        N, T, q = V.T @ state.own, V.T @ state.tilt, state.weights
+        found = _Answer(g, N - T @ state.lower, q, price)
+        tilting = tilt and len(state.lower) > 0
+        known = self._known(self.orbits.examples[kind]) if tilting else np.zeros((0, 0))
+        for _ in range(self.cells.turns if tilting or self.cells.turns > 2 else 0):
+            q = self.cells.followed(q, found.costs, self.growth)
+            if tilting:
+                T = T + self.step * (_tilted(found, N, state.lower, q, known, V.T @ handed, price) - T)
+            found = _Answer(g, N - T @ state.lower, q, price)
+        state.weights = q
+        state.tilt, state.covariance = V @ T, V @ (found.half @ found.half.T) @ V.T
+        state.rows, state.loss, state.bound, state.costs = found.rows, found.loss, found.bound, found.costs
+
+    def _shared_out(self) -> Solved:
+        """The budget shared out, and what that proves."""
+        counts = np.array(self.orbits.counts)
+        factors = self.cells.shared_out(self.states)
+        for state, factor in zip(self.states, factors, strict=True):
+            state.covariance, state.loss = state.covariance * factor, state.loss * factor
+            state.rows, state.costs = state.rows / math.sqrt(factor), state.costs / factor
+        loss = float(counts @ np.array([state.loss for state in self.states]))
+        bound = float(counts @ np.array([state.bound for state in self.states])) ** 2
+        missing = tuple(state.rest.T @ state.own for state in self.states)
+        return Solved(tuple(state.rows for state in self.states), missing, loss, bound)
+
+
+def _work(state: State) -> float:
+    """About how many operations one round takes for a kind of block."""
+    d, cells, k = float(state.own.shape[0]), float(state.own.shape[1]), float(len(state.lower))
+    return 2e7 + 20.0 * d**3 + 8.0 * d**2 * cells + 30.0 * k**3 + 4.0 * d * k * cells
+
+
+class _Answer:
+    """The dense response of one block: `Y = √λ G^-½ (G^½ M G^½)^½ G^-½` with `G = diag(g)`, `M = B diag(q) Bᵀ`.
+
+    Args:
+        g: the eigenvalues of the Gram matrix, (r,).
+        B: N − T L in their directions, (r, cells).
+        q: weights on cells, summing to 1, (cells,).
+        price: λ.
+    """
+
+    def __init__(self, g: Floats, B: Floats, q: Floats, price: float) -> None:
+        root = np.sqrt(g)
+        w, E = np.linalg.eigh(root[:, None] * ((B * q) @ B.T) * root)
+        w = np.maximum(w, w[-1] * _LEAST)
+        fourth = (w * price) ** 0.25
+        self.half = (E * fourth) / root[:, None]  # Y = h hᵀ
+        self.inverse = (E / fourth).T * root  # of h
+        self.seen = fourth**2  # hᵀ G h, which is diagonal
+        self.rows = self.inverse @ B
+        self.costs = (self.rows**2).sum(axis=0)
+        self.loss = float(self.seen.sum())  # tr G Y
+        self.bound = float(np.sqrt(w).sum())  # tr (M^½ G M^½)^½
+
+
+def _tilted(found: _Answer, N: Floats, L: Floats, q: Floats, known: Floats, handed: Floats, price: float) -> Floats:
+    """The best T for a given Y: `G T Σ + λ Y⁻¹ T P = λ Y⁻¹ N Q Lᵀ − H Σ`, `P = L Q Lᵀ`, both sides made diagonal."""
+    right = (N * q) @ L.T - found.half @ (found.half.T @ handed) @ known / price
+    p, F = np.linalg.eigh((L * q) @ L.T)
+    inverse = (F / np.sqrt(np.maximum(p, p[-1] * _LEAST))) @ F.T
+    s, J = np.linalg.eigh(inverse @ known @ inverse)
+    A = found.inverse @ right @ inverse @ J
+    return np.asarray(found.half @ (A / (1.0 + np.outer(found.seen / price, s))) @ J.T @ inverse)

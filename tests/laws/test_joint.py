@@ -1,0 +1,206 @@
+"""Blockwise plans against dense matrices: random small domains, random queries of pairs and triples, nested levels."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+import residua as rs
+from residua.errors import PlanError, VerificationError
+from residua.plans.composition import priced
+from residua.plans.joint.plan import JointPlan
+from residua.plans.levels.axes import axis_of, refines
+from residua.plans.matrix.plan import MatrixPlan
+from residua.workload import Joint, as_explicit
+
+SEEDS = range(3)
+
+
+def random_workload(seed):
+    """Queries of random sets of two or three attributes, groups, prefixes and values beside them."""
+    rng = np.random.default_rng(seed)
+    sizes = {f"a{i}": int(n) for i, n in enumerate(rng.integers(3, 5, 3))}
+    domain = rs.Domain.of_sizes(sizes)
+    names = list(sizes)
+    parts = [rs.prefixes(domain, names[0]), 2.0 * rs.marginals(domain, [(names[1], names[2])])]
+    groups = (np.arange(sizes[names[1]]) // 2 == np.arange(2)[:, None]).astype(float)
+    parts.append(rs.product(domain, {names[1]: groups, names[0]: "identity"}))
+    for members in list(combinations(names, 2))[: int(rng.integers(1, 4))]:
+        cells = int(np.prod([sizes[name] for name in members]))
+        rows = rng.integers(-1, 2, (int(rng.integers(2, 6)), cells)).astype(float)
+        rows[:, 0] += 1 - (rows != 0).any(axis=1)  # no query is nothing
+        parts.append(rs.explicit(domain, rows, on=members, weight=float(rng.uniform(0.5, 2))))
+    return Joint(parts)
+
+
+@pytest.fixture(scope="module", params=SEEDS)
+def planned(request):
+    workload = random_workload(request.param)
+    return workload, rs.plan(workload, rs.GDP(1.0), form=rs.Lattice())
+
+
+def dense(plan):
+    """Γ over all cells, and queries over the same."""
+    grouping, rows = plan.over_cells()
+    return grouping, rows.T @ rows
+
+
+def test_variances_covariances_and_cost_are_those_of_gamma(planned):
+    workload, plan = planned
+    assert isinstance(plan, JointPlan)
+    grouping, gamma = dense(plan)
+    W = workload.over(grouping.attributes).toarray()
+    covariance = W @ np.linalg.pinv(gamma, rcond=1e-14, hermitian=True) @ W.T
+    assert np.allclose(plan.variances(workload), np.diag(covariance), rtol=1e-5)
+    assert np.allclose(plan.covariance(workload), covariance, rtol=1e-4, atol=1e-5 * covariance.max())
+    assert plan.pcost == pytest.approx(gamma.diagonal().max(), rel=1e-9)
+    single = [plan.domain.names[0]]
+    inverse = np.linalg.pinv(gamma, rcond=1e-14, hermitian=True)
+    asked = as_explicit(rs.marginals(plan.domain, [single])).over(grouping.attributes).toarray()
+    assert np.allclose(plan.variance(single), np.diag(asked @ inverse @ asked.T), rtol=1e-4)
+
+
+def test_the_verifier_prices_the_integers_and_never_less(planned):
+    _, plan = planned
+    blocks = plan.blocks
+    # Every cell's cost from the integers themselves, by brute force.
+    sizes = plan.domain.sizes
+    costs = np.zeros(sizes)
+    for block, own, scale in zip(blocks.measured, blocks.rows, blocks.scales, strict=True):
+        norms = (own.rows.astype(float) ** 2).sum(axis=0) / scale**2
+        for cell in np.ndindex(*sizes):
+            shape = tuple(plan.axes[i].count(level) for i, level in block)
+            at = tuple(int(plan.axes[i].classes[level - 1][cell[i]]) for i, level in block)
+            costs[cell] += norms[np.ravel_multi_index(at, shape) if block else 0]
+    assert float(blocks.cost(rs.AddRemove())) == pytest.approx(costs.max(), rel=1e-12)
+    assert blocks.cost(rs.AddRemove()) <= 1
+    flat = np.sqrt([float(x) for x in costs.ravel()])
+    assert float(blocks.cost(rs.ReplaceOne())) <= 4 * flat.max() ** 2 * (1 + 1e-9)
+    _, gamma = dense(plan)
+    worst = max(gamma[i, i] + gamma[j, j] - 2 * gamma[i, j] for i, j in combinations(range(len(gamma)), 2))
+    assert float(blocks.cost(rs.ReplaceOne())) >= worst * (1 - 1e-9)
+
+
+def test_without_noise_every_answer_is_the_truth(planned):
+    workload, plan = planned
+    rng = np.random.default_rng(0)
+    counts = rng.integers(0, 50, plan.domain.sizes)
+    blocks = plan.blocks
+    layout = blocks.counted
+    tables = np.zeros(layout.cells, dtype=np.int64)
+    for group in layout:
+        for members, number in zip(group.members, group.numbers, strict=True):
+            others = tuple(i for i in range(counts.ndim) if i not in members)
+            own = counts.sum(axis=others).ravel()
+            tables[layout.starts[number] : layout.starts[number] + len(own)] = own
+    found = np.zeros(blocks.cells, dtype=np.int64)
+    for batch in blocks.batches():
+        blocks.store(batch, blocks.integers(batch, tables), found)
+    values, _ = plan.reading(blocks, found).answers(workload)
+    truth = workload.over(tuple(range(counts.ndim))) @ counts.ravel()
+    assert np.allclose(values, truth, rtol=1e-6, atol=1e-3)
+
+
+def test_both_gaps_hold_against_the_dense_optimum(planned):
+    workload, plan = planned
+    best = rs.plan(as_explicit(workload), rs.GDP(1.0), form=rs.Matrix(), tolerance=1e-4)
+    assert isinstance(best, MatrixPlan)
+    mine, least = plan.total_variance(workload), best.total_variance(workload)
+    assert least * (1 - 2e-3) <= mine <= least * 1.05
+    assert mine <= least * (1 + plan.gap_any) * (1 + 1e-6)
+    assert plan.gap < 0.05
+
+
+def test_plans_by_the_same_rows_combine_block_by_block(planned):
+    workload, plan = planned
+    less = plan.replaced(precisions=plan.precisions * np.linspace(0.2, 0.8, len(plan.precisions)))
+    both = rs.common([plan, less])
+    assert np.array_equal(both.precisions, less.precisions)
+    assert plan.can_answer(less)
+    assert not less.can_answer(plan)
+    rest = rs.residual(plan, given=less)
+    together = less + rest
+    assert np.allclose(together.variances(workload), plan.variances(workload), rtol=1e-9)
+    _, gamma = dense(plan)
+    _, one = dense(less)
+    _, other = dense(rest)
+    assert np.allclose(one + other, gamma, atol=1e-9)
+
+
+def test_files_keep_plans_and_refuse_what_costs_more(planned, tmp_path):
+    workload, plan = planned
+    plan.save(tmp_path / "p.json")
+    again = rs.Plan.load(tmp_path / "p.json")
+    assert np.array_equal(again.variances(again.workload), plan.variances(workload))
+    body = plan.to_body()
+    body["precisions"] = [2 * tau for tau in body["precisions"]]
+    with pytest.raises(ValueError, match="costs more than it claims"):
+        JointPlan.of_body(body)
+
+
+def test_altered_blocks_are_refused():
+    plan = rs.plan(random_workload(0), rs.GDP(1.0), form=rs.Lattice())
+    louder = plan.replaced(precisions=plan.precisions * 1.01)
+    with pytest.raises(VerificationError, match="more than"):
+        priced(louder)
+
+
+def test_a_sum_of_workloads_asks_the_same_as_the_listed_one():
+    workload = random_workload(3)
+    listed = as_explicit(workload)
+    rows = np.vstack([as_explicit(part).over(workload.attributes).toarray() for part in workload.parts])
+    assert np.array_equal(listed.matrix.toarray(), rows)
+    domain = rs.Domain.of_sizes({"a": 3, "b": 4, "c": 2})
+    asked = rs.queries(domain, {"x": "a >= 1", "y": "b = 2 and c = 0", "z": "a = 0"})
+    assert asked.labels == ("x", "y", "z")
+    assert asked.matrix.toarray().sum(axis=1).tolist() == [16.0, 3.0, 8.0]
+    assert (3 * asked).weights.tolist() == [3.0, 3.0, 3.0]
+
+
+def test_ten_attributes_of_ten_values_beside_querysmasher():
+    """RMSE at pcost 1 of all 1- and 2-way affine queries and absolute differences: QuerySmasher 8.0604 and 8.5640."""
+    domain = rs.Domain.of_sizes([10] * 10)
+    i, j = np.indices((10, 10))
+    affine = np.array([(i + j <= c).ravel() for c in range(19)])
+    apart = np.array([(abs(i - j) <= c).ravel() for c in range(10)])
+    for rows, most in ((affine, 7.5), (apart, 7.8)):
+        parts = [rs.prefixes(domain, name) for name in domain.names]
+        parts += [rs.explicit(domain, rows, on=pair) for pair in combinations(domain.names, 2)]
+        workload = sum(parts[1:], parts[0])
+        plan = rs.plan(workload, rs.GDP(1.0))
+        assert np.sqrt(plan.total_variance(workload) / workload.queries) < most
+        assert len(plan.strategies) == 3  # the total, an attribute, a pair: each is solved once
+        assert plan.gap < 0.01
+        assert plan.cost <= 1
+
+
+@pytest.mark.parametrize("asked", ["values", "prefixes"])
+def test_levels_are_blocks_of_their_own(asked):
+    domain = rs.Domain.of_sizes({"a": 16, "b": 3})
+    groups = rs.product(domain, {"a": np.kron(np.eye(4), np.ones(4)), "b": "identity"})
+    workload = groups + (rs.marginals(domain, [("a",)]) if asked == "values" else rs.prefixes(domain, "a"))
+    plan = rs.plan(workload, rs.GDP(1.0))
+    assert isinstance(plan, JointPlan)
+    assert plan.axes[0].depth == 2
+    assert max(plan.gap, plan.gap_any) < 0.02
+    assert rs.plan(workload, rs.GDP(1.0), form=rs.Lattice()).gap > 0.1
+
+
+def test_levels_are_nested_whatever_is_asked():
+    partitions = [np.array([0, 0, 1, 1, 1]), np.array([0, 1, 1, 2, 2]), np.array([0, 0, 0, 0, 1])]
+    axis = axis_of(5, partitions)
+    assert axis.depth == len(set(axis.starts)) - 2
+    for fine, coarse in zip(axis.classes[1:], axis.classes, strict=False):
+        assert refines(fine, coarse)
+    assert all(any(refines(own, one) for own in axis.classes) for one in partitions)
+
+
+def test_what_is_too_large_or_not_offered_says_so():
+    domain = rs.Domain.of_sizes({"a": 100, "b": 100, "c": 100, "d": 100})
+    rng = np.random.default_rng(0)
+    wide = [rs.explicit(domain, rng.integers(0, 2, (3, 10_000)), on=pair) for pair in (("a", "b"), ("c", "d"))]
+    with pytest.raises(PlanError, match="group values"):
+        rs.plan(wide[0] + wide[1], rs.GDP(1.0))
+    small = rs.explicit(domain, np.eye(100)[:5], on=["a"]) + rs.explicit(domain, np.eye(100)[:5], on=["b"])
+    with pytest.raises(PlanError, match="TotalVariance"):
+        rs.plan(small, rs.GDP(1.0), form=rs.Lattice(), minimise=rs.MaxVariance())
