@@ -180,7 +180,7 @@ def _notebook() -> Callable[[str], Any] | None:
     from IPython.display import HTML, display
 
     def shown(html: str) -> Callable[[str], None]:
-        handle = display(HTML(html), display_id=True)
-        return lambda later: handle.update(HTML(later))
+        handle = display(HTML(html), display_id=True)  # type: ignore[no-untyped-call]  # where IPython is
+        return lambda later: handle.update(HTML(later))  # type: ignore[no-untyped-call]
 
     return shown

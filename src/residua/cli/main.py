@@ -290,8 +290,6 @@ def project(
     run_projection(folder, out, total=total, known=known or [], metric=metric, shrink=shrink, simulations=simulate)
 
 
-
-
 @app.command()
 def compare(
     first: Annotated[Path, typer.Argument(metavar="A", help="A specification; or a saved plan, beside another.")],
