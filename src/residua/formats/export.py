@@ -15,6 +15,7 @@ from residua.errors import PlanError, ResiduaError
 from residua.folders import whole_folder
 from residua.formats.about import About, about
 from residua.formats.cube import Cube, cube_of
+from residua.formats.long import NAME, write_long
 from residua.formats.writer import Writer
 from residua.projection.tabled import Tabled
 from residua.release import Release
@@ -23,6 +24,7 @@ from residua.release import Release
 FORMATS: dict[str, tuple[str, str]] = {
     "csv": ("delimited", ""),
     "parquet": ("parquet", ""),
+    "long": ("long", ""),
     "xlsx": ("workbook", "xlsx"),
     "jsonstat": ("jsonstat", ""),
     "px": ("px", ""),
@@ -72,7 +74,7 @@ def export(
     )  # fmt: skip
     target = Path(folder)
     if spark is not None:
-        if isinstance(published, Tabled) or format != "parquet":
+        if isinstance(published, Tabled) or format not in ("parquet", "long"):  # for executors the same
             raise PlanError(
                 "executors write the tables of a release, as parquet; leave spark= away, or --on-executors."
             )
@@ -81,6 +83,10 @@ def export(
         return export_on_executors(
             published, target, spark, told_about, confidence=level or 0.95, full=full, progress=progress
         )
+    if format == "long":
+        with whole_folder(target, "folder of tables") as partial:
+            write_long(published, partial / NAME, told_about)
+        return [target / NAME]
     opened = writer_of(format)
     written: list[Path] = []
     with whole_folder(target, "folder of tables") as partial:
