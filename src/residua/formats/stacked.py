@@ -1,8 +1,9 @@
 """Many tables as rows of one Parquet dataset: for releases with more tables than a folder should have files.
 
 A row is a cell: which table, its attributes and their values in pairs of columns (blank where a table has fewer), the
-estimate, its error bars and its flag: the columns of `long.py`, and more. A block is some tables that follow each other; it is rebuilt by the kernels of
-every release from no more measurements than its tables need, and is the content of one file.
+estimate, its error bars and its flag: the columns of `long.py`, and more. A block is some tables that follow each
+other; it is rebuilt by the kernels of every release from no more measurements than its tables need, and is the content
+of one file.
 """
 
 from __future__ import annotations
