@@ -65,7 +65,7 @@ def test_blocks_hold_every_table_once_with_its_error_bars_and_labels(name: str, 
     for row in found:
         pairs = [(row[f"attribute_{j}"], row[f"value_{j}"]) for j in range(1, stacked.ways + 1)]
         key = tuple(pair for pair in pairs if pair != (None, None))
-        assert row["table"] == (" × ".join(name for name, _ in key) or "(total)")
+        assert row["table"] == (" × ".join(name for name, _ in key) or "total")
         assert key not in rows
         rows[key] = row
     for table in release.tables(confidence=0.9):

@@ -74,7 +74,7 @@ def export(
     )  # fmt: skip
     target = Path(folder)
     if spark is not None:
-        if isinstance(published, Tabled) or format != "parquet":
+        if isinstance(published, Tabled) or format not in ("parquet", "long"):  # for executors the same
             raise PlanError(
                 "executors write the tables of a release, as parquet; leave spark= away, or --on-executors."
             )

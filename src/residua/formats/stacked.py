@@ -1,8 +1,9 @@
 """Many tables as rows of one Parquet dataset: for releases with more tables than a folder should have files.
 
 A row is a cell: which table, its attributes and their values in pairs of columns (blank where a table has fewer), the
-estimate, its error bars and its flag. A block is some tables that follow each other; it is rebuilt by the kernels of
-every release from no more measurements than its tables need, and is the content of one file.
+estimate, its error bars and its flag: the columns of `long.py`, and more. A block is some tables that follow each
+other; it is rebuilt by the kernels of every release from no more measurements than its tables need, and is the content
+of one file.
 """
 
 from __future__ import annotations
@@ -155,7 +156,7 @@ class Stacked:
 
         names = self.release.domain.names
         members = group.members[at]
-        titles = pa.array([" × ".join(names[i] for i in row) or "(total)" for row in members.tolist()], pa.string())
+        titles = pa.array([" × ".join(names[i] for i in row) or "total" for row in members.tolist()], pa.string())
         found = [pa.DictionaryArray.from_arrays(pa.array(table, pa.int32()), titles)]
         codes = np.unravel_index(cell, group.shape) if group.shape else ()
         offsets, places, texts = self._labels
