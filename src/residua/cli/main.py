@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from residua.cli.commands import add_commands
-from residua.cli.quoted_commands import Quality, Suppress
+from residua.cli.quoted_commands import AsCsv, AsJson, Quality, Suppress
 from residua.cli.session_commands import ShowValues
 from residua.cli.session_commands import app as session
 from residua.errors import GapWarning, ResiduaError
@@ -45,8 +45,6 @@ SpecPath = Annotated[Path, typer.Argument(metavar="SPEC.toml", help="The specifi
 ReleasePath = Annotated[Path, typer.Argument(metavar="DIR", help="A release folder (or a projection's).")]
 Confidence = Annotated[float | None, typer.Option(help="How often an interval holds the truth. [default: 0.95]")]
 Simultaneous = Annotated[str | None, typer.Option(help="'table' or 'release': intervals that all hold together.")]
-AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 Spreadsheet = Annotated[
     bool, typer.Option("--spreadsheet", help="CSV whose text cannot start a formula: ' before =, +, - and @.")
 ]
