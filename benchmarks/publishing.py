@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-FORMATS = ("report", "csv", "parquet", "jsonstat", "px", "xlsx", "sdmx")
+FORMATS = ("report", "csv", "parquet", "long", "jsonstat", "px", "xlsx", "sdmx")
 
 
 def released(attributes: int, folder: Path) -> None:

@@ -48,9 +48,9 @@ def near(found: object, wanted: object) -> bool:
     return np.allclose(np.asarray(found, dtype=float), np.asarray(wanted, dtype=float), rtol=0, atol=0.0051)
 
 
-def test_every_format_has_a_file_per_table_and_a_module(written):
+def test_every_format_has_its_files_and_a_module(written):
     for name, files in written.items():
-        assert len(files) == len(tables()), name
+        assert len(files) == (1 if name == "long" else len(tables())), name
         assert all(path.is_file() for path in files)
         assert (Path(rs.__file__).parent / "formats" / f"{FORMATS[name][0]}.py").is_file()
 

@@ -12,6 +12,7 @@ from residua.domain import Domain
 from residua.errors import PlanError
 from residua.formats.cube import Cube
 from residua.formats.export import export
+from residua.formats.long import NAME
 from residua.projection.tables import ProjectedTable
 from residua.release import Release, Table
 
@@ -68,7 +69,7 @@ def write_tables(
             published, target, format or "csv", confidence=confidence, language=language, title=title, full=form.full,
             spreadsheet=form.spreadsheet, told=told,
         )  # fmt: skip
-    out.print(shown)
+    out.print(f"Wrote {target / NAME}: all tables in one file" if format == "long" else shown)
 
 
 def no_intervals(confidence: float | None, simultaneous: str | None = None) -> None:

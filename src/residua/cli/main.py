@@ -173,7 +173,8 @@ def tables(
         Path | None, typer.Option(help="Also write them into this folder, as CSV by default; it must not exist.")
     ] = None,
     format: Annotated[
-        str | None, typer.Option(help="csv, parquet, xlsx, jsonstat, px, sdmx, datapackage or csvw. [default: csv]")
+        str | None,
+        typer.Option(help="csv, parquet, long, xlsx, jsonstat, px, sdmx, datapackage, csvw. [default: csv]"),
     ] = None,
     title: Annotated[str | None, typer.Option(help="What the whole is called, in its metadata.")] = None,
     language: Annotated[

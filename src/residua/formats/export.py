@@ -15,6 +15,7 @@ from residua.errors import PlanError, ResiduaError
 from residua.folders import whole_folder
 from residua.formats.about import About, about
 from residua.formats.cube import Cube, cube_of
+from residua.formats.long import NAME, write_long
 from residua.formats.writer import Writer
 from residua.projection.tabled import Tabled
 from residua.release import Release
@@ -23,6 +24,7 @@ from residua.release import Release
 FORMATS: dict[str, tuple[str, str]] = {
     "csv": ("delimited", ""),
     "parquet": ("parquet", ""),
+    "long": ("long", ""),
     "xlsx": ("workbook", "xlsx"),
     "jsonstat": ("jsonstat", ""),
     "px": ("px", ""),
@@ -67,8 +69,12 @@ def export(
     told_about = about(
         published.plan, published.receipt, title=name, confidence=level, biased=biased, language=language
     )  # fmt: skip
-    opened = writer_of(format)
     target = Path(folder)
+    if format == "long":
+        with whole_folder(target, "folder of tables") as partial:
+            write_long(published, partial / NAME, told_about)
+        return [target / NAME]
+    opened = writer_of(format)
     written: list[Path] = []
     with whole_folder(target, "folder of tables") as partial:
         writer = opened(partial, told_about, format=format, spreadsheet=spreadsheet)

@@ -27,6 +27,7 @@ from residua.plans.planners.laplace import independent_pure, plan_pure
 from residua.plans.planners.marginals import independent_marginals, plan_marginals
 from residua.plans.planners.products import like_strategies, plan_products
 from residua.plans.planners.tables import independent_pure_marginals, plan_pure_marginals
+from residua.plans.planners.threads import with_few_threads
 from residua.plans.saddle import Progress
 from residua.plans.strategy import Strategy
 from residua.plans.tables.plan import TablesPlan
@@ -117,6 +118,7 @@ def plan(
 
 
 @with_bar("planning")
+@with_few_threads
 def plan(
     workload: Workload,
     guarantee: Guarantee | None = None,
