@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
+from scipy.stats import chi2
 
 import residua as rs
 from residua.errors import PlanError, VerificationError
@@ -23,6 +24,7 @@ from residua.noise.correlated import rounded_ordered
 from residua.plans import AxisPlan
 from residua.plans.axis.price import price, reciprocal
 from residua.release.statement import privacy_statement
+from tests.statistics.copies import unlike
 
 
 def gram_of(path: Path):
@@ -159,10 +161,8 @@ PLAN = rs.plan(rs.prefixes(DOMAIN, "minute") + rs.ranges(DOMAIN, "minute"), rs.Z
 def test_drawn_noise_has_the_stated_covariances():
     draws = rounded_ordered(PLAN.correlated, PLAN.grid, 4000) / PLAN.grid
     stated = PLAN.covariance(rs.prefixes(DOMAIN, "minute"))
-    found = np.cov(draws.T)
-    # A covariance of m draws errs by √((s_ii s_jj + s_ij²)/m): all of them together, as a mean square.
-    spread = np.sqrt((np.outer(np.diag(stated), np.diag(stated)) + stated**2) / len(draws))
-    assert np.mean(((found - stated) / spread) ** 2) < 2.5
+    distance, pairs = unlike(draws, stated)
+    assert chi2.ppf(1e-6, pairs) * 0.9 < distance < chi2.isf(1e-6, pairs) * 1.1
     assert np.abs(draws.mean(axis=0) / np.sqrt(np.diag(stated) / len(draws))).max() < 5
 
 

@@ -19,6 +19,7 @@ import residua as rs
 from residua.errors import FileError, LedgerError, PlanError, SourceError
 from residua.noise import correlated
 from residua.noise.causal import Drawn, begun, rounded_so_far
+from tests.statistics.copies import unlike
 
 DOMAIN = rs.Domain({"month": rs.Integers(1, 12)})
 PLAN = rs.plan(rs.prefixes(DOMAIN, "month"), rs.ZCDP(0.5), form=rs.Axis())
@@ -84,9 +85,8 @@ def test_the_noise_of_a_period_never_changes_and_all_have_the_law_of_one_release
     stated = PLAN.covariance(rs.prefixes(DOMAIN, "month"))
     squares = np.einsum("ri,ij,rj->", draws, np.linalg.inv(stated), draws)
     assert chi2.ppf(1e-6, 12 * runs) < squares < chi2.isf(1e-6, 12 * runs)
-    apart = np.array([[np.mean(a * b) for b in draws.T] for a in draws.T]) - stated
-    spread = np.sqrt((np.outer(np.diag(stated), np.diag(stated)) + stated**2) / runs)
-    assert np.mean((apart / spread) ** 2) < 3
+    distance, pairs = unlike(draws, stated)
+    assert chi2.ppf(1e-6, pairs) * 0.8 < distance < chi2.isf(1e-6, pairs) * 1.2
 
 
 CRASH = """

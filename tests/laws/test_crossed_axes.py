@@ -10,6 +10,7 @@ from functools import cache
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy.stats import chi2
 
 import residua as rs
 from residua.errors import PlanError, VerificationError
@@ -21,6 +22,7 @@ from residua.plans.lattice.totals import known, to_measure
 from residua.plans.planners.certificate import least_of_all
 from residua.plans.solver.totals import best_noise
 from residua.workload import as_explicit, as_products
+from tests.statistics.copies import unlike
 
 DOMAIN = rs.Domain({"sex": ["F", "M"], "minute": rs.Integers(0, 11), "region": ["a", "b", "c"]})
 
@@ -125,9 +127,8 @@ def test_noise_along_two_axes_is_exact_and_as_stated():
     )
     draws = rounded_field(first, second, 2**12, 1500).reshape(1500, -1) / 2**12
     stated = np.kron(first.applied(_identity(6)), second.applied(_identity(7)))
-    found = np.cov(draws.T)
-    spread = np.sqrt((np.outer(np.diag(stated), np.diag(stated)) + stated**2) / len(draws))
-    assert np.mean(((found - stated) / spread) ** 2) < 2.5
+    distance, pairs = unlike(draws, stated)
+    assert chi2.ppf(1e-6, pairs) * 0.9 < distance < chi2.isf(1e-6, pairs) * 1.1
 
 
 def _require_truth(plan, workload):

@@ -125,7 +125,6 @@ def test_forecasts_grow_with_the_work(monkeypatch):
 @pytest.mark.parametrize(
     "make",
     [
-        lambda domain: rs.plan(rs.prefixes(domain, "a", by=["b"]), BUDGET),
         lambda domain: rs.plan(rs.ranges(domain, "a"), BUDGET, minimise=rs.MaxVariance()),
         lambda domain: rs.plan(rs.prefixes(domain, "a") + rs.marginals(domain, [()]), targets=1.0),
         lambda domain: rs.plan(rs.prefixes(domain, "a"), rs.PureDP(1.0)),

@@ -39,6 +39,15 @@ class Copies:
         out.reshape(self.runs, -1)[:, here] = once.swapaxes(0, 1).reshape(self.runs, -1)[:, places[here]]
 
 
+def unlike(draws: np.ndarray, stated: np.ndarray) -> tuple[float, int]:
+    """How far the second moments of draws are from those stated: chi-square, nearly, and its degrees of freedom."""
+    white = draws @ np.linalg.inv(np.linalg.cholesky(stated)).T
+    k, runs = white.shape[1], len(white)
+    apart = white.T @ white / runs - np.eye(k)
+    off = (apart[np.triu_indices(k, 1)] ** 2).sum()
+    return float(runs * (off + (np.diag(apart) ** 2).sum() / 2)), k * (k + 1) // 2
+
+
 def tables_of(blocks: Blocks, x: np.ndarray) -> np.ndarray:
     """The true tables behind the blocks, from the table x of all attributes."""
     wanted = blocks.counted
