@@ -34,7 +34,7 @@ from residua.linalg.arrays import Floats
 Progress = Callable[[str, int, int], object]
 Seen = Callable[[Members, Floats, Floats, Prior], object]  # a deviation, the model, what is believed of it
 MOST_VALUES = 6_000
-_DOUBT = {1: 0.0, 2: 2.0}  # standard deviations that a deviation may be too large by chance, of singles and pairs
+_DOUBT = {1: 0.0, 2: 2.0}  # standard deviations beyond which measurements win, of singles and pairs
 _SURE = 100.0  # how much more precise than anything measured a public fact counts in the mixture
 _FLOOR, _FLOOR_NOISE = 0.02, 0.1  # of the model, and of the noise: no cell is estimated below the lesser
 

@@ -145,7 +145,7 @@ def guarded(posterior: Posterior, deviation: Floats, variance: float, directions
     """
     apart = float(((deviation - posterior.mean) ** 2).sum())
     noise = variance * directions
-    own = max(noise - posterior.variance, 0.0) * (1.0 + doubt * np.sqrt(2.0 / max(directions, 1)))
+    own = max(noise - posterior.variance, 0.0) * max(1.0 + doubt * np.sqrt(2.0 / max(directions, 1)), 0.0)
     back = 1.0 - own / apart if apart > own else 0.0
     if back <= 0.0:
         return posterior
