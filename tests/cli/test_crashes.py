@@ -151,7 +151,7 @@ def sound(folder: Path, name: str) -> str:
     return "released"
 
 
-def test_two_hundred_kills_at_random_moments(nursery: Nursery) -> None:
+def test_a_hundred_kills_at_random_moments(nursery: Nursery) -> None:
     folder, ledger = nursery.folder, nursery.folder / "people.ledger"
     runs = [nursery.release(f"whole-{i}") for i in range(5)]
     assert [code for code, _ in runs] == [0] * 5
@@ -159,7 +159,7 @@ def test_two_hundred_kills_at_random_moments(nursery: Nursery) -> None:
     assert whole < 5
     rng, phases = random.Random(), {"nothing": 0, "prepared": 0, "debited": 0, "released": 0}
     killed = 0
-    for i in range(200):
+    for i in range(100):
         if i % 10 == 0 and ledger.exists():  # some kills must meet the making of a ledger
             ledger.rename(folder / f"{i}.ledger")
         if i % 10 == 9:  # lives, and tells how long a run takes by now: machines get busier and idler
@@ -170,9 +170,9 @@ def test_two_hundred_kills_at_random_moments(nursery: Nursery) -> None:
         assert code in (0, -signal.SIGKILL)
         killed += code != 0
         phases[sound(folder, f"out-{i}")] += 1
-    assert killed > 120, killed
+    assert killed > 60, killed
     # A phase never met would mean that the kills tested little; each takes at least a tenth of the run.
-    assert all(count >= 3 for count in phases.values()), phases
+    assert all(phases.values()), phases
     # Nothing that was left behind is in the way.
     assert nursery.release("afterwards")[0] == 0
     assert sound(folder, "afterwards") == "released"

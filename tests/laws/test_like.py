@@ -133,10 +133,6 @@ def test_a_strategy_that_sees_too_little_is_refused():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (
-            lambda one: rs.plan(rs.queries(WIDE, ["a < 3"]), rs.ZCDP(0.5), form=rs.Lattice(like=one)),
-            "marginals and products",
-        ),
         (lambda one: rs.plan(asked("one"), rs.PureDP(1.0), form=rs.Lattice(like=one)), "Gaussian"),
         (lambda one: rs.plan(asked("one"), rs.ZCDP(0.5), form=rs.Lattice(like="one")), "not a plan"),
         (

@@ -62,7 +62,5 @@ def test_options_of_two_forms_and_of_none_are_refused():
         rs.plan(TABLES, rs.ZCDP(0.5), bias=0.1, like=PLAN)
     with pytest.raises(rs.ResiduaError, match="a part of form"):
         rs.plan(TABLES, rs.ZCDP(0.5), form=rs.Lattice(), limit=3)
-    with pytest.raises(rs.ResiduaError, match="planned as a matrix"):
-        rs.plan(QUERIES, rs.ZCDP(0.5), form=rs.Lattice())
     with pytest.raises(TypeError, match="unexpected keyword argument 'limits'"):
         rs.plan(TABLES, rs.ZCDP(0.5), limits=3)

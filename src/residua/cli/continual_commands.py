@@ -19,7 +19,9 @@ def continual(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Release a time axis as it grows: pay once for all periods, append one after the other.
+    """Release a time axis as it grows, paid once.
+
+    One period after the other is appended.
 
     Prints how many records there were up to each period, with error bars. The folder is confidential: it holds the
     noise.

@@ -74,7 +74,8 @@ class Continual:
         ...     visits = rs.Continual(f"{folder}/visits", ledger=ledger, plan=plan)
         ...     january = visits.append(pa.table({"month": [1] * 400}))
         ...     february = visits.append(pa.table({"month": [2] * 500}))
-        >>> abs(february.estimate - 900) < 6 * february.stddev, visits.periods
+        ...     periods = visits.periods
+        >>> abs(february.estimate - 900) < 6 * february.stddev, periods
         (True, 2)
     """
 

@@ -113,7 +113,7 @@ def score(
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     ledger = rs.Ledger(f"{folder}/survey.ledger", rs.ZCDP(rho=0.5))
         ...     scores = rs.score(domain, guess, data, rs.ZCDP(rho=0.02), ledger=ledger)
-        >>> round(scores.stddev, 2), abs(scores.values[0] - 1000) < 50
+        >>> round(scores.stddev, 2), bool(abs(scores.values[0] - 1000) < 50)
         (5.0, True)
     """
     account = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
