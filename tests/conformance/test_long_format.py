@@ -56,3 +56,13 @@ def test_standard_errors_and_the_command(tmp_path):
     assert np.ravel(got) == pytest.approx(np.sqrt(release.plan.variance(["age"]))[:1])
     count = duckdb.sql(f"SELECT count(*) FROM '{file}' WHERE attribute_2 = 'job' AND value_2 = 'F'").fetchall()
     assert count == [(2,)]
+
+
+def test_tables_that_stand_beside_queries_are_tables(tmp_path):
+    tables = rs.marginals(DOMAIN, [("age",), ("sex", "job")])
+    release = released(tmp_path, rs.queries(DOMAIN, ["age >= 2 and sex = 'F'"]) + tables)
+    for published in (release, rs.project(release)):
+        assert [table.attributes for table in published.tables()] == [("age",), ("sex", "job")]
+    assert release.sets == tuple(tables.sets)
+    (file,) = release.export(tmp_path / "out", "long")
+    assert len(pq.read_table(file)) == 5 + 4

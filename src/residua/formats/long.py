@@ -23,7 +23,7 @@ from residua.formats.cube import cube_of
 from residua.linalg.arrays import Floats, Integers
 from residua.plans.lattice.plan import LatticePlan
 from residua.release import Release
-from residua.workload import Marginals, Products
+from residua.workload import Marginals, tables_in
 
 if TYPE_CHECKING:
     import pyarrow
@@ -132,8 +132,8 @@ class LongFile:
 
 def write_long(published: Any, path: Path, about: About) -> int:
     """Writes every table that was asked for; says how many cells there were."""
-    workload = published.planned.workload if isinstance(published, Release) else published.plan.workload
-    if not isinstance(workload, Marginals | Products):
+    workload = tables_in(published.planned.workload if isinstance(published, Release) else published.plan.workload)
+    if workload is None:
         raise PlanError("this release was not asked for tables, so that there are none to write; see residua answers.")
     sets = workload.sets
     ways = max((len(names) for names in sets), default=0)

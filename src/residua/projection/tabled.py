@@ -18,7 +18,18 @@ from residua.projection.tables import CountTable, ProjectedAnswers, ProjectedTab
 from residua.published.table import what_is_counted
 from residua.quoting import Answering, Points, Quotable
 from residua.release.queried import parts_of, term_of, whole_part
-from residua.workload import Asked, Explicit, Marginals, Products, Where, applied, as_products, queries, selected
+from residua.workload import (
+    Asked,
+    Explicit,
+    Marginals,
+    Products,
+    Where,
+    applied,
+    as_products,
+    queries,
+    selected,
+    tables_in,
+)
 
 
 class Tabled(Quotable):
@@ -84,8 +95,8 @@ class Tabled(Quotable):
         Raises:
             PlanError: nothing was asked, or queries that make no tables (see `answers`).
         """
-        workload = self.plan.workload
-        if not isinstance(workload, Marginals | Products):
+        workload = tables_in(self.plan.workload)
+        if workload is None:
             raise PlanError("the release was not asked for tables; use answers() for single queries.")
         for term in as_products(workload).terms():
             names = tuple(self.domain.names[i] for i, _ in term)

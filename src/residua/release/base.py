@@ -25,7 +25,7 @@ from residua.published.table import Answers, Table, what_is_counted
 from residua.quoting import Answering, Quotable
 from residua.release.queried import by_position, parts_of, single, term_of, whole_part
 from residua.showing import Exported
-from residua.workload import Asked, Explicit, Marginals, Products, Where, as_products, queries, selected
+from residua.workload import Asked, Explicit, Marginals, Products, Where, as_products, queries, selected, tables_in
 
 Simultaneous = Literal["table", "release"]
 
@@ -92,8 +92,8 @@ class Release(Exported, Quotable):
     @property
     def sets(self) -> tuple[tuple[str, ...], ...]:
         """The attribute sets that were asked for, if tables were."""
-        workload = self.planned.workload
-        return tuple(workload.sets) if isinstance(workload, Marginals | Products) else ()
+        workload = tables_in(self.planned.workload)
+        return () if workload is None else tuple(workload.sets)
 
     @property
     def left_out(self) -> Estimate | None:
@@ -180,8 +180,8 @@ class Release(Exported, Quotable):
         Raises:
             PlanError: nothing was asked, or queries that make no tables (see `answers`).
         """
-        workload = self.planned.workload
-        if not isinstance(workload, Marginals | Products):
+        workload = tables_in(self.planned.workload)
+        if workload is None:
             raise PlanError("this release was not asked for tables; use answers(workload) for single queries.")
         asked = as_products(workload)
         for term in asked.terms():

@@ -25,7 +25,7 @@ from residua.report.heat import draw_heat
 from residua.report.lines import draw_line_panels, draw_lines
 from residua.report.series import Series, series_of
 from residua.report.svg import number
-from residua.workload import Explicit, Marginals
+from residua.workload import Explicit, Marginals, tables_in
 
 PICTURES, PANELS, BARS, SIDE, POINTS, ROWS = 10, 9, 40, 30, 400, 60
 _READABLE = 700  # numbers of a table of several attributes
@@ -57,7 +57,7 @@ class Picture:
 def pictures(published: Any, most: int = PICTURES) -> list[Picture]:
     """The main tables of a release or a projection as pictures, smaller tables first."""
     workload = published.plan.workload
-    if isinstance(workload, Explicit):
+    if isinstance(workload, Explicit) and tables_in(workload) is None:
         drawn = _answers(published, workload)
         return [] if drawn is None else [drawn]
     found = (picture(table) for table in _main_tables(published))
@@ -154,7 +154,7 @@ def _kept(series: Series, kept: Places) -> Series:
 
 def _main_tables(published: Any) -> Iterator[Any]:
     """Tables in the order in which people look: few attributes first, all that fit a page."""
-    workload = published.plan.workload
+    workload = tables_in(published.plan.workload)
     if not isinstance(workload, Marginals):
         if workload is not None:
             yield from within(published.tables(), 8 * PICTURES)

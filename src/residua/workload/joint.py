@@ -123,6 +123,21 @@ def parts_of(workload: Joint) -> Iterator[tuple[Part, Integers]]:
         start += part.queries
 
 
+def tables_in(workload: Part | None) -> Marginals | Products | None:
+    """What a workload asks in tables: all of it, the parts of it that are tables, or None."""
+    if not isinstance(workload, Joint):
+        return None if isinstance(workload, Explicit) else workload
+    tables = [part for part in workload.parts if not isinstance(part, Explicit)]
+    if not tables:
+        return None
+    found = tables[0]
+    for part in tables[1:]:
+        both = found + part
+        assert isinstance(both, Marginals | Products)  # neither was explicit
+        found = both
+    return found
+
+
 def _parts(workload: Any) -> tuple[Part, ...]:
     return workload.parts if isinstance(workload, Joint) else (workload,)
 
