@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import ibis
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -101,6 +100,8 @@ def sqlite(table: pa.Table, folder: Path) -> rs.Source:
 
 
 def ibis_table(table: pa.Table, folder: Path) -> rs.Source:
+    import ibis  # an extra: scripts/lowest does without it
+
     return source_of(ibis.sqlite.connect(sqlite_file(table, folder)).table("visits"), **OPTIONS)
 
 
@@ -123,7 +124,7 @@ ENGINES: dict[str, Callable[[pa.Table, Path], rs.Source]] = {
     "postgresql": postgresql,
     "sqlite": sqlite,
     "ibis": ibis_table,
-    "object store": object_store,
+    "s3_parquet": object_store,
     "arrow": lambda table, _: rs.Source.frame(table, **OPTIONS),
     "arrow, text": lambda table, _: rs.Source.frame(text_ids(table), **OPTIONS),
     "dataset": lambda table, _: rs.Source.frame(ds.dataset(table), **OPTIONS),
