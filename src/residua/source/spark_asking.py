@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from residua.errors import SourceError
 from residua.source.source import Source
+from residua.source.uris import refuse_keys
 
 T = TypeVar("T")
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")  # PySpark writes every error there, with values
@@ -85,9 +86,11 @@ def frame_of(named: str | Path, show_values: bool = False) -> Any:
     """The frame that a text names: a table of the session at hand, or a path of Parquet files (anything with a slash).
 
     Raises:
-        SourceError: Spark is not installed, or knows no such table or path.
+        SourceError: Spark is not installed, knows no such table or path, or the path holds a credential.
     """
-    name, session = str(named), session_at_hand()
+    name = str(named)
+    refuse_keys(name)
+    session = session_at_hand()
 
     def found() -> Any:
         path = "/" in name or name.endswith(".parquet")
