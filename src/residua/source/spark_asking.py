@@ -14,6 +14,7 @@ from residua.source.uris import refuse_keys
 
 T = TypeVar("T")
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")  # PySpark writes every error there, with values
+_WIRES = ("py4j.clientserver", "py4j.java_gateway")  # write all that Java answers, where somebody asks for that
 
 
 def asked(source: Source | str, work: Callable[[], T], show_values: bool | None = None) -> T:
@@ -46,7 +47,9 @@ def streamed(source: Source, frame: Any) -> Iterator[Any]:
 def _quiet(show_values: bool) -> Iterator[None]:
     from pyspark.logger import PySparkLogger  # a plain logger of that name would break PySpark's own calls
 
-    loggers: list[logging.Logger] = [] if show_values else [PySparkLogger.getLogger(name) for name in _LOGGERS]
+    loggers: list[logging.Logger] = []
+    if not show_values:
+        loggers = [*map(PySparkLogger.getLogger, _LOGGERS), *map(logging.getLogger, _WIRES)]
     before = [logger.disabled for logger in loggers]
     try:
         for logger in loggers:
