@@ -136,3 +136,12 @@ def test_what_fails_on_an_executor_is_told_as_data_and_quotes_no_value(monkeypat
         with pytest.raises(SourceError, match=r"^an executor cannot count the records \(ArrowInvalid\); ") as caught:
             asked()
         assert "confidential" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_the_data_is_read_twice_once_to_check_and_once_to_count() -> None:
+    frame, readings = changing(10**6)
+    domain = rs.Domain.of_sizes(SIZES)
+    found = Source.spark(frame).checked(domain)
+    assert readings == [1]
+    tables = found.count(layout_of(closure([], 2), domain.sizes), None, None).tables
+    assert (readings, tables.tolist(), found.records) == ([2], [90], 90)
