@@ -52,7 +52,7 @@ class Watch:
     def _watch(self, over: threading.Event) -> None:
         while not over.wait(0.2):
             self._note()
-            written = len(list(self._folder.glob(".out.partial-*/measurements/part-*")))
+            written = len(list(self._folder.glob(".out.partial-*/measuring/part-*")))
             if self.killed_after is None and self._kill_after is not None and written >= self._kill_after:
                 self._cluster.kill_one()
                 self.killed_after = written

@@ -1,8 +1,10 @@
 """Spark, classic and through Connect, goes through the suite of every engine, whole or cut into blocks."""
 
 import json
+import logging
 import os
 import socket
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,7 +27,9 @@ from residua.linalg.layout import Layout, layout_of
 from residua.source import Source, source_of, spark
 from residua.source.bound import bound_of
 from tests.conformance import engines
+from tests.conformance import test_source_changes as changes
 from tests.conformance import test_source_engines as suite
+from tests.conformance import test_source_fingerprints as fingerprints
 
 SMALL = {"a": 4, "b": 3, "c": 5, "d": 2}
 pytestmark = pytest.mark.xdist_group("spark")  # one Java machine for all
@@ -90,9 +94,29 @@ LAWS: list[Callable[[Any, Path], None]] = [
     suite.test_every_engine_names_all_columns_with_values_outside_and_quotes_none_unless_asked,
     suite.test_every_engine_stops_at_an_absent_value,
     suite.test_every_engine_names_the_missing_column_and_the_one_probably_meant,
+    suite.test_every_engine_bounds_persons_alike,
     suite.test_no_records_count_as_zero,
+    changes.test_what_is_counted_later_is_what_was_checked,
     fingerprints_alike,
 ]
+# What runs on all other engines and not here as it is: for another one that says the same, or because Spark's executors
+# count, and no records are read here.
+OTHERWISE = {
+    suite.test_every_engine_counts_the_same_records: counts_alike,
+    fingerprints.test_the_same_records_have_the_same_fingerprint_in_every_engine: fingerprints_alike,
+    fingerprints.test_a_fingerprint_is_stable_and_notices_one_changed_value: fingerprints_alike,
+    changes.test_every_engine_is_read_twice_at_most_and_queries_once: None,
+}
+
+
+def test_no_law_of_all_engines_is_left_out() -> None:
+    found = {
+        law
+        for module in (suite, fingerprints, changes)
+        for law in vars(module).values()
+        if any(mark.args[:1] == ("engine",) for mark in getattr(law, "pytestmark", []))
+    }
+    assert found == {*LAWS, *OTHERWISE} - {counts_alike, fingerprints_alike}
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__.removeprefix("test_"))
@@ -117,14 +141,22 @@ def test_names_are_columns_by_their_place_and_frames_are_recognised(way: str, se
         source_of(frame.toDF("a", "a", "b"))
 
 
-def test_errors_of_spark_quote_no_value_unless_asked(sessions: dict[str, Any]) -> None:
-    session = sessions["classic"]
-    frame = session.createDataFrame(pa.table({"a": ["confidential"]})).selectExpr("cast(a as int) as a")
+@pytest.mark.parametrize("way", ["classic", "connect"])
+def test_errors_of_spark_quote_no_value_unless_asked(way: str, sessions: dict[str, Any], caplog: Any) -> None:
+    caplog.set_level(logging.DEBUG)
+    frame = sessions[way].createDataFrame(pa.table({"a": ["confidential"]})).selectExpr("cast(a as int) as a")
     domain = Domain({"a": Integers(0, 9)})
-    with pytest.raises(SourceError, match=r"failed in Spark \(") as caught:
-        Source.spark(frame).count(domain, one_table(domain))
-    assert "confidential" not in str(caught.value)
-    assert caught.value.__context__ is None
+    asked: list[Callable[[], Any]] = [
+        lambda: Source.spark(frame).count(domain, one_table(domain)),
+        lambda: list(Source.spark(frame).batches(["a"])),  # streamed
+        Source.spark(frame).fingerprint,
+    ]
+    for ask in asked:
+        with pytest.raises(SourceError, match=r"failed in Spark \(") as caught:
+            ask()
+        assert "confidential" not in "".join(traceback.format_exception(caught.value))
+        assert caught.value.__context__ is None
+    assert "confidential" not in caplog.text
     with pytest.raises(SourceError, match="confidential"):
         Source.spark(frame, show_values=True).count(domain, one_table(domain))
 
@@ -142,8 +174,9 @@ def test_columns_are_computed_on_the_executors(sessions: dict[str, Any]) -> None
         )
 
 
+@pytest.mark.parametrize("way", ["classic", "connect"])
 def test_a_frame_that_gives_other_records_at_every_reading_releases_nothing(
-    sessions: dict[str, Any], tmp_path: Path
+    way: str, sessions: dict[str, Any], tmp_path: Path
 ) -> None:
     domain = Domain({"a": Integers(0, 99_999)})
     plan = rs.plan(rs.marginals(domain, ways=[0]), rs.ZCDP(rho=0.5))
@@ -152,7 +185,7 @@ def test_a_frame_that_gives_other_records_at_every_reading_releases_nothing(
         for batch in batches:
             yield batch.slice(int.from_bytes(os.urandom(2)) % 1000)
 
-    frame = sessions["classic"].range(100_000).selectExpr("id as a").mapInArrow(chance, "a long")
+    frame = sessions[way].range(100_000).selectExpr("id as a").mapInArrow(chance, "a long")
     ledger = rs.Ledger(tmp_path / "a.ledger", rs.ZCDP(rho=0.5))
     with pytest.raises(SourceError, match=r"the data changed after it was checked.* Debit 1 of the ledger stands"):
         rs.measure(plan, frame, ledger=ledger)

@@ -160,7 +160,7 @@ def test_an_executor_killed_in_the_middle_loses_nothing_and_doubles_nothing(
 
     def kill_when_begun() -> None:
         while not over.wait(0.01):
-            written = len(list(tmp_path.glob(".out.partial-*/measurements/part-*")))
+            written = len(list(tmp_path.glob(".out.partial-*/measuring/part-*")))
             if written:
                 killed.append((running.kill_one(), written))
                 return

@@ -201,6 +201,18 @@ URIS = [
     f"postgresql://bob:{PASSWORD}@[::1/x",
     f"postgresql://bob:{PASSWORD}@127.0.0.1:1/x?nonsense=1",
     f"postgresql://bob:a/{PASSWORD}@127.0.0.1:1/x",
+    f"postgresql://bob:a?{PASSWORD}@127.0.0.1:1/x",  # libpq takes it for a part of the password
+    f"postgresql://bob:a#{PASSWORD}@127.0.0.1:1/x",
+    f"postgresql://127.0.0.1:1/x#y?password={PASSWORD}",  # libpq knows no fragments
+    f"postgresql://127.0.0.1:1/x?pass%77ord={PASSWORD}",
+    f"postgresql://bob@corp:{PASSWORD}@127.0.0.1:1/x",
+    f"postgresql://bob:it's {PASSWORD}@127.0.0.1:1/x",
+]
+OPEN_URIS = [
+    "postgresql://host:5432/db?user=bob@corp",
+    "postgresql://bob@[::1]:5432/db?passfile=/etc/x&sslkey=/etc/key",
+    "postgresql://one:1,two:2/db",
+    "sqlite:///C:/a@b.db",
 ]
 
 
@@ -213,6 +225,39 @@ def test_a_password_is_in_no_message_nor_text(uri: str, caplog: pytest.LogCaptur
     said = "".join(traceback.format_exception(caught.value)) + caplog.text
     assert PASSWORD not in said + repr(source) + str(source) + repr(source.options) + repr(Address(uri))
     assert caught.value.__context__ is None or PASSWORD not in str(caught.value.__context__)
+
+
+@pytest.mark.parametrize("uri", URIS)
+def test_every_uri_with_a_password_is_known_to_have_one(uri: str) -> None:
+    assert Address(uri).secrets
+    assert PASSWORD not in str(Address(uri))
+
+
+@pytest.mark.parametrize("uri", OPEN_URIS)
+def test_a_uri_without_a_password_is_known_to_have_none(uri: str) -> None:
+    assert not Address(uri).secrets
+
+
+def test_what_is_no_uri_is_not_repeated() -> None:
+    with pytest.raises(SourceError, match="there is no driver for this database") as caught:
+        Source.sql(f"host=a password={PASSWORD} application_name=b://c", "people")
+    assert PASSWORD not in str(caught.value)
+
+
+def test_a_password_is_in_no_file_that_a_release_leaves(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The server lets everybody in, whatever the password."""
+    caplog.set_level(logging.DEBUG)
+    name = postgres.ingested(pa.table({"a": ["x", "y"]}))
+    domain = Domain({"a": ["x", "y"]})
+    plan = rs.plan(rs.marginals(domain, ways=[1]), rs.ZCDP(rho=1))
+    ledger = rs.Ledger(tmp_path / "a.ledger", rs.ZCDP(rho=1))
+    source = Source.sql(f"{postgres.server()}&password={PASSWORD}", name)
+    release = rs.measure(plan, source, ledger=ledger, out=tmp_path / "out")
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(files) > 5
+    for path in files:
+        assert PASSWORD.encode() not in path.read_bytes()
+    assert PASSWORD not in caplog.text + repr(release) + repr(ledger)
 
 
 def test_a_server_that_is_not_there_is_said_with_its_reason_where_there_is_no_password() -> None:

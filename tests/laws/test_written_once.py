@@ -1,11 +1,14 @@
 """Files that are written once: whoever is first, whole, and nothing else is ever seen."""
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
+import traceback
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,14 +17,16 @@ import numpy as np
 import pytest
 
 import residua as rs
+from residua.errors import VerificationError
 from residua.linalg.layout import layout_of
-from residua.measurement import once
-from residua.measurement.once import swept, write_once
+from residua.measurement import once, spark_parts
+from residua.measurement.once import closed, swept, write_once
 from residua.measurement.spark_parts import BlockTask, bare, measured_partition, order_of
 from residua.release.parts import PartedIntegers, part_name
 from residua.source.digest import Digest
 from residua.source.spark import block_bounds
 from residua.source.spark_rows import narrowed, row_of, sums_of, widened
+from residua.source.spark_tasks import own_version
 from residua.source.tables import tables_of_layout
 
 ways = pytest.mark.parametrize("unnamed", [True, False], ids=["unnamed", "named"])
@@ -78,6 +83,24 @@ once.write_once(Path({str(tmp_path / "a")!r}), b"first")
     assert (tmp_path / "a").read_bytes() == b"second"
 
 
+@ways
+@pytest.mark.usefixtures("_way")
+def test_whoever_still_writes_when_the_folder_is_closed_leaves_nothing(tmp_path: Path, monkeypatch: Any) -> None:
+    """As an attempt that Spark gave up but that still runs; also where a part was removed after the job failed."""
+    (tmp_path / "open").mkdir()
+    fill = once._fill
+
+    def closed_meanwhile(handle: int, content: Any) -> None:
+        fill(handle, content)
+        if (tmp_path / "open").exists():
+            closed(tmp_path / "open", tmp_path / "closed")
+
+    monkeypatch.setattr(once, "_fill", closed_meanwhile)
+    with contextlib.suppress(FileNotFoundError):
+        assert not write_once(tmp_path / "open" / "a", b"late")
+    assert [path.name for path in tmp_path.rglob("*")] == ["closed"]
+
+
 @pytest.mark.parametrize("most", [0, 200, 255, 256, 70_000, 2**40])
 def test_counts_travel_in_as_few_bytes_as_hold_them(most: int) -> None:
     counts = np.array([0, most // 2, most], dtype=np.int64)
@@ -92,7 +115,8 @@ def parts_of(folder: Path, bounded: bool = False) -> tuple[rs.Plan, BlockTask, n
     tables = tables_of_layout(blocks.counted)
     bounds = block_bounds(tables, 30)
     cells = tuple(int(tables.cells[a:b].sum()) for a, b in pairwise(bounds))
-    told = BlockTask(str(folder), Digest().fingerprint, bounded, bare(blocks), order_of(blocks), bounds, cells)
+    given = (own_version(), str(folder / "measurements"), Digest().fingerprint, bounded)
+    told = BlockTask(*given, bare(blocks), order_of(blocks), bounds, cells)
     counts = np.random.default_rng(1).integers(0, 50, blocks.counted.cells)
     return plan, told, counts
 
@@ -140,6 +164,26 @@ def test_blocks_are_measured_once_and_only_of_the_records_that_were_checked(tmp_
     release = rs.Release(plan, plan.blocks, whole)
     total = counts[0]
     assert abs(release.count().estimate - total) < 50 * float(np.sqrt(np.max(plan.variance(()))))
+
+
+def test_another_residua_measures_nothing_and_no_number_is_in_what_spark_is_told(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    _, told, counts = parts_of(tmp_path)
+    (tmp_path / "measurements").mkdir()
+    first = row_of(0, narrowed(counts[: told.cells[0]]))
+    (said,) = measured_partition(replace(told, version="0.0.9"), iter([first]))
+    assert b"an executor has residua" in said.column("note")[0].as_py()
+
+    def fails(*_: Any) -> None:
+        raise OverflowError(f"{counts[0]} is too large")
+
+    monkeypatch.setattr(spark_parts, "with_noise", fails)
+    with pytest.raises(VerificationError) as caught:
+        list(measured_partition(told, iter([first])))
+    assert "".join(traceback.format_exception_only(caught.value)).endswith("cannot measure (OverflowError).\n")
+    assert caught.value.__suppress_context__
+    assert not list((tmp_path / "measurements").iterdir())
 
 
 def test_blocks_that_arrive_sorted_are_summed_one_at_a_time() -> None:

@@ -13,7 +13,7 @@ from residua.source import Source, source_of
 from residua.source.address import Address
 from residua.source.options import SourceOptions
 from residua.source.paths import require_source_path
-from residua.source.uris import is_uri, parse_uri, redacted
+from residua.source.uris import is_uri, parse_uri, refuse_keys, shown_uri, shown_value
 
 if TYPE_CHECKING:
     from residua.cli.spec import Spec
@@ -86,8 +86,13 @@ def refuse_credentials(settings: Mapping[str, Any]) -> None:
 
     Raises:
         SpecError: a URI with a user, a password or a query that may be a signature; the message does not repeat it.
+            Also what should be the URI of a database and is none: it may be a secret.
         SourceError: a URI that is none.
     """
+    if "uri" in settings:
+        _without_password(settings["uri"])
+    if isinstance(settings.get("spark"), str):
+        refuse_keys(settings["spark"])
     named = {key: settings[key] for key in ("path", "delta", "iceberg") if key in settings}
     tables = settings.get("tables")
     if isinstance(tables, Mapping):
@@ -96,14 +101,14 @@ def refuse_credentials(settings: Mapping[str, Any]) -> None:
         for text in value if isinstance(value, list) else [value]:
             if is_uri(text) and parse_uri(text).query and not parse_uri(text).is_store:
                 raise SpecError(
-                    f"[source] {key} = {redacted(text)!r} has a query, which may be a signature and does not belong in "
-                    "a specification; leave it out, or read the data from Python."
+                    f"[source] {key} = {shown_uri(text)!r} has a query, which may be a signature and does not belong "
+                    "in a specification; leave it out, or read the data from Python."
                 )
 
 
 def _text(key: str, value: Any) -> str:
     if not isinstance(value, str) or not value:
-        raise SpecError(f"[source] {key} = {redacted(repr(value))} is not the name of a table; write it as text.")
+        raise SpecError(f"[source] {key} = {shown_value(value)} is not the name of a table; write it as text.")
     return value
 
 
@@ -139,8 +144,7 @@ def _tables(folder: Path, settings: Mapping[str, Any], options: SourceOptions) -
     }
 
 
-def _uri(folder: Path, uri: Any) -> str:
-    """A database's URI, which holds no secret; the path of an SQLite file is relative to the specification."""
+def _without_password(uri: Any) -> str:
     if not isinstance(uri, str) or "://" not in uri:
         raise SpecError("[source] uri is no URI; write postgresql://host/database, for example.")  # it may be a secret
     if Address(uri).secrets:
@@ -148,6 +152,12 @@ def _uri(folder: Path, uri: Any) -> str:
             "[source] uri holds a password or a token, which belongs into no file that is passed on; take it out, and "
             "give it in the environment or a service file (for PostgreSQL: PGPASSWORD, ~/.pgpass, PGSERVICE)."
         )
+    return uri
+
+
+def _uri(folder: Path, given: Any) -> str:
+    """A database's URI, which holds no secret; the path of an SQLite file is relative to the specification."""
+    uri = _without_password(given)
     if uri.lower().startswith("sqlite:///"):
         return f"sqlite:///{folder / uri[len('sqlite:///') :]}"
     return uri
@@ -156,7 +166,7 @@ def _uri(folder: Path, uri: Any) -> str:
 def _files(folder: Path, key: str, paths: Any, delimiter: Any, options: SourceOptions) -> Source:
     listed = [paths] if isinstance(paths, str) else paths
     if not isinstance(listed, list) or not listed or not all(isinstance(path, str) for path in listed):
-        raise SpecError(f"[source] {key} = {redacted(repr(paths))} is not a path or a list of paths; name the file.")
+        raise SpecError(f"[source] {key} = {shown_value(paths)} is not a path or a list of paths; name the file.")
     located = [_under(folder, path) for path in listed]
     return source_of(located, **options) if delimiter is None else Source.csv(located, delimiter=delimiter, **options)
 

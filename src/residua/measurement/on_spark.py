@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from residua.errors import FileError, PlanError, SourceError, VerificationError
 from residua.linalg.arrays import Integers
-from residua.measurement.once import swept
+from residua.measurement.once import closed
 from residua.measurement.rehearsal import rehearse
 from residua.measurement.spark_parts import (
     BlockTask,
@@ -32,13 +32,13 @@ from residua.plans.contract import Plan
 from residua.plans.lattice.blocks import SetBlocks
 from residua.release import Release
 from residua.release.folder import Reserved, reserve_parts
-from residua.release.parts import FOLDER, PartedIntegers, part_name
+from residua.release.parts import FOLDER, OPEN_FOLDER, PartedIntegers, part_name
 from residua.source.bound import Bound
 from residua.source.counting import Tallies
 from residua.source.spark import SparkSource, require_countable
 from residua.source.spark_asking import asked
 from residua.source.spark_rows import NOTE, ROW_SQL
-from residua.source.spark_tasks import Tally, Task, own_version
+from residua.source.spark_tasks import Tally, Task
 
 _WATCH_SECONDS = 0.5
 _PROBES = 1000  # Spark cuts them into a task for each processor it has
@@ -61,13 +61,12 @@ def place_on_executors(out: Path, plan: Plan, blocks: Blocks, data: SparkSource)
             " away, and save the release."
         )
     with reserve_parts(out, plan, blocks) as place:
-        folder = place.partial / FOLDER
-        told = _told(place, blocks, data.task(plan.domain, blocks.counted, fingerprint="none yet"))
+        told = _told(place, blocks, data.task(plan.domain, blocks.counted, in_blocks=True), "none yet")
         rehearse(told.part(0), None)
-        probes = data.numbers(_PROBES).mapInArrow(partial(probed_partition, told, own_version()), ROW_SQL)
+        probes = data.numbers(_PROBES).mapInArrow(partial(probed_partition, told), ROW_SQL)
         rows = asked(data, lambda: probes.toArrow().to_pylist())
         outcomes = [json.loads(bytes(row["note"])) for row in rows]
-        there = _removed(folder)
+        there = _removed(place.partial / OPEN_FOLDER)
         unfit = next((outcome["unfit"] for outcome in outcomes if "unfit" in outcome), None)
         if unfit is not None:
             raise VerificationError(f"an executor cannot measure: {unfit.rstrip('.')}. Nothing was spent.")
@@ -110,13 +109,17 @@ def measured_on_executors(
         FileError: a part could not be written.
     """
     sets = cast("SetBlocks", blocks)
-    task = data.task(plan.domain, sets.counted, bound, fingerprint=fingerprint)
-    told = _told(place, sets, task)
+    task = data.task(plan.domain, sets.counted, bound, in_blocks=True)
+    told = _told(place, sets, task, fingerprint)
     tally, digests, parts = Tally(plan.domain, data.show_values), dict[str, str](), len(told.cells)
     every = data.by_block(data.partials(task).unionByName(data.empty_blocks(parts)), parts)
     measured = every.mapInArrow(partial(measured_partition, told), ROW_SQL)
-    with watched(place.partial / FOLDER, parts, progress):
-        outcomes = asked(data, lambda: measured.toArrow().to_pylist())
+    try:
+        with watched(place.partial / OPEN_FOLDER, parts, progress):
+            outcomes = asked(data, lambda: measured.toArrow().to_pylist())
+    finally:  # also where the job failed: an attempt that still runs must not write a part that was removed again
+        closed(place.partial / OPEN_FOLDER, place.partial / FOLDER)
+        _removed(place.partial / FOLDER)  # of a task that Spark repeated, and that came late
     for outcome in outcomes:
         if outcome["block"] == NOTE:
             tally.add(bytes(outcome["note"]))
@@ -125,8 +128,6 @@ def measured_on_executors(
     require_countable(tally, data.weight)
     if len(digests) != parts:
         raise FileError(f"the release {str(place.final)!r} lacks a part; nothing of it is kept.")
-    swept(place.partial / FOLDER)
-    _removed(place.partial / FOLDER)  # of a task that Spark repeated, and that came late
     starts = [*task.block_starts, sets.cells]
     integers = cast("Integers", PartedIntegers(place.partial, starts, digests))
     tallies = Tallies(MappingProxyType(tally.dropped), MappingProxyType(tally.other), tally.no_person, tally.loss)
@@ -144,9 +145,9 @@ def _removed(folder: Path) -> set[str]:
     return found
 
 
-def _told(place: Reserved, blocks: SetBlocks, task: Task) -> BlockTask:
+def _told(place: Reserved, blocks: SetBlocks, task: Task, fingerprint: str) -> BlockTask:
     """What executors are told to measure."""
-    given = (str(place.partial), task.fingerprint, task.bound is not None)
+    given = (task.version, str(place.partial / OPEN_FOLDER), fingerprint, task.bound is not None)
     return BlockTask(*given, bare(blocks), order_of(blocks), task.bounds, task.block_cells)
 
 

@@ -47,6 +47,12 @@ def write_once(path: Path, content: Any) -> bool:
         os.close(handle)
 
 
+def closed(folder: Path, name: Path) -> None:
+    """Gives a folder its last name, so that attempts that are still running can write nothing more, and sweeps it."""
+    folder.rename(name)
+    swept(name)
+
+
 def swept(folder: Path) -> None:
     """Removes what attempts that were killed left under names of their own."""
     for left in folder.glob(f"{_PREFIX}*"):

@@ -15,17 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from residua.errors import ResiduaError
+from residua.errors import ResiduaError, VerificationError
 from residua.linalg.arrays import Integers
 from residua.linalg.lattice import Lattice
 from residua.measurement.noisy import with_noise
 from residua.measurement.once import write_once
 from residua.measurement.rehearsal import rehearse
 from residua.plans.lattice.blocks import SetBlocks
-from residua.release.parts import FOLDER, part_bytes, part_name
-from residua.source.spark_persons import BUCKETS
+from residua.release.parts import part_bytes, part_name
+from residua.source.spark_proofs import proven
 from residua.source.spark_rows import NOTE, row_of, sums_of
-from residua.source.spark_tasks import own_version, proven_digest
+from residua.source.spark_tasks import own_version
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +33,7 @@ class BlockTask:
     """What every executor is told.
 
     Args:
+        version: of the residua that asks; another one on an executor is refused.
         folder: where parts are written; all executors and the driver see it under this path.
         fingerprint: of the records that were checked.
         bounded: whether the records of each person were bounded.
@@ -42,6 +43,7 @@ class BlockTask:
         cells: how many cells each block has.
     """
 
+    version: str
     folder: str
     fingerprint: str
     bounded: bool
@@ -49,6 +51,10 @@ class BlockTask:
     order: Integers
     bounds: tuple[int, ...]
     cells: tuple[int, ...]
+
+    def path(self, block: int) -> Path:
+        """Where one block is written."""
+        return Path(self.folder) / Path(part_name(block)).name
 
     def part(self, block: int) -> SetBlocks:
         """What one block measures; its layout is the same stretch of tables."""
@@ -83,30 +89,34 @@ def measured_partition(task: BlockTask, batches: Iterator[Any]) -> Iterator[Any]
 
 
 def _measured(task: BlockTask, block: int, counts: Integers, notes: list[bytes]) -> dict[str, str]:
-    path = Path(task.folder) / part_name(block)
-    if not _complete(task, notes):
+    if unlike := _unlike(task):
+        return {"failed": unlike}
+    if proven(notes, bounded=task.bounded) != task.fingerprint:
         return {"changed": "other records"}
-    if not path.exists():  # else another attempt wrote it, and no noise is drawn again
-        try:
+    path = task.path(block)
+    try:
+        if not path.exists():  # else another attempt wrote it, and no noise is drawn again
             write_once(path, part_bytes(with_noise(task.part(block), counts)))
-        except OSError as problem:
-            return {"failed": problem.strerror or "it cannot be written"}
-    with path.open("rb") as file:
-        return {"sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+        with path.open("rb") as file:
+            return {"sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+    except OSError as problem:
+        return {"failed": problem.strerror or "it cannot be written"}
+    except Exception as problem:  # Spark tries again, and logs what it is told
+        raise VerificationError(f"an executor cannot measure ({type(problem).__name__}).") from None
 
 
-def _complete(task: BlockTask, notes: list[bytes]) -> bool:
-    """Whether a block counts all records that were checked, and no other."""
-    if task.bounded:  # each bucket of persons was compared where it was gathered
-        return sum(int(json.loads(note)[0]) for note in notes) == BUCKETS + 1
-    return proven_digest(notes) == task.fingerprint
+def _unlike(task: BlockTask) -> str | None:
+    """Why this residua is not the one that asks, if it is another."""
+    if own_version() == task.version:
+        return None
+    return f"an executor has residua {own_version()}, this is {task.version}: install the same version there"
 
 
-def probed_partition(task: BlockTask, version: str, batches: Iterator[Any]) -> Iterator[Any]:
+def probed_partition(task: BlockTask, batches: Iterator[Any]) -> Iterator[Any]:
     """Rehearses on an executor, before the debit: what measuring needs is tried on nothing, and a file is written."""
     numbers = [number for batch in batches for number in batch.column(0).to_pylist()]
     if numbers:
-        yield row_of(numbers[0], b"", json.dumps(_probed(task, version, numbers[0])).encode())
+        yield row_of(numbers[0], b"", json.dumps(_probed(task, numbers[0])).encode())
 
 
 def probe_name(number: int | str) -> str:
@@ -114,12 +124,12 @@ def probe_name(number: int | str) -> str:
     return f"probe-{number}"
 
 
-def _probed(task: BlockTask, version: str, place: int) -> dict[str, str]:
-    if own_version() != version:
-        return {"unfit": f"it has residua {own_version()}, this is {version}: install the same version there."}
+def _probed(task: BlockTask, place: int) -> dict[str, str]:
+    if unlike := _unlike(task):
+        return {"unfit": unlike}
     try:
         rehearse(task.part(place % len(task.cells)), None)
-        return {"written": str(write_once(Path(task.folder) / FOLDER / probe_name(place), b"residua"))}
+        return {"written": str(write_once(Path(task.folder) / probe_name(place), b"residua"))}
     except ResiduaError as problem:
         return {"unfit": str(problem)}
     except OSError as problem:

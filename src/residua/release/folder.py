@@ -43,7 +43,7 @@ from residua.locks import keep_room
 from residua.plans.blocks import Blocks
 from residua.plans.contract import Plan
 from residua.release.base import Release
-from residua.release.parts import FOLDER, PartedIntegers, part_name
+from residua.release.parts import FOLDER, OPEN_FOLDER, PartedIntegers, part_name
 from residua.release.statement import privacy_statement
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Reserved:
         self._appear()
 
     def commit_parts(self, release: Release, starts: Sequence[int], digests: Mapping[str, str]) -> None:
-        """Lets a folder appear whose measurements others have written, part by part.
+        """Lets a folder appear whose measurements others have written, part by part, into `measurements/`.
 
         Args:
             release: what was measured.
@@ -131,7 +131,7 @@ def reserve(path: Path, plan: Plan, blocks: Blocks) -> Iterator[Reserved]:
 
 @contextlib.contextmanager
 def reserve_parts(path: Path, plan: Plan, blocks: Blocks) -> Iterator[Reserved]:
-    """As `reserve`, for measurements that others will write part by part into `measurements/`; room is only looked for.
+    """As `reserve`, for measurements that others will write part by part into `measuring/`; room is only looked for.
 
     Raises:
         FileError: the folder exists, cannot be made, or the disk is too full. Nothing was spent.
@@ -140,7 +140,7 @@ def reserve_parts(path: Path, plan: Plan, blocks: Blocks) -> Iterator[Reserved]:
     with partial_folder(path, "release") as partial:
         with _room(path):
             _prepare(partial, plan, blocks)
-            (partial / FOLDER).mkdir()
+            (partial / OPEN_FOLDER).mkdir()
             if shutil.disk_usage(partial).free < 9 * blocks.cells:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         yield Reserved(path, partial)

@@ -20,6 +20,7 @@ from residua.files import open_regular
 
 COLUMN = "measurement"
 FOLDER = "measurements"
+OPEN_FOLDER = "measuring"  # what it is called while parts are written
 _HELD = 16  # parts that are kept once they were read
 _SLACK = 1 << 16  # bytes of a file beside its numbers
 

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, quote, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote
 
 from residua.errors import SourceError
 
@@ -22,7 +22,8 @@ _DRIVERS = {
     "grpc+tls": ("adbc_driver_flightsql", None),
     "grpc+tcp": ("adbc_driver_flightsql", None),
 }
-_SECRETS = ("pass", "pwd", "token", "secret", "credential", "private")
+_SECRETS = ("pass", "pwd", "token", "secret", "credential", "private", "apikey", "api_key", "accesskey", "access_key")
+_NO_SECRETS = ("passfile",)  # only says where one is
 
 
 @dataclass(frozen=True, repr=False)
@@ -43,8 +44,11 @@ class Address:
         if not isinstance(self.uri, str) or "://" not in self.uri:
             raise SourceError("the URI of a database is not known; write postgresql://host/database, for example.")
         if self.scheme not in _DRIVERS:
+            named = (
+                f"{self.scheme}:// databases" if re.fullmatch(r"[a-z][a-z0-9+.-]*", self.scheme) else "this database"
+            )
             raise SourceError(
-                f"there is no driver for {self.scheme}:// databases; there are {', '.join(_DRIVERS)}, and "
+                f"there is no driver for {named}; there are {', '.join(_DRIVERS)}, and "
                 "rs.Source.adbc takes a connection of any other."
             )
 
@@ -56,15 +60,23 @@ class Address:
     @property
     def secrets(self) -> tuple[str, ...]:
         """The passwords and tokens in the URI."""
-        try:
-            parts = urlsplit(self.uri)
-            given = [parts.password, unquote(parts.password or "")]
-            asked = [value for name, value in parse_qsl(parts.query) if any(word in name.lower() for word in _SECRETS)]
-        except ValueError:  # such as a bracket without its pair
-            return (self.uri,)
-        if self.scheme != "sqlite" and not parts.password and re.search(r"://[^:@?]*:[^?]*@", self.uri):
-            return (self.uri,)  # a password with a character that should have been escaped
-        return tuple(secret for secret in (*given, *asked) if secret)
+        user, place = self._parts
+        password = user.partition(":")[2]
+        asked = [
+            value
+            for name, value in parse_qsl(place.partition("?")[2])  # drivers know no fragments: # is a character
+            if any(word in name.lower() for word in _SECRETS) and name.lower() not in _NO_SECRETS
+        ]
+        if self.scheme != "sqlite" and not password and re.match(r"[^?]*:[^?]*@", place):
+            return (self.uri,)  # a password with a slash, which should have been escaped
+        return tuple(secret for secret in (password, unquote(password), *asked) if secret)
+
+    @property
+    def _parts(self) -> tuple[str, str]:
+        """User and password, as drivers find them: what stands before the last @ that no slash precedes; the rest."""
+        rest = self.uri.partition("://")[2]
+        user, at, _ = rest.partition("/")[0].rpartition("@")
+        return ("", rest) if self.scheme == "sqlite" or not at else (user, rest[len(user) + 1 :])
 
     def __repr__(self) -> str:
         return f"Address({str(self)!r})"
@@ -72,8 +84,9 @@ class Address:
     def __str__(self) -> str:
         if self.scheme == "sqlite":
             return self.uri.partition("?")[0]
-        rest = self.uri.partition("://")[2].partition("?")[0].partition("#")[0]
-        return f"{self.scheme}://{rest.rpartition('@')[2]}"
+        if self.secrets == (self.uri,):
+            return f"{self.scheme}://…"
+        return f"{self.scheme}://{self._parts[1].partition('?')[0]}"
 
     def connect(self) -> Any:
         """A connection of the driver, which commits by itself.

@@ -14,7 +14,7 @@ from residua.source.files import distinct
 from residua.source.options import NO_OPTIONS, Options
 from residua.source.paths import require_source_path
 from residua.source.source import BATCH_ROWS, Source
-from residua.source.uris import redacted
+from residua.source.uris import shown_value
 from residua.sql import SqlError, engine_words, one_select, sandbox, without_progress_bar
 
 
@@ -69,7 +69,7 @@ class DatabaseSource(QueriedSource):
         if isinstance(database, str | Path):
             require_source_path(database)
         if isinstance(database, str | Path) and not Path(database).is_file():
-            raise SourceError(f"there is no database {redacted(str(database))!r}; check the path.")
+            raise SourceError(f"there is no database {shown_value(str(database))}; check the path.")
         if not isinstance(database, str | Path) and not hasattr(database, "cursor"):
             raise SourceError(f"database={database!r} is no database; pass a path or a DuckDB connection.")
         self._database = database

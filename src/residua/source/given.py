@@ -10,7 +10,7 @@ from residua.errors import SourceError
 from residua.source.naming import kind_by_suffix
 from residua.source.options import NO_OPTIONS, SourceOptions, options_of
 from residua.source.source import Source
-from residua.source.uris import is_uri, parse_uri, redacted
+from residua.source.uris import is_uri, parse_uri, shown_value
 
 
 def source_of(data: Any, **options: Unpack[SourceOptions]) -> Source:
@@ -61,7 +61,7 @@ def _is_query(pair: tuple[Any, Any]) -> bool:
 def _file_source(paths: Sequence[Any], options: SourceOptions) -> Source:
     if not paths or not all(isinstance(path, str | Path) for path in paths):
         raise SourceError(
-            f"source {redacted(repr(paths))} is no list of paths; pass paths, a frame, or rs.Source.duckdb(…)."
+            f"source {shown_value(paths)} is no list of paths; pass paths, a frame, or rs.Source.duckdb(…)."
         )
     kinds = {_kind(str(path)) for path in paths}
     if len(kinds) > 1:

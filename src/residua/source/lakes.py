@@ -15,7 +15,7 @@ from residua.errors import SourceError
 from residua.source.frames import FrameSource
 from residua.source.options import NO_OPTIONS, Options
 from residua.source.source import BATCH_ROWS
-from residua.source.uris import is_uri, parse_uri, redacted
+from residua.source.uris import is_uri, parse_uri, shown_value
 
 _DELTA_FEATURES = {"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"}  # of readers; others change which rows count
 _WORDS = "check that it is whole and that the credentials in the environment may read it"
@@ -61,7 +61,7 @@ def delta_source(path: object, version: object = None, options: Options = NO_OPT
     except ImportError:
         raise _absent("Delta tables", "deltalake", "delta") from None
     if not isinstance(path, str | Path) or not str(path):
-        raise SourceError(f"path={redacted(repr(path))} is no path of a Delta table; give its folder or its URI.")
+        raise SourceError(f"path={shown_value(path)} is no path of a Delta table; give its folder or its URI.")
     _check_whole("version", version)
     given = str(path)
     shown = str(parse_uri(given)) if is_uri(given) else given
@@ -104,7 +104,7 @@ def iceberg_source(table: Any, snapshot: object = None, options: Options = NO_OP
         found, shown = table, "the Iceberg table " + repr(".".join(table.name()))
     elif not isinstance(table, str | Path) or str(table).count(".") < 1:
         raise SourceError(
-            f"table={redacted(repr(table))} is no Iceberg table; write CATALOGUE.NAMESPACE.TABLE, or the path of its "
+            f"table={shown_value(table)} is no Iceberg table; write CATALOGUE.NAMESPACE.TABLE, or the path of its "
             "metadata file."
         )
     else:

@@ -21,6 +21,7 @@ from residua.source.naming import missing_columns
 from residua.source.options import NO_OPTIONS, Options
 from residua.source.source import Source
 from residua.source.spark_asking import asked, streamed
+from residua.source.spark_proofs import BUCKETS, proven
 from residua.source.spark_rows import NOTE, ROW_SQL, received_batch, sent_batches, summed_partition, widened
 from residua.source.spark_tasks import Partition, Tally, Task, counted_partition, digested_partition, own_version
 from residua.source.tables import Tables, tables_of_layout
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 _SMALL_CELLS = 1 << 15  # tables up to here are added up by the driver: 256 kB from each task at most
 _BLOCK_CELLS = 1 << 20  # larger layouts are cut into blocks of about 8 MB
+_PARTITIONS = 200  # of a shuffle, where Spark does not say
 
 
 class SparkSource(Source):
@@ -88,7 +90,8 @@ class SparkSource(Source):
         tally = Tally(Domain({"none": [""]}), self.show_values)
         jobs = self.selected(self._own).mapInArrow(partial(digested_partition, self._own), ROW_SQL)
         for note in asked(self, lambda: jobs.toArrow()).column("note").to_pylist():
-            tally.digest.merge(tuple(json.loads(note)))
+            tally.add(note)
+        require_countable(tally, self.weight)
         return tally.digest.fingerprint
 
     def count(
@@ -104,16 +107,21 @@ class SparkSource(Source):
         task = self.task(domain, layout, bound)
         tally, tables = Tally(domain, self.show_values), np.zeros(layout.cells, dtype=np.int64)
         starts = task.block_starts
+        proofs: dict[int, list[bytes]] = {block: [] for block in range(len(starts))}
         for row in self._tables(task):
             if row["block"] == NOTE:
                 tally.add(bytes(row["note"]))
                 if progress is not None:
                     progress(tally.digest.rows, None)
-            else:
+                continue
+            proofs[row["block"]].append(bytes(row["note"]))
+            if row["counts"]:
                 counts = widened(bytes(row["counts"]))
                 start = starts[row["block"]]
                 tables[start : start + len(counts)] += counts
         require_countable(tally, self.weight)
+        if any(proven(notes, bounded=bound is not None) != tally.digest.fingerprint for notes in proofs.values()):
+            raise SourceError("the data changed while it was counted; let nobody write to it meanwhile.")
         tables.setflags(write=False)
         done = (tables, MappingProxyType(tally.dropped), MappingProxyType(tally.other))
         loss = tally.loss if bound is not None else None
@@ -133,7 +141,7 @@ class SparkSource(Source):
         """A frame of the partial tables of a task, of all records, or of those chosen of each person."""
         if task.bound is None:
             return self.selected(self._own).mapInArrow(partial(counted_partition, task), ROW_SQL)
-        from residua.source.spark_persons import BUCKETS, bucketed_partition, chosen_partition
+        from residua.source.spark_persons import bucketed_partition, chosen_partition
 
         coded = self.selected(self._own).mapInArrow(partial(bucketed_partition, task), ROW_SQL)
         buckets = self.by_block(coded.unionByName(self.empty_blocks(BUCKETS + 1)), BUCKETS + 1)
@@ -141,7 +149,8 @@ class SparkSource(Source):
 
     def by_block(self, rows: Any, blocks: int) -> Any:
         """The same rows, all of one block in one partition and next to each other."""
-        most = int(self._frame.sparkSession.conf.get("spark.sql.shuffle.partitions"))
+        told = str(asked(self, lambda: self._frame.sparkSession.conf.get("spark.sql.shuffle.partitions")))
+        most = int(told) if told.isdecimal() else _PARTITIONS  # some clusters say "auto"
         return rows.repartition(max(min(blocks, most), 1), "block").sortWithinPartitions("block")
 
     def numbers(self, count: int) -> Any:
@@ -153,28 +162,25 @@ class SparkSource(Source):
         nothing = "cast('' as binary)"
         return self.numbers(count).selectExpr("block", f"{nothing} as counts", f"{nothing} as note")
 
-    def task(
-        self, domain: Domain, layout: Layout, bound: Bound | None = None, *, fingerprint: str | None = None
-    ) -> Task:
+    def task(self, domain: Domain, layout: Layout, bound: Bound | None = None, *, in_blocks: bool = False) -> Task:
         """What executors are told to count.
 
         Args:
             domain: what the records may hold.
             layout: the tables.
             bound: how many records of each person are counted.
-            fingerprint: of the records that may be counted, in blocks of tables however few there are.
+            in_blocks: whether tables are counted in blocks however few there are.
         """
         named = self.options.person if bound is not None else ()
         wanted = [*domain.names, *([self.weight] if self.weight is not None else []), *named]
         self.check(wanted)
         used = tuple((name, text) for name, text in self._expressions.items() if name in wanted)
         told = (own_version(), json.dumps(settings_of_domain(domain)), self._own, used, self.options)
-        if layout.cells <= _SMALL_CELLS and fingerprint is None:
+        if layout.cells <= _SMALL_CELLS and not in_blocks:
             bare = Layout(Lattice(layout.lattice.attributes, layout.lattice.levels), layout.sizes, layout.groups)
             return Task(*told, layout=bare, bound=bound)
         tables = tables_of_layout(layout)
-        bounds = block_bounds(tables, _BLOCK_CELLS)
-        return Task(*told, tables=tables, bounds=bounds, bound=bound, fingerprint=fingerprint or "")
+        return Task(*told, tables=tables, bounds=block_bounds(tables, _BLOCK_CELLS), bound=bound)
 
     def _needed(self, columns: Sequence[str]) -> tuple[str, ...]:
         needed: dict[str, None] = {}

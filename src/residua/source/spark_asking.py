@@ -10,9 +10,11 @@ from typing import Any, TypeVar
 
 from residua.errors import SourceError
 from residua.source.source import Source
+from residua.source.uris import refuse_keys
 
 T = TypeVar("T")
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")  # PySpark writes every error there, with values
+_WIRES = ("py4j.clientserver", "py4j.java_gateway")  # write all that Java answers, where somebody asks for that
 
 
 def asked(source: Source | str, work: Callable[[], T], show_values: bool | None = None) -> T:
@@ -45,7 +47,9 @@ def streamed(source: Source, frame: Any) -> Iterator[Any]:
 def _quiet(show_values: bool) -> Iterator[None]:
     from pyspark.logger import PySparkLogger  # a plain logger of that name would break PySpark's own calls
 
-    loggers: list[logging.Logger] = [] if show_values else [PySparkLogger.getLogger(name) for name in _LOGGERS]
+    loggers: list[logging.Logger] = []
+    if not show_values:
+        loggers = [*map(PySparkLogger.getLogger, _LOGGERS), *map(logging.getLogger, _WIRES)]
     before = [logger.disabled for logger in loggers]
     try:
         for logger in loggers:
@@ -85,9 +89,11 @@ def frame_of(named: str | Path, show_values: bool = False) -> Any:
     """The frame that a text names: a table of the session at hand, or a path of Parquet files (anything with a slash).
 
     Raises:
-        SourceError: Spark is not installed, or knows no such table or path.
+        SourceError: Spark is not installed, knows no such table or path, or the path holds a credential.
     """
-    name, session = str(named), session_at_hand()
+    name = str(named)
+    refuse_keys(name)
+    session = session_at_hand()
 
     def found() -> Any:
         path = "/" in name or name.endswith(".parquet")

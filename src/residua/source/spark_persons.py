@@ -5,7 +5,7 @@ Neither an id nor a value of the data is in what is shuffled: a record is a keye
 
 from __future__ import annotations
 
-import json
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,11 +17,10 @@ from residua.source.choosing import Loss, Words, chosen_packed, packed, unpacked
 from residua.source.gathering import Gathering
 from residua.source.persons import Columns, Persons
 from residua.source.spark_counting import counting_of, pool_of
+from residua.source.spark_proofs import APART, BUCKETS, proof_of_buckets, proof_of_records, proven
 from residua.source.spark_rows import NOTE, row_of, runs_of
-from residua.source.spark_tasks import Tally, Task, coded, domain_of, noted, proven_digest, require_same_version
+from residua.source.spark_tasks import Tally, Task, coded, domain_of, noted, require_same_version
 
-BUCKETS = 256  # of persons; each is gathered and chosen among alone
-APART = BUCKETS  # the bucket of records without a person that count as persons of their own
 _HELD_BYTES = 1 << 26
 
 
@@ -74,7 +73,7 @@ def bucketed_partition(task: Task, batches: Iterator[Any]) -> Iterator[Any]:
                 yield from buckets.sent()
         if not tally.problems:
             yield from buckets.sent()
-            proof = json.dumps(tally.digest.parts).encode()
+            proof = proof_of_records(tally.digest.parts)
             yield from (row_of(bucket, b"", proof) for bucket in range(BUCKETS + 1))
     tally.no_person, tally.loss = persons.nobody, persons.loss
     yield row_of(NOTE, b"", tally.to_bytes())
@@ -83,19 +82,20 @@ def bucketed_partition(task: Task, batches: Iterator[Any]) -> Iterator[Any]:
 def chosen_partition(task: Task, batches: Iterator[Any]) -> Iterator[Any]:
     """Buckets of persons in, which arrive sorted; partial tables of the records that were chosen out.
 
-    The note of a table says how many buckets it counts; a bucket counts only if its records are all those checked.
+    The proof of a table says how many buckets it counts, and of which data: each got the digests of all partitions.
     """
     assert task.bound is not None
     bound, weighted = task.bound, task.options.weight is not None
     tally = Tally(domain_of(task), task.options.show_values)
-    tally.loss, complete = Loss.none(), 0
+    tally.loss, seen = Loss.none(), Counter[str]()
 
     def prove() -> bytes:
-        nonlocal complete
-        done, complete = complete, 0
-        return json.dumps([done]).encode()
+        proof = proof_of_buckets(seen)
+        seen.clear()
+        return proof
 
     with noted(tally.problems), pool_of() as pool:
+        require_same_version(task)
         counting = counting_of(task, tally.domain, True, pool)
         for bucket, run in runs_of(batches):
             if bucket == NOTE:
@@ -108,9 +108,7 @@ def chosen_partition(task: Task, batches: Iterator[Any]) -> Iterator[Any]:
                     notes.append(note)
                 if piece:
                     pieces.append(np.frombuffer(piece, dtype=np.uint64).reshape(-1, width))
-            if task.fingerprint and proven_digest(notes) != task.fingerprint:
-                continue
-            complete += 1
+            seen[proven(notes, bounded=False) or ""] += 1
             rows = np.concatenate(pieces)
             if bucket == APART:
                 counts = rows[:, -1].astype(np.int64)

@@ -14,6 +14,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from residua.source.spark_proofs import merged
+
 ROW = pa.schema([("block", pa.int32()), ("counts", pa.binary()), ("note", pa.binary())])
 ROW_SQL = "block int, counts binary, note binary"
 NOTE = -1  # the block of what is no table: tallies and problems
@@ -60,12 +62,12 @@ def sums_of(cells: Sequence[int], batches: Iterator[Any]) -> Iterator[tuple[int,
 
 
 def summed_partition(cells: Sequence[int], batches: Iterator[Any]) -> Iterator[Any]:
-    """Adds up the partial tables of each block, which arrive one after the other. Notes pass unchanged."""
+    """Adds up the partial tables of each block, and their proofs. Notes that are no table's pass unchanged."""
     for block, counts, notes in sums_of(cells, batches):
         if block == NOTE:
             yield from (row_of(NOTE, b"", note) for note in notes)
         else:
-            yield row_of(block, narrowed(counts))
+            yield row_of(block, narrowed(counts), merged(notes))
 
 
 def sent_batches(batches: Iterator[Any]) -> Iterator[Any]:

@@ -30,10 +30,9 @@ from residua.source.digest import Digest
 from residua.source.options import Options
 from residua.source.problems import Problems
 from residua.source.source import Source
+from residua.source.spark_proofs import Parts, proof_of_records
 from residua.source.spark_rows import NOTE, row_of
 from residua.source.tables import Tables
-
-Parts = tuple[int, ...]  # of a digest: the number of records, and two sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +49,6 @@ class Task:
         tables: the tables to count, block by block (large ones).
         bounds: the first table of each block, and the number of tables at the end.
         bound: how many records of each person are counted.
-        fingerprint: of the records that were checked, where only those may be counted.
     """
 
     version: str
@@ -62,7 +60,6 @@ class Task:
     tables: Tables | None = None
     bounds: tuple[int, ...] = ()
     bound: Bound | None = None
-    fingerprint: str = ""
 
     @property
     def block_starts(self) -> tuple[int, ...]:
@@ -194,6 +191,8 @@ def noted(problems: Problems) -> Iterator[None]:
         problems.say(str(problem))
     except MemoryError:
         problems.say("an executor has not enough memory to count; use smaller partitions, or more memory.")
+    except Exception as problem:  # of Arrow or NumPy, whose words may quote values
+        problems.say(f"an executor cannot count the records ({type(problem).__name__}); convert the frame's columns.")
 
 
 def counted_partition(task: Task, batches: Iterator[Any]) -> Iterator[Any]:
@@ -209,9 +208,9 @@ def counted_partition(task: Task, batches: Iterator[Any]) -> Iterator[Any]:
     def proof() -> bytes:
         """The digest of the records since the last one."""
         nonlocal proven
-        since = [(now - then) % 2**64 for now, then in zip(tally.digest.parts, proven, strict=True)]
+        rows, *sums = ((now - then) % 2**64 for now, then in zip(tally.digest.parts, proven, strict=True))
         proven = tally.digest.parts
-        return json.dumps(since).encode()
+        return proof_of_records((rows, sums[0], sums[1]))
 
     with noted(tally.problems), pool_of() as pool:
         require_same_version(task)
@@ -224,19 +223,12 @@ def counted_partition(task: Task, batches: Iterator[Any]) -> Iterator[Any]:
 
 
 def digested_partition(names: Sequence[str], batches: Iterator[Any]) -> Iterator[Any]:
-    """The digest of the records of one partition."""
-    digest = Digest()
-    for batch in batches:
-        digest.add(batch, names)
-    yield row_of(NOTE, b"", json.dumps(digest.parts).encode())
-
-
-def proven_digest(notes: Sequence[bytes]) -> str:
-    """The fingerprint of the records that partial tables count, from the notes that came with them."""
-    digest = Digest()
-    for note in notes:
-        digest.merge(tuple(json.loads(note)))
-    return digest.fingerprint
+    """The digest of the records of one partition, in a tally."""
+    tally = Tally(Domain({"none": [""]}), show_values=False)
+    with noted(tally.problems):
+        for batch in batches:
+            tally.digest.add(batch, names)
+    yield row_of(NOTE, b"", tally.to_bytes())
 
 
 def domain_of(task: Task) -> Domain:

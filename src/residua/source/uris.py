@@ -70,7 +70,7 @@ def parse_uri(text: str) -> Uri:
     scheme = scheme.lower()
     if scheme not in (*STORES, *WEB):
         raise SourceError(
-            f"{redacted(text)!r} is of a kind that residua does not read; give a path, or a URI that begins with "
+            f"{shown_uri(text)!r} is of a kind that residua does not read; give a path, or a URI that begins with "
             "s3://, gs://, abfss:// or https://."
         )
     # In a store everything after the bucket is a name, in which ? and # are characters, except a query of ours.
@@ -80,16 +80,16 @@ def parse_uri(text: str) -> Uri:
         try:
             parts = urlsplit(text)
         except ValueError:
-            raise SourceError(f"{redacted(text)!r} is not a URI; correct it.") from None
+            raise SourceError(f"{shown_uri(text)!r} is not a URI; correct it.") from None
         authority, path, query = parts.netloc, parts.path, parts.query
     elif _known_query(text):
         path, _, query = path.rpartition("?")
     place = _place(scheme, authority, text)
     _check_query(scheme, query, text)
     if not place or (scheme in STORES and (not slash or not path.strip("/"))):
-        raise SourceError(f"{redacted(text)!r} names no file; write it as {scheme}://BUCKET/FILE.")
+        raise SourceError(f"{shown_uri(text)!r} names no file; write it as {scheme}://BUCKET/FILE.")
     if "\0" in text:
-        raise SourceError(f"{redacted(text)!r} holds a NUL character and cannot be the name of a file; correct it.")
+        raise SourceError(f"{shown_uri(text)!r} holds a NUL character and cannot be the name of a file; correct it.")
     return Uri(scheme, place, path, query)
 
 
@@ -100,13 +100,13 @@ def _known_query(text: str) -> bool:
 def _place(scheme: str, authority: str, text: str) -> str:
     user, at, _ = authority.rpartition("@")
     if scheme in STORES and ":" in authority:  # no bucket's name has one: it comes before a password, which may hold /
-        raise SourceError(f"{redacted(text)!r} holds a user or a password; {_REMEDY}.")
+        raise SourceError(f"{shown_uri(text)!r} holds a user or a password; {_REMEDY}.")
     container = scheme in ("abfs", "abfss") and ":" not in user and user != ""
     anonymous = scheme in ("gs", "gcs") and user == "anonymous"
     if at and not (container or anonymous):
-        raise SourceError(f"{redacted(text)!r} holds a user or a password; {_REMEDY}.")
+        raise SourceError(f"{shown_uri(text)!r} holds a user or a password; {_REMEDY}.")
     if not re.fullmatch(r"[\w.@:\[\]-]*", authority, flags=re.ASCII):
-        raise SourceError(f"{redacted(text)!r} names no place that there can be; correct it.")
+        raise SourceError(f"{shown_uri(text)!r} names no place that there can be; correct it.")
     return authority
 
 
@@ -117,9 +117,35 @@ def _check_query(scheme: str, query: str, text: str) -> None:
     if unknown:
         known = " and ".join(sorted(_PLACES.get(scheme, {"nothing"})))
         raise SourceError(
-            f"{redacted(text)!r} has a query that says more than where it is; for {scheme}:// it may say {known}: "
+            f"{shown_uri(text)!r} has a query that says more than where it is; for {scheme}:// it may say {known}: "
             f"{_REMEDY}."
         )
+
+
+def refuse_keys(text: str) -> None:
+    """Refuses a path of Spark's, whose schemes are its own, that holds a password, or a query that may be a key.
+
+    Raises:
+        SourceError: it does; the message does not repeat it.
+    """
+    if is_uri(text) and (":" in text.partition("://")[2].rpartition("@")[0] or _known_query(text)):
+        raise SourceError(f"{shown_uri(text)!r} holds a password or a key; leave credentials to Spark's settings.")
+
+
+def shown_uri(text: str) -> str:
+    """What messages may show of one URI: neither a user or a password, whatever they hold, nor a query."""
+    scheme, _, rest = text.partition("://")
+    user, _, place = rest.rpartition("@")
+    container = scheme.lower() in ("abfs", "abfss")  # which is no user
+    hidden = ":" in user or ("@" in rest.partition("/")[0] and not container)
+    return redacted(f"{scheme}://…@{place}" if hidden else text)
+
+
+def shown_value(value: object) -> str:
+    """What messages may show of whatever stands where a path should."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(shown_value, value))}]"
+    return repr(shown_uri(value)) if isinstance(value, str) and "://" in value else redacted(repr(value))
 
 
 def redacted(text: str) -> str:
