@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import singledispatch
 from itertools import islice
 from typing import Any
@@ -13,6 +12,7 @@ from residua.estimation import Estimated
 from residua.estimation.statement import MODEL_BASED
 from residua.measurement import Ledger
 from residua.plans.contract import Plan
+from residua.privacy.currencies import brief
 from residua.projection import Projected
 from residua.projection.statement import BIASED
 from residua.published.table import Columns, shown
@@ -21,8 +21,8 @@ from residua.report.accuracy import Accuracy, accuracy
 from residua.report.odds import hundred, protection
 from residua.report.page import fragment_html
 from residua.report.pictures import picture, title
-from residua.report.plan_text import proof
-from residua.report.svg import number
+from residua.report.plan_text import objective, proof
+from residua.report.svg import figure, number, size_from
 from residua.session import Session
 from residua.workload import Explicit, Marginals, Products
 
@@ -92,7 +92,7 @@ def _(plan: Plan) -> str:
     return _card(
         "Plan",
         _protection_facts(plan, {}),
-        note=f"Made for {plan.objective}; {proof(plan)}. No data has been read.",
+        note=f"Made for {objective(plan)}; {proof(plan)}. No data has been read.",
         **_errors(accuracy(plan, SHOWN)),
     )
 
@@ -124,7 +124,7 @@ def _(estimated: Estimated) -> str:
 def _(session: Session) -> str:
     status = session.status
     rows = [(str(n), words) for n, words in status.parts.items()]
-    facts = [("spent", _brief(status.spent), ""), ("left", _brief(status.remaining), "")]
+    facts = [("spent", brief(status.spent), ""), ("left", brief(status.remaining, up=False), "")]
     return _card("Session", facts, caption="What was measured", head=("part", "what"), rows=rows, texts=2)
 
 
@@ -133,9 +133,9 @@ def _(ledger: Ledger) -> str:
     entries = ledger.entries
     rows = [(str(e.sequence), e.time[:19], e.purpose, number(float(e.cost))) for e in entries[-SHOWN:]]
     facts = [
-        ("budget", _brief(ledger.budget), f"for {ledger.unit}"),
-        ("spent", _brief(ledger.spent), ""),
-        ("left", _brief(ledger.remaining), ""),
+        ("budget", brief(ledger.budget), f"for {ledger.unit}"),
+        ("spent", brief(ledger.spent), ""),
+        ("left", brief(ledger.remaining, up=False), ""),
     ]
     head = ("debit", "time", "purpose", ledger.currency)
     return _card(
@@ -174,11 +174,6 @@ def _cell(value: float, decimals: int) -> str:
     return number(value) if decimals <= 1 else shown(value, decimals, thousands=",")
 
 
-def _brief(guarantee: object) -> str:
-    """A guarantee as written in Python, its numbers to six digits."""
-    return re.sub(r"\d+\.\d+(e-?\d+)?", lambda found: f"{float(found[0]):.6g}", repr(guarantee))
-
-
 def _protection_facts(plan: Plan, receipt: Any) -> list[tuple[str, str, str]]:
     shield = protection(plan, receipt)
     facts = [("guarantee", shield.guarantee, f"for {shield.change}")]
@@ -190,6 +185,6 @@ def _protection_facts(plan: Plan, receipt: Any) -> list[tuple[str, str, str]]:
 def _errors(found: Accuracy | None) -> dict[str, Any]:
     if found is None:
         return {}
-    rows = [(one.title, f"{one.numbers:,}", number(one.stddev), number(one.reliable)) for one in found.listed]
+    rows = [(one.title, one.counted, figure(one.stddev), size_from(one.reliable)) for one in found.listed]
     head = (found.what, "numbers", "standard error", "reliable from")
     return {"caption": "Expected errors", "head": head, "rows": rows, "more": found.more}

@@ -11,6 +11,7 @@ import numpy as np
 from residua.linalg.arrays import Floats
 from residua.plans.bodies import guarantee_to_body, unit_to_body
 from residua.plans.contract import Plan
+from residua.plans.nearness import nearness
 from residua.privacy import PureDP, describe, pure_to_zcdp
 from residua.release.queried import term_title
 from residua.screen import PlainTable, text_of
@@ -18,6 +19,7 @@ from residua.workload import Explicit, Marginals, Products
 
 Parts = Iterator[str | PlainTable]
 ROWS_SHOWN = 40
+_OBJECTIVES = {"TotalVariance": "the least total variance", "MaxVariance": "the least maximum variance"}
 _MOST_LISTED = 2**24  # queries: beyond this, the largest variance of a term is not searched for
 
 
@@ -68,7 +70,12 @@ def proof(plan: Plan) -> str:
     """How far from optimal a plan can be, in words."""
     if plan.gap == 0:
         return f"proven {plan.rival}"
-    return f"proven within {plan.gap:.2g} of {plan.rival}" if math.isfinite(plan.gap) else "not compared"
+    return f"proven {nearness(plan.gap, plan.rival)}" if math.isfinite(plan.gap) else f"not compared with {plan.rival}"
+
+
+def objective(plan: Plan) -> str:
+    """What a plan was made for, in words."""
+    return _OBJECTIVES.get(plan.objective, plan.objective) or "no objective"
 
 
 def _privacy_facts(plan: Plan) -> dict[str, Any]:

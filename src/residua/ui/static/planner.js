@@ -120,7 +120,7 @@ function ended(found) {
   outcome.draw(at("answer"), found, state.asked, () => ask(), keepPlan);
   at("keep").disabled = state.kept.length >= MOST_KEPT;
   side(found.beside);
-  at("status").textContent = `Planned in ${Math.max(1, Math.round(1000 * found.seconds))} ms: ${plural(found.count, found.what === "tables" ? "table" : "query", found.what)}.`;
+  at("status").textContent = `Planned in ${found.seconds < 1 ? `${Math.max(1, Math.round(1000 * found.seconds))} ms` : `${found.seconds.toFixed(1)} s`}: ${plural(found.count, found.what === "tables" ? "table" : "query", found.what)}.`;
 }
 
 function patiently() {
