@@ -1,4 +1,4 @@
-"""Reports of every form of plan: groups that are not told, what each level pays, sessions, estimates, words for gaps."""
+"""Reports of every form of plan: groups that are not told, what levels pay, sessions, estimates, words for gaps."""
 
 from __future__ import annotations
 
