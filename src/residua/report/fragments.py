@@ -12,7 +12,8 @@ from residua.estimation import Estimated
 from residua.estimation.statement import MODEL_BASED
 from residua.measurement import Ledger
 from residua.plans.contract import Plan
-from residua.privacy.currencies import brief
+from residua.privacy import ZCDP
+from residua.privacy.currencies import brief, printed
 from residua.projection import Projected
 from residua.projection.statement import BIASED
 from residua.published.table import Columns, shown
@@ -27,6 +28,7 @@ from residua.session import Session
 from residua.workload import Explicit, Marginals, Products
 
 SHOWN = 12
+_ONE = {"tables": "table", "queries": "query", "terms": "term"}
 
 
 @singledispatch
@@ -84,7 +86,9 @@ def _(workload: Any) -> str:
         rows = [(term_title(workload.domain, term), f"{int(c):,}") for term, c in pairs]
     what = "queries" if queries else "tables" if isinstance(workload, Marginals) else "terms"
     facts = [(what, f"{count:,}", ""), ("numbers", f"{workload.queries:,}", "")]
-    return _card("Workload", facts, caption="What is asked", head=(what, "numbers"), rows=rows, more=count - len(rows))
+    return _card(
+        "Workload", facts, caption="What is asked", head=(_ONE[what], "numbers"), rows=rows, more=count - len(rows)
+    )
 
 
 @fragment.register
@@ -131,13 +135,18 @@ def _(session: Session) -> str:
 @fragment.register
 def _(ledger: Ledger) -> str:
     entries = ledger.entries
-    rows = [(str(e.sequence), e.time[:19], e.purpose, number(float(e.cost))) for e in entries[-SHOWN:]]
+    rho = isinstance(ledger.budget, ZCDP)  # as its budget is stated: costs are kept as pcost, twice rho
+    costs = [float(e.cost) / (2 if rho else 1) for e in entries[-SHOWN:]]
+    rows = [
+        (str(e.sequence), e.time[:19].replace("T", " "), e.purpose, printed(cost))
+        for e, cost in zip(entries[-SHOWN:], costs, strict=True)
+    ]
     facts = [
         ("budget", brief(ledger.budget), f"for {ledger.unit}"),
         ("spent", brief(ledger.spent), ""),
         ("left", brief(ledger.remaining, up=False), ""),
     ]
-    head = ("debit", "time", "purpose", ledger.currency)
+    head = ("debit", "time, UTC", "purpose", "rho" if rho else ledger.currency)
     return _card(
         f"Ledger of {ledger.population}",
         facts,
@@ -186,5 +195,5 @@ def _errors(found: Accuracy | None) -> dict[str, Any]:
     if found is None:
         return {}
     rows = [(one.title, one.counted, figure(one.stddev), size_from(one.reliable)) for one in found.listed]
-    head = (found.what, "numbers", "standard error", "reliable from")
+    head = ("table" if found.what == "tables" else "query", "numbers", "standard error", "reliable from")
     return {"caption": "Expected errors", "head": head, "rows": rows, "more": found.more}
