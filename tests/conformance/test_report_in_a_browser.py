@@ -104,6 +104,10 @@ def test_narrow_screens_do_not_scroll_sideways(browser, reports):
     for name in reports:
         page, *_ = opened(browser, reports[name], width=360)
         assert page.evaluate("document.documentElement.scrollWidth") <= 360, name
+        slim = [each for each in page.locator(".narrow").all() if each.is_visible()]
+        assert slim, "pictures of one attribute have a drawing for narrow screens"
+        assert all(each.evaluate("e => e.scrollWidth <= e.clientWidth") for each in slim), "nothing is cut off"
+        assert not any(each.is_visible() for each in page.locator(".wide").all())
         page.context.close()
 
 
