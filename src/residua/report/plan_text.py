@@ -13,6 +13,7 @@ from residua.plans.bodies import guarantee_to_body, unit_to_body
 from residua.plans.contract import Plan
 from residua.plans.nearness import nearness
 from residua.privacy import PureDP, describe, pure_to_zcdp
+from residua.privacy.currencies import brief
 from residua.release.queried import term_title
 from residua.screen import PlainTable, text_of
 from residua.workload import Explicit, Marginals, Products
@@ -56,7 +57,7 @@ def plan_lines(plan: Plan, *, everything: bool = False, hint: str = "--all shows
 
 def privacy_lines(plan: Plan) -> Iterator[str]:
     """What a plan guarantees, in every currency, and how far from optimal it can be."""
-    yield f"Guarantee   {plan.guarantee!r}, for {plan.unit}"
+    yield f"Guarantee   {brief(plan.guarantee)}, for {plan.unit}"
     if not isinstance(plan.guarantee, PureDP):
         yield f"            {describe(plan.unit_pcost)}"
     yield f"Objective   {plan.objective}: {proof(plan)}"
