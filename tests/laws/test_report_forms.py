@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import residua as rs
-from residua.plans.nearness import nearness
+from residua.plans.tolerances import nearness
 from residua.privacy.currencies import brief
 from residua.report import report_html
 from residua.report.accuracy import accuracy

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from residua.plans.nearness import nearness
+from residua.plans.tolerances import nearness
 from residua.printable import printable
 from residua.privacy import AddRemove, Person, PureDP, describe, pure_to_gdp, pure_to_zcdp
 from residua.privacy.currencies import printed, stated

@@ -11,7 +11,7 @@ import numpy as np
 from residua.linalg.arrays import Floats
 from residua.plans.bodies import guarantee_to_body, unit_to_body
 from residua.plans.contract import Plan
-from residua.plans.nearness import nearness
+from residua.plans.tolerances import nearness
 from residua.privacy import PureDP, describe, pure_to_zcdp
 from residua.privacy.currencies import brief
 from residua.release.queried import term_title
