@@ -145,7 +145,10 @@ class Session(Adaptive, Choosing, Reported, Quotable):
 
     @property
     def known(self) -> Release | None:
-        """Everything released so far, pooled, with all tables that were asked for; None if nothing was."""
+        """Everything released so far, pooled, with the tables that its parts were asked for; None if nothing was.
+
+        A top-up of one kind of plan with another (tables after queries) does not keep what it was asked for.
+        """
         at = self._standing()
         return self._pooled(at, _asked(at.plans)) if at.parts else None
 
