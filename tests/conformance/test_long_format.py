@@ -66,3 +66,5 @@ def test_tables_that_stand_beside_queries_are_tables(tmp_path):
     assert release.sets == tuple(tables.sets)
     (file,) = release.export(tmp_path / "out", "long")
     assert len(pq.read_table(file)) == 5 + 4
+    written = release.export(tmp_path / "apart", "parquet")
+    assert sorted(len(pq.read_table(one)) for one in written if one.suffix == ".parquet") == [1, 4, 5]  # and the query

@@ -104,6 +104,10 @@ def test_narrow_screens_do_not_scroll_sideways(browser, reports):
     for name in reports:
         page, *_ = opened(browser, reports[name], width=360)
         assert page.evaluate("document.documentElement.scrollWidth") <= 360, name
+        slim = [each for each in page.locator(".narrow").all() if each.is_visible()]
+        assert slim, "pictures of one attribute have a drawing for narrow screens"
+        assert all(each.evaluate("e => e.scrollWidth <= e.clientWidth") for each in slim), "nothing is cut off"
+        assert not any(each.is_visible() for each in page.locator(".wide").all())
         page.context.close()
 
 
@@ -146,3 +150,19 @@ def test_it_prints_to_a_tagged_pdf(browser, reports):
     text = "\n".join(sheet.extract_text() for sheet in document.pages)
     assert "What is protected, and how strongly" in text
     page.context.close()
+
+
+def test_what_notebooks_show_follows_a_theme_that_was_chosen_by_hand(browser, tmp_path):
+    """The site and JupyterLab can be dark where the system is light, and the other way round."""
+    light, dark = "rgb(27, 31, 36)", "rgb(230, 237, 243)"
+    for attribute, wanted in {
+        'data-theme="dark"': dark,
+        'data-theme="light"': light,
+        'data-jp-theme-light="false"': dark,
+        'data-jp-theme-light="true"': light,
+    }.items():
+        path = tmp_path / "cell.html"
+        path.write_text(f'<!DOCTYPE html><meta charset="utf-8"><body {attribute}>{plan()._repr_html_()}')
+        page, *_ = opened(browser, path, dark=wanted == light)
+        assert page.locator(".residua").first.evaluate("e => getComputedStyle(e).color") == wanted, attribute
+        page.context.close()

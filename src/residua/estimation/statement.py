@@ -28,7 +28,7 @@ def estimation_statement(estimated: Estimated) -> str:
     origin = "publicly known" if estimated.total_given else "estimated from everything measured"
     met = [
         "no cell is negative",
-        "all tables agree on the margins they share, but for what raking leaves (`apart`, per table)",
+        "all tables agree on the margins they share, but for what raking leaves (`accuracy(…).apart` says how much)",
         f"the total is {fitted.total:,.1f}, {origin}",
         *(
             f"the marginal on {shown(domain, fact.members)} is as publicly known"

@@ -36,6 +36,7 @@ class About:
         receipt: what the ledger recorded: time, sequence, digest.
         version: of residua.
         language: in which titles are written; None for the first that there is.
+        counts: the unit of the numbers.
         counted: what is counted, where the unit of protection bounds it; nothing where every record is.
     """
 
@@ -50,6 +51,7 @@ class About:
     version: str
     language: str | None = None
     counted: str = ""
+    counts: str = "records"
 
     @property
     def protection(self) -> str:
@@ -81,7 +83,7 @@ class About:
         when = str(self.receipt.get("time", ""))[:10]
         made = f"Made with residua {self.version}" + (f"; measured {when}" if when else "") + "."
         quality = () if self.biased else (f"Quality of a number: {flags}.",)
-        unit = f"Unit: records; each table {self.counted}." if self.counted else "Unit: records."
+        unit = f"Unit: {self.counts}" + (f"; each table {self.counted}." if self.counted else ".")
         return (self.protection, numbers, *quality, unit, made)
 
     def plain(self) -> dict[str, Any]:
@@ -91,7 +93,7 @@ class About:
             "protects": self.unit,
             "cost": dict(self.costs),
             "noise": self.noise,
-            "unit": "records",
+            "unit": self.counts,
             "measures": self.measures,
             "made_with": f"residua {self.version}",
         }
@@ -112,6 +114,7 @@ def about(
     confidence: float | None,
     biased: bool,
     language: str | None,
+    counts: str = "records",
 ) -> About:
     """What stands beside the tables of a release or a projection."""
     from residua import __version__
@@ -130,4 +133,5 @@ def about(
     noise = "Laplace" if laplace else "normal"
     level = None if biased or plan.bias else confidence
     counted = what_is_counted(plan.unit)
-    return About(title, guarantee, str(plan.unit), costs, noise, level, biased, receipt, __version__, language, counted)
+    words = (receipt, __version__, language, counted, counts)
+    return About(title, guarantee, str(plan.unit), costs, noise, level, biased, *words)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -80,13 +81,21 @@ class Cube:
         """Column → numbers, flat: estimate, and where there are any stddev, lower, upper."""
         columns = self.table.columns if self.full else shortened(self.table.columns)
         wanted = [name for name in ("estimate", "stddev", "lower", "upper") if name in columns]
-        return {name: columns[name] for name in wanted if name == "estimate" or not np.isnan(columns[name]).all()}
+        kept = [name for name in wanted if name == "estimate" or not np.isnan(columns[name]).all()]
+        # An infinite standard error says that a number is not told, like no number at all.
+        return {name: np.where(np.isinf(columns[name]), np.nan, columns[name]) for name in kept}
 
     @cached_property
     def grades(self) -> np.ndarray[Any, np.dtype[np.int64]] | None:
         """The place of each number's flag in `FLAGS`; None where there is no standard error."""
         columns = self.table.columns
         return grades(columns["estimate"], columns["stddev"]) if "stddev" in columns else None
+
+    def flags(self, names: Sequence[str]) -> list[str | None]:
+        """Each number's flag by its name among these three; None for a number that is not told."""
+        assert self.grades is not None
+        told = np.isfinite(self.table.columns["estimate"])
+        return [names[i] if known else None for i, known in zip(self.grades.tolist(), told.tolist(), strict=True)]
 
     @property
     def flag_column(self) -> str:
@@ -98,8 +107,17 @@ class Cube:
     def tidy(self) -> dict[str, Any]:
         """All columns of the table, flags among them, as tidy files have them."""
         keys = {name: self.table.columns[name] for name in self.table.keys}
-        flagged = {} if self.grades is None else {self.flag_column: [FLAGS[i] for i in self.grades]}
-        return {**keys, **self.measures, **flagged}
+        flagged = {} if self.grades is None else {self.flag_column: self.flags(FLAGS)}
+        return {**keys, **blank(self.measures), **flagged}
+
+
+def blank(measures: Mapping[str, Any]) -> dict[str, Any]:
+    """Columns for files, empty where there is no number."""
+    whole = {name: bool(np.isfinite(values).all()) for name, values in measures.items()}
+    return {
+        name: values if whole[name] else [value if math.isfinite(value) else None for value in values.tolist()]
+        for name, values in measures.items()
+    }
 
 
 def cube_of(table: Any, number: int, language: str | None, *, full: bool = False) -> Cube:

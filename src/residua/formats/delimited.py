@@ -8,6 +8,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from residua.folders import write_synced
 from residua.formats.about import About
 from residua.formats.cube import Cube
@@ -114,7 +116,7 @@ def resource(cube: Cube, about: About, path: str, *, spreadsheet: bool = False) 
         field["constraints"] = {"required": True, "enum": list(labels)}
         fields.append(field)
     fields += [
-        {"name": name, "type": "number", "description": about.measures[name], "unit": "records"}
+        {"name": name, "type": "number", "description": about.measures[name], "unit": about.counts}
         for name in cube.measures
     ]
     if cube.grades is not None:
@@ -140,23 +142,25 @@ def csvw_table(cube: Cube, about: About, path: str, *, spreadsheet: bool = False
     """A table as CSVW describes it."""
     columns: list[dict[str, Any]] = []
 
-    def column(name: str, datatype: Any, words: str) -> None:
+    def column(name: str, datatype: Any, words: str, *, required: bool = True) -> None:
         shown = inert(name) if spreadsheet else name
-        columns.append({"name": f"c{len(columns) + 1}", "titles": shown, "datatype": datatype, "required": True}
+        columns.append({"name": f"c{len(columns) + 1}", "titles": shown, "datatype": datatype, "required": required}
                        | ({"dc:description": words} if words else {}))  # fmt: skip
 
     for each in cube.dimensions:
         whole = all(isinstance(label, int) for label in each.labels)
         words = ": ".join(filter(None, (each.title if each.title != each.name else "", each.description)))
-        told = [
+        meant = [
             f"{label}: {title}" for label, title in zip(each.labels, each.titles, strict=True) if title != str(label)
         ]
-        words = ". ".join(filter(None, (words.rstrip("."), "; ".join(told))))
+        words = ". ".join(filter(None, (words.rstrip("."), "; ".join(meant))))
         column(each.name, "integer" if whole else "string", words)
+    told = all(np.isfinite(values).all() for values in cube.measures.values())
     for name in cube.measures:
-        column(name, "number", f"{about.measures[name]}; unit: records")
+        column(name, "number", f"{about.measures[name]}; unit: {about.counts}", required=told)
     if cube.grades is not None:
-        column(cube.flag_column, {"base": "string", "format": "|".join(FLAGS)}, "how reliable the number is")
+        flag = {"base": "string", "format": "|".join(FLAGS)}
+        column(cube.flag_column, flag, "how reliable the number is", required=told)
     keys = [one["name"] for one in columns[: len(cube.dimensions)]]
     schema = {"columns": columns, **({"primaryKey": keys} if keys else {})}
     return {"url": path, "dc:title": cube.title, "dc:description": about.protection, "tableSchema": schema}

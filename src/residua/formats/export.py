@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,13 @@ from residua.domain import Domain
 from residua.errors import PlanError, ResiduaError
 from residua.folders import whole_folder
 from residua.formats.about import About, about
+from residua.formats.answered import answered, unit_of
 from residua.formats.cube import Cube, cube_of
 from residua.formats.long import NAME, write_long
 from residua.formats.writer import Writer
 from residua.projection.tabled import Tabled
 from residua.release import Release
+from residua.workload import Explicit, tables_in
 
 # Format → the module that writes it, and the extra that it needs.
 FORMATS: dict[str, tuple[str, str]] = {
@@ -70,7 +73,8 @@ def export(
     level = None if biased else 0.95 if confidence is None else confidence
     name = title or (f"{type(published).__name__} tables" if biased else "Tables of counts")
     told_about = about(
-        published.plan, published.receipt, title=name, confidence=level, biased=biased, language=language
+        published.plan, published.receipt, title=name, confidence=level, biased=biased, language=language,
+        counts=unit_of(published.plan.workload),
     )  # fmt: skip
     target = Path(folder)
     if spark is not None:
@@ -131,12 +135,14 @@ def writer_of(format: str) -> Callable[..., Writer]:
 
 
 def _tables(published: Any, confidence: float | None) -> Iterator[Any]:
-    if isinstance(published, Release):
-        return published.tables(confidence=0.95 if confidence is None else confidence)
-    if confidence is not None:
+    """Every table that was asked for, then what was asked as single queries."""
+    if not isinstance(published, Release) and confidence is not None:
         raise PlanError("a projection is biased and has no intervals; ask the release for a confidence.")
-    found: Iterator[Any] = published.tables()
-    return found
+    options = {"confidence": 0.95 if confidence is None else confidence} if isinstance(published, Release) else {}
+    workload = published.plan.workload
+    alone = isinstance(workload, Explicit) and tables_in(workload) is None  # queries, and no table beside them
+    tables = () if alone else published.tables(**options)
+    return chain(tables, answered(published, **options))
 
 
 __all__ = ["FORMATS", "About", "Cube", "Writer", "export", "writer_of"]

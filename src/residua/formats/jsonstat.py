@@ -49,7 +49,7 @@ def dataset(cube: Cube, about: About) -> dict[str, Any]:
         "category": {
             "index": measures,
             "label": {name: _TITLES[name] for name in measures},
-            "unit": {name: {"label": "records", "decimals": places} for name in measures},
+            "unit": {name: {"label": about.counts, "decimals": places} for name in measures},
             "note": {name: [about.measures[name]] for name in measures},
         },
     }
@@ -71,7 +71,7 @@ def dataset(cube: Cube, about: About) -> dict[str, Any]:
     if when:
         made["updated"] = when
     if cube.grades is not None:
-        made["status"] = [CODES[i] for i in np.repeat(cube.grades, len(measures))]
+        made["status"] = [code for code in cube.flags(CODES) for _ in measures]
         made["extension"]["status"] = {"label": dict(zip(CODES, FLAGS, strict=True))}
     return made
 

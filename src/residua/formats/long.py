@@ -134,7 +134,7 @@ def write_long(published: Any, path: Path, about: About) -> int:
     """Writes every table that was asked for; says how many cells there were."""
     workload = tables_in(published.planned.workload if isinstance(published, Release) else published.plan.workload)
     if workload is None:
-        raise PlanError("this release was not asked for tables, so that there are none to write; see residua answers.")
+        raise PlanError("this release was not asked for tables, so that there are none to write; use csv or parquet.")
     sets = workload.sets
     ways = max((len(names) for names in sets), default=0)
     file = LongFile(published.domain, ways, about, isinstance(published, Release), path)

@@ -16,6 +16,7 @@ from residua.formats.writer import Writer
 from residua.printable import printable
 
 _TITLES = {"estimate": "Estimate", "stddev": "Standard error", "lower": "Lower", "upper": "Upper"}
+_NOTHING = '"."'
 _QUALITY = "Quality (1, 2 or 3)"
 _LONGEST = 200  # characters of one piece of text; longer ones are continued
 MEASURE = "Measure"
@@ -50,7 +51,7 @@ def lines(cube: Cube, about: About) -> Iterator[str]:
     if len(when) == 12:
         yield f'CREATION-DATE="{when[:8]} {when[8:10]}:{when[10:]}";\n'
     yield f'DECIMALS=15;\nSHOWDECIMALS={_shown(cube)};\nMATRIX="T{cube.number:04d}";\nSUBJECT-CODE="DP";\n'
-    yield f"SUBJECT-AREA={_text(about.title)};\nCONTENTS={_text('Counts')};\nUNITS={_text('records')};\n"
+    yield f"SUBJECT-AREA={_text(about.title)};\nCONTENTS={_text('Counts')};\nUNITS={_text(about.counts)};\n"
     yield f"TITLE={_text(cube.title)};\nDESCRIPTION={_text(cube.title)};\n"
     if names:
         yield f"STUB={_list(names)};\n"
@@ -62,7 +63,7 @@ def lines(cube: Cube, about: About) -> Iterator[str]:
         yield f"CODES({_text(name)})={_list(each.codes)};\n"
     yield f"CODES({_text(MEASURE)})={_list([*measures, *(['quality'] if cube.grades is not None else [])])};\n"
     for language in others:
-        yield from _translated(cube, names, language)
+        yield from _translated(cube, names, language, about.counts)
     yield f"NOTEX={_text('#'.join(about.notes))};\n"
     for name, each in zip(names, cube.dimensions, strict=True):
         if each.description:
@@ -74,9 +75,9 @@ def lines(cube: Cube, about: About) -> Iterator[str]:
         yield f"VALUENOTE({_text(MEASURE)},{_text(_QUALITY)})={_text(words)};\n"
     yield f"SOURCE={_text(f'residua {about.version}')};\nDATA=\n"
     columns = [values.tolist() for values in cube.measures.values()]
-    for i, row in enumerate(zip(*columns, strict=True)):
-        cells = [f"{value:.15g}" if np.isfinite(value) else '"."' for value in row]
-        yield " ".join([*cells, *([str(int(cube.grades[i]) + 1)] if cube.grades is not None else [])]) + "\n"
+    grades = [[flag or _NOTHING] for flag in cube.flags("123")] if cube.grades is not None else [[]] * len(cube)
+    for row, grade in zip(zip(*columns, strict=True), grades, strict=True):
+        yield " ".join([*(f"{value:.15g}" if np.isfinite(value) else _NOTHING for value in row), *grade]) + "\n"
     yield ";\n"
 
 
@@ -94,7 +95,7 @@ def _languages(cube: Cube, about: About) -> tuple[str, list[str]]:
     return first, [language for language in known if language != first]
 
 
-def _translated(cube: Cube, names: list[str], language: str) -> Iterator[str]:
+def _translated(cube: Cube, names: list[str], language: str, counts: str) -> Iterator[str]:
     """The same texts in another language."""
     told = f"[{language}]"
     others = []
@@ -102,7 +103,7 @@ def _translated(cube: Cube, names: list[str], language: str) -> Iterator[str]:
         attribute = cube.table.domain[each.name]
         title = printable(said(attribute.words.title, language)) or name
         others.append((title, [printable(title_of(attribute, label, language)) for label in each.labels], each.codes))
-    yield f"TITLE{told}={_text(cube.title)};\nCONTENTS{told}={_text('Counts')};\nUNITS{told}={_text('records')};\n"
+    yield f"TITLE{told}={_text(cube.title)};\nCONTENTS{told}={_text('Counts')};\nUNITS{told}={_text(counts)};\n"
     if others:
         yield f"STUB{told}={_list([title for title, _, _ in others])};\n"
     yield f"HEADING{told}={_list([MEASURE])};\n"

@@ -31,7 +31,7 @@ from pysdmx.model import (
 
 from residua.folders import write_synced
 from residua.formats.about import About
-from residua.formats.cube import Cube, Dimension
+from residua.formats.cube import Cube, Dimension, blank
 from residua.formats.quality import CODES, FLAGS, meaning
 from residua.formats.writer import Writer
 
@@ -56,7 +56,7 @@ class Sdmx(Writer):
         structure = write_sdmx(structures(cube, self.about, ids), Format.STRUCTURE_SDMX_JSON_2_0_0)
         write_synced(self.folder / f"{cube.name}.structure.json", _valid(str(structure)))
         path = self.folder / f"{cube.name}.csv"
-        write_synced(path, data(cube, ids))
+        write_synced(path, data(cube, self.about, ids))
         return path
 
 
@@ -134,7 +134,7 @@ def _valid(message: str) -> bytes:
     return (json.dumps(content, ensure_ascii=False, indent=1) + "\n").encode()
 
 
-def data(cube: Cube, ids: list[str]) -> bytes:
+def data(cube: Cube, about: About, ids: list[str]) -> bytes:
     """The numbers as SDMX-CSV 2.0."""
     import pyarrow
     import pyarrow.csv
@@ -149,11 +149,12 @@ def data(cube: Cube, ids: list[str]) -> bytes:
         along = [-1 if a == axis else 1 for a in range(len(cube.shape))]
         places = np.broadcast_to(np.arange(len(each.codes)).reshape(along), cube.shape).ravel()
         columns[i] = np.array(each.codes, dtype=object)[places].tolist()
-    columns[_VALUE] = cube.measures["estimate"]
-    columns |= {i: cube.measures[measure] for measure, i in _ATTRIBUTES.items() if measure in cube.measures}
+    numbers = blank(cube.measures)
+    columns[_VALUE] = numbers["estimate"]
+    columns |= {i: numbers[measure] for measure, i in _ATTRIBUTES.items() if measure in numbers}
     if cube.grades is not None:
-        columns[_FLAG] = [CODES[i] for i in cube.grades]
-    columns[_UNIT] = ["records"] * count
+        columns[_FLAG] = cube.flags(CODES)
+    columns[_UNIT] = [about.counts] * count
     buffer = io.BytesIO()
     pyarrow.csv.write_csv(pyarrow.table(columns), buffer)
     return buffer.getvalue()

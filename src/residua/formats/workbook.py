@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,6 @@ from residua.printable import printable
 FILE = "tables.xlsx"
 _MOST_ROWS, _LONGEST, _LONGEST_NAME = 2**20 - 8, 32_000, 31
 _HEADS = {"estimate": "Estimate", "stddev": "Standard error", "lower": "Lower", "upper": "Upper"}
-_UNIT = "Unit: records"
 
 
 def opened(folder: Path, about: About, **_: object) -> Workbook:
@@ -92,7 +92,7 @@ class Workbook(Writer):
         sheet.set_column(keys, len(heads), 14)
         sheet.freeze_panes(4, keys)
         sheet.write_string(0, 0, _cell(cube.title), self.styles["title"])
-        sheet.write_string(1, 0, _cell(f"{_UNIT}. {self.about.protection}"), self.styles["grey"])
+        sheet.write_string(1, 0, _cell(f"Unit: {self.about.counts}. {self.about.protection}"), self.styles["grey"])
         for j, head in enumerate(heads):
             sheet.write_string(3, j, _cell(head), self.styles["head"])
         self._rows(sheet, cube, keys)
@@ -101,6 +101,7 @@ class Workbook(Writer):
     def _rows(self, sheet: Any, cube: Cube, keys: int) -> None:
         titles = [[_label(*each) for each in zip(axis.labels, axis.titles, strict=True)] for axis in cube.dimensions]
         columns = [values.tolist() for values in cube.measures.values()]
+        flags = [None] * len(cube) if cube.grades is None else cube.flags(FLAGS)
         style = self.styles[f"n{_decimals(cube)}"]
         for i, cell in enumerate(np.ndindex(*cube.shape)):
             for j, along in enumerate(cell):
@@ -110,9 +111,10 @@ class Workbook(Writer):
                 else:
                     sheet.write_string(4 + i, j, title)
             for j, values in enumerate(columns):
-                sheet.write_number(4 + i, keys + j, values[i], style)
-            if cube.grades is not None:
-                sheet.write_string(4 + i, keys + len(columns), FLAGS[int(cube.grades[i])])
+                if math.isfinite(values[i]):
+                    sheet.write_number(4 + i, keys + j, values[i], style)
+            if flags[i] is not None:
+                sheet.write_string(4 + i, keys + len(columns), flags[i])
 
     def close(self) -> None:
         """Writes the file."""

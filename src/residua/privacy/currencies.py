@@ -1,8 +1,9 @@
 """One cost stated in every currency: pcost, rho, mu, and epsilon at several deltas."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -93,10 +94,26 @@ def stated(guarantee: object, receipt: Mapping[str, Any]) -> str:
     if guarantee is None:
         return "no cost"
     if "left_out" not in receipt:
-        return repr(guarantee)
+        return brief(guarantee)
     if receipt["left_out_noise"] == "laplace":
         return f"PureDP(epsilon={printed(float(receipt['epsilon']))})"
     return f"ZCDP(rho={printed(describe(receipt['pcost']).rho)})"
+
+
+def brief(guarantee: object, *, up: bool = True) -> str:
+    """A guarantee as written in Python, its figures to six digits.
+
+    Args:
+        guarantee: the guarantee.
+        up: round figures up, which promises less; down for what is left to spend.
+
+    Example:
+        >>> from residua.privacy import ZCDP
+        >>> brief(ZCDP(0.013886418000000003)), brief(ZCDP(0.49999999999999994)), brief(ZCDP(0.1234567), up=False)
+        ('ZCDP(rho=0.0138865)', 'ZCDP(rho=0.5)', 'ZCDP(rho=0.123456)')
+    """
+    context = Context(prec=6, rounding=ROUND_CEILING if up else ROUND_FLOOR)
+    return re.sub(r"\d+\.\d+(e-?\d+)?", lambda found: repr(float(context.create_decimal(found[0]))), repr(guarantee))
 
 
 def printed(number: float) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from residua.plans.tolerances import nearness
 from residua.printable import printable
 from residua.privacy import AddRemove, Person, PureDP, describe, pure_to_gdp, pure_to_zcdp
 from residua.privacy.currencies import printed, stated
@@ -89,7 +90,7 @@ def privacy_statement(release: Release) -> str:
         "the same measurements: they agree with each other, and publishing more of them costs nothing.",
         "",
         f"Planned for: {plan.objective}"
-        + (f", stated to be within {plan.gap:.2g} of {plan.rival}." if 0 < plan.gap < math.inf else "."),
+        + (f", stated to be {nearness(plan.gap, plan.rival)}." if 0 < plan.gap < math.inf else "."),
         "",
         *bias,
         *_of_persons(release),

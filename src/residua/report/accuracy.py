@@ -19,6 +19,7 @@ from residua.workload import Explicit, Marginals, Products
 LISTED = 60
 NORMAL_REACH = width(0.95)
 LAPLACE_REACH = math.log(1 / 0.05) / math.sqrt(2)  # of one Laplace variable; sums of several reach less far
+_MOST_QUERIES = 2**22
 _MOST_TERMS = 2**17  # beyond, errors are not worked out for a page that lists forty of them
 
 
@@ -34,6 +35,7 @@ class Listed:
         caution: from which size on it is to be used with caution, below that size.
         flagged: how many of the published numbers have each flag; None before anything is measured.
         reach: how many standard errors the 95 % margin is.
+        told: how many of the numbers are told at all; fewer than all where groups were measured differently.
     """
 
     title: str
@@ -43,6 +45,13 @@ class Listed:
     caution: float
     flagged: tuple[int, int, int] | None = None
     reach: float = NORMAL_REACH
+    told: int | None = None
+
+    @property
+    def counted(self) -> str:
+        """How many numbers there are, and how many of them are told where that is not all."""
+        every = f"{self.numbers:,}"
+        return every if self.told in (None, self.numbers) else f"{self.told:,} of {every}"
 
     @property
     def margin(self) -> float:
@@ -78,6 +87,11 @@ class Accuracy:
         """Whether the numbers themselves were judged."""
         return any(one.flagged is not None for one in self.listed)
 
+    @property
+    def partial(self) -> bool:
+        """Whether some tables have numbers that are not told."""
+        return any(one.told not in (None, one.numbers) for one in self.listed)
+
 
 def accuracy(plan: Plan, limit: int = LISTED) -> Accuracy | None:
     """How accurate a plan's answers are, before anything is measured; None where nothing was asked."""
@@ -89,13 +103,28 @@ def accuracy(plan: Plan, limit: int = LISTED) -> Accuracy | None:
     count = workload.queries if isinstance(workload, Explicit) else len(workload)
     if count > _MOST_TERMS:
         return Accuracy(what, count, workload.queries, (), None)
-    variances = plan.variances(workload, per="term")
+    variances, told = _told(plan, workload)
     sizes = np.ones(count) if isinstance(workload, Explicit) else workload.cells
     reach = LAPLACE_REACH if plan.noise.currency == "epsilon" else NORMAL_REACH
-    listed = tuple(listing(*one, reach=reach) for one in zip(titles, sizes, np.sqrt(variances), strict=False))
+    rows = zip(titles, sizes, np.sqrt(variances), told, strict=False)
+    listed = tuple(listing(*one, reach=reach, told=int(known)) for *one, known in rows)
     stddevs = np.sqrt(variances[np.isfinite(variances)])
     spread = (float(stddevs.min()), float(stddevs.max())) if len(stddevs) else None
     return Accuracy(what, count, workload.queries, listed, spread)
+
+
+def _told(plan: Plan, workload: Marginals | Products | Explicit) -> tuple[Floats, Floats]:
+    """The mean variance of each term's numbers, of those that are told, and how many are."""
+    found = plan.variances(workload, per="term")
+    sizes = np.ones(len(found)) if isinstance(workload, Explicit) else np.asarray(workload.cells, dtype=np.float64)
+    if np.isfinite(found).all() or workload.queries > _MOST_QUERIES or isinstance(workload, Explicit):
+        return found, np.where(np.isfinite(found), sizes, 0.0)
+    each = plan.variances(workload)  # plans by group: some cells are told, others are not
+    starts = np.cumsum([0, *sizes.astype(np.int64)])[:-1]
+    known = np.add.reduceat(np.isfinite(each).astype(np.float64), starts)
+    sums = np.add.reduceat(np.where(np.isfinite(each), each, 0.0), starts)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(known > 0, sums / known, np.inf), known
 
 
 def listing(
@@ -105,19 +134,22 @@ def listing(
     flagged: tuple[int, int, int] | None = None,
     *,
     reach: float = NORMAL_REACH,
+    told: int | None = None,
 ) -> Listed:
     """A table with its standard error, and what that means for its numbers."""
-    return Listed(title, int(numbers), float(stddev), *sizes_for(float(stddev)), flagged, reach)
+    return Listed(title, int(numbers), float(stddev), *sizes_for(float(stddev)), flagged, reach, told)
 
 
 def rms(stddevs: Floats | float) -> float:
-    """The root mean square of standard errors."""
-    return float(np.sqrt(np.mean(np.square(stddevs))))
+    """The root mean square of the standard errors that are finite; infinite where none is."""
+    known = np.asarray(stddevs)[np.isfinite(stddevs)]
+    return float(np.sqrt(np.mean(np.square(known)))) if known.size else math.inf
 
 
 def tally(estimates: Floats, stddevs: Floats | float) -> tuple[int, int, int]:
-    """How many numbers are reliable, to be used with caution, and unreliable."""
-    first, second, third = np.bincount(grades(estimates, stddevs).ravel(), minlength=3).tolist()
+    """How many numbers are reliable, to be used with caution, and unreliable; those that are not told are none."""
+    told = np.isfinite(np.broadcast_to(stddevs, np.shape(estimates)))
+    first, second, third = np.bincount(grades(estimates, stddevs)[told].ravel(), minlength=3).tolist()
     return first, second, third
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from markupsafe import Markup
 
-from residua.report.series import Series
+from residua.report.series import UNTOLD, Series
 from residua.report.svg import Scale, drawing, element, hover, line, number, scale_over, shortened, text, widest
 
 ROW, WIDTH, TOP, FOOT = 24.0, 640.0, 8.0, 26.0
@@ -15,23 +15,29 @@ _LETTERS = 26
 GRADES = ("sure", "unsure", "poor")  # classes of the style sheet
 
 
-def draw_bars(series: Series, name: str) -> Markup:
-    """One panel of bars."""
-    left = 14 + widest(series.labels[0], _LETTERS)
-    scale = scale_over(series.span, left, WIDTH - 92)
+def draw_bars(series: Series, name: str, *, width: float = WIDTH) -> Markup:
+    """One panel of bars; on narrow screens with shorter labels and fewer numbers below."""
+    slim = width < WIDTH
+    letters = 15 if slim else _LETTERS
+    left = 14 + widest(series.labels[0], letters)
+    scale = scale_over(series.span, left, width - (62 if slim else 92))
     height = TOP + ROW * len(series.labels[0]) + FOOT
-    return drawing(WIDTH, height, name, [*axis(scale, TOP, height - FOOT), *panel(series, scale, left, TOP, WIDTH - 4)])
+    rows = panel(series, scale, left, TOP, width - 4, letters)
+    return drawing(width, height, name, [*axis(scale, TOP, height - FOOT, 2 if slim else 1), *rows])
 
 
-def panel(series: Series, scale: Scale, left: float, top: float, right: float) -> Iterator[Markup]:
+def panel(
+    series: Series, scale: Scale, left: float, top: float, right: float, letters: int = _LETTERS
+) -> Iterator[Markup]:
     """The rows of a panel: label, bar, error bar and number."""
     zero = scale(0.0)
     for i, label in enumerate(series.labels[0]):
         y = top + ROW * i
         estimate = float(series.estimates[i])
-        yield text(
-            left - 8, y + 16, shortened(label, _LETTERS), "end", "label", label if len(label) > _LETTERS else None
-        )
+        yield text(left - 8, y + 16, shortened(label, letters), "end", "label", label if len(label) > letters else None)
+        if not series.told(i):
+            yield element("g", hover(series.words(i)), text(zero + 7, y + 16, UNTOLD, "start", "tick"))
+            continue
         end = scale(estimate)
         marks = [element("rect", x=left, y=y, width=right - left, height=ROW, class_="touch")]
         kind = GRADES[series.grade(i)] + (" below" if estimate < 0 else "")
@@ -45,7 +51,7 @@ def panel(series: Series, scale: Scale, left: float, top: float, right: float) -
             marks += whisker(scale(float(series.lower[i])), scale(float(series.upper[i])), y + ROW / 2)
             reach = max(end, scale(float(series.upper[i])))
         yield element("g", hover(series.words(i)), *marks)
-        yield text(max(reach, zero) + 7, y + 16, number(estimate), "start", "value")
+        yield text(max(reach, zero) + 7, y + 16, series.value(i), "start", "value")
     yield line(zero, top, zero, top + ROW * len(series.labels[0]), "axis")
 
 
@@ -58,9 +64,10 @@ def whisker(start: float, end: float, y: float) -> list[Markup]:
     ]
 
 
-def axis(scale: Scale, top: float, bottom: float) -> Iterator[Markup]:
-    """Round numbers below, and thin lines."""
-    for value in scale.ticks:
+def axis(scale: Scale, top: float, bottom: float, step: int = 1) -> Iterator[Markup]:
+    """Round numbers below, and thin lines; every so manyth of them."""
+    ticks = scale.ticks
+    for value in ticks[:: step if len(ticks) > 3 else 1]:
         x = scale(value)
         yield line(x, top, x, bottom, "grid")
         yield text(x, bottom + 17, number(value), "middle", "tick")

@@ -6,9 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from residua.linalg.arrays import Floats
 from residua.plans.contract import Plan
+from residua.plans.groups.plan import GroupPlan
+from residua.plans.joint.plan import JointPlan
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.tables.plan import TablesPlan
+from residua.plans.tree.plan import TreePlan
+from residua.workload import Marginals
 
 SHOWN = 12
 
@@ -27,27 +32,37 @@ class Budget:
     """What the budget went to.
 
     Args:
-        ways: by the number of attributes.
-        largest: the parts that take most.
+        ways: by the number of attributes, by level, or by group.
+        largest: the parts that take most; none where `ways` says it all.
         parts: how many parts are measured.
-        words: what a part is.
+        words: what the noise is divided over, in a sentence.
+        by: what `ways` are told by.
+        each: what the parts of one of them are called.
     """
 
     ways: tuple[Share, ...]
     largest: tuple[Share, ...]
     parts: int
     words: str
+    by: str = "number of attributes"
+    each: str = "parts"
 
 
 def budget(plan: Plan) -> Budget | None:
     """What a plan's budget goes to; None for a plan that measures one matrix, which has no parts by table."""
+    if isinstance(plan, TreePlan):
+        return _of_tree(plan)
+    if isinstance(plan, JointPlan):
+        return _of_blocks(plan)
+    if isinstance(plan, GroupPlan):
+        return _of_groups(plan)
     if isinstance(plan, LatticePlan):
         costs = plan.precisions * plan.costs
-        words = "what a table adds to the smaller tables in it"
+        part = "what a table adds to the smaller tables in it"
     elif isinstance(plan, TablesPlan):
         costs = np.zeros(len(plan.lattice))
         costs[plan.measured] = np.asarray(plan.shares, dtype=np.float64)[plan.measured]
-        words = "a table"
+        part = "a table"
     else:
         return None
     total = float(costs.sum())
@@ -66,7 +81,102 @@ def budget(plan: Plan) -> Budget | None:
         Share(" × ".join(names[i] for i in plan.lattice.members(int(n))) or "the total", float(shares[n]))
         for n in order
     )
-    return Budget(ways, largest, len(measured), words)
+    return Budget(ways, largest, len(measured), _divided(len(measured), part))
+
+
+def _divided(parts: int, part: str) -> str:
+    many = "one part" if parts == 1 else f"{parts:,} parts"
+    return (
+        f"The noise is divided over {many}. A part is {part}; nothing is paid for twice, and all tables follow "
+        f"from the {'part' if parts == 1 else 'parts'}."
+    )
+
+
+def paid_by_level(plan: TreePlan) -> Floats:
+    """What a record pays on each level, from the values to the root, on average over the values; adds up to pcost."""
+    nesting, costs = plan.nesting, np.zeros(len(plan.nesting.sizes))
+    for members, precisions in zip(plan.sets, plan.precisions, strict=True):
+        # A residual on short attributes costs a record the share of its own cell in it.
+        share = float(np.prod([1 - 1 / int(plan.domain.sizes[i]) for i in members])) if members else 1.0
+        for level, found in enumerate(precisions):
+            if found.size == 1:
+                costs[level] += share * float(found.flat[0])
+                continue
+            over = nesting.between(0, level if found.size == nesting.sizes[level] else level + 1)
+            costs[level] += share * float(found[over].mean())
+    return costs
+
+
+def _of_tree(plan: TreePlan) -> Budget | None:
+    nesting, costs = plan.nesting, paid_by_level(plan)
+    if not costs.sum() > 0:
+        return None
+    names = [plan.name, *(name or "the total" for name in nesting.names[1:])]
+    ways = tuple(
+        Share(name, float(cost / costs.sum()), size)
+        for name, cost, size in zip(names, costs, nesting.sizes, strict=True)
+        if cost > 0
+    )[::-1]
+    words = (
+        "A record pays in its own value and in every group that it lies in, up to the total. Levels add up, because "
+        "all are read off the same estimates. Shares are means over the values."
+    )
+    return Budget(ways, (), len(ways), words, "level", "groups")
+
+
+def _of_blocks(plan: JointPlan) -> Budget | None:
+    """By block of attributes and levels: each at its most expensive cell."""
+    total = float(plan.precisions.sum())
+    if not total > 0:
+        return None
+    shares = plan.precisions / total
+    sizes = np.array([len(block) for block in plan.blocks_of])
+    measured = np.flatnonzero(shares > 0)
+    ways = tuple(
+        Share(_ways(int(k)), float(shares[measured][sizes[measured] == k].sum()), int((sizes[measured] == k).sum()))
+        for k in np.unique(sizes[measured])
+    )
+    order = measured[np.argsort(-shares[measured], kind="stable")][:SHOWN]
+    largest = tuple(Share(_block(plan, int(n)), float(shares[n])) for n in order)
+    part = "what a set of attributes, each at a level of its values, adds to those below it"
+    return Budget(ways, largest, len(measured), _divided(len(measured), part))
+
+
+def _block(plan: JointPlan, number: int) -> str:
+    """A block in words: attributes, and how many classes each has where that is not all of its values."""
+    names, told = plan.domain.names, []
+    for i, level in plan.blocks_of[number]:
+        classes = plan.axes[i].count(level)
+        told.append(names[i] if classes == plan.axes[i].size else f"{names[i]} in {classes:,} classes")
+    return " × ".join(told) or "the total"
+
+
+def _of_groups(plan: GroupPlan) -> Budget | None:
+    """By plan: how many groups have it, and how much of the budget each of these groups uses."""
+    if not plan.pcost > 0:
+        return None
+    ways = [
+        Share(_asked(member, number), member.pcost / plan.pcost, count)
+        for number, (member, count) in enumerate(zip(plan.members, plan.counts, strict=True), 1)
+        if count
+    ]
+    none = int((plan.chosen < 0).sum())
+    if none:
+        ways.append(Share("nothing", 0.0, none))
+    words = (
+        f"People are in one group of {' × '.join(plan.by_names)} each, and every group is measured by a plan of its "
+        "own. What one group pays costs the others nothing."
+    )
+    return Budget(tuple(ways), (), len(ways), words, "what is measured in a group", "groups")
+
+
+def _asked(plan: Plan, number: int) -> str:
+    """What a plan within groups was made for, as far as that can be said in a line."""
+    workload = plan.workload
+    if isinstance(workload, Marginals):
+        told = ", ".join(" × ".join(names) or "the total" for names in workload.sets[:4])
+        return told + (", …" if len(workload) > 4 else "")
+    return f"plan {number}"
 
 
 def _ways(count: int) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from residua.errors import PlanError
 from residua.plans.contract import Plan
 from residua.privacy import ZCDP, PureDP
+from residua.privacy.currencies import brief
 from residua.release.queried import single, term_title
 from residua.report.plan_text import proof
 from residua.workload import Explicit, Identity, Marginals, Products, as_products, marginals
@@ -47,7 +48,7 @@ def promises(plan: Plan) -> dict[str, str]:
     """What a plan promises, in words."""
     noise = "" if isinstance(plan.guarantee, PureDP | ZCDP) else f" (rho {plan.unit_pcost / 2:.5g})"
     return {
-        "guarantee": f"{plan.guarantee!r}{noise}",
+        "guarantee": f"{brief(plan.guarantee)}{noise}",
         "protects": str(plan.unit),
         "objective": plan.objective,
         "gap": proof(plan).removeprefix("proven ") if plan.gap else proof(plan),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
@@ -15,6 +15,7 @@ from residua.errors import PlanError
 from residua.estimation import Estimated
 from residua.estimation.statement import WARNING as MODEL_WARNING
 from residua.plans.contract import Plan
+from residua.privacy.currencies import brief
 from residua.projection import Projected
 from residua.projection.statement import WARNING
 from residua.published.table import what_is_counted
@@ -27,10 +28,10 @@ from residua.report.comparing import changes, compared, promises
 from residua.report.markdown import Block, blocks
 from residua.report.odds import Protection, hundred, normal_odds, protection, pure_odds, spent_protection
 from residua.report.pictures import Picture, pictures, within
-from residua.report.plan_text import proof
+from residua.report.plan_text import objective, proof
 from residua.report.relative import draw_relative
 from residua.report.series import Series
-from residua.report.svg import number
+from residua.report.svg import NARROW, figure, size_from
 from residua.session import Session
 from residua.workload import Explicit, Marginals
 
@@ -44,7 +45,6 @@ _ADVICE = (
     "For sums, shares and differences ask the release itself: errors of cells of one release are correlated.",
     "Publishing more tables of the same release costs no privacy. Measuring again does.",
 )
-_OBJECTIVES = {"TotalVariance": "the least total variance", "MaxVariance": "the least maximum variance"}
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,7 @@ class Page:
     accuracy_head: tuple[str, ...] = ()
     accuracy_rows: list[tuple[str, ...]] = field(default_factory=list)
     curve: Markup | None = None
+    curve_narrow: Markup | None = None
     biased: str = ""
     counted: str = ""
     projection: bool = False
@@ -80,6 +81,7 @@ class Page:
     budget: Budget | None = None
     budget_ways: list[tuple[str, ...]] = field(default_factory=list)
     budget_picture: Markup | None = None
+    budget_narrow: Markup | None = None
     objective: str = ""
     proof: str = ""
     comparison: dict[str, Any] | None = None
@@ -87,7 +89,9 @@ class Page:
     cite: str = ""
     advice: tuple[str, ...] = _ADVICE
     command: str = ""
+    reuse: str = "Whoever has the folder can ask it for any number that it tells, with its error bar:"
     statement: list[Block] = field(default_factory=list)
+    statement_caption: str = ""
 
     def add(self, name: str, title: str) -> None:
         """Adds a section."""
@@ -150,7 +154,7 @@ def _projection_page(projected: Projected, title: str | None) -> Page:
     _protect(page, projected.plan)
     _judge(page, projected.plan, accuracy(projected.plan))
     _draw(page, projected)
-    _reuse(page, projected.receipt, "projection")
+    _reuse(page, projected.receipt, "projected")
     page.advice = (WARNING, _ADVICE[1], _ADVICE[3])
     page.statement = blocks(projected.statement)[1:]
     page.add("statement", "What was done, and how accurate it is")
@@ -163,7 +167,8 @@ def _estimates_page(estimated: Estimated, title: str | None) -> Page:
     page = Page(title or "Estimates", lead, shield, projection=True, biased=MODEL_WARNING)
     _protect(page, estimated.plan)
     _draw(page, estimated)
-    _reuse(page, estimated.receipt, "projection")
+    _reuse(page, estimated.receipt, "estimated")
+    page.statement_caption = "Estimated root mean square error of a cell"
     page.advice = (MODEL_WARNING, _ADVICE[1], _ADVICE[3])
     page.statement = blocks(estimated.statement)[1:]
     page.add("statement", "What was done, and how accurate it is")
@@ -172,15 +177,15 @@ def _estimates_page(estimated: Estimated, title: str | None) -> Page:
 
 def _session_page(session: Session, title: str | None) -> Page:
     status, known = session.status, session.known
-    shield = spent_protection(float(status.spent_exactly), session.ledger.unit, status.spent)
+    shield = spent_protection(float(status.spent_exactly), session.ledger.unit, brief(status.spent))
     page = Page(
         title or "Session", "What a session has measured step by step, and everything that follows from it.", shield
     )
     _protect(page, None)
     lost = [(str(n), "was paid for and lost; the debit stands") for n in status.lost]
     page.session = {
-        "spent": repr(status.spent),
-        "remaining": repr(status.remaining),
+        "spent": brief(status.spent),
+        "remaining": brief(status.remaining, up=False),
         "parts": [*((str(n), words) for n, words in status.parts.items()), *lost],
         "choices": [(str(n), ", ".join(names), end) for n, (names, end) in status.choices.items()],
     }
@@ -254,7 +259,7 @@ def _judged(release: Release) -> Accuracy | None:
     else:
         tables = within(release.tables(), LISTED) if max(workload.cells[:LISTED]) <= _LARGE else iter(())
         reach = found.listed[0].reach
-        listed = [listing(t.title, len(t), rms(t.stddev), tally(t.estimates, t.stddev), reach=reach) for t in tables]
+        listed = [_judged_part(table, reach) for table in tables]
         return Accuracy(
             found.what, max(found.count, len(listed)), found.numbers, tuple(listed) or found.listed, found.spread
         )
@@ -265,7 +270,14 @@ def _judged_table(release: Release, names: tuple[str, ...], one: Listed) -> List
     if one.numbers > _LARGE:
         return one
     table = release.table(names)
-    return listing(one.title, one.numbers, one.stddev, tally(table.estimates, table.stddev), reach=one.reach)
+    return replace(one, flagged=tally(table.estimates, table.stddev))
+
+
+def _judged_part(table: Any, reach: float) -> Listed:
+    """A table that follows from a term: a level of a hierarchy."""
+    told = int(np.isfinite(np.broadcast_to(table.stddev, table.estimates.shape)).sum())
+    flagged = tally(table.estimates, table.stddev)
+    return listing(table.title, len(table), rms(table.stddev), flagged, reach=reach, told=told)
 
 
 def _judge(page: Page, plan: Plan, found: Accuracy | None) -> None:
@@ -282,11 +294,12 @@ def _judge(page: Page, plan: Plan, found: Accuracy | None) -> None:
     )
     for one in found.listed:
         known = tuple(f"{count:,}" for count in one.flagged) if one.flagged else ("",) * len(flagged)
-        figures = (one.stddev, one.margin, one.reliable, one.caution)
-        page.accuracy_rows.append((one.title, f"{one.numbers:,}", *map(number, figures), *known))
+        errors, counts = (figure(one.stddev), figure(one.margin)), (size_from(one.reliable), size_from(one.caution))
+        page.accuracy_rows.append((one.title, one.counted, *errors, *counts, *known))
     chosen = curves(found)
     if chosen:
-        page.curve = draw_relative(chosen, "Relative standard error against the true count, one line per table")
+        name = "Relative standard error against the true count, one line per table"
+        page.curve, page.curve_narrow = draw_relative(chosen, name), draw_relative(chosen, name, width=NARROW)
 
 
 def _draw(page: Page, published: Any) -> None:
@@ -305,25 +318,28 @@ def _draw(page: Page, published: Any) -> None:
 
 def _spend(page: Page, plan: Plan) -> None:
     page.add("budget", "What the budget went to" if page.tense is _MEASURED else "What the budget would go to")
-    page.objective, page.proof = _OBJECTIVES.get(plan.objective, plan.objective) or "no objective", proof(plan)
+    page.objective, page.proof = objective(plan), proof(plan)
     page.budget = found = budget(plan)
     if found is None:
         return
     page.budget_ways = [(one.title, f"{one.parts:,}", f"{100 * one.share:.1f} %") for one in found.ways]
+    if not found.largest:
+        return
     shares = np.array([100 * one.share for one in found.largest])
     series = Series(("part",), (tuple(one.title for one in found.largest),), shares)
-    page.budget_picture = draw_bars(series, "Shares of the budget in per cent, the largest first")
+    name = "Shares of the budget in per cent, the largest first"
+    page.budget_picture, page.budget_narrow = draw_bars(series, name), draw_bars(series, name, width=NARROW)
 
 
 def _compare(page: Page, first: Plan, second: Plan) -> None:
     rows = list(islice(compared(first, second), LISTED + 1))
-    one, two = promises(first), promises(second)
+    one, two = ({**promises(plan), "objective": objective(plan)} for plan in (first, second))
     guesses = ("best guess right", _guess(first), _guess(second))
     page.comparison = {
         "changes": changes(first, second),
         "promises": [*((name, one[name], two[name]) for name in one), guesses],
         "rows": [
-            (row["table"], f"{row['queries']:,}", *("—" if row[x] is None else number(row[x]) for x in "AB"),
+            (row["table"], f"{row['queries']:,}", *("—" if row[x] is None else figure(row[x]) for x in "AB"),
              f"{row['B'] / row['A']:.3f}" if row["A"] and row["B"] else "")
             for row in rows[:LISTED]
         ],
@@ -348,10 +364,11 @@ def _reuse(page: Page, receipt: Mapping[str, Any], what: str) -> None:
         f"{page.title}. Tables of counts under differential privacy: {page.protection.guarantee}, for "
         f"{page.protection.change}.{f' Measured {when}.' if when else ''}{trace} Made with residua {__version__}."
     )
-    kind = "Release" if what == "release" else "Projected"
+    if what != "release":
+        page.reuse = "Whoever has the folder can ask it for any table that it tells:"
+    counts = 'residua count DIR "CONDITION"    # any count, such as "age <= 8"\n' if what == "release" else ""
     page.command = (
-        "residua table DIR NAME NAME      # any table\n"
-        'residua count DIR "CONDITION"    # any count, such as "age <= 8"\n'
+        f"residua table DIR NAME NAME      # any table\n{counts}"
         f"residua tables DIR --out TABLES --format xlsx\n\n"
-        f'import residua as rs\n{what} = rs.{kind}.load("DIR")'
+        f'import residua as rs\n{what} = rs.{what.capitalize()}.load("DIR")'
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import singledispatch
 from itertools import islice
 from typing import Any
@@ -13,6 +12,8 @@ from residua.estimation import Estimated
 from residua.estimation.statement import MODEL_BASED
 from residua.measurement import Ledger
 from residua.plans.contract import Plan
+from residua.privacy import ZCDP
+from residua.privacy.currencies import brief, printed
 from residua.projection import Projected
 from residua.projection.statement import BIASED
 from residua.published.table import Columns, shown
@@ -21,12 +22,13 @@ from residua.report.accuracy import Accuracy, accuracy
 from residua.report.odds import hundred, protection
 from residua.report.page import fragment_html
 from residua.report.pictures import picture, title
-from residua.report.plan_text import proof
-from residua.report.svg import number
+from residua.report.plan_text import objective, proof
+from residua.report.svg import figure, number, size_from
 from residua.session import Session
 from residua.workload import Explicit, Marginals, Products
 
 SHOWN = 12
+_ONE = {"tables": "table", "queries": "query", "terms": "term"}
 
 
 @singledispatch
@@ -84,7 +86,9 @@ def _(workload: Any) -> str:
         rows = [(term_title(workload.domain, term), f"{int(c):,}") for term, c in pairs]
     what = "queries" if queries else "tables" if isinstance(workload, Marginals) else "terms"
     facts = [(what, f"{count:,}", ""), ("numbers", f"{workload.queries:,}", "")]
-    return _card("Workload", facts, caption="What is asked", head=(what, "numbers"), rows=rows, more=count - len(rows))
+    return _card(
+        "Workload", facts, caption="What is asked", head=(_ONE[what], "numbers"), rows=rows, more=count - len(rows)
+    )
 
 
 @fragment.register
@@ -92,7 +96,7 @@ def _(plan: Plan) -> str:
     return _card(
         "Plan",
         _protection_facts(plan, {}),
-        note=f"Made for {plan.objective}; {proof(plan)}. No data has been read.",
+        note=f"Made for {objective(plan)}; {proof(plan)}. No data has been read.",
         **_errors(accuracy(plan, SHOWN)),
     )
 
@@ -124,20 +128,25 @@ def _(estimated: Estimated) -> str:
 def _(session: Session) -> str:
     status = session.status
     rows = [(str(n), words) for n, words in status.parts.items()]
-    facts = [("spent", _brief(status.spent), ""), ("left", _brief(status.remaining), "")]
+    facts = [("spent", brief(status.spent), ""), ("left", brief(status.remaining, up=False), "")]
     return _card("Session", facts, caption="What was measured", head=("part", "what"), rows=rows, texts=2)
 
 
 @fragment.register
 def _(ledger: Ledger) -> str:
     entries = ledger.entries
-    rows = [(str(e.sequence), e.time[:19], e.purpose, number(float(e.cost))) for e in entries[-SHOWN:]]
-    facts = [
-        ("budget", _brief(ledger.budget), f"for {ledger.unit}"),
-        ("spent", _brief(ledger.spent), ""),
-        ("left", _brief(ledger.remaining), ""),
+    rho = isinstance(ledger.budget, ZCDP)  # as its budget is stated: costs are kept as pcost, twice rho
+    costs = [float(e.cost) / (2 if rho else 1) for e in entries[-SHOWN:]]
+    rows = [
+        (str(e.sequence), e.time[:19].replace("T", " "), e.purpose, printed(cost))
+        for e, cost in zip(entries[-SHOWN:], costs, strict=True)
     ]
-    head = ("debit", "time", "purpose", ledger.currency)
+    facts = [
+        ("budget", brief(ledger.budget), f"for {ledger.unit}"),
+        ("spent", brief(ledger.spent), ""),
+        ("left", brief(ledger.remaining, up=False), ""),
+    ]
+    head = ("debit", "time, UTC", "purpose", "rho" if rho else ledger.currency)
     return _card(
         f"Ledger of {ledger.population}",
         facts,
@@ -174,11 +183,6 @@ def _cell(value: float, decimals: int) -> str:
     return number(value) if decimals <= 1 else shown(value, decimals, thousands=",")
 
 
-def _brief(guarantee: object) -> str:
-    """A guarantee as written in Python, its numbers to six digits."""
-    return re.sub(r"\d+\.\d+(e-?\d+)?", lambda found: f"{float(found[0]):.6g}", repr(guarantee))
-
-
 def _protection_facts(plan: Plan, receipt: Any) -> list[tuple[str, str, str]]:
     shield = protection(plan, receipt)
     facts = [("guarantee", shield.guarantee, f"for {shield.change}")]
@@ -190,6 +194,6 @@ def _protection_facts(plan: Plan, receipt: Any) -> list[tuple[str, str, str]]:
 def _errors(found: Accuracy | None) -> dict[str, Any]:
     if found is None:
         return {}
-    rows = [(one.title, f"{one.numbers:,}", number(one.stddev), number(one.reliable)) for one in found.listed]
-    head = (found.what, "numbers", "standard error", "reliable from")
+    rows = [(one.title, one.counted, figure(one.stddev), size_from(one.reliable)) for one in found.listed]
+    head = ("table" if found.what == "tables" else "query", "numbers", "standard error", "reliable from")
     return {"caption": "Expected errors", "head": head, "rows": rows, "more": found.more}

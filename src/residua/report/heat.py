@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+import numpy as np
 from markupsafe import Markup
 
-from residua.report.series import Series
+from residua.report.series import UNTOLD, Series
 from residua.report.svg import drawing, element, hover, number, shortened, text, widest
 
 CELL, STEPS = 22.0, 8
@@ -31,12 +32,15 @@ def draw_heat(series: Series, name: str) -> Markup:
         parts.append(text(left - 8, y + 15, shortened(label, _LETTERS), "end", "label", label))
         parts += [_cell(series, i, j, left + wide * j, y, wide, largest) for j in range(len(columns))]
     height = top + CELL * len(rows)
-    parts += _legend(left, height + 14, largest, negative=series.span[0] < 0, marked=series.grades is not None)
-    width = max(left + wide * len(columns) + 0.7 * widest(columns[-1:], 16) + 12, left + 430)
+    parts += _legend(left, height + 14, largest, series)
+    width = max(left + wide * len(columns) + 0.7 * widest(columns[-1:], 16) + 12, left + 480)
     return drawing(width, height + 58, name, parts)
 
 
 def _cell(series: Series, i: int, j: int, x: float, y: float, wide: float, largest: float) -> Markup:
+    if not series.told(i, j):
+        blank = element("rect", x=x + 0.5, y=y + 0.5, width=wide - 1, height=CELL - 1, class_="heat none")
+        return element("g", hover(series.words(i, j)), blank)
     estimate = float(series.estimates[i, j])
     marks = [element("rect", x=x + 0.5, y=y + 0.5, width=wide - 1, height=CELL - 1, class_=_shade(estimate, largest))]
     if series.grade(i, j) == 2:
@@ -49,16 +53,22 @@ def _shade(estimate: float, largest: float) -> str:
     return f"heat {'minus' if estimate < 0 else 'plus'}{max(step, 1)}"
 
 
-def _legend(x: float, y: float, largest: float, *, negative: bool, marked: bool) -> Iterator[Markup]:
+def _legend(x: float, y: float, largest: float, series: Series) -> Iterator[Markup]:
+    """The shades, and only those marks that occur."""
+    told = np.isfinite(series.estimates)
     for step in range(1, STEPS + 1):
         yield element("rect", x=x + 20 * (step - 1), y=y, width=20, height=12, class_=f"heat plus{step}")
     yield text(x, y + 28, "0", "start", "tick")
     yield text(x + 20 * STEPS, y + 28, number(largest), "end", "tick")
     at = x + 20 * STEPS + 18
-    if marked:
+    if series.grades is not None and (series.grades[told] == 2).any():
         yield element("circle", cx=at + 4, cy=y + 6, r=2.2, class_="doubt")
         yield text(at + 14, y + 10, "unreliable", "start", "tick")
         at += 92
-    if negative:
+    if (series.estimates[told] < 0).any():
         yield element("rect", x=at, y=y, width=20, height=12, class_="heat minus3")
         yield text(at + 26, y + 10, "estimate below zero", "start", "tick")
+        at += 150
+    if not told.all():
+        yield element("rect", x=at, y=y, width=20, height=12, class_="heat none")
+        yield text(at + 26, y + 10, UNTOLD, "start", "tick")

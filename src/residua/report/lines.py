@@ -9,16 +9,17 @@ import numpy as np
 from markupsafe import Markup
 
 from residua.domain.levels import OTHER
-from residua.report.series import Series
+from residua.report.series import UNTOLD, Series
 from residua.report.svg import Scale, drawing, element, hover, line, number, scale_over, shortened, text
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, FOOT = 640.0, 240.0, 62.0, 14.0, 10.0, 42.0
+_STEPS = [factor * 10**power for power in range(9) for factor in (1, 2, 5)]  # between labels
 
 
-def draw_lines(series: Series, name: str) -> Markup:
+def draw_lines(series: Series, name: str, *, width: float = WIDTH) -> Markup:
     """One panel: the estimates as a line, their intervals as a band."""
     scale = scale_over(series.span, HEIGHT - FOOT, TOP)
-    return drawing(WIDTH, HEIGHT, name, panel(series, scale, WIDTH, HEIGHT, ticks=8))
+    return drawing(width, HEIGHT, name, panel(series, scale, width, HEIGHT, ticks=8))
 
 
 def panel(series: Series, scale: Scale, width: float, height: float, *, ticks: int) -> Iterator[Markup]:
@@ -32,13 +33,17 @@ def panel(series: Series, scale: Scale, width: float, height: float, *, ticks: i
     for value in scale.ticks:
         yield line(LEFT, scale(value), width - RIGHT, scale(value), "axis" if value == 0 else "grid")
         yield text(LEFT - 7, scale(value) + 4, number(value), "end", "tick")
-    if series.lower is not None and series.upper is not None:
-        up = [f"{x[i]:.1f},{scale(float(series.upper[i])):.1f}" for i in range(inner)]
-        down = [f"{x[i]:.1f},{scale(float(series.lower[i])):.1f}" for i in reversed(range(inner))]
-        yield element("polygon", points=" ".join(up + down), class_="band")
-    path = " ".join(f"{x[i]:.1f},{scale(float(series.estimates[i])):.1f}" for i in range(inner))
-    yield element("polyline", points=path, class_="line")
-    for i in range(count):
+    told = [i for i in range(count) if series.told(i)]
+    if not told:
+        yield text((LEFT + width - RIGHT) / 2, (TOP + height - FOOT) / 2 + 4, UNTOLD, "middle", "tick")
+    for run in _runs([i for i in told if i < inner]):
+        if series.lower is not None and series.upper is not None:
+            up = [f"{x[i]:.1f},{scale(float(series.upper[i])):.1f}" for i in run]
+            down = [f"{x[i]:.1f},{scale(float(series.lower[i])):.1f}" for i in reversed(run)]
+            yield element("polygon", points=" ".join(up + down), class_="band")
+        path = " ".join(f"{x[i]:.1f},{scale(float(series.estimates[i])):.1f}" for i in run)
+        yield element("polyline", points=path, class_="line")
+    for i in told:
         at, y = float(x[i]), scale(float(series.estimates[i]))
         marks = []
         if apart and i == count - 1 and series.lower is not None and series.upper is not None:
@@ -50,10 +55,28 @@ def panel(series: Series, scale: Scale, width: float, height: float, *, ticks: i
     yield from _labels(labels, x, width, height, ticks)
 
 
+def _runs(places: list[int]) -> list[list[int]]:
+    """Places that follow each other, so that no line is drawn over what is not told."""
+    runs: list[list[int]] = []
+    for i in places:
+        if runs and runs[-1][-1] == i - 1:
+            runs[-1].append(i)
+        else:
+            runs.append([i])
+    return runs
+
+
 def _labels(labels: tuple[str, ...], x: np.ndarray, width: float, height: float, ticks: int) -> Iterator[Markup]:
-    """As many labels as fit below, the first and the last among them."""
-    room = int((width - LEFT) / 7 / max(min(max(map(len, labels)), 12), 2))
-    shown = np.unique(np.linspace(0, len(labels) - 1, max(min(ticks, room, len(labels)), 2)).round().astype(int))
+    """As many labels as fit below, evenly spaced from the first on; the last too, where there is room for it."""
+    letters = max(min(max(map(len, labels)), 12), 2)
+    room = int((width - LEFT) / 7 / letters)
+    most = max(min(ticks, room, len(labels)), 1)
+    step = next(step for step in _STEPS if (len(labels) - 1) // step <= most)
+    shown = list(range(0, len(labels), step))
+    if shown[-1] != len(labels) - 1:
+        if float(x[-1] - x[shown[-1]]) < 8.0 * letters and len(shown) > 1:
+            shown.pop()
+        shown.append(len(labels) - 1)
     for i in shown:
         anchor = "end" if i == len(labels) - 1 and len(labels) > 1 else "middle"
         yield line(float(x[i]), height - FOOT, float(x[i]), height - FOOT + 4, "axis")

@@ -80,10 +80,10 @@ def protection(plan: Plan, receipt: Mapping[str, Any] | None = None) -> Protecti
     return Protection(**hidden, guarantee=guarantee, odds=odds, currencies=_currencies(pcost), cost=pcost)
 
 
-def spent_protection(pcost: float, unit: Any, budget: object) -> Protection:
+def spent_protection(pcost: float, unit: Any, spent: str) -> Protection:
     """The same of a session, which has spent a pcost."""
     odds = normal_odds(describe(pcost).mu) if pcost else None
-    return Protection(secret(unit), str(unit), repr(budget), "normal", odds, _currencies(pcost), pcost)
+    return Protection(secret(unit), str(unit), spent, "normal", odds, _currencies(pcost), pcost)
 
 
 def normal_odds(mu: float) -> Odds:

@@ -24,7 +24,7 @@ from residua.report.bars import draw_bar_panels, draw_bars
 from residua.report.heat import draw_heat
 from residua.report.lines import draw_line_panels, draw_lines
 from residua.report.series import Series, series_of
-from residua.report.svg import number
+from residua.report.svg import NARROW, number, shortened
 from residua.workload import Explicit, Marginals, tables_in
 
 PICTURES, PANELS, BARS, SIDE, POINTS, ROWS = 10, 9, 40, 30, 400, 60
@@ -43,6 +43,7 @@ class Picture:
         head, rows: the same numbers as text.
         more: how many rows are left out.
         numbers: how many columns are numbers.
+        narrow: the same drawing for narrow screens, where there is one.
     """
 
     title: str
@@ -52,6 +53,7 @@ class Picture:
     rows: tuple[tuple[str, ...], ...]
     more: int
     numbers: int = 1
+    narrow: Markup | None = None
 
 
 def pictures(published: Any, most: int = PICTURES) -> list[Picture]:
@@ -81,12 +83,13 @@ def picture(table: Any) -> Picture | None:
     if ordered == [True] and plain and table.labels is not None and len(labels[0]) > POINTS:
         few, caption = _spaced(series)  # running sums: between two of them nothing can jump out
         svg: Markup | None = draw_lines(few, heading)
+        narrow: Markup | None = draw_lines(few, heading, width=NARROW)
     else:
-        svg, caption = _drawn(series, ordered, heading)
+        svg, narrow, caption = _drawn(series, ordered, heading)
     if svg is None:
         return None
     head, rows, more = _listed(table, names, labels)
-    return Picture(heading, svg, caption, head, rows, more, len(head) - len(names))
+    return Picture(heading, svg, caption, head, rows, more, len(head) - len(names), narrow)
 
 
 def title(domain: Domain, name: str, language: str | None = None) -> str:
@@ -99,13 +102,14 @@ def is_ordered(attribute: Attribute) -> bool:
     return isinstance(attribute, Integers | Bins | Dates)
 
 
-def _drawn(series: Series, ordered: Sequence[bool], name: str) -> tuple[Markup | None, str]:
+def _drawn(series: Series, ordered: Sequence[bool], name: str) -> tuple[Markup | None, Markup | None, str]:
+    """The drawing, the same for narrow screens where it has one attribute, and a caption."""
     sizes = [len(along) for along in series.labels]
     if len(sizes) == 1:
         if ordered[0] and 7 < sizes[0] <= POINTS:
-            return draw_lines(series, name), ""
+            return draw_lines(series, name), draw_lines(series, name, width=NARROW), ""
         few, caption = _largest(series)
-        return draw_bars(few, name), caption
+        return draw_bars(few, name), draw_bars(few, name, width=NARROW), caption
     best = max(range(len(sizes)), key=lambda i: (ordered[i] and sizes[i] > 7, sizes[i]))
     others = [i for i in range(len(sizes)) if i != best]
     panels = math.prod(sizes[i] for i in others)
@@ -113,16 +117,16 @@ def _drawn(series: Series, ordered: Sequence[bool], name: str) -> tuple[Markup |
     if panels <= PANELS and (lines or sizes[best] <= (12 if panels <= 6 else 8)):
         parts, titles = _panels(series, others)
         drawn = draw_line_panels(parts, titles, name) if lines else draw_bar_panels(parts, titles, name)
-        return drawn, "All panels have the same scale."
+        return drawn, None, "All panels have the same scale."
     if len(sizes) == 2 and max(sizes) <= SIDE:
-        return draw_heat(series, name), "The shade grows with the square root of the estimate."
-    return None, ""
+        return draw_heat(series, name), None, "The shade grows with the square root of the estimate."
+    return None, None, ""
 
 
 def _panels(series: Series, others: list[int]) -> tuple[list[Series], list[str]]:
     parts, titles = [series], [""]
     for axis in sorted(others, reverse=True):
-        name, labels = series.names[axis], series.labels[axis]
+        name, labels = shortened(series.names[axis], 14), series.labels[axis]  # the heading has all of it
         split = [(part, told) for part, told in zip(parts, titles, strict=True)]
         parts = [piece for part, _ in split for piece in part.along(axis)]
         titles = [f"{name}: {label}" + (f", {told}" if told else "") for _, told in split for label in labels]
@@ -195,7 +199,8 @@ def _answers(published: Any, workload: Explicit) -> Picture | None:
     single = _Flat(columns["estimate"], columns)
     few, caption = _largest(series_of(single, ["query"], [labels]))
     head, rows, more = _rows(columns, ("query",), [list(labels)])
-    return Picture("Queries", draw_bars(few, "Queries"), caption, head, rows, more, numbers=len(head) - 1)
+    drawn, narrow = draw_bars(few, "Queries"), draw_bars(few, "Queries", width=NARROW)
+    return Picture("Queries", drawn, caption, head, rows, more, len(head) - 1, narrow)
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,16 @@ import numpy as np
 from residua.linalg.arrays import Floats
 from residua.plans.bodies import guarantee_to_body, unit_to_body
 from residua.plans.contract import Plan
+from residua.plans.tolerances import nearness
 from residua.privacy import PureDP, describe, pure_to_zcdp
+from residua.privacy.currencies import brief
 from residua.release.queried import term_title
 from residua.screen import PlainTable, text_of
 from residua.workload import Explicit, Marginals, Products
 
 Parts = Iterator[str | PlainTable]
 ROWS_SHOWN = 40
+_OBJECTIVES = {"TotalVariance": "the least total variance", "MaxVariance": "the least maximum variance"}
 _MOST_LISTED = 2**24  # queries: beyond this, the largest variance of a term is not searched for
 
 
@@ -54,7 +57,7 @@ def plan_lines(plan: Plan, *, everything: bool = False, hint: str = "--all shows
 
 def privacy_lines(plan: Plan) -> Iterator[str]:
     """What a plan guarantees, in every currency, and how far from optimal it can be."""
-    yield f"Guarantee   {plan.guarantee!r}, for {plan.unit}"
+    yield f"Guarantee   {brief(plan.guarantee)}, for {plan.unit}"
     if not isinstance(plan.guarantee, PureDP):
         yield f"            {describe(plan.unit_pcost)}"
     yield f"Objective   {plan.objective}: {proof(plan)}"
@@ -68,7 +71,12 @@ def proof(plan: Plan) -> str:
     """How far from optimal a plan can be, in words."""
     if plan.gap == 0:
         return f"proven {plan.rival}"
-    return f"proven within {plan.gap:.2g} of {plan.rival}" if math.isfinite(plan.gap) else "not compared"
+    return f"proven {nearness(plan.gap, plan.rival)}" if math.isfinite(plan.gap) else f"not compared with {plan.rival}"
+
+
+def objective(plan: Plan) -> str:
+    """What a plan was made for, in words."""
+    return _OBJECTIVES.get(plan.objective, plan.objective) or "no objective"
 
 
 def _privacy_facts(plan: Plan) -> dict[str, Any]:

@@ -12,6 +12,9 @@ from residua.formats.quality import FLAGS, grades
 from residua.linalg.arrays import Floats
 from residua.report.svg import number
 
+UNTOLD = "not told"
+_COARSE, _LARGE = 1.0, 100.0  # standard errors, and estimates without any, that make decimals pointless
+
 
 @dataclass(frozen=True, eq=False)
 class Series:
@@ -23,6 +26,7 @@ class Series:
         estimates: the numbers.
         lower, upper: their intervals; None where there are none (a projection).
         grades: the place of each flag in `FLAGS`; None where there are none.
+        whole: whether the numbers are written without decimals, which their errors would not justify.
     """
 
     names: tuple[str, ...]
@@ -31,6 +35,16 @@ class Series:
     lower: Floats | None = None
     upper: Floats | None = None
     grades: Any = None
+    whole: bool = False
+
+    def told(self, *cell: int) -> bool:
+        """Whether a cell has a number at all: groups may be measured in different detail."""
+        return bool(np.isfinite(self.estimates[cell]))
+
+    def value(self, *cell: int) -> str:
+        """A cell's estimate as it is written beside its mark."""
+        estimate = float(self.estimates[cell])
+        return number(round(estimate) if self.whole and self.told(*cell) else estimate)
 
     @property
     def span(self) -> list[float]:
@@ -67,6 +81,8 @@ class Series:
     def words(self, *cell: int) -> str:
         """A cell in words, as shown on hover: what it is, its estimate, interval and flag."""
         where = ", ".join(f"{name} {along[i]}" for name, along, i in zip(self.names, self.labels, cell, strict=True))
+        if not self.told(*cell):
+            return f"{where}: {UNTOLD}"
         told = f"{where}: {number(float(self.estimates[cell]))}"
         if self.lower is not None and self.upper is not None and np.isfinite(self.lower[cell]):
             told += f", {number(float(self.lower[cell]))} to {number(float(self.upper[cell]))}"
@@ -82,4 +98,7 @@ def series_of(table: Any, names: Sequence[str], labels: Sequence[Sequence[str]])
         bare = np.isnan(lower).all()
         told = {"lower": None if bare else lower, "upper": None if bare else upper, "grades": None}
         told["grades"] = np.reshape(grades(columns["estimate"], columns["stddev"]), shape)
+        told["whole"] = bool(np.min(columns["stddev"], initial=np.inf) >= _COARSE)
+    else:  # a projection or estimates: their errors are not known cell by cell
+        told["whole"] = bool(np.nanmax(np.abs(table.estimates), initial=0.0) >= _LARGE)
     return Series(tuple(names), tuple(tuple(each) for each in labels), table.estimates, **told)

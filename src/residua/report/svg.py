@@ -14,6 +14,7 @@ from markupsafe import Markup, escape
 
 from residua.printable import printable
 
+NARROW = 320.0  # pixels: pictures for telephones
 LETTER = 7.5  # mean width of a letter at the size of labels, in pixels
 
 
@@ -74,12 +75,35 @@ def number(value: float) -> str:
         ('12,346', '−3.14', '0')
     """
     if not math.isfinite(value):
-        return "?"
+        return "–"
     size = abs(value)
     places = 0 if size >= 100 else 1 if size >= 10 else 2
     told = f"{size:,.{places}f}"
     told = told.rstrip("0").rstrip(".") if "." in told else told
     return f"−{told}" if value < 0 and told != "0" else told
+
+
+def figure(value: float) -> str:
+    """A standard error in three digits, so that figures of a column stand below each other.
+
+    Example:
+        >>> figure(5.4), figure(20.0), figure(123.4), figure(math.inf)
+        ('5.40', '20.0', '123', '–')
+    """
+    if not math.isfinite(value):
+        return "–"
+    places = 0 if value >= 99.95 else 1 if value >= 9.995 else 2
+    return f"{value:,.{places}f}"
+
+
+def size_from(value: float) -> str:
+    """From which count on something holds: a whole number, rounded up.
+
+    Example:
+        >>> size_from(20.6), size_from(30.0), size_from(math.inf)
+        ('21', '30', '–')
+    """
+    return f"{math.ceil(value - 1e-9):,}" if math.isfinite(value) else "–"
 
 
 @dataclass(frozen=True)

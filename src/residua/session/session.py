@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from functools import reduce
+from operator import add
 from pathlib import Path
 from typing import Any
 
@@ -143,9 +145,12 @@ class Session(Adaptive, Choosing, Reported, Quotable):
 
     @property
     def known(self) -> Release | None:
-        """Everything released so far, pooled; None if nothing was."""
+        """Everything released so far, pooled, with the tables that its parts were asked for; None if nothing was.
+
+        A top-up of one kind of plan with another (tables after queries) does not keep what it was asked for.
+        """
         at = self._standing()
-        return self._pooled(at, None) if at.parts else None
+        return self._pooled(at, _asked(at.plans)) if at.parts else None
 
     def _answering(self) -> Answering:
         known = self.known
@@ -238,3 +243,9 @@ class Session(Adaptive, Choosing, Reported, Quotable):
         last = at.debits[max(at.parts)]
         latest = {"sequence": last.sequence, "time": last.time, "digest": last.digest}
         return Release(found.planned, found.blocks, found.measurements, {**latest, **found.receipt})
+
+
+def _asked(plans: Sequence[Plan]) -> Workload | None:
+    """All that was asked for in the parts of a session, each table once."""
+    workloads = [plan.workload for plan in plans if plan.workload is not None]
+    return reduce(add, workloads) if workloads else None

@@ -15,6 +15,7 @@ from residua.cli.steps import make_plan
 from residua.linalg.arrays import Floats
 from residua.plans.contract import Plan
 from residua.privacy import PureDP, describe
+from residua.privacy.currencies import brief
 from residua.report.accuracy import Accuracy, Listed, accuracy, curves
 from residua.report.comparing import side_by_side
 from residua.report.odds import Odds, hundred, normal_odds, pure_odds, secret
@@ -54,7 +55,7 @@ def _beside(plans: list[Plan]) -> dict[str, Any]:
     rows = list(islice(side_by_side(plans), ROWS + 1))
     return {
         "plans": [
-            {"guarantee": repr(plan.guarantee), "protects": str(plan.unit), "guess": _guess(plan)} for plan in plans
+            {"guarantee": brief(plan.guarantee), "protects": str(plan.unit), "guess": _guess(plan)} for plan in plans
         ],
         "rows": [{"table": asked.title, "stddevs": stddevs} for asked, stddevs in rows[:ROWS]],
         "more": len(rows) > ROWS,
@@ -64,13 +65,13 @@ def _beside(plans: list[Plan]) -> dict[str, Any]:
 def _protection(plan: Plan, spent: Mapping[str, float]) -> dict[str, Any]:
     odds = _odds(spent)
     return {
-        "guarantee": repr(plan.guarantee),
+        "guarantee": brief(plan.guarantee),
         "secret": secret(plan.unit),
         "guess": None if odds is None else hundred(odds.right),
         "found": [] if odds is None else [[round(1 / a), hundred(share)] for a, share in odds.found.items()],
         "amounts": spent,
         "proof": proof(plan),
-        "remarks": [f"{word}: {remark}" for word, remark in plan.remarks],
+        "remarks": [f"{word}: {remark}" if word else remark for word, remark in plan.remarks],
     }
 
 

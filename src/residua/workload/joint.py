@@ -138,6 +138,16 @@ def tables_in(workload: Part | None) -> Marginals | Products | None:
     return found
 
 
+def queries_in(workload: Part | None) -> Explicit | None:
+    """What a workload asks as single queries: all of it, the parts of it that are no tables, or None."""
+    if not isinstance(workload, Joint):
+        return workload if isinstance(workload, Explicit) else None
+    queries = [part for part in workload.parts if isinstance(part, Explicit)]
+    if not queries or len(queries) == len(workload.parts):
+        return workload if queries else None
+    return Joint(queries)
+
+
 def _parts(workload: Any) -> tuple[Part, ...]:
     return workload.parts if isinstance(workload, Joint) else (workload,)
 

@@ -98,9 +98,10 @@ class LatticeReading(FamilyReading):
         over = f"over {len(self.plan.domain)} attributes"
         asked, queries = (0, 0) if workload is None else (len(workload), workload.queries)
         if blocks.plain:
+            wanted = f"; {asked:,} table{' was' if asked == 1 else 's were'} asked for" if asked else ""
             return (
-                f"{len(blocks.measured):,} residuals of marginals {over}, {blocks.cells:,} noisy integers in all; "
-                f"{asked:,} tables were asked for."
+                f"{len(blocks.measured):,} residual{'s' * (len(blocks.measured) != 1)} of marginals {over}, "
+                f"{blocks.cells:,} noisy integers in all{wanted}."
             )
         shaped = [name for name, one in zip(self.plan.domain.names, blocks.strategies, strict=True) if not one.plain]
         return (

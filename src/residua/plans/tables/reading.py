@@ -293,9 +293,11 @@ class TablesReading(FamilyReading):
     def summary(self) -> str:
         """What was measured, in words."""
         asked = 0 if self.plan.workload is None else len(self.plan.workload)
+        wanted = f"; {asked:,} table{' was' if asked == 1 else 's were'} asked for" if asked else ""
+        many = len(self.tables.measured)
         return (
-            f"{len(self.tables.measured):,} marginals over {len(self.plan.domain)} attributes, "
-            f"{len(self.measurements):,} noisy integers in all; {asked:,} tables were asked for."
+            f"{many:,} marginal{'s' * (many != 1)} over {len(self.plan.domain)} attributes, "
+            f"{len(self.measurements):,} noisy integers in all{wanted}."
         )
 
     def whitened(self) -> tuple[Grouping, Floats, Floats]:

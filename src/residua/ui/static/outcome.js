@@ -93,7 +93,7 @@ function listing(place, found, asked, again) {
     shortened(row.title, 80),
     whole(row.numbers),
     number(row.stddev),
-    number(row.reliable),
+    row.reliable === null ? "–" : whole(Math.ceil(row.reliable - 1e-9)),
     ...(wished ? [number(row.wish), row.stddev <= row.wish * (1 + 1e-9) ? "yes" : "no"] : []),
   ]);
   const shown = el("div", { id: "errors" });

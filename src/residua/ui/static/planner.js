@@ -19,7 +19,7 @@ const amounts = () => state.last?.amounts ?? {};
 function show(opened) {
   if (opened.error) return say(opened.error, "error");
   if (opened.gone) return null;
-  Object.assign(state, { document: opened.document, name: opened.name, person: opened.person, form: opened.form, saves: opened.saves, last: null });
+  Object.assign(state, { document: opened.document, name: opened.name, person: opened.person, form: opened.form, saves: opened.saves, last: null, note: "" });
   state.saved = JSON.stringify(state.form);
   const kept = opened.kept.length ? ` · ${opened.kept.map((each) => `[${each}]`).join(", ")} kept as they are` : "";
   at("file").textContent = (opened.demo ? `${opened.name}, the bundled example` : opened.name) + kept;
@@ -52,6 +52,7 @@ function renamed(before, after) {
 }
 
 function changed() {
+  state.note = "";
   arrange();
   state.patient = false;
   const now = state.form.tables.some((one) => one.wish);
@@ -120,7 +121,7 @@ function ended(found) {
   outcome.draw(at("answer"), found, state.asked, () => ask(), keepPlan);
   at("keep").disabled = state.kept.length >= MOST_KEPT;
   side(found.beside);
-  at("status").textContent = `Planned in ${Math.max(1, Math.round(1000 * found.seconds))} ms: ${plural(found.count, found.what === "tables" ? "table" : "query", found.what)}.`;
+  at("status").textContent = `${state.note}Planned in ${found.seconds < 1 ? `${Math.max(1, Math.round(1000 * found.seconds))} ms` : `${found.seconds.toFixed(1)} s`}: ${plural(found.count, found.what === "tables" ? "table" : "query", found.what)}.`;
 }
 
 function patiently() {
@@ -189,7 +190,8 @@ async function save() {
   if (found.gone || found.slow) return null;
   clear();
   state.saved = content;
-  at("status").textContent = `Saved ${state.saves}.`;
+  state.note = `Saved ${state.saves}. `; // it stays when the plan that was asked for before comes in
+  at("status").textContent = state.note.trim();
   return null;
 }
 

@@ -1,0 +1,61 @@
+"""Answers to single queries as a table of one axis, so that every format can hold them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from residua.domain import Categories, Domain
+from residua.workload import Explicit, Joint, queries_in
+
+AXIS, TITLE = "query", "Queries"
+RECORDS, OTHER = "records", "as each query says"
+
+
+@dataclass(frozen=True, eq=False)
+class Answered:
+    """Published answers, as formats see a table: one attribute, `query`, whose values are the labels of the queries.
+
+    Args:
+        domain: that attribute.
+        columns: labels and numbers.
+    """
+
+    domain: Domain
+    columns: dict[str, Any]
+    labels: None = None
+    title: str = TITLE
+    attributes: tuple[str, ...] = (AXIS,)
+    keys: tuple[str, ...] = (AXIS,)
+
+    def __len__(self) -> int:
+        return len(self.columns[AXIS])
+
+
+def answered(published: Any, **options: Any) -> Iterator[Answered]:
+    """What was asked as queries, as one table; nothing where all is tables."""
+    asked = queries_in(published.plan.workload)
+    if asked is None:
+        return
+    columns = published.answers(asked, **options).columns
+    labels = tuple(_distinct(columns[AXIS]))
+    yield Answered(Domain({AXIS: Categories(labels)}), {**columns, AXIS: list(labels)})
+
+
+def unit_of(workload: Any) -> str:
+    """What numbers count: records, or whatever queries add up."""
+    parts = workload.parts if isinstance(workload, Joint) else (workload,)
+    rows = [part.matrix.data for part in parts if isinstance(part, Explicit)]
+    return RECORDS if all(np.isin(each, (0.0, 1.0)).all() for each in rows) else OTHER
+
+
+def _distinct(labels: list[str]) -> Iterator[str]:
+    """Labels as they are; a query that was asked twice gets a number."""
+    seen: Counter[str] = Counter()
+    for label in labels:
+        seen[label] += 1
+        yield label if seen[label] == 1 else f"{label} ({seen[label]})"
