@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import add
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from residua.errors import WorkloadError
 from residua.linalg.arrays import Floats, Integers
 from residua.printable import printable
 from residua.workload.explicit import Explicit
-from residua.workload.marginals import Marginals, checked_weight
+from residua.workload.marginals import Marginals, checked_weight, united
 from residua.workload.products import Products, as_explicit
 
 if TYPE_CHECKING:
@@ -104,6 +105,14 @@ class Joint(Explicit):
         names = [self.domain.names[i] for i in self.attributes]
         listed = printable(", ".join(names[:8])) + (" and others" if len(names) > 8 else "")
         return f"Explicit({self.queries:,} queries in {len(self.parts):,} parts of {listed})"
+
+
+def added(parts: Sequence[Part]) -> Part:
+    """The sum of workloads, their queries in the order given; of marginals in one step, however many there are."""
+    if len(parts) > 1 and any(isinstance(part, Explicit) for part in parts):
+        return Joint(parts)
+    plain = [part for part in parts if isinstance(part, Marginals)]
+    return united(plain) if len(plain) == len(parts) else reduce(add, parts)
 
 
 def joined(first: Any, second: Any) -> Joint:
