@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,7 +14,8 @@ from residua.domain import Attribute, Domain
 from residua.domain.words import said, title_of
 from residua.formats.quality import COLUMN, FLAGS, grades
 from residua.printable import printable
-from residua.published.table import shortened
+from residua.published.streaming import batches, decimals
+from residua.published.table import Table, shortened, shortened_to
 
 _CODE = re.compile(r"[A-Za-z0-9_@$-]{1,64}")
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
@@ -88,6 +89,18 @@ class Cube:
         columns = self.table.columns
         return grades(columns["estimate"], columns["stddev"]) if "stddev" in columns else None
 
+    @cached_property
+    def measure_names(self) -> tuple[str, ...]:
+        """The columns of `measures`, without making them."""
+        if not isinstance(self.table, Table):
+            return tuple(self.measures)
+        return tuple(name for name in ("estimate", "stddev", "lower", "upper") if not self._unknown(name))
+
+    @property
+    def has_flags(self) -> bool:
+        """Whether there are `grades`, without making them."""
+        return isinstance(self.table, Table) or self.grades is not None
+
     @property
     def flag_column(self) -> str:
         """What the column of flags is called."""
@@ -101,18 +114,63 @@ class Cube:
         flagged = {} if self.grades is None else {self.flag_column: [FLAGS[i] for i in self.grades]}
         return {**keys, **self.measures, **flagged}
 
+    def batches(self) -> Iterator[Any]:
+        """What `tidy` holds as Arrow record batches; of a large table of a release, one at a time is made."""
+        import pyarrow as pa
 
-def cube_of(table: Any, number: int, language: str | None, *, full: bool = False) -> Cube:
-    """A published table as formats see it."""
+        if not isinstance(self.table, Table):
+            yield from pa.table(self.tidy).to_batches()
+            return
+        flags = pa.array(FLAGS)
+        kept = self.measure_names
+        places = None if self.full else decimals(self.table)
+        for keys, exact in batches(self.table):
+            numbers = exact if places is None else shortened_to(exact, places)
+            own = {name: pa.array(numbers[name]) for name in kept}
+            flagged = flags.take(pa.array(grades(exact["estimate"], exact["stddev"])))
+            names = [*self.table.keys, *own, self.flag_column]
+            yield pa.RecordBatch.from_arrays([*keys, *own.values(), flagged], names)
+
+    def _unknown(self, name: str) -> bool:
+        """Whether a column of error bars says nothing of any cell."""
+        if name == "estimate":
+            return False
+        given = self.table.stddev if name == "stddev" else self.table.stddev * self.table.width
+        return bool(np.isnan(given).all())
+
+
+def cube_of(
+    table: Any, number: int, language: str | None, *, full: bool = False, known: dict[str, Dimension] | None = None
+) -> Cube:
+    """A published table as formats see it.
+
+    Args:
+        table: what was published.
+        number: its place among the tables.
+        language: of titles.
+        full: every digit.
+        known: the axes of attributes by their values, kept from table to table.
+    """
     domain: Domain = table.domain
     given = table.labels or [domain[name].labels for name in table.attributes]
     dimensions = tuple(
-        dimension(domain[name], name, labels, language) for name, labels in zip(table.attributes, given, strict=True)
+        _known(known, domain[name], name, labels, language)
+        for name, labels in zip(table.attributes, given, strict=True)
     )
     named = " × ".join(table.attributes)
     stem = table.title or named or "(total)"
     title = " × ".join(each.title for each in dimensions) if dimensions and stem == named else stem
     return Cube(number, title, _distinct(dimensions), table, full, stem)
+
+
+def _known(
+    known: dict[str, Dimension] | None, attribute: Attribute, name: str, labels: Sequence[Any], language: str | None
+) -> Dimension:
+    if known is None or labels is not attribute.labels:
+        return dimension(attribute, name, labels, language)
+    if name not in known:
+        known[name] = dimension(attribute, name, labels, language)
+    return known[name]
 
 
 def dimension(attribute: Attribute, name: str, labels: Sequence[Any], language: str | None) -> Dimension:

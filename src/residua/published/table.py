@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -49,14 +49,16 @@ def shortened(columns: Mapping[str, Any]) -> dict[str, Any]:
         for name, values in columns.items()
         if isinstance(values, np.ndarray) and np.issubdtype(values.dtype, np.floating)
     }
-    places = _places(fractions)
-    return {
-        name: _cut(name, fractions[name], places) if name in fractions else values for name, values in columns.items()
-    }
+    return {**columns, **shortened_to(fractions, places_of(fractions))}
 
 
-def _places(fractions: Mapping[str, NDArray[np.float64]]) -> int:
-    """How many decimals."""
+def shortened_to(fractions: Mapping[str, NDArray[np.float64]], places: int) -> dict[str, NDArray[np.float64]]:
+    """Columns of numbers to some decimals."""
+    return {name: _cut(name, values, places) for name, values in fractions.items()}
+
+
+def places_of(fractions: Mapping[str, NDArray[np.float64]]) -> int:
+    """How many decimals the columns of a table are given."""
     if "stddev" in fractions:
         stddevs = fractions["stddev"]
         smallest = float(np.min(stddevs, initial=np.inf, where=np.isfinite(stddevs) & (stddevs > 0)))
@@ -134,6 +136,15 @@ class Columns(Tabular, ABC):
 
         table = pyarrow.table(self.columns)
         return table.replace_schema_metadata({"note": self.note}) if self.note else table
+
+    def batches(self, rows: int = 2**19, *, compact: bool = False) -> Iterator[pyarrow.RecordBatch]:
+        """The table as Arrow record batches of at most so many rows, made as they are asked for.
+
+        Args:
+            rows: of each.
+            compact: labels as dictionaries, which take a byte or two for each row.
+        """
+        yield from self.to_arrow().to_batches(rows)
 
     def to_pandas(self) -> pandas.DataFrame:
         """The table as a pandas DataFrame."""
@@ -330,6 +341,22 @@ class Table(Rows):
     def keys(self) -> tuple[str, ...]:
         """The table's attributes."""
         return self.attributes
+
+    def batches(self, rows: int = 2**19, *, compact: bool = False) -> Iterator[pyarrow.RecordBatch]:
+        """The table as Arrow record batches: of a large one, no more than its estimates and a batch are in memory."""
+        from residua.published.streaming import record_batches
+
+        return record_batches(self, rows, compact=compact)
+
+    def to_arrow(self, *, compact: bool = False) -> pyarrow.Table:
+        """The table as a pyarrow Table; compact, with labels as dictionaries."""
+        import pyarrow
+
+        table = pyarrow.Table.from_batches(self.batches(compact=compact))
+        return table.replace_schema_metadata({"note": self.note}) if self.note else table
+
+    def __len__(self) -> int:
+        return int(self.estimates.size)
 
     def _key_columns(self) -> dict[str, list[Any]]:
         return label_columns(self.domain, self.attributes, self.estimates.shape, self.labels)
