@@ -107,3 +107,23 @@ def test_many_workloads_are_added_at_once_as_one_by_one():
     together, one_by_one = added(parts), reduce(add, parts)
     assert together.sets == one_by_one.sets == rs.marginals(domain, together.sets).sets
     np.testing.assert_array_equal(together.weights, one_by_one.weights)
+
+
+def test_levels_of_more_values_than_are_listed_are_told_by_edges(monkeypatch):
+    from residua.domain import levels
+
+    declared = {"five": [0, 5, 10, 12], "ten": {"edges": [0, 10, 12], "labels": ["low", "high"]}}
+    few = rs.Integers(0, 12, levels=declared, unknown="other")
+    monkeypatch.setattr(levels, "_MOST_VALUES", 3)
+    many = rs.Integers(0, 12, levels=declared, unknown="other")
+    for one, other in zip(few.hierarchy, many.hierarchy, strict=True):
+        assert (list(one.labels), list(one.codes)) == (list(other.labels), other.codes.tolist())
+    domain = rs.Domain({"a": many})
+    assert rs.Domain({"a": rs.Integers(0, 12, levels=many.levels, unknown="other")}) == domain
+    assert many.level_settings() == few.level_settings()
+    with pytest.raises(DomainError, match="give the edges of their groups"):
+        rs.Integers(0, 4, levels={"half": {"x": [0, 1], "y": [2, 3, 4]}})
+    with pytest.raises(DomainError, match=r"declare them with rs\.CodeList"):
+        rs.Categories(["a", "b", "c", "d"], levels={"half": {"x": ["a", "b"], "y": ["c", "d"]}})
+    with pytest.raises(DomainError, match="does not nest"):
+        rs.Integers(0, 12, levels={"five": [0, 5, 10, 12], "four": [0, 4, 12]})
