@@ -14,8 +14,9 @@ from residua.domain import Attribute, Domain
 from residua.domain.words import said, title_of
 from residua.formats.quality import COLUMN, FLAGS, grades
 from residua.printable import printable
+from residua.published.digits import shortened, shortened_to
 from residua.published.streaming import batches, decimals
-from residua.published.table import Table, shortened, shortened_to
+from residua.published.table import Table
 
 _CODE = re.compile(r"[A-Za-z0-9_@$-]{1,64}")
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")

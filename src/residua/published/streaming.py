@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.linalg.arrays import Floats
-from residua.published.table import Table, of_one_type, places_of
+from residua.published.digits import places_of
+from residua.published.table import Table, of_one_type
 
 if TYPE_CHECKING:
     import pyarrow
@@ -70,12 +71,13 @@ def batches(table: Table, *, rows: int = ROWS, compact: bool = False) -> Iterato
         compact: labels as dictionaries.
     """
     estimates = table.estimates.reshape(-1)
-    stddevs = np.broadcast_to(table.stddev, table.estimates.shape).reshape(-1) if np.ndim(table.stddev) else None
+    one = np.asarray(table.stddev)
+    stddevs = None if not any(one.strides) else np.broadcast_to(one, table.estimates.shape).reshape(-1)
     given = table.labels if table.labels is not None else [table.domain[name].labels for name in table.attributes]
     keys = Keys(given, compact=compact)
     for first, stop in pairwise([*range(0, len(estimates), rows), len(estimates)]):
         own = estimates[first:stop]
-        each = np.full(len(own), float(table.stddev)) if stddevs is None else stddevs[first:stop]
+        each = np.full(len(own), one.flat[0]) if stddevs is None else stddevs[first:stop]
         reach = (table.width if not np.ndim(table.width) else np.asarray(table.width)[first:stop]) * each
         numbers = {"estimate": own, "stddev": each, "lower": own - reach, "upper": own + reach}
         yield keys.arrays(first, stop), numbers
@@ -83,7 +85,9 @@ def batches(table: Table, *, rows: int = ROWS, compact: bool = False) -> Iterato
 
 def decimals(table: Table) -> int:
     """How many decimals the table's numbers are given."""
-    return places_of({"stddev": np.asarray(table.stddev).reshape(-1), "estimate": table.estimates.reshape(-1)})
+    one = np.asarray(table.stddev)
+    stddevs = one.reshape(-1) if any(one.strides) else np.array([one.flat[0]])
+    return places_of({"stddev": stddevs, "estimate": table.estimates.reshape(-1)})
 
 
 def record_batches(table: Table, rows: int, *, compact: bool = False) -> Iterator[pyarrow.RecordBatch]:

@@ -24,7 +24,7 @@ from residua.privacy.currencies import stated
 from residua.published.table import Answers, Table, what_is_counted
 from residua.quoting import Answering, Quotable
 from residua.release.queried import by_position, parts_of, single, term_of, whole_part
-from residua.release.streamed import rebuilt_tables, streams
+from residua.release.streamed import alike, rebuilt_tables, streams
 from residua.showing import Exported
 from residua.workload import Asked, Explicit, Marginals, Products, Where, as_products, queries, selected
 
@@ -164,7 +164,7 @@ class Release(Exported, Quotable):
         estimates = self.estimates(names)
         together = self._together(simultaneous, estimates.size)
         reach = self.reading.widths(names, confidence, together)
-        stddev = np.sqrt(self.plan.variance(names))
+        stddev = alike(np.sqrt(self.plan.variance(names)))
         return Table(
             self.domain,
             names,

@@ -57,6 +57,12 @@ def rebuilt_tables(reading: FamilyReading, workload: Marginals) -> Iterator[Rebu
             yield Rebuilt(members, found.pop(members), stddev)
 
 
+def alike(stddevs: Floats) -> Floats:
+    """The same array; where all its numbers are alike, one that takes no memory."""
+    first = stddevs.reshape(-1)[:1]
+    return np.broadcast_to(first[0], stddevs.shape) if (stddevs == first).all() else stddevs
+
+
 def _batches(cells: Floats) -> Iterator[slice]:
     """Tables that follow each other, of about as many cells as are rebuilt at once."""
     places = ((np.cumsum(cells) - cells) // _BATCH_CELLS).astype(np.int64)
