@@ -10,12 +10,13 @@ import numpy as np
 from residua.errors import PlanError
 from residua.plans.contract import Plan
 from residua.plans.matrix.algebra import derivation as derivation
-from residua.plans.objectives import MaxVariance, Targets, targets_of
+from residua.plans.objectives import MaxVariance
 from residua.plans.planners.explicit import dense_of_strategy, explicit_targets
 from residua.plans.planners.marginals import MarginalGame
 from residua.plans.planners.plan import independent, plan
 from residua.plans.solver.baselines import hierarchical, identity
 from residua.plans.solver.closed_form import ResidualCoefficients
+from residua.plans.targets import Targets, targets_of
 from residua.privacy import AddRemove, Guarantee, PureDP, Unit
 from residua.workload import Explicit, Marginals
 

@@ -15,6 +15,7 @@ from residua.errors import FileError
 from residua.files import open_regular, require_path, sync_folder
 
 _MOST_COST = 1e300
+_FEW_FILES = 64  # a disk takes as long for each of many as for all at once
 _MOST_LEFT_OUT = 2.0**63
 # What reading plain values that a stranger wrote can raise, besides what we raise ourselves.
 DAMAGE = (ArithmeticError, AttributeError, LookupError, MemoryError, OSError, RecursionError, TypeError, ValueError)
@@ -110,6 +111,17 @@ def write_synced(path: Path, content: bytes) -> None:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
+
+
+def sync_files(folder: Path) -> None:
+    """Waits until the disk has every file of a folder: one by one, or where they are many, all at once."""
+    files = [path for path in folder.iterdir() if path.is_file()]
+    if len(files) > _FEW_FILES and hasattr(os, "sync"):
+        os.sync()
+        return
+    for path in files:
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
 
 
 def digests_of(folder: Path, names: Iterable[str]) -> dict[str, str]:

@@ -81,8 +81,8 @@ class Exported(Reported):
 
         Args:
             folder: the folder to write; it must not exist.
-            format: `"csv"`, `"parquet"`, `"long"` (all tables in one Parquet file), `"xlsx"`, `"jsonstat"`, `"px"`,
-                `"sdmx"`, `"datapackage"` or `"csvw"`; see docs/formats.md.
+            format: `"csv"`, `"parquet"`, `"long"` or `"long-csv"` (all tables in one Parquet or CSV file), `"xlsx"`,
+                `"jsonstat"`, `"px"`, `"sdmx"`, `"datapackage"` or `"csvw"`; see docs/formats.md.
             confidence: how often an interval holds the truth, 0.95 if left out; a projection has no intervals.
             language: in which language titles are written, where the domain declares several; the first if left out.
             title: what the whole is called.

@@ -1,4 +1,4 @@
-"""Checking, fingerprint and counting see one dataset: it is read twice at most, and changes underneath are noticed."""
+"""Checking, fingerprint and counting see one dataset: it is read once, or changes underneath are noticed."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -52,12 +52,12 @@ class Watched(Source):
 
 
 @every_engine
-def test_every_engine_is_read_twice_at_most_and_queries_once(engine: Callable[..., Any], tmp_path: Path) -> None:
+def test_every_engine_is_read_once_where_codes_fit_into_memory(engine: Callable[..., Any], tmp_path: Path) -> None:
     rows = [(*row, 1) for row in records(dirty=True)]
     source = Watched(opened(engine(table_of(rows), tmp_path)))
     domain = domain_with("other", "drop")
     rs.measure(plan_of(domain), source, ledger=rs.Ledger(tmp_path / "a.ledger", BUDGET))
-    assert source.readings == (2 if source.repeatable else 1)
+    assert source.readings == 1
 
 
 @every_engine
@@ -74,7 +74,20 @@ def test_what_is_counted_later_is_what_was_checked(engine: Callable[..., Any], t
     assert found.fingerprint == counted.fingerprint == direct.fingerprint == source.fingerprint()
 
 
-def test_a_file_changed_between_check_and_count_is_refused_and_the_debit_stands(tmp_path: Path) -> None:
+def test_a_file_changed_between_check_and_count_is_counted_as_it_was_checked(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("a\n1\n2\n")
+    source, layout = Source.csv(path), layout_total()
+    found = checked(source, DOMAIN, None, None)
+    path.write_text("a\n1\n2\n3\n-1\n")
+    counted = found.count(layout, None, None)
+    assert (counted.tables.tolist(), counted.fingerprint) == ([2], found.fingerprint)
+
+
+def test_a_large_file_changed_between_check_and_count_is_refused_and_the_debit_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("residua.source.checking._MOST_KEPT", 0)  # so that it is read twice
     path = tmp_path / "a.csv"
     path.write_text("a,b\n1,x\n2,y\n")
     ledger = rs.Ledger(tmp_path / "a.ledger", BUDGET)
@@ -84,7 +97,8 @@ def test_a_file_changed_between_check_and_count_is_refused_and_the_debit_stands(
     assert len(ledger.entries) == 1
 
 
-def test_a_change_to_a_bad_value_is_refused_too(tmp_path: Path) -> None:
+def test_a_change_to_a_bad_value_is_refused_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("residua.source.checking._MOST_KEPT", 0)
     path = tmp_path / "a.csv"
     path.write_text("a\n1\n")
     changed = Watched(Source.csv(path), lambda: path.write_text("a\n-1\n"))

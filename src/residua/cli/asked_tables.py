@@ -12,9 +12,11 @@ from residua.domain import Domain
 from residua.errors import PlanError
 from residua.formats.cube import Cube
 from residua.formats.export import export
-from residua.formats.long import NAME
+from residua.formats.long import NAMES
 from residua.projection.tables import ProjectedTable
 from residua.release import Release, Table
+
+ROWS_LISTED = 500  # tables that are written are listed on the terminal, up to so many
 
 
 def split_queries(domain: Domain, arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
@@ -70,13 +72,19 @@ def write_tables(
 
         def told(cube: Cube, path: Path) -> None:
             show("writing tables", cube.number, None)
-            shown.add_row(cube.title, f"{len(cube):,}", str(path))
+            if cube.number <= ROWS_LISTED:
+                shown.add_row(cube.title, f"{len(cube):,}", str(path))
 
-        export(
+        written = len(export(
             published, target, format or "csv", confidence=confidence, language=language, title=title, full=form.full,
             spreadsheet=form.spreadsheet, told=told,
-        )  # fmt: skip
-    out.print(f"Wrote {target / NAME}: all tables in one file" if format == "long" else shown)
+        ))  # fmt: skip
+    if format in NAMES:
+        out.print(f"Wrote {target / NAMES[format]}: all tables in one file")
+        return
+    out.print(shown)
+    if written > ROWS_LISTED:
+        out.print(f"… {written - ROWS_LISTED:,} more tables; {target} holds all {written:,}.")
 
 
 def _write_on_executors(

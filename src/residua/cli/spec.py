@@ -28,8 +28,6 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import reduce
-from operator import add
 from pathlib import Path
 from typing import Any
 
@@ -48,9 +46,9 @@ from residua.privacy import GDP, ZCDP, AddRemove, ApproxDP, Guarantee, Person, P
 from residua.source.computed import parsed_expression
 from residua.workload import (
     Explicit,
-    Joint,
     Marginals,
     Products,
+    added,
     as_explicit,
     as_products,
     hierarchy,
@@ -225,8 +223,7 @@ def _workload(
         known_keys("[[workload]]", term, _WORKLOAD)
         parts.append(_term(domain, term))
         targets.append(target_of(term))
-    explicit = len(parts) > 1 and any(isinstance(part, Explicit) for part in parts)
-    workload = Joint(parts) if explicit else reduce(add, parts)  # in the order in which they are written
+    workload = added(parts)
     if all(target is None for target in targets):
         return workload, None
     if any(target is None for target in targets):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import sys
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -143,12 +144,8 @@ class Categories(Attribute):
         kinds = {type(value) for value in values}
         if kinds - {str} and kinds - {int}:
             raise DomainError("categories must be all text or all whole numbers; quote them all or none.")
-        twice = (
-            sorted({repr(value) for value in values if values.count(value) > 1})
-            if len(set(values)) < len(values)
-            else []
-        )
-        if twice:
+        if len(set(values)) < len(values):
+            twice = sorted(repr(value) for value, times in Counter(values).items() if times > 1)
             raise DomainError(f"category {', '.join(twice)} is listed twice; list every category once.")
         if OTHER in values and self.has_other:
             raise DomainError(f"category {OTHER!r} is the name of the cell for other values; rename it.")
@@ -180,6 +177,13 @@ class Categories(Attribute):
     def declared_labels(self) -> Sequence[Label]:
         """The categories themselves."""
         return self.values
+
+    @cached_property
+    def lookup(self) -> Any:
+        """What finds categories in data, made once: a `Lookup` of text, or `Numbers`."""
+        from residua.domain.lookup import Lookup, Numbers
+
+        return Lookup(self.values) if isinstance(self.values[0], str) else Numbers(self.values)
 
     def settings(self) -> dict[str, object]:
         """The declaration as plain values, for files."""

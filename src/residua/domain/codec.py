@@ -28,11 +28,13 @@ from residua.domain.attributes import Anonymous, Attribute, Bins, Categories, In
 from residua.domain.code_lists import CodeList
 from residua.domain.dates import Dates
 from residua.domain.labels import labels_of
+from residua.domain.lookup import Lookup
 from residua.domain.numbers import LIMIT, MISSING, UNKNOWN, Codes, days, floats, is_null, is_text, whole
 from residua.errors import DomainError, SourceError
 
 _SMALL = 2**31
 _MOST_SPELLED = 10_000
+_MOST_LISTED = 4096  # texts: with more, what Arrow looks them up by takes as long to make as a batch to read
 _TRUTH = {"true", "false"}
 
 
@@ -67,12 +69,11 @@ def encode(attribute: Attribute, column: Any, name: str = "column") -> Codes:
     if isinstance(attribute, Categories) and isinstance(attribute.values[0], str):
         if is_text(kind):
             values = cast("tuple[str, ...]", attribute.values)
-            if {value.lower() for value in values} == _TRUTH and len(values) == len(_TRUTH):
-                values, column = tuple(value.lower() for value in values), pc.utf8_lower(_viewless(column))
-            return _codes_of_text(values, column)
-        return _through_dictionary(
-            pc.dictionary_encode(column), lambda values: _codes_of_spellings(attribute.values, values)
-        )
+            if len(values) == len(_TRUTH) and {value.lower() for value in values} == _TRUTH:
+                column = pc.utf8_lower(_viewless(column))
+                return _codes_of_few(tuple(value.lower() for value in values), column)
+            return _codes_of_text(attribute, column)
+        return _through_dictionary(pc.dictionary_encode(column), lambda values: _codes_of_spellings(attribute, values))
     if is_text(kind) and not isinstance(attribute, Bins) and attribute.declared <= _MOST_SPELLED:
         return _codes_of_plain_numbers(attribute, column)
     if is_text(kind) or pa.types.is_decimal(kind):
@@ -119,9 +120,11 @@ def whole_numbers(column: Any, name: str = "column") -> tuple[NDArray[np.int64],
 
 
 def _codes_of_list(attribute: CodeList, column: Any, name: str) -> Codes:
-    """Codes of a long list: the distinct ones of the column are looked up in a sorted index that is made once."""
+    """Codes of a list, which are text; typed values are spelled as text first."""
     _check_type(column.type, name)
     text = _viewless(column) if is_text(column.type) else column.cast(pa.string())
+    if attribute.declared > _MOST_LISTED:
+        return _looked_up(attribute.values.lookup, text)
 
     def places(values: Any) -> Codes:
         found = attribute.values.codes(labels_of(values.fill_null(""), name))
@@ -135,7 +138,7 @@ def _codes_of_numbers(attribute: Attribute, column: Any) -> Codes:
         return _codes_of_bins(np.array(attribute.edges), column)
     if isinstance(attribute, Categories):
         numbers, codes = whole(column)
-        return _codes_of_listed(cast("tuple[int, ...]", attribute.values), numbers, codes)
+        return np.where(codes < 0, codes, attribute.lookup.codes(numbers)).astype(np.int32)
     low, high = (0, attribute.values - 1) if isinstance(attribute, Anonymous) else _bounds(attribute)
     if pa.types.is_integer(column.type) and not column.null_count and low >= -_SMALL and high < _SMALL:
         array = column.to_numpy()
@@ -150,14 +153,6 @@ def _bounds(attribute: Attribute) -> tuple[int, int]:
     if not isinstance(attribute, Integers):
         raise DomainError(f"the codec knows no attribute of kind {attribute.kind!r}.")
     return attribute.low, attribute.high
-
-
-def _codes_of_listed(values: tuple[int, ...], numbers: NDArray[np.int64], codes: Codes) -> Codes:
-    keys = np.array([value if abs(value) < LIMIT else LIMIT for value in values], dtype=np.int64)
-    order = np.argsort(keys).astype(np.int32)
-    place = np.minimum(np.searchsorted(keys[order], numbers), len(keys) - 1)
-    found = keys[order][place] == numbers
-    return np.where(codes < 0, codes, np.where(found, order[place], UNKNOWN)).astype(np.int32)
 
 
 def _codes_of_dates(attribute: Dates, column: Any, name: str) -> Codes:
@@ -189,13 +184,30 @@ def _codes_of_bins(edges: NDArray[np.float64], column: Any) -> Codes:
     return np.where(codes < 0, codes, np.where(inside, place, UNKNOWN)).astype(np.int32)
 
 
-def _codes_of_text(values: tuple[str, ...], column: Any) -> Codes:
+def _codes_of_text(attribute: Categories, column: Any) -> Codes:
     column = _viewless(column)
+    if attribute.declared > _MOST_LISTED:
+        return _looked_up(attribute.lookup, column)
+    return _codes_of_few(cast("tuple[str, ...]", attribute.values), column)
+
+
+def _codes_of_few(values: tuple[str, ...], column: Any) -> Codes:
     listed = values if "" in values else (*values, "")
     found = pc.index_in(column, value_set=pa.array(listed, type=column.type), skip_nulls=True)
     codes = np.array(found.fill_null(UNKNOWN).to_numpy(zero_copy_only=False), dtype=np.int32)
     if len(listed) > len(values):
         codes[codes == len(values)] = MISSING
+    if column.null_count:
+        codes[is_null(column)] = MISSING
+    return codes
+
+
+def _looked_up(lookup: Lookup, column: Any) -> Codes:
+    """As `_codes_of_few`, by a table that is made once: making one for every batch would take longer than all rows."""
+    codes = lookup.codes(column)
+    missing = codes == UNKNOWN  # an empty text too, unless it is listed
+    if missing.any():
+        codes[missing & pc.equal(column, "").fill_null(False).to_numpy(zero_copy_only=False)] = MISSING
     if column.null_count:
         codes[is_null(column)] = MISSING
     return codes
@@ -220,9 +232,8 @@ def _spelled(attribute: Attribute, kind: Any) -> Any:
     return pa.array([str(label) if abs(label) < LIMIT else None for label in labels], type=kind)
 
 
-def _codes_of_spellings(values: tuple[Label, ...], column: Any) -> Codes:
+def _codes_of_spellings(text: Categories, column: Any) -> Codes:
     """Typed values against text categories: the first spelling that is declared counts."""
-    text = cast("tuple[str, ...]", values)
     if pa.types.is_floating(column.type):
         plain = column.cast(pa.float64())
         column = pc.if_else(pc.is_nan(plain), pa.scalar(None, pa.float64()), plain)

@@ -7,12 +7,15 @@ import hashlib
 import zlib
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from residua.errors import DomainError
+
+if TYPE_CHECKING:
+    from residua.domain.lookup import Lookup
 
 Bytes = NDArray[np.bytes_]
 _MOST_BYTES = 2**31  # of all labels together
@@ -61,6 +64,15 @@ class Labels(Sequence[str]):
     def digest(self) -> bytes:
         """What two equal lists have in common, and no others."""
         return hashlib.sha256(f"{self.array.dtype.itemsize} {self.last!r} ".encode() + self.array.tobytes()).digest()
+
+    @cached_property
+    def lookup(self) -> Lookup:
+        """What finds labels in Arrow data by a table that is made once."""
+        import pyarrow as pa
+
+        from residua.domain.lookup import Lookup
+
+        return Lookup(pa.array(self.array, pa.large_binary()).cast(pa.large_string()))
 
     def codes(self, wanted: Bytes) -> NDArray[np.int32]:
         """The place of each label, −1 for one that is none of these, (wanted,)."""

@@ -69,11 +69,13 @@ def levels_of(declared: object, cells: Cells, has_other: bool) -> tuple[Level, .
         DomainError: a value in no group or in two, a group that cuts through one below it, or no declaration at all.
     """
     if isinstance(declared, tuple) and all(isinstance(level, Level) for level in declared):
-        declared = {level.name: _members(level, cells) for level in declared}
+        declared = settings_of_levels(declared, cells)
     if not isinstance(declared, Mapping):
         raise DomainError(f"levels={declared!r} is not a mapping; pass {{level: {{group: [members]}}}}, finest first.")
-    if declared and len(cells.labels) > _MOST_VALUES:
-        raise DomainError(f"levels of more than {_MOST_VALUES:,} values are arrays; declare them with rs.CodeList.")
+    many = len(cells.labels) > _MOST_VALUES
+    if many and not all(cells.starts is not None and _by_numbers(groups) for groups in declared.values()):
+        where = "declare them with rs.CodeList" if cells.starts is None else "give the edges of their groups"
+        raise DomainError(f"levels of more than {_MOST_VALUES:,} values are not listed by their members; {where}.")
     levels: list[Level] = []
     for name, groups in declared.items():
         check_level_name(name)
@@ -83,11 +85,25 @@ def levels_of(declared: object, cells: Cells, has_other: bool) -> tuple[Level, .
                 raise DomainError(f"level {name!r}: {OTHER!r} is the name of the cell for other values; rename it.")
             codes = np.append(codes, len(labels))
             labels = (*labels, OTHER)
-        level = Level(name, labels, tuple(codes.tolist()))
+        level = _as_arrays(name, labels, codes) if many else Level(name, labels, tuple(codes.tolist()))
         if levels:
             _check_nested(levels[-1], level)
         levels.append(level)
     return tuple(levels)
+
+
+def _as_arrays(name: str, labels: Sequence[str], codes: NDArray[np.int64]) -> Level:
+    from residua.domain.code_lists import CodedLevel
+    from residua.domain.labels import Labels, labels_of
+
+    small = codes.astype(np.int32)
+    small.setflags(write=False)
+    return CodedLevel(name, Labels(labels_of(list(labels), f"level {name!r}: its groups")), small)
+
+
+def _by_numbers(groups: object) -> bool:
+    """Whether groups are told by their edges."""
+    return _is_list(groups) or (isinstance(groups, Mapping) and "edges" in groups)
 
 
 def check_level_name(name: object) -> None:
@@ -109,7 +125,7 @@ def settings_of_levels(levels: Sequence[Level], cells: Cells) -> dict[str, objec
 
 def _grouped(name: str, groups: Any, cells: Cells, below: Level | None) -> tuple[tuple[str, ...], NDArray[np.int64]]:
     """The groups' labels, and the group of every declared cell."""
-    if cells.starts is not None and (_is_list(groups) or (isinstance(groups, Mapping) and "edges" in groups)):
+    if cells.starts is not None and _by_numbers(groups):
         return _by_edges(name, groups, cells, cells.starts)
     if not isinstance(groups, Mapping) or not groups:
         edges = ", or a list of edges" if cells.starts is not None else ""

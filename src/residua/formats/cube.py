@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,7 +15,9 @@ from residua.domain import Attribute, Domain
 from residua.domain.words import said, title_of
 from residua.formats.quality import COLUMN, FLAGS, grades
 from residua.printable import printable
-from residua.published.table import shortened
+from residua.published.digits import shortened, shortened_to
+from residua.published.streaming import batches, decimals
+from residua.published.table import Table
 
 _CODE = re.compile(r"[A-Za-z0-9_@$-]{1,64}")
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
@@ -97,6 +99,26 @@ class Cube:
         told = np.isfinite(self.table.columns["estimate"])
         return [names[i] if known else None for i, known in zip(self.grades.tolist(), told.tolist(), strict=True)]
 
+    @cached_property
+    def measure_names(self) -> tuple[str, ...]:
+        """The columns of `measures`, without making them."""
+        if not isinstance(self.table, Table):
+            return tuple(self.measures)
+        return tuple(name for name in ("estimate", "stddev", "lower", "upper") if not self._unknown(name))
+
+    @property
+    def told(self) -> bool:
+        """Whether every number is there, without making the columns."""
+        if not isinstance(self.table, Table):
+            return all(bool(np.isfinite(values).all()) for values in self.measures.values())
+        given = [self.table.estimates, *([] if self._unknown("stddev") else [self.table.stddev])]
+        return all(bool(np.isfinite(values).all()) for values in given)
+
+    @property
+    def has_flags(self) -> bool:
+        """Whether there are `grades`, without making them."""
+        return isinstance(self.table, Table) or self.grades is not None
+
     @property
     def flag_column(self) -> str:
         """What the column of flags is called."""
@@ -110,6 +132,31 @@ class Cube:
         flagged = {} if self.grades is None else {self.flag_column: self.flags(FLAGS)}
         return {**keys, **blank(self.measures), **flagged}
 
+    def batches(self) -> Iterator[Any]:
+        """What `tidy` holds as Arrow record batches; of a large table of a release, one at a time is made."""
+        import pyarrow as pa
+
+        if not isinstance(self.table, Table):
+            yield from pa.table(self.tidy).to_batches()
+            return
+        flags = pa.array(FLAGS)
+        kept = self.measure_names
+        places = None if self.full else decimals(self.table)
+        for keys, exact in batches(self.table):
+            numbers = exact if places is None else shortened_to(exact, places)
+            own = {name: pa.array(numbers[name], mask=~np.isfinite(numbers[name])) for name in kept}
+            untold = ~np.isfinite(exact["estimate"])
+            flagged = flags.take(pa.array(grades(exact["estimate"], exact["stddev"]), mask=untold))
+            names = [*self.table.keys, *own, self.flag_column]
+            yield pa.RecordBatch.from_arrays([*keys, *own.values(), flagged], names)
+
+    def _unknown(self, name: str) -> bool:
+        """Whether a column of error bars says nothing of any cell."""
+        if name == "estimate":
+            return False
+        given = self.table.stddev if name == "stddev" else self.table.stddev * self.table.width
+        return bool(np.isnan(given).all())
+
 
 def blank(measures: Mapping[str, Any]) -> dict[str, Any]:
     """Columns for files, empty where there is no number."""
@@ -120,17 +167,38 @@ def blank(measures: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def cube_of(table: Any, number: int, language: str | None, *, full: bool = False) -> Cube:
-    """A published table as formats see it."""
+def cube_of(
+    table: Any, number: int, language: str | None, *, full: bool = False, known: dict[str, Dimension] | None = None
+) -> Cube:
+    """A published table as formats see it.
+
+    Args:
+        table: what was published.
+        number: its place among the tables.
+        language: of titles.
+        full: every digit.
+        known: the axes of attributes by their values, kept from table to table.
+    """
     domain: Domain = table.domain
     given = table.labels or [domain[name].labels for name in table.attributes]
     dimensions = tuple(
-        dimension(domain[name], name, labels, language) for name, labels in zip(table.attributes, given, strict=True)
+        _known(known, domain[name], name, labels, language)
+        for name, labels in zip(table.attributes, given, strict=True)
     )
     named = " × ".join(table.attributes)
     stem = table.title or named or "(total)"
     title = " × ".join(each.title for each in dimensions) if dimensions and stem == named else stem
     return Cube(number, title, _distinct(dimensions), table, full, stem)
+
+
+def _known(
+    known: dict[str, Dimension] | None, attribute: Attribute, name: str, labels: Sequence[Any], language: str | None
+) -> Dimension:
+    if known is None or labels is not attribute.labels:
+        return dimension(attribute, name, labels, language)
+    if name not in known:
+        known[name] = dimension(attribute, name, labels, language)
+    return known[name]
 
 
 def dimension(attribute: Attribute, name: str, labels: Sequence[Any], language: str | None) -> Dimension:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from residua.folders import write_synced
 from residua.formats.about import About
 from residua.formats.cube import Cube
 from residua.formats.quality import FLAGS
@@ -54,13 +50,13 @@ class Delimited(Writer):
         import pyarrow
         import pyarrow.csv
 
-        columns = cube.tidy
-        if self.spreadsheet:
-            columns = {inert(name): _inert_cells(values) for name, values in columns.items()}
-        buffer = io.BytesIO()
-        pyarrow.csv.write_csv(pyarrow.table(columns), buffer)
         path = self.folder / f"{cube.name}.csv"
-        write_synced(path, buffer.getvalue())
+        batches = cube.batches()
+        first = next(batches) if not self.spreadsheet else _inert_batch(cube)
+        with path.open("wb") as file, pyarrow.csv.CSVWriter(file, first.schema) as writer:
+            writer.write_batch(first)
+            for batch in batches if not self.spreadsheet else ():
+                writer.write_batch(batch)
         if self.package is not None:
             self.package.add(resource(cube, self.about, path.name, spreadsheet=self.spreadsheet))
         if self.group is not None:
@@ -117,9 +113,9 @@ def resource(cube: Cube, about: About, path: str, *, spreadsheet: bool = False) 
         fields.append(field)
     fields += [
         {"name": name, "type": "number", "description": about.measures[name], "unit": about.counts}
-        for name in cube.measures
+        for name in cube.measure_names
     ]
-    if cube.grades is not None:
+    if cube.has_flags:
         fields.append({"name": cube.flag_column, "type": "string", "constraints": {"enum": list(FLAGS)}})
     if spreadsheet:
         for field in fields:
@@ -155,15 +151,21 @@ def csvw_table(cube: Cube, about: About, path: str, *, spreadsheet: bool = False
         ]
         words = ". ".join(filter(None, (words.rstrip("."), "; ".join(meant))))
         column(each.name, "integer" if whole else "string", words)
-    told = all(np.isfinite(values).all() for values in cube.measures.values())
-    for name in cube.measures:
-        column(name, "number", f"{about.measures[name]}; unit: {about.counts}", required=told)
-    if cube.grades is not None:
+    for name in cube.measure_names:
+        column(name, "number", f"{about.measures[name]}; unit: {about.counts}", required=cube.told)
+    if cube.has_flags:
         flag = {"base": "string", "format": "|".join(FLAGS)}
-        column(cube.flag_column, flag, "how reliable the number is", required=told)
+        column(cube.flag_column, flag, "how reliable the number is", required=cube.told)
     keys = [one["name"] for one in columns[: len(cube.dimensions)]]
     schema = {"columns": columns, **({"primaryKey": keys} if keys else {})}
     return {"url": path, "dc:title": cube.title, "dc:description": about.protection, "tableSchema": schema}
+
+
+def _inert_batch(cube: Cube) -> Any:
+    import pyarrow
+
+    columns = {inert(name): _inert_cells(values) for name, values in cube.tidy.items()}
+    return pyarrow.table(columns).combine_chunks().to_batches()[0]
 
 
 def _inert_cells(values: Any) -> Any:

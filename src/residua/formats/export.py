@@ -13,11 +13,11 @@ from typing import Any
 
 from residua.domain import Domain
 from residua.errors import PlanError, ResiduaError
-from residua.folders import whole_folder
+from residua.folders import sync_files, whole_folder
 from residua.formats.about import About, about
 from residua.formats.answered import answered, unit_of
-from residua.formats.cube import Cube, cube_of
-from residua.formats.long import NAME, write_long
+from residua.formats.cube import Cube, Dimension, cube_of
+from residua.formats.long import NAMES, write_long
 from residua.formats.writer import Writer
 from residua.projection.tabled import Tabled
 from residua.release import Release
@@ -28,6 +28,7 @@ FORMATS: dict[str, tuple[str, str]] = {
     "csv": ("delimited", ""),
     "parquet": ("parquet", ""),
     "long": ("long", ""),
+    "long-csv": ("long", ""),
     "xlsx": ("workbook", "xlsx"),
     "jsonstat": ("jsonstat", ""),
     "px": ("px", ""),
@@ -87,22 +88,25 @@ def export(
         return export_on_executors(
             published, target, spark, told_about, confidence=level or 0.95, full=full, progress=progress
         )
-    if format == "long":
+    if format in NAMES:
         with whole_folder(target, "folder of tables") as partial:
-            write_long(published, partial / NAME, told_about)
-        return [target / NAME]
+            write_long(published, partial / NAMES[format], told_about)
+            sync_files(partial)
+        return [target / NAMES[format]]
     opened = writer_of(format)
     written: list[Path] = []
+    known: dict[str, Dimension] = {}
     with whole_folder(target, "folder of tables") as partial:
         writer = opened(partial, told_about, format=format, spreadsheet=spreadsheet)
         try:
             for i, table in enumerate(tables, start=1):
-                cube = cube_of(table, i, language, full=full)
+                cube = cube_of(table, i, language, full=full, known=known)
                 path = target / writer.add(cube).name
                 written.append(path)
                 if told is not None:
                     told(cube, path)
             writer.close()
+            sync_files(partial)
         except BaseException:
             writer.abandon()
             raise

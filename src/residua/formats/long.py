@@ -1,8 +1,8 @@
-"""All tables in one long Parquet file: a row for each cell, a row group for each batch of tables, labels once.
+"""All tables in one long Parquet or CSV file: a row for each cell, a row group for each batch of tables, labels once.
 
 Columns: `table` (the attributes, such as `age × sex`), `attribute_1`, `value_1`, …, `estimate` and, of a release,
 `stddev`. Attributes, values and names of tables are dictionaries. Releases of many marginals are rebuilt in batches of
-tables of one shape and written as they come; no more than a batch is in memory.
+tables of one shape and written as they come; no more than a batch, or one table and a batch of its rows, is in memory.
 """
 
 from __future__ import annotations
@@ -18,17 +18,21 @@ import numpy as np
 
 from residua.domain import Domain
 from residua.errors import PlanError
+from residua.folders import write_synced
 from residua.formats.about import About
-from residua.formats.cube import cube_of
 from residua.linalg.arrays import Floats, Integers
+from residua.linalg.layout import batches
 from residua.plans.lattice.plan import LatticePlan
+from residua.published.streaming import codes_along
 from residua.release import Release
 from residua.workload import Marginals, tables_in
 
 if TYPE_CHECKING:
     import pyarrow
 
-NAME = "tables.parquet"
+NAMES = {"long": "tables.parquet", "long-csv": "tables.csv"}
+_ABOUT = "about.json"  # beside CSV, which has no place for it
+ROWS = 1 << 20  # of a row group
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,42 +96,59 @@ class LongFile:
 
     @cached_property
     def writer(self) -> Any:
-        """What writes row groups."""
+        """What writes batches of rows."""
+        import pyarrow.csv
         import pyarrow.parquet
 
+        if self.path.suffix == ".csv":
+            return pyarrow.csv.CSVWriter(self.path, self.schema)
         texts = [name for name in self.schema.names if name not in ("estimate", "stddev")]
         return pyarrow.parquet.ParquetWriter(
             self.path, self.schema, compression="zstd", compression_level=1, use_dictionary=texts
         )
 
     def add(self, cells: _Cells) -> None:
-        """Writes tables of one shape as a row group."""
+        """Writes tables of one shape, as a row group each time there are enough rows."""
+        size = max(cells.estimates[0].size, 1)
+        for part in batches(len(cells.members), size, ROWS):
+            for first in range(0, size, ROWS):
+                self._write(cells, part, slice(first, min(first + ROWS, size)))
+
+    def _write(self, cells: _Cells, part: slice, rows: slice) -> None:
+        """Writes some rows of some tables."""
         import pyarrow
 
-        count, shape = len(cells.members), cells.estimates.shape
-        size = cells.estimates[0].size
-        labels, places = self._labels
+        members, size, own = cells.members[part], cells.estimates[0].size, rows.stop - rows.start
+        labels, places = self._labels if cells.labels is None else (None, [])
         names = pyarrow.array(self.domain.names, pyarrow.string())
-        titles = pyarrow.array([" × ".join(self.domain.names[i] for i in row) or "total" for row in cells.members])
+        titles = pyarrow.array([" × ".join(self.domain.names[i] for i in row) or "total" for row in members])
         dictionary = pyarrow.DictionaryArray.from_arrays
-        columns = [dictionary(np.repeat(np.arange(count, dtype=np.int32), size), titles)]
+        columns = [dictionary(np.repeat(np.arange(len(members), dtype=np.int32), own), titles)]
+        stride = size
         for j in range(self.ways):
-            if j < cells.members.shape[1]:
-                which = np.repeat(cells.members[:, j].astype(np.int32), size)
-                along = [1] * (len(shape) - 1)
-                along[j] = shape[j + 1]
-                own = cells.labels[j] if cells.labels is not None else None
-                codes = [np.arange(len(own), dtype=np.int32)] if own else [places[i] for i in cells.members[:, j]]
-                spread = np.broadcast_to(np.stack(codes).reshape(len(codes), *along), shape)
-                known = labels if own is None else pyarrow.array(own, pyarrow.string())
-                columns += [dictionary(which, names), dictionary(np.ascontiguousarray(spread).ravel(), known)]
+            if j >= members.shape[1]:
+                columns += [pyarrow.nulls(len(members) * own, self.schema.field("table").type)] * 2
+                continue
+            which = np.repeat(members[:, j].astype(np.int32), own)
+            count = cells.estimates.shape[j + 1]
+            stride //= count
+            codes = codes_along(count, stride, rows.start, rows.stop)
+            if cells.labels is None:
+                codes = np.stack([places[i] for i in members[:, j]])[:, codes]
+                known = labels
             else:
-                columns += [pyarrow.nulls(count * size, self.schema.field("table").type)] * 2
-        columns.append(pyarrow.array(cells.estimates.ravel()))
+                known = pyarrow.array(cells.labels[j], pyarrow.string())
+            columns += [dictionary(which, names), dictionary(codes.ravel().astype(np.int32, copy=False), known)]
+        columns.append(pyarrow.array(cells.estimates[part].reshape(len(members), -1)[:, rows].ravel()))
         if cells.stddevs is not None:
-            wide = cells.stddevs if cells.stddevs.size == cells.estimates.size else np.repeat(cells.stddevs, size)
-            columns.append(pyarrow.array(np.ravel(wide)))
-        self.writer.write_batch(pyarrow.record_batch(columns, schema=self.schema), row_group_size=count * size)
+            alike = cells.stddevs.size == len(cells.members)
+            wide = np.repeat(cells.stddevs[part], own) if alike else cells.stddevs.reshape(-1)[rows]
+            columns.append(pyarrow.array(wide))
+        batch = pyarrow.record_batch(columns, schema=self.schema)
+        if self.path.suffix == ".csv":
+            self.writer.write_batch(batch)
+        else:
+            self.writer.write_batch(batch, row_group_size=len(batch))
 
 
 def write_long(published: Any, path: Path, about: About) -> int:
@@ -145,6 +166,9 @@ def write_long(published: Any, path: Path, about: About) -> int:
             written += cells.estimates.size
     finally:
         file.writer.close()
+    if path.suffix == ".csv":
+        known = {"title": about.title, "notes": list(about.notes), **about.plain()}
+        write_synced(path.with_name(_ABOUT), json.dumps(known, ensure_ascii=False, indent=1).encode())
     return written
 
 
@@ -175,14 +199,12 @@ def _streamed(release: Any) -> Iterator[_Cells]:
 
 
 def _one_by_one(published: Any) -> Iterator[_Cells]:
-    for number, table in enumerate(published.tables(), start=1):
-        cube = cube_of(table, number, None, full=True)
-        members = np.array([published.domain.positions([each.name for each in cube.dimensions])], dtype=np.int64)
-        shape = tuple(len(each.labels) for each in cube.dimensions)
-        errors = cube.measures.get("stddev")
-        yield _Cells(
-            members.reshape(1, -1),
-            np.asarray(cube.measures["estimate"], dtype=np.float64).reshape(1, *shape),
-            None if errors is None else np.asarray(errors, dtype=np.float64),
-            tuple(tuple(map(str, each.labels)) for each in cube.dimensions),
-        )
+    for table in published.tables():
+        order = np.argsort(published.domain.positions(table.attributes))
+        given = table.labels or [published.domain[name].labels for name in table.attributes]
+        labels = tuple(tuple(map(str, given[i])) for i in order)
+        errors = getattr(table, "stddev", None)
+        if errors is not None:
+            errors = np.broadcast_to(errors, table.estimates.shape).transpose(order).reshape(-1)
+        members = np.sort(published.domain.positions(table.attributes)).reshape(1, -1)
+        yield _Cells(members, table.estimates.transpose(order)[None], errors, labels)

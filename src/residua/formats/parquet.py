@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import chain
 from pathlib import Path
 
 from residua.formats.about import About
@@ -20,7 +21,6 @@ class Parquet(Writer):
 
     def add(self, cube: Cube) -> Path:
         """Writes a table; its metadata is JSON under the key `residua`, and the title under `title`."""
-        import pyarrow
         import pyarrow.parquet
 
         known = {"title": cube.title, "notes": list(self.about.notes), **self.about.plain()}
@@ -28,5 +28,10 @@ class Parquet(Writer):
                   for each in cube.dimensions}  # fmt: skip
         metadata = {"title": cube.title, "residua": json.dumps({**known, "dimensions": titles}, ensure_ascii=False)}
         path = self.folder / f"{cube.name}.parquet"
-        pyarrow.parquet.write_table(pyarrow.table(cube.tidy).replace_schema_metadata(metadata), path)
+        batches = cube.batches()
+        first = next(batches)
+        schema = first.schema.with_metadata(metadata)
+        with pyarrow.parquet.ParquetWriter(path, schema) as writer:
+            for batch in chain([first], batches):
+                writer.write_batch(batch.replace_schema_metadata(metadata))
         return path

@@ -26,7 +26,7 @@ from residua.linalg.layout import Group, layout_of
 from residua.plans.lattice.facts import Facts
 from residua.plans.lattice.reading import FamilyReading
 from residua.plans.tails import check_confidence
-from residua.published.table import shortened
+from residua.published.digits import shortened
 from residua.release import Release
 from residua.workload import Marginals
 

@@ -7,20 +7,18 @@ order of the workload. Reference: residual-planner, Definition 4.1.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from residua.errors import DomainError, PlanError
+from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.plans.losses import Gradient, Loss, least_loss
 from residua.plans.saddle import Progress, Response, Solution, least_maximum, least_norm, least_sum
-from residua.workload import Marginals, Products
-
-Workload = Marginals | Products
-Targets = float | Mapping[Sequence[str], float] | Sequence[float] | Floats
+from residua.plans.targets import Targets, Workload, targets_of
+from residua.workload import Marginals
 
 
 @dataclass(frozen=True)
@@ -201,65 +199,6 @@ def described(objective: Objective) -> str:
     name = type(objective).__name__
     name += " over terms" if isinstance(objective, MaxVariance) and objective.over == "terms" else ""
     return f"{name} with targets" if isinstance(objective, MaxVariance) and objective.targets is not None else name
-
-
-def targets_of(workload: Workload, targets: Targets) -> Floats:
-    """Target variances, one per marginal in the workload's order, from any of the ways to state them."""
-    if isinstance(targets, Mapping):
-        scales = _mapped(workload, targets)
-    elif isinstance(targets, int | float | np.number) and targets is not True and targets is not False:
-        scales = np.full(len(workload), float(targets))
-    else:
-        scales = _listed(workload, targets)
-    if not (np.isfinite(scales).all() and (scales > 0).all()):
-        wrong = workload.sets[int(np.flatnonzero(~((scales > 0) & np.isfinite(scales)))[0])]
-        raise PlanError(f"targets: the target variance of {wrong!r} is not a positive finite number; correct it.")
-    return scales
-
-
-def _mapped(workload: Workload, targets: Mapping[Sequence[str], float]) -> Floats:
-    place: dict[frozenset[str], list[int]] = {}
-    for i, asked in enumerate(workload.sets):  # a set may be asked in several ways: one target for all of them
-        place.setdefault(frozenset(asked), []).append(i)
-    scales = np.full(len(workload), np.inf)
-    given = np.zeros(len(workload), dtype=bool)
-    for names, target in targets.items():
-        try:
-            workload.domain.positions(names)
-        except DomainError as problem:
-            raise PlanError(f"targets: {problem}") from None
-        at = place.get(frozenset(names), [])
-        if not at:
-            raise PlanError(
-                f"targets names {tuple(names)!r}, which the workload does not ask for; add it or remove it."
-            )
-        if given[at].any():
-            raise PlanError(f"targets names {tuple(names)!r} twice; name each set once.")
-        try:
-            scales[at], given[at] = target, True
-        except (TypeError, ValueError):
-            raise PlanError(f"targets: {target!r} for {tuple(names)!r} is not a variance.") from None
-    if not given.all():
-        lacking = workload.sets[int(np.flatnonzero(~given)[0])]
-        raise PlanError(f"targets has no variance for {lacking!r}; give one for every marginal of the workload.")
-    return scales
-
-
-def _listed(workload: Workload, targets: Sequence[float] | Floats) -> Floats:
-    try:
-        values = np.asarray(targets, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise PlanError(f"targets={targets!r} is not a number, a mapping or an array of variances.") from None
-    if values.shape != (workload.queries,):
-        raise PlanError(
-            f"targets has shape {values.shape}; give one for each of the workload's {workload.queries:,} queries."
-        )
-    starts = np.concatenate([[0], np.cumsum(workload.cells[:-1].astype(np.int64))])
-    least, largest = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
-    if (least < largest).any():
-        uneven = workload.sets[int(np.flatnonzero(least < largest)[0])]
-        raise PlanError(f"targets differ between cells of {uneven!r}; give all cells of a marginal the same target.")
-    return np.asarray(least)
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua.domain import Domain, Label
 from residua.errors import ResiduaError
@@ -19,6 +18,7 @@ from residua.files import write_atomically
 from residua.linalg.arrays import Floats, Objects
 from residua.printable import inert, printable
 from residua.privacy import Person, Unit
+from residua.published.digits import shortened
 from residua.tabular import Tabular
 
 if TYPE_CHECKING:
@@ -27,53 +27,6 @@ if TYPE_CHECKING:
     import pyarrow
 
     from residua.published.quality import Flagged
-
-
-_MOST, _FEWEST = 15, 2
-
-
-def shortened(columns: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns of a published table with their fractions cut: all numbers of a table to the same decimal.
-
-    Guarantee: the last digit is worth at most a hundredth of the smallest standard deviation, so that rounding adds
-    less than one part in 10^5 to any variance; intervals are rounded outwards, so that they still hold the truth.
-
-    Example:
-        >>> {name: value.tolist() for name, value in shortened({
-        ...     "estimate": np.array([1234.56789]), "stddev": np.array([12.3456]), "upper": np.array([1258.76543]),
-        ... }).items()}
-        {'estimate': [1234.6], 'stddev': [12.3], 'upper': [1258.8]}
-    """
-    fractions = {
-        name: values
-        for name, values in columns.items()
-        if isinstance(values, np.ndarray) and np.issubdtype(values.dtype, np.floating)
-    }
-    places = _places(fractions)
-    return {
-        name: _cut(name, fractions[name], places) if name in fractions else values for name, values in columns.items()
-    }
-
-
-def _places(fractions: Mapping[str, NDArray[np.float64]]) -> int:
-    """How many decimals."""
-    if "stddev" in fractions:
-        stddevs = fractions["stddev"]
-        smallest = float(np.min(stddevs, initial=np.inf, where=np.isfinite(stddevs) & (stddevs > 0)))
-        if math.isfinite(smallest):
-            return min(max(math.ceil(2 - math.log10(smallest)), 0), _MOST)
-    # Without error bars (a projection): hundredths of a count, and six digits of numbers that are all small.
-    sizes = [float(np.max(np.abs(v), initial=0.0, where=np.isfinite(v))) for v in fractions.values()]
-    largest = max(sizes, default=0.0)
-    return min(max(5 - math.floor(math.log10(largest)), _FEWEST), _MOST) if largest > 0 else _FEWEST
-
-
-def _cut(name: str, values: NDArray[np.float64], places: int) -> NDArray[np.float64]:
-    if name in ("lower", "upper"):
-        scale = 10.0**places
-        outwards = np.floor if name == "lower" else np.ceil
-        return np.asarray(np.round(outwards(values * scale) / scale, places))
-    return np.asarray(np.round(values, places))
 
 
 _SHOWN = 10
@@ -134,6 +87,15 @@ class Columns(Tabular, ABC):
 
         table = pyarrow.table(self.columns)
         return table.replace_schema_metadata({"note": self.note}) if self.note else table
+
+    def batches(self, rows: int = 2**19, *, compact: bool = False) -> Iterator[pyarrow.RecordBatch]:
+        """The table as Arrow record batches of at most so many rows, made as they are asked for.
+
+        Args:
+            rows: of each.
+            compact: labels as dictionaries, which take a byte or two for each row.
+        """
+        yield from self.to_arrow().to_batches(rows)
 
     def to_pandas(self) -> pandas.DataFrame:
         """The table as a pandas DataFrame."""
@@ -330,6 +292,22 @@ class Table(Rows):
     def keys(self) -> tuple[str, ...]:
         """The table's attributes."""
         return self.attributes
+
+    def batches(self, rows: int = 2**19, *, compact: bool = False) -> Iterator[pyarrow.RecordBatch]:
+        """The table as Arrow record batches: of a large one, no more than its estimates and a batch are in memory."""
+        from residua.published.streaming import record_batches
+
+        return record_batches(self, rows, compact=compact)
+
+    def to_arrow(self, *, compact: bool = False) -> pyarrow.Table:
+        """The table as a pyarrow Table; compact, with labels as dictionaries."""
+        import pyarrow
+
+        table = pyarrow.Table.from_batches(self.batches(compact=compact))
+        return table.replace_schema_metadata({"note": self.note}) if self.note else table
+
+    def __len__(self) -> int:
+        return int(self.estimates.size)
 
     def _key_columns(self) -> dict[str, list[Any]]:
         return label_columns(self.domain, self.attributes, self.estimates.shape, self.labels)

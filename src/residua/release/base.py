@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,8 +24,12 @@ from residua.privacy.currencies import stated
 from residua.published.table import Answers, Table, what_is_counted
 from residua.quoting import Answering, Quotable
 from residua.release.queried import by_position, parts_of, single, term_of, whole_part
+from residua.release.streamed import alike, rebuilt_tables, streams
 from residua.showing import Exported
 from residua.workload import Asked, Explicit, Marginals, Products, Where, as_products, queries, selected, tables_in
+
+if TYPE_CHECKING:
+    from residua.plans.lattice.reading import FamilyReading
 
 Simultaneous = Literal["table", "release"]
 
@@ -160,7 +164,7 @@ class Release(Exported, Quotable):
         estimates = self.estimates(names)
         together = self._together(simultaneous, estimates.size)
         reach = self.reading.widths(names, confidence, together)
-        stddev = np.sqrt(self.plan.variance(names))
+        stddev = alike(np.sqrt(self.plan.variance(names)))
         return Table(
             self.domain,
             names,
@@ -183,6 +187,9 @@ class Release(Exported, Quotable):
         workload = tables_in(self.planned.workload)
         if workload is None:
             raise PlanError("this release was not asked for tables; use answers(workload) for single queries.")
+        if isinstance(workload, Marginals) and streams(self.reading, workload):
+            yield from self._streamed(workload, confidence, simultaneous)
+            return
         asked = as_products(workload)
         for term in asked.terms():
             attributes = tuple(self.domain.names[i] for i, _ in term)
@@ -198,6 +205,21 @@ class Release(Exported, Quotable):
                 yield Table(
                     self.domain, attributes, cells, stddev, reach, *words, confidence, simultaneous, self._counts
                 )
+
+    def _streamed(self, workload: Marginals, confidence: float, simultaneous: Simultaneous | None) -> Iterator[Table]:
+        """What `tables` gives for marginals, rebuilt many at a time."""
+        domain, alike = self.domain, self.planned.noise.currency != "epsilon"
+        widths: dict[float, float | Floats] = {}  # of normal noise, by how many intervals hold at once
+        for each in rebuilt_tables(cast("FamilyReading", self.reading), workload):
+            names = tuple(domain.names[i] for i in each.members)
+            together = self._together(simultaneous, each.estimates.size)
+            reach = widths.get(together) if alike else None
+            if reach is None:
+                reach = widths[together] = self.reading.widths(names, confidence, together)
+            words = tuple(domain[name].labels for name in names), " × ".join(names) or "(total)"
+            yield Table(
+                domain, names, each.estimates, each.stddev, reach, *words, confidence, simultaneous, self._counts
+            )
 
     def _queried(
         self,

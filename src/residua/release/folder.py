@@ -2,7 +2,8 @@
 
 release.json       kind, version, receipt, and the digest of every other file
 plan.json          the plan as it was made
-measurements.npy   the noisy integers (64-bit, no pickle); or measurements/part-*.parquet (`parts.py`)
+measurements.npy   the noisy integers (64-bit, no pickle); of marginals, where they are millions, packed in
+                   measurements/part-*.parquet instead, compared with their digests when they are read (`parts.py`)
 blocks.npz         sets measured, grid factors, noise scales
 codebook.toml      the domain: attributes, labels, policies
 PRIVACY.md         the privacy statement, for people
@@ -12,11 +13,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import io
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -42,8 +45,17 @@ from residua.folders import (
 from residua.locks import keep_room
 from residua.plans.blocks import Blocks
 from residua.plans.contract import Plan
+from residua.plans.lattice.blocks import SetBlocks
 from residua.release.base import Release
-from residua.release.parts import FOLDER, OPEN_FOLDER, PartedIntegers, part_name
+from residua.release.parts import (
+    FOLDER,
+    OPEN_FOLDER,
+    PartedIntegers,
+    part_bytes,
+    part_name,
+    part_room,
+    part_starts,
+)
 from residua.release.statement import privacy_statement
 
 if TYPE_CHECKING:
@@ -53,6 +65,7 @@ KIND, VERSION = "residua release", 1
 _DOCUMENTS = ("plan.json", "blocks.npz", "codebook.toml", "PRIVACY.md")
 _FILES = (*_DOCUMENTS, "measurements.npy")
 _SPARE = "spare"
+PACKED_CELLS = 1 << 22  # 32 MB: from here on measurements of marginals are packed in parts
 _SAME_NOISE = 2.0**-40  # relative; compiling rounds scales up by 2^-46 at most, pooling does not
 
 
@@ -66,15 +79,20 @@ class Reserved:
     def commit(self, release: Release) -> None:
         """Writes the measurements into the room reserved for them and lets the folder appear under its name."""
         try:
-            with (self.partial / "measurements.npy").open("r+b") as file:
-                _write_array(file, release.measurements)
-                file.truncate()
-                file.flush()
-                os.fsync(file.fileno())
+            starts = _packed_starts(release.blocks)
+            digests = {} if starts is None else _write_parts(self.partial, starts, release.measurements)
+            if starts is None:
+                with (self.partial / "measurements.npy").open("r+b") as file:
+                    _write_array(file, release.measurements)
+                    file.truncate()
+                    file.flush()
+                    os.fsync(file.fileno())
             (self.partial / _SPARE).unlink()  # room for the last two files
             write_synced(self.partial / "PRIVACY.md", privacy_statement(release).encode())
-            digests = digests_of(self.partial, _FILES)
-            body = {"receipt": dict(release.receipt), "files": digests}
+            digests |= digests_of(self.partial, _FILES if starts is None else _DOCUMENTS)
+            body: dict[str, Any] = {"receipt": dict(release.receipt), "files": digests}
+            if starts is not None:
+                body["parts"] = starts
             write_document(self.partial / "release.json", KIND, VERSION, body)
             sync_folder(self.partial)
         except OSError as problem:
@@ -224,10 +242,38 @@ def _prepare(folder: Path, plan: Plan, blocks: Blocks) -> None:
     write_synced(folder / "blocks.npz", archive_of(blocks.arrays()))
 
 
+def _packed_starts(blocks: Blocks) -> list[int] | None:
+    """Where the parts of measurements begin that are packed; None where they are few, or read all together."""
+    by_table = isinstance(blocks, SetBlocks) and blocks.in_place
+    return part_starts(blocks.cells) if by_table and blocks.cells >= PACKED_CELLS else None
+
+
+def _write_parts(folder: Path, starts: Sequence[int], integers: Integers) -> dict[str, str]:
+    """Writes the parts into the room reserved for them; their digests."""
+    digests = {}
+    for part, (first, stop) in enumerate(pairwise(starts)):
+        content = memoryview(part_bytes(np.ascontiguousarray(integers[first:stop])))
+        with (folder / part_name(part)).open("r+b") as file:
+            file.write(content)
+            file.truncate()
+        digests[part_name(part)] = hashlib.sha256(content).hexdigest()
+    for name in digests:  # once all are on their way to the disk
+        with (folder / name).open("rb") as written:
+            os.fsync(written.fileno())
+    sync_folder(folder / FOLDER)
+    return digests
+
+
 def _allocate(folder: Path, blocks: Blocks) -> None:
     """As many bytes on the disk as the rest will need."""
-    with (folder / "measurements.npy").open("wb") as file:
-        keep_room(file.fileno(), 8 * blocks.cells + 4096)
+    starts = _packed_starts(blocks)
+    rooms = {"measurements.npy": 8 * blocks.cells + 4096}
+    if starts is not None:
+        (folder / FOLDER).mkdir()
+        rooms = {part_name(i): part_room(stop - first) for i, (first, stop) in enumerate(pairwise(starts))}
+    for name, room in rooms.items():
+        with (folder / name).open("wb") as file:
+            keep_room(file.fileno(), room)
     with (folder / _SPARE).open("wb") as file:
         keep_room(file.fileno(), 2**18)
 

@@ -1,9 +1,9 @@
-"""Data that was checked and can be counted: one snapshot for both, and two readings at most.
+"""Data that was checked and can be counted: one snapshot for both, and one reading where memory suffices, else two.
 
-The first reading sees that the records fit, and digests them. The second counts and digests again; another digest means
-that the data changed, and nothing is counted. Where two readings may differ by themselves (queries, lazy frames), the
-codes of the first (and whose records they are, where persons are bounded) are kept in memory and counted later, so that
-there is no second; only where they are too many for that is the source read again.
+The reading that checks sees that the records fit, and digests them. Their codes (and whose records they are, where
+persons are bounded) are kept in memory and counted after the debit: what is counted is what was checked. Only where
+they are too many for that is the source read again; then both are digested, and another digest means that the data
+changed, and nothing is counted. An engine that counts by itself keeps nothing, and counts twice.
 """
 
 from __future__ import annotations
@@ -49,12 +49,13 @@ class Checked:
 def checked(source: Source, domain: Domain, progress: Progress | None, bound: Bound | None) -> Checked:
     """Reads a source once: what `Source.checked` does."""
     from residua.source.counting import Kept, count, count_kept
+    from residua.source.source import Source
 
     total = layout_of(closure([], len(domain)), domain.sizes)  # one table of one cell: how many records there are
     # Which records of a person are counted is decided by the ledger's key, after the debit: ids are kept as they are.
     ids = source.options.person if bound is not None else ()
     room = min(_MOST_KEPT, (free_bytes() or _MOST_KEPT) // 4)
-    kept = None if source.repeatable else Kept(domain, room, ids)
+    kept = Kept(domain, room, ids) if type(source).count is Source.count else None
     first = (
         source.count(domain, total, progress, bound)
         if kept is None

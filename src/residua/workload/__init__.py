@@ -3,7 +3,7 @@
 from residua.workload.asking import attribute_queries, range_ends
 from residua.workload.attribute_queries import AttributeQueries, Identity, MatrixRows
 from residua.workload.explicit import Explicit, explicit, explicit_of_marginals
-from residua.workload.joint import Joint, parts_of, queries_in, tables_in
+from residua.workload.joint import Joint, added, parts_of, queries_in, tables_in
 from residua.workload.marginals import Marginals, marginals, renumber
 from residua.workload.ordered import applied
 from residua.workload.predicates import queries
@@ -32,6 +32,7 @@ __all__ = [
     "MatrixRows",
     "Products",
     "Where",
+    "added",
     "applied",
     "as_explicit",
     "as_products",

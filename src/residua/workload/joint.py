@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import add
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from residua.errors import WorkloadError
 from residua.linalg.arrays import Floats, Integers
 from residua.printable import printable
 from residua.workload.explicit import Explicit
-from residua.workload.marginals import Marginals, checked_weight
+from residua.workload.marginals import Marginals, checked_weight, united
 from residua.workload.products import Products, as_explicit
 
 if TYPE_CHECKING:
@@ -106,6 +107,14 @@ class Joint(Explicit):
         return f"Explicit({self.queries:,} queries in {len(self.parts):,} parts of {listed})"
 
 
+def added(parts: Sequence[Part]) -> Part:
+    """The sum of workloads, their queries in the order given; of marginals in one step, however many there are."""
+    if len(parts) > 1 and any(isinstance(part, Explicit) for part in parts):
+        return Joint(parts)
+    plain = [part for part in parts if isinstance(part, Marginals)]
+    return united(plain) if len(plain) == len(parts) else reduce(add, parts)
+
+
 def joined(first: Any, second: Any) -> Joint:
     """Two workloads of one domain as one, the first one's queries first; neither is listed over more attributes."""
     if first.domain != second.domain:
@@ -128,13 +137,8 @@ def tables_in(workload: Part | None) -> Marginals | Products | None:
     if not isinstance(workload, Joint):
         return None if isinstance(workload, Explicit) else workload
     tables = [part for part in workload.parts if not isinstance(part, Explicit)]
-    if not tables:
-        return None
-    found = tables[0]
-    for part in tables[1:]:
-        both = found + part
-        assert isinstance(both, Marginals | Products)  # neither was explicit
-        found = both
+    found = added(tables) if tables else None
+    assert not isinstance(found, Explicit)  # none of them was
     return found
 
 

@@ -62,10 +62,15 @@ class Marginals(Shown):
     @cached_property
     def sets(self) -> tuple[tuple[str, ...], ...]:
         """The wanted attribute sets by name, in the order asked."""
-        names = self.domain.names
-        levels, offsets, sizes = self.lattice.levels, self.lattice.offsets, self.lattice.set_sizes
-        rows = (levels[sizes[n]][n - offsets[sizes[n]]] for n in self.numbers)
-        return tuple(tuple(names[i] for i in row) for row in rows)
+        names = np.array(self.domain.names, dtype=object)
+        lattice, sizes = self.lattice, self.lattice.set_sizes[self.numbers]
+        found: list[tuple[str, ...]] = [()] * len(self)
+        for size in np.unique(sizes).tolist():
+            at = np.flatnonzero(sizes == size)
+            rows = names[lattice.levels[size][self.numbers[at] - lattice.offsets[size]]]
+            for place, row in zip(at.tolist(), rows.tolist(), strict=True):
+                found[place] = tuple(row)
+        return tuple(found)
 
     def query_labels(self) -> Iterator[str]:
         """A label for every query, such as `age=17, sex=Female`; the total is called `total`."""
@@ -78,18 +83,7 @@ class Marginals(Shown):
     def __add__(self, other: Marginals) -> Marginals:
         if not isinstance(other, Marginals):
             return NotImplemented
-        if other.domain != self.domain:
-            raise WorkloadError("the two workloads are over different domains; declare one domain for both.")
-        lattice = self.lattice.union(other.lattice)
-        numbers = np.concatenate(
-            [renumber(self.lattice, lattice)[self.numbers], renumber(other.lattice, lattice)[other.numbers]]
-        )
-        # A set asked for in both terms keeps its first place and gets both weights.
-        first, inverse = np.unique(numbers, return_index=True, return_inverse=True)[1:]
-        weights = np.zeros(len(first))
-        np.add.at(weights, inverse, np.concatenate([self.weights, other.weights]))
-        order = np.argsort(first)
-        return Marginals(self.domain, lattice, numbers[first][order], weights[order])
+        return united([self, other])
 
     def __mul__(self, factor: float) -> Marginals:
         return Marginals(self.domain, self.lattice, self.numbers, self.weights * checked_weight(factor))
@@ -98,6 +92,26 @@ class Marginals(Shown):
 
     def __repr__(self) -> str:
         return f"Marginals({len(self):,} of {len(self.domain)} attributes, {self.queries:,} cells)"
+
+
+def united(parts: Sequence[Marginals]) -> Marginals:
+    """The sum of workloads of one domain, in one step however many they are.
+
+    Raises:
+        WorkloadError: workloads over different domains.
+    """
+    domain, lattice = parts[0].domain, parts[0].lattice
+    if any(part.domain is not domain and part.domain != domain for part in parts):
+        raise WorkloadError("the two workloads are over different domains; declare one domain for both.")
+    if any(part.lattice is not lattice for part in parts):
+        lattice = closure([level for part in parts for level in part.lattice.levels], len(domain))
+    numbers = _asked_by_all(parts, lattice)
+    # A set asked for in several terms keeps its first place and gets all weights.
+    first, inverse = np.unique(numbers, return_index=True, return_inverse=True)[1:]
+    weights = np.zeros(len(first))
+    np.add.at(weights, inverse, np.concatenate([part.weights for part in parts]))
+    order = np.argsort(first)
+    return Marginals(domain, lattice, numbers[first][order], weights[order])
 
 
 def marginals(
@@ -151,6 +165,22 @@ def marginals(
     if not (weights >= _LEAST_WEIGHT).all():
         raise WorkloadError(f"weight={weight!r} is beyond what can be computed with; ask for smaller marginals.")
     return Marginals(domain, lattice, numbers, weights)
+
+
+def _asked_by_all(parts: Sequence[Marginals], lattice: Lattice) -> NDArray[np.int64]:
+    """The numbers in a family of all sets that these ask for, one after the other."""
+    sizes = np.concatenate([part.lattice.set_sizes[part.numbers] for part in parts])
+    numbers = np.empty(len(sizes), dtype=np.int64)
+    for size in np.unique(sizes).tolist():
+        rows = [
+            part.lattice.levels[size][
+                part.numbers[part.lattice.set_sizes[part.numbers] == size] - part.lattice.offsets[size]
+            ]
+            for part in parts
+            if size < len(part.lattice.levels)
+        ]
+        numbers[sizes == size] = lattice.find(np.concatenate(rows))
+    return numbers
 
 
 def renumber(source: Lattice, target: Lattice) -> NDArray[np.int64]:

@@ -17,7 +17,7 @@ from residua.plans.forms import Form, Lattice, Matrix, Task
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.noise import NOISES
-from residua.plans.objectives import Effort, MaxVariance, Objective, Targets, TotalVariance
+from residua.plans.objectives import Effort, MaxVariance, Objective, TotalVariance
 from residua.plans.persons import reach_of
 from residua.plans.planners.attended import attended, attends
 from residua.plans.planners.crossed import plan_crossed
@@ -33,6 +33,7 @@ from residua.plans.planners.threads import with_few_threads
 from residua.plans.saddle import Progress
 from residua.plans.strategy import Strategy
 from residua.plans.tables.plan import TablesPlan
+from residua.plans.targets import Targets
 from residua.plans.tolerances import MARGINAL_TOLERANCE, PRODUCT_TOLERANCE
 from residua.privacy import GDP, ZCDP, AddRemove, ApproxDP, Guarantee, PureDP, Unit
 from residua.workload import Explicit, Marginals, Products, as_explicit, as_products

@@ -1,0 +1,98 @@
+"""A large table in Arrow record batches: what is in memory is the estimates and one batch, never lists of labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from residua.linalg.arrays import Floats
+from residua.published.digits import places_of
+from residua.published.table import Table, of_one_type
+
+if TYPE_CHECKING:
+    import pyarrow
+
+ROWS = 1 << 19  # of a batch
+_MOST_SMALL = 2**15  # labels that codes of 16 bits tell apart
+
+
+class Keys:
+    """The columns of labels of a table, row by row.
+
+    Args:
+        labels: those along each axis.
+        compact: labels as dictionaries.
+    """
+
+    def __init__(self, labels: Sequence[Sequence[Any]], *, compact: bool = False) -> None:
+        import pyarrow as pa
+
+        self.labels = [pa.array(of_one_type(each).tolist()) for each in labels]
+        self.strides = np.cumprod([1, *(len(each) for each in labels[:0:-1])])[::-1] if labels else np.zeros(0)
+        self.compact = compact
+
+    def arrays(self, first: int, stop: int) -> list[pyarrow.Array]:
+        """The labels of the cells from one to another."""
+        return [self._array(axis, first, stop) for axis in range(len(self.labels))]
+
+    def _array(self, axis: int, first: int, stop: int) -> Any:
+        import pyarrow as pa
+
+        labels = self.labels[axis]
+        codes = pa.array(codes_along(len(labels), int(self.strides[axis]), first, stop))
+        return pa.DictionaryArray.from_arrays(codes, labels) if self.compact else labels.take(codes)
+
+
+def codes_along(count: int, stride: int, first: int, stop: int) -> NDArray[Any]:
+    """The place along one axis, of `count` values, of the cells from one to another of a table, row by row.
+
+    Example:
+        >>> codes_along(3, 2, 1, 8).tolist()
+        [0, 1, 1, 2, 2, 0, 0]
+    """
+    low, high = first // stride, -(-stop // stride)
+    runs: NDArray[Any] = (np.arange(low, high) % count).astype(np.int16 if count < _MOST_SMALL else np.int32)
+    if stride == 1:
+        return runs
+    edges: NDArray[np.int64] = np.clip(np.arange(low, high + 1) * stride, first, stop)
+    return np.repeat(runs, edges[1:] - edges[:-1])
+
+
+def batches(table: Table, *, rows: int = ROWS, compact: bool = False) -> Iterator[tuple[list[Any], dict[str, Floats]]]:
+    """The columns of labels and of numbers, some rows at a time.
+
+    Args:
+        table: with error bars.
+        rows: how many at a time.
+        compact: labels as dictionaries.
+    """
+    estimates = table.estimates.reshape(-1)
+    one = np.asarray(table.stddev)
+    stddevs = None if not any(one.strides) else np.broadcast_to(one, table.estimates.shape).reshape(-1)
+    given = table.labels if table.labels is not None else [table.domain[name].labels for name in table.attributes]
+    keys = Keys(given, compact=compact)
+    for first, stop in pairwise([*range(0, len(estimates), rows), len(estimates)]):
+        own = estimates[first:stop]
+        each = np.full(len(own), one.flat[0]) if stddevs is None else stddevs[first:stop]
+        reach = (table.width if not np.ndim(table.width) else np.asarray(table.width)[first:stop]) * each
+        numbers = {"estimate": own, "stddev": each, "lower": own - reach, "upper": own + reach}
+        yield keys.arrays(first, stop), numbers
+
+
+def decimals(table: Table) -> int:
+    """How many decimals the table's numbers are given."""
+    one = np.asarray(table.stddev)
+    stddevs = one.reshape(-1) if any(one.strides) else np.array([one.flat[0]])
+    return places_of({"stddev": stddevs, "estimate": table.estimates.reshape(-1)})
+
+
+def record_batches(table: Table, rows: int, *, compact: bool = False) -> Iterator[pyarrow.RecordBatch]:
+    """The table as Arrow record batches."""
+    import pyarrow as pa
+
+    for keys, numbers in batches(table, rows=rows, compact=compact):
+        yield pa.RecordBatch.from_arrays([*keys, *map(pa.array, numbers.values())], [*table.keys, *numbers])
