@@ -1,4 +1,4 @@
-"""Compiled passes that draw noise along an axis (`correlated.py`), in floats and in pairs of them, with error bounds."""
+"""Compiled passes that draw noise along an axis (`correlated.py`), in floats and in pairs, with error bounds."""
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator"
 
