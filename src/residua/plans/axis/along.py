@@ -60,6 +60,7 @@ class Along:
         asked, more = self.asked, self.least_of_levels / self.size
         if not more:
             return [asked]
+        assert isinstance(asked.prefixes, float)
         found = [asked, replace(asked, values=asked.values + more, prefixes=asked.prefixes + more)]
         if not asked.ranges:
             prefixes = np.full(self.size, asked.prefixes)

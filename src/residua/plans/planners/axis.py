@@ -76,8 +76,8 @@ def plan_axis(task: Task) -> AxisPlan | None:
         if n <= _MOST_RANGES:
             return None
         raise PlanError(
-            f"the largest variance of all ranges of {n:,} values is not planned for: that takes a matrix over values, "
-            f"for at most {_MOST_RANGES:,} of them. Ask for their least total variance (leave minimise and targets out), "
+            f"the largest variance of all ranges of {n:,} values is not planned for: it takes matrices over values, at "
+            f"most {_MOST_RANGES:,} of them. Ask for their least total variance (leave minimise and targets out), "
             'for rs.MaxVariance(over="terms"), or for the largest variance of prefixes.'
         )
     if kinds == Scales(prefixes=kinds.prefixes) and not means and not found.levels:
