@@ -69,6 +69,14 @@ def test_each_kind_meets_its_target():
     for targets in (25.0, {("day",): 25.0}):
         plan = rs.plan(PREFIXES + LEVELS, targets=targets, form=rs.Axis())
         assert 24.5 < max(plan.variances(each).max() for each in (PREFIXES, LEVELS)) <= 25.0
+    mapped = rs.plan(PREFIXES + LEVELS, targets={("day",): 30.0, ("month",): 12.0}, form=rs.Axis())
+    assert mapped.variances(MONTHS).max() <= 12.0
+    assert max(mapped.variances(each).max() for each in (PREFIXES, VALUES)) <= 30.0
+    assert mapped.variances(MONTHS).max() > 11.5 or mapped.variances(PREFIXES).max() > 29
+    with pytest.raises(PlanError, match="week"):
+        rs.plan(PREFIXES + LEVELS, targets={("day",): 30.0, ("week",): 12.0}, form=rs.Axis())
+    with pytest.raises(PlanError, match="positive"):
+        rs.plan(PREFIXES + LEVELS, targets={("month",): 12.0}, form=rs.Axis())
     tight = rs.plan(PREFIXES + VALUES, targets=[40.0] * 100 + [5.0] * 100, form=rs.Axis())
     assert tight.variances(PREFIXES).max() <= 40.0
     assert tight.variances(VALUES).max() <= 5.0

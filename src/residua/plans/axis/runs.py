@@ -7,17 +7,9 @@ from scipy.sparse import csr_array, vstack
 
 from residua.domain import Level
 from residua.linalg.chain import over_running_sums
-from residua.workload import AttributeQueries
 from residua.workload.nested import Hierarchy, Inside, LevelRows
 
 Levelled = Hierarchy | LevelRows | Inside
-
-
-def levels_in(asked: AttributeQueries) -> tuple[Level, ...] | None:
-    """The levels whose groups are asked for, all of each; None where something else is asked."""
-    if isinstance(asked, Hierarchy):
-        return asked.levels
-    return (asked.level,) if isinstance(asked, LevelRows) else None
 
 
 def runs_in_order(level: Level) -> bool:

@@ -10,7 +10,6 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.linalg.chain import OrderedNoise
-from residua.plans.axis.along import asked_along
 from residua.plans.axis.asked import Asked
 from residua.plans.axis.plan import AxisPlan
 from residua.plans.axis.price import price
@@ -18,6 +17,7 @@ from residua.plans.forms import Form, Task
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.noise import guarantee_like
 from residua.plans.objectives import MaxVariance, TotalVariance
+from residua.plans.planners.along import asked_along
 from residua.plans.planners.crossed import crossed_by_request
 from residua.plans.planners.forecast import Forecast
 from residua.plans.questions import Workload
@@ -70,8 +70,8 @@ def plan_axis(task: Task) -> AxisPlan | None:
         return _made(task, found.attribute, asked, solution, loss, tried[0][1].bound + found.least_of_levels)
     if not isinstance(task.objective, MaxVariance):
         return None
-    scales, means = task.objective.scales(_products(task.workload)), task.objective.over == "terms"
-    kinds = found.scales(scales)
+    scales, means = found.scales(task.objective, _products(task.workload)), task.objective.over == "terms"
+    kinds = found.least_scales(scales)
     if kinds.ranges and not means:
         if n <= _MOST_RANGES:
             return None
