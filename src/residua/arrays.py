@@ -80,6 +80,16 @@ def mapped_array(path: Path, form: Form) -> NDArray[Any]:
     return np.frombuffer(held, dtype=form.dtype, count=cells, offset=start).reshape(shape)
 
 
+def let_go(array: NDArray[Any]) -> None:
+    """Gives back the memory of a mapped array's pages, which are read from the file again when they are asked for."""
+    held: Any = array
+    while isinstance(held, np.ndarray):
+        held = held.base
+    held = getattr(held, "obj", None)
+    if isinstance(held, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):  # not on every system
+        held.madvise(mmap.MADV_DONTNEED)
+
+
 def read_archive(path: Path, forms: Mapping[str, Form]) -> dict[str, NDArray[Any]]:
     """The arrays of an archive that holds exactly these, uncompressed.
 

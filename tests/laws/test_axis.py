@@ -19,7 +19,6 @@ from residua.errors import PlanError, VerificationError
 from residua.linalg.chain import OrderedNoise, over_running_sums
 from residua.linalg.path import Path, prefix_path, range_path
 from residua.linalg.roots import inverse_root
-from residua.noise import correlated
 from residua.noise.correlated import rounded_ordered
 from residua.plans import AxisPlan
 from residua.plans.axis.price import price, reciprocal
@@ -177,26 +176,6 @@ def test_rounded_noise_has_the_exact_distribution():
     expected = np.diff(norm.cdf(np.concatenate([[-np.inf], edges, [np.inf]]) / deviation)) * len(draws)
     found = np.bincount(np.searchsorted(edges, draws), minlength=len(expected))
     assert chisquare(found, expected).pvalue > 1e-4
-
-
-def test_floats_and_balls_round_alike(monkeypatch):
-    seen = []
-    refined = correlated._refined
-
-    def both(noise, grid, normals, axis):
-        balls = refined(noise, grid, normals, axis)
-        sums, bounds = correlated.float_sums(noise, correlated.stiffness_of(noise), normals)
-        seen.append((balls, sums[axis] * grid, bounds[axis] * grid))
-        return balls
-
-    monkeypatch.setattr(correlated, "_refined", both)
-    monkeypatch.setattr(correlated, "UNDECIDED", 0.4)  # as if floats left most of them open
-    rounded_ordered(PLAN.correlated, 64, 3)
-    assert seen
-    for balls, floats, bounds in seen:
-        open_ones = np.abs(floats - np.rint(floats)) >= 0.5 - bounds
-        assert (balls == np.rint(floats))[~open_ones].all()
-        assert bounds.max() < 1e-9
 
 
 def test_a_release_says_what_is_true(tmp_path):

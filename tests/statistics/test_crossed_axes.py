@@ -10,8 +10,8 @@ import pytest
 from scipy.stats import chi2, chisquare, norm
 
 import residua as rs
-from residua.noise import correlated
 from residua.noise.correlated import rounded_ordered
+from residua.noise.normals import Normals
 from residua.plans.composition import priced
 from residua.privacy import delta_of
 from tests.statistics.copies import measured
@@ -129,6 +129,6 @@ def test_neighbours_cannot_be_told_apart_better_than_claimed(small):
 
 
 def test_half_the_noise_along_the_axis_is_caught(small, monkeypatch):
-    normals = correlated.Normals.floats
-    monkeypatch.setattr(correlated.Normals, "floats", lambda self: tuple(each / 2 for each in normals(self)))
+    normals = Normals.floats
+    monkeypatch.setattr(Normals, "floats", lambda self, part: tuple(each / 2 for each in normals(self, part)))
     assert breach(small, 3_000) > 8

@@ -40,6 +40,8 @@ path = {ledger}          # one ledger per population; it is debited before the d
 ways = [1, 2]            # every column's own table, and all pairs
 # [[workload]]
 # sets = [[{first}]]     # single tables; weight = 2.0 makes them matter twice as much
+# [[workload]]
+# prefixes = {first}     # or ranges, or hierarchy (every level): along one column, by = ["…"] crossed with others
 # stddev = 10            # a target for each cell of an entry (or margin = 20: within 20, 95 times in 100); give each
 #                        # [[workload]] one and leave [privacy] rho out, and residua finds the least privacy needed
 
@@ -51,6 +53,7 @@ ways = [1, 2]            # every column's own table, and all pairs
 #   first = 2024-01-01, last = 2024-12-31   days (two lines); unit = "month"; levels = ["month", "quarter", "year"]
 #   size = 10                               codes 0 to 9
 #   levels = {{ band = [0, 18, 65, 120] }}    groups of the values, for [[workload]] hierarchy = "…"
+#   codes = {{ file = "blocks.csv", levels = ["tract", "county"] }}    a long code list with a column for each level
 # unknown = "error" | "other" | "drop"      a value outside the domain: stop, count in "(other)", or leave out
 # missing = "error" | "other" | "drop"      an absent value
 # expression = "…"                          SQL over the columns of one record, instead of a column of this name

@@ -7,21 +7,16 @@ every released number could be taken off it again, so that they are as confident
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.errors import PrivacyError
 from residua.linalg.chain import OrderedNoise
 from residua.noise import correlated
-from residua.noise.correlated import GUARD_BITS, Normals, ball_chains, kernels, stiffness_of
 from residua.noise.entropy import Entropy, SystemEntropy, take
-from residua.noise.rounding import MOST_WORDS
-from residua.noise.table import precision
-
-Bits = Mapping[tuple[int, int], tuple[int, int]]  # (part, column) → the bits of that normal, and how many
+from residua.noise.normals import Bits, Normals
+from residua.noise.refining import refined
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -64,30 +59,14 @@ def rounded_so_far(
     `rounded_ordered`.
     """
     source = entropy or SystemEntropy()
-    count, parts = drawn.periods, len(noise.poles)
+    count = drawn.periods
     order = [*range(1, count + 1), 0]
-    place = {column: at for at, column in enumerate(order)}
-    more = {part * (count + 1) + place[column]: bits for (part, column), bits in drawn.more.items()}
+    more = {(part, (column - 1) % (count + 1)): bits for (part, column), bits in drawn.more.items()}
     normals = Normals.kept(source, drawn.words[:, order], more)
-    path, stiff = noise.path, np.ascontiguousarray(stiffness_of(noise)[:, :count])
-    z, b = normals.floats()
-    sums, bounds = np.zeros((2, 1, count))
-    kernels()[1](path.left, path.values, noise.q[:count], noise.poles, noise.weights, stiff, z, b, sums, bounds)
-    scaled = sums[0] * grid
-    found = np.rint(scaled)
-    decided = np.abs(scaled - found) < 0.5 - bounds[0] * grid * (1 + 2.0**-30) - correlated.UNDECIDED
-    whole = found.astype(np.int64) if decided.all() else _refined(noise, grid, normals, parts)
-    kept = {(i // (count + 1), order[i % (count + 1)]): bits for i, bits in normals.more.items()}
-    return whole, Drawn(drawn.words, kept)
-
-
-def _refined(noise: OrderedNoise, grid: int, normals: Normals, parts: int) -> NDArray[np.int64]:
-    from flint import arb
-
-    for words in range(2, MOST_WORDS):
-        with precision(64 * words + GUARD_BITS):
-            sums = ball_chains(noise, [normals.balls(0, j, words) for j in range(parts)])
-            found = [(grid * each + arb(0.5)).floor().unique_fmpz() for each in sums]
-        if all(each is not None for each in found):
-            return np.array([int(each) for each in found if each is not None], dtype=np.int64)
-    raise PrivacyError(f"{MOST_WORDS} random words did not settle one draw: the entropy source is broken, replace it")
+    sums, bounds = correlated.float_sums(noise, normals)
+    found = np.empty((1, count), dtype=np.int64)
+    is_open = correlated.rounded_where_decided(grid, sums, bounds, found)
+    if is_open.any():
+        refined(noise, grid, normals, 0, found[0], is_open[0])
+    kept = {(part, order[number]): bits for (part, number), bits in normals.more.items()}
+    return found[0], Drawn(drawn.words, kept)

@@ -2,8 +2,8 @@
 
 Noise with covariance `Σ₁ ⊗ Σ₂` is a sum over pairs of parts of both axes. For each part of the first, rows of normals
 go through the chains of the second (`correlated.py`), and what comes out takes the place of the normals of the first:
-each number with the bound on its error that the next chain begins with. Where a rounding stays open, all normals get
-more bits, and the same chains are computed in ball arithmetic.
+each number with the bound on its error that the next chain begins with. Where a rounding stays open, all normals get a
+second word, and the same chains are computed in pairs of floats, or in the end in ball arithmetic (`refining.py`).
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from __future__ import annotations
 import numpy as np
 
 from residua.errors import PrivacyError
-from residua.linalg.arrays import Integers
+from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.chain import OrderedNoise
-from residua.noise import correlated
-from residua.noise.correlated import GUARD_BITS, Normals, ball_chains, float_sums, kernels, stiffness_of
+from residua.noise.correlated import add_floats, float_sums, require_grid, rounded_where_decided, stiffness_of
 from residua.noise.entropy import Entropy, SystemEntropy
+from residua.noise.normals import GUARD_BITS, Normals
+from residua.noise.refining import add_pairs, ball_chains, pair_factors_of, rounded_ball
 from residua.noise.rounding import MOST_WORDS
 from residua.noise.table import precision
 
@@ -40,43 +41,66 @@ def rounded_field(
     Raises:
         PrivacyError: the grid is not a power of two.
     """
-    if grid < 1 or grid & (grid - 1):
-        raise PrivacyError(f"grid={grid!r} is not a power of two; give one.")
+    require_grid(grid)
     source = SystemEntropy() if _entropy is None else _entropy
     n, m = first.path.size, second.path.size
     draws = np.empty((fields, n, m), dtype=np.int64)
     stiff = stiffness_of(first), stiffness_of(second)
-    path = first.path
     for field in range(fields):
         sums, bounds = np.zeros((2, m, n))
         normals = []
         for part in range(len(first.poles)):
             own = Normals(source, (n + 1, len(second.poles), m + 1))
             normals.append(own)
-            inner, errors = float_sums(second, stiff[1], own)  # (n + 1, m)
-            z, b = (np.ascontiguousarray(each.T)[:, None, :] for each in (inner, errors))
-            one = slice(part, part + 1)
-            kernels()[1](
-                path.left, path.values, first.q, first.poles[one], first.weights[one], stiff[0][one], z, b, sums, bounds
-            )
-        scaled = sums * grid
-        found = np.rint(scaled)
-        decided = np.abs(scaled - found) < 0.5 - bounds * grid * (1 + 2.0**-30) - correlated.UNDECIDED
-        whole = found.astype(np.int64) if decided.all() else _refined(first, second, grid, normals)
-        draws[field] = whole.T
+            z, b = (np.ascontiguousarray(each.T) for each in float_sums(second, own, stiff[1]))  # (m, n + 1)
+            add_floats(first, part, stiff[0][part], z, b, sums, bounds)
+        found = np.empty((m, n), dtype=np.int64)
+        is_open = rounded_where_decided(grid, sums, bounds, found)
+        if is_open.any():
+            _refined(first, second, grid, normals, found, is_open)
+        draws[field] = found.T
     return draws
 
 
 def exact_field(first: OrderedNoise, second: OrderedNoise, grid: int, *, _entropy: Entropy) -> Integers:
     """One field of `rounded_field`, all of it in ball arithmetic: slow, the judge of the floats, (n₁, n₂)."""
     shape = (first.path.size + 1, len(second.poles), second.path.size + 1)
-    return _refined(first, second, grid, [Normals(_entropy, shape) for _ in first.poles]).T
+    return _judged(first, second, grid, [Normals(_entropy, shape) for _ in first.poles]).T
 
 
-def _refined(first: OrderedNoise, second: OrderedNoise, grid: int, normals: list[Normals]) -> Integers:
+def _refined(
+    first: OrderedNoise, second: OrderedNoise, grid: int, normals: list[Normals], draws: Integers, is_open: Booleans
+) -> None:
+    """Decides the open draws of a field in place, in pairs of floats or else in balls, (n₂, n₁)."""
+    from residua.noise.chain_kernels import round_pairs
+
+    sums, bounds = _pair_sums(first, second, normals)
+    still = is_open.copy()
+    for column in range(second.path.size):
+        round_pairs(float(grid), sums[column], bounds[column], draws[column], still[column])
+    if still.any():
+        draws[still] = _judged(first, second, grid, normals)[still]
+
+
+def _pair_sums(first: OrderedNoise, second: OrderedNoise, normals: list[Normals]) -> tuple[Floats, Floats]:
+    """Running sums along both axes in pairs of floats, (n₂, 2, n₁), and the bounds on their errors, (n₂, n₁)."""
+    n, m = first.path.size, second.path.size
+    sums, bounds = np.zeros((m, 2, n)), np.zeros((m, n))
+    factors = [pair_factors_of(second, j, m) for j in range(len(second.poles))]
+    for part, own in enumerate(normals):
+        inner, errors = np.zeros((n + 1, 2, m)), np.zeros((n + 1, m))
+        for row in range(n + 1):
+            at = slice(row, row + 1)
+            for j in range(len(second.poles)):
+                z, low, b = (each[None] for each in own.pairs(row, j))
+                add_pairs(second, factors[j], z, low, b, inner[at], errors[at])
+        z, low, b = (np.ascontiguousarray(each.T) for each in (inner[:, 0], inner[:, 1], errors))
+        add_pairs(first, pair_factors_of(first, part, n), z, low, b, sums, bounds)
+    return sums, bounds
+
+
+def _judged(first: OrderedNoise, second: OrderedNoise, grid: int, normals: list[Normals]) -> Integers:
     """A field in ball arithmetic, with as many more bits of every normal as it needs, (n₂, n₁)."""
-    from flint import arb
-
     n, m = first.path.size, second.path.size
     for words in range(2, MOST_WORDS):
         with precision(64 * words + GUARD_BITS):
@@ -89,11 +113,11 @@ def _refined(first: OrderedNoise, second: OrderedNoise, grid: int, normals: list
             ]
             found = [
                 [
-                    (grid * each + arb(0.5)).floor().unique_fmpz()
+                    rounded_ball(grid, each)
                     for each in ball_chains(first, [[rows[row][column] for row in range(n + 1)] for rows in inner])
                 ]
                 for column in range(m)
             ]
         if all(each is not None for line in found for each in line):
-            return np.array([[int(each) for each in line if each is not None] for line in found], dtype=np.int64)
+            return np.array(found, dtype=np.int64)
     raise PrivacyError(f"{MOST_WORDS} random words did not settle one draw: the entropy source is broken, replace it")

@@ -23,6 +23,7 @@ from residua.projection.tree import TreeProblem
 _OF_TABLES: tuple[Metric, ...] = ("margins", "covariance", "plain")
 _OF_HISTOGRAMS: tuple[Metric, ...] = ("covariance", "plain")
 _MANY_CELLS = 1e6
+_LONGEST = 4096  # values of an axis that is crossed with others
 
 
 def problem_of(plan: Plan, terms: Terms) -> Problem:
@@ -45,6 +46,13 @@ def problem_of(plan: Plan, terms: Terms) -> Problem:
                 "one histogram; publish them as they are."
             )
         return MatrixProblem(plan.space, terms)
+    for i in plan.family.axes:
+        if plan.domain.sizes[i] > _LONGEST:
+            raise PlanError(
+                f"{plan.domain.names[i]!r} has {plan.domain.sizes[i]:,} values; releases that cross an axis with other "
+                f"attributes are projected on axes of at most {_LONGEST:,} values, since that takes matrices over "
+                "them. Publish the release itself, or plan and project the axis alone."
+            )
     if not plan.family.plain:
         return (PlainProblem if terms.metric == "plain" else CrossedProblem)(plan.family, terms)
     return TablesProblem(plan.family, terms, own) if plan.noise == LAPLACE else ResidualProblem(plan.family, terms)

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from residua.arrays import let_go
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.plans.reading import Reading
@@ -175,7 +176,9 @@ class TreeProblem(Problem):
 
     def observed(self, release: Release) -> Floats:
         """The released tables of all levels."""
-        return self._read(release.reading)
+        found = self._read(release.reading)
+        let_go(release.measurements)
+        return found
 
     def _read(self, reading: Reading) -> Floats:
         found = np.empty(self.starts[-1])

@@ -19,6 +19,8 @@ from residua.plans.blocks import POINT, WORD, Batch, Blocks, Profile, even, roun
 from residua.plans.noise import LARGEST_SCALE, ORDERED, Noise
 from residua.privacy import AddRemove, Unit
 
+HELD_ALONG = 16  # numbers per value while noise is drawn: normals, stiffnesses, running sums and bounds, in pairs
+
 
 @dataclass(frozen=True, eq=False)
 class AxisBlocks(Blocks):
@@ -89,6 +91,11 @@ class AxisBlocks(Blocks):
     def in_place(self) -> bool:
         """Running sums take the place of the counts."""
         return True
+
+    @property
+    def drawn_at_once(self) -> int:
+        """Two words of every normal, should one not suffice, and what the passes along the axis hold."""
+        return (2 * len(self.correlated.poles) + HELD_ALONG) * (self.cells + 1)
 
     def batches(self) -> Sequence[Batch]:
         """The axis."""

@@ -9,8 +9,10 @@ from scipy.sparse import csr_array, kron, vstack
 from residua.errors import PlanError
 from residua.linalg.arrays import Booleans
 from residua.linalg.chain import over_running_sums
+from residua.plans.axis.runs import level_rows
 from residua.plans.questions import Workload
 from residua.workload import AttributeQueries, Explicit, Identity, Marginals, Products, as_products
+from residua.workload.nested import Hierarchy, Inside, LevelRows
 from residua.workload.ordered import Prefixes, Ranges
 
 MOST_ROWS = 2**26
@@ -34,6 +36,8 @@ def running_rows(asked: AttributeQueries) -> csr_array:
     if isinstance(asked, Ranges):
         first, last = np.triu_indices(n)
         return _entries(last, first - 1, n)
+    if isinstance(asked, Hierarchy | LevelRows | Inside):
+        return level_rows(asked)
     return over_running_sums(csr_array(asked.matrix()))
 
 

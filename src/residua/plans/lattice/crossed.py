@@ -26,6 +26,7 @@ from residua.linalg.chain import OrderedNoise, simulated_along
 from residua.linalg.lattice import Lattice
 from residua.linalg.layout import Layout, layout_of
 from residua.linalg.norms import column_norms
+from residua.plans.axis.blocks import HELD_ALONG
 from residua.plans.axis.strategy import Ordered
 from residua.plans.blocks import POINT, WORD, Batch, Blocks, Profile, even, rounded_up
 from residua.plans.lattice.blocks import LatticeBlocks, compile_blocks
@@ -285,9 +286,13 @@ class CrossedBlocks(Blocks):
 
     @property
     def drawn_at_once(self) -> int:
-        """The most normals that are held while noise is drawn along two axes."""
-        fields = [self.sampled(number) for number, (*_, axes) in self.along.items() if len(axes) > 1]
-        sizes = [math.prod(len(one.poles) * (one.path.size + 1) for one in field) for field in fields]
+        """What is held while noise is drawn along axes: two words of every normal, should it need them."""
+        noises = [self.sampled(number) for number in self.along]
+        sizes = [
+            2 * math.prod(len(one.poles) * (one.path.size + 1) for one in each)
+            + HELD_ALONG * math.prod(one.path.size + 1 for one in each)
+            for each in noises
+        ]
         return max(sizes, default=0)
 
     def simulated(self, random: np.random.Generator) -> Floats:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -12,21 +13,21 @@ from residua.linalg.chain import OrderedNoise
 from residua.plans.axis.asked import Asked
 from residua.plans.axis.plan import AxisPlan
 from residua.plans.axis.price import price
-from residua.plans.axis.rows import terms_of
 from residua.plans.forms import Form, Task
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.noise import guarantee_like
 from residua.plans.objectives import MaxVariance, TotalVariance
+from residua.plans.planners.along import asked_along
 from residua.plans.planners.crossed import crossed_by_request
 from residua.plans.planners.forecast import Forecast
 from residua.plans.questions import Workload
-from residua.plans.solver.ordered import OrderedSolution, least_largest, least_total
+from residua.plans.solver.ordered import OrderedSolution, Scales, least_largest, least_of_kinds, least_total
 from residua.privacy import ZCDP
-from residua.workload import Identity, Marginals, Products, as_products
-from residua.workload.ordered import Prefixes, Ranges
+from residua.workload import Marginals, Products, as_products
 
 LONG = 512  # values; below, dense plans are as quick, and can be combined with every other plan
 LONG_WITH_LIMITS = 1025  # values, where persons are limited in each: the lattice form is slow beyond
+_MOST_RANGES = 1024  # values of which the largest variance of a range is left to the lattice form: minutes
 _SLACK = 1 - 2.0**-30
 _SECONDS, _BYTES = 3e-5, 800  # per value: to plan it, and to measure it
 _FINENESS = 2.0**6  # of the grid: the least standard deviation in steps of it
@@ -38,12 +39,12 @@ def by_itself(task: Task) -> bool:
 
     Where a person has few records in each value of the axis, k² is too much for many; the lattice form knows.
     """
-    found = _along(task.workload)
+    found = asked_along(task.workload)
     if found is None:
         return False
-    name, reach = task.workload.domain.names[found[0]], task.unit.contribution
+    name, reach = task.workload.domain.names[found.attribute], task.unit.contribution
     limited = reach is not None and name in dict(reach.limits)
-    return int(task.workload.domain.sizes[found[0]]) >= (LONG_WITH_LIMITS if limited else LONG)
+    return found.size >= (LONG_WITH_LIMITS if limited else LONG)
 
 
 def plan_axis(task: Task) -> AxisPlan | None:
@@ -51,81 +52,70 @@ def plan_axis(task: Task) -> AxisPlan | None:
 
     Args:
         task: what the plan is for.
+
+    Raises:
+        PlanError: the axis is too long for this objective.
     """
-    found = _along(task.workload)
-    if found is None or int(task.workload.domain.sizes[found[0]]) < 2:
+    found = asked_along(task.workload)
+    if found is None or found.size < 2:
         return None
-    attribute, asked = found
-    n = int(task.workload.domain.sizes[attribute])
+    n, tolerance, step = found.size, 0.9 * task.effort.tolerance, task.effort.progress
     Forecast(n * _SECONDS, float(n * _BYTES), f"an axis of {n:,} values").check()
-    tolerance = task.effort.tolerance
     if isinstance(task.objective, TotalVariance):
-        solution = least_total(asked.path(n), tolerance=0.9 * tolerance, step=task.effort.progress)
-    elif _largest(task.objective, asked):
-        solution = least_largest(n, tolerance=0.9 * tolerance, step=task.effort.progress)
-        asked = Asked(prefixes=tuple(solution.weights.tolist()))
-    else:
+        tried = []
+        for asked in found.stand_ins():
+            solution = least_total(asked.path(n), tolerance=tolerance, step=step)
+            tried.append((asked, solution, found.total(_noise(asked, solution))))
+        asked, solution, loss = min(tried, key=lambda each: each[2] * float(price(_noise(each[0], each[1]))))
+        return _made(task, found.attribute, asked, solution, loss, tried[0][1].bound + found.least_of_levels)
+    if not isinstance(task.objective, MaxVariance):
         return None
-    return _made(task, attribute, asked, solution)
-
-
-def _along(workload: Workload) -> tuple[int, Asked] | None:
-    """The axis and what is asked along it, if nothing else is."""
-    if not isinstance(workload, Products | Marginals):
-        return None
-    members = {i for row in workload.lattice for i in row}
-    if len(members) != 1:
-        return None
-    (attribute,) = members
-    domain = workload.domain
-    if domain[domain.names[attribute]].has_other:
-        return None
-    weights = {Prefixes: 0.0, Ranges: 0.0, Identity: 0.0}
-    for asked, weight in terms_of(workload):
-        kind = type(asked.get(attribute))
-        if kind not in weights:
+    scales, means = found.scales(task.objective, _products(task.workload)), task.objective.over == "terms"
+    kinds = found.least_scales(scales)
+    if kinds.ranges and not means:
+        if n <= _MOST_RANGES:
             return None
-        weights[kind] += weight
-    if not weights[Prefixes] + weights[Ranges]:
-        return None
-    return attribute, Asked(weights[Prefixes], weights[Ranges], weights[Identity])
+        raise PlanError(
+            f"the largest variance of all ranges of {n:,} values is not planned for: it takes matrices over values, at "
+            f"most {_MOST_RANGES:,} of them. Ask for their least total variance (leave minimise and targets out), "
+            'for rs.MaxVariance(over="terms"), or for the largest variance of prefixes.'
+        )
+    if kinds == Scales(prefixes=kinds.prefixes) and not means and not found.levels:
+        solution = least_largest(n, tolerance=tolerance, step=step)
+        asked, bound = Asked(prefixes=tuple(solution.weights.tolist())), solution.bound / kinds.prefixes
+    else:
+        pull = partial(found.pull, scales=scales, means=means)
+        solution, ranges, values = least_of_kinds(n, kinds, pull, means=means, tolerance=tolerance, step=step)
+        weights = float(solution.weights[0]) if means else tuple(solution.weights.tolist())
+        asked, bound = Asked(weights, ranges, values), solution.bound
+    return _made(task, found.attribute, asked, solution, found.pull(_noise(asked, solution), scales, means)[0], bound)
 
 
-def _largest(objective: object, asked: Asked) -> bool:
-    """Whether the largest variance of prefixes is to be small, all alike."""
-    if not isinstance(objective, MaxVariance) or objective.over != "queries" or asked.ranges or asked.values:
-        return False
-    return objective.targets is None or isinstance(objective.targets, int | float)
-
-
-def _made(task: Task, attribute: int, asked: Asked, solution: OrderedSolution) -> AxisPlan:
+def _noise(asked: Asked, solution: OrderedSolution) -> OrderedNoise:
+    """What will be sampled, before it is scaled."""
     q = solution.q.astype(np.float32).astype(np.float64)  # seven digits are plenty, and half the file
-    n = len(q)
-    noise = OrderedNoise(asked.path(n), q, solution.root.poles, solution.root.weights)
+    return OrderedNoise(asked.path(len(q)), q, solution.root.poles, solution.root.weights)
+
+
+def _made(task: Task, attribute: int, asked: Asked, solution: OrderedSolution, loss: float, bound: float) -> AxisPlan:
+    """The plan of a solution, whose noise has this loss; no plan has a loss × pcost below the bound."""
+    noise = _noise(asked, solution)
     cost = float(price(noise))
     per_unit = float(task.unit.scaled(1, 2))
-    sums, single = noise.variances()
-    scale = _scale(task.objective)
-    if isinstance(task.objective, TotalVariance):
-        loss = asked.values * single.sum() + float(np.sum(asked.prefixes) * sums.sum())
-        if asked.ranges:
-            loss += asked.ranges * noise.sum_of_range_variances()
-    else:
-        loss = float(sums.max()) / scale
     reach = task.unit.contribution
     exact = reach is not None and not reach.limits  # only then k² times the largest diagonal entry is what others cost
-    gap = loss * cost / (solution.bound / scale) - 1 if exact else math.inf
+    gap = loss * cost / bound - 1 if exact else math.inf
     factor = (
         cost * per_unit / (task.allowed * _SLACK) if task.allowed is not None else task.loss / loss * (1 - _ROUNDING)
     )
     noise = noise.scaled(factor)
-    finest = math.sqrt(float(single.min()) * factor)
+    finest = math.sqrt(float(noise.variances()[1].min()))
     grid = 2 ** max(math.ceil(math.log2(_FINENESS / finest)), 0)
     made = AxisPlan(
         task.workload.domain,
         attribute,
         asked,
-        q,
+        noise.q,
         noise.poles,
         noise.weights,
         grid,
@@ -143,12 +133,6 @@ def _made(task: Task, attribute: int, asked: Asked, solution: OrderedSolution) -
 def _products(workload: Workload) -> Products:
     assert isinstance(workload, Products | Marginals)
     return as_products(workload)
-
-
-def _scale(objective: object) -> float:
-    """What the loss is divided by: the target of the largest variance."""
-    targets = objective.targets if isinstance(objective, MaxVariance) else None
-    return 1.0 if targets is None else float(targets)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)

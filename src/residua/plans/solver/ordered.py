@@ -12,17 +12,19 @@ For the largest variance, the queries have weights too, and those of large varia
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from residua.linalg.arrays import Floats
 from residua.linalg.chain import OrderedNoise
-from residua.linalg.path import Path, prefix_path
+from residua.linalg.path import Path, prefix_path, range_path
 from residua.linalg.roots import InverseRoot, inverse_root
 
 Step = Callable[[int, float], None]  # called after each round with its number and the gap
 _POWER = 1.9
+_LEAST = 1e-9  # of a share, so that none is lost
+_PATIENCE = 12  # rounds without a better bound or plan
 _COARSE = 1e-4  # error of the rational function while q is sought; it is counted in the certificate
 _FINE = 1e-5  # of the one that is measured
 
@@ -94,6 +96,99 @@ def least_largest(n: int, *, tolerance: float, most_rounds: int = 2000, step: St
         weights /= weights.sum()
     fine = inverse_root(*spectrum(path, path.gram_diagonal, q), error=min(_FINE, tolerance / 8))
     return OrderedSolution(path, q, fine, best**2, rounds, weights)
+
+
+@dataclass(frozen=True)
+class Scales:
+    """What the variances of each kind of query are divided by; 0 where none are asked."""
+
+    prefixes: float = 0.0
+    ranges: float = 0.0
+    values: float = 0.0
+
+
+Pull = Callable[[OrderedNoise], tuple[float, Floats]]  # the largest variance / scale of all queries; at each place
+
+
+def least_of_kinds(
+    n: int,
+    scales: Scales,
+    pull: Pull,
+    *,
+    means: bool,
+    tolerance: float,
+    most_rounds: int = 300,
+    step: Step | None = None,
+) -> tuple[OrderedSolution, float, float]:
+    """The noise whose largest variance / scale is least, or nearly so: of all queries, or of the means of their kinds.
+
+    Nature weighs every prefix (or all alike, where means count), all ranges and all values; for weights whose sum over
+    queries of `weight × scale` is 1, no plan is better than f². When that stands still, the prefixes that end where any
+    query with a large variance does gain weight, whatever that is for the bound.
+
+    Args:
+        n: how many values there are.
+        scales: of each kind.
+        pull: what the loss is, and where.
+        means: whether the mean variance of each kind counts, not the largest.
+        tolerance: how far from the best, relatively, is near enough.
+        most_rounds: how many are too many.
+        step: is told how far it is.
+
+    Returns:
+        The solution with the weights of prefixes, (n,), or one for all; and the weights of ranges and values.
+    """
+    sizes = np.array([n, n * (n + 1) / 2, n], dtype=np.float64)
+    each = np.array([scales.prefixes, scales.ranges, scales.values])
+    kinds = (each > 0) / np.count_nonzero(each)  # the share of each kind
+    along = np.full(n, 1.0 / n)  # of the prefixes, each one's share
+    q, best, found, stood = np.full(n, 1.0 / n), 0.0, None, 0
+    repairing = False
+    for rounds in range(1, most_rounds + 1):
+        per_query = np.divide(kinds, each * sizes, out=np.zeros(3), where=each > 0)
+        path = _path_of(n, per_query, None if means else along * n * per_query[0])
+        root = inverse_root(*spectrum(path, path.gram_diagonal, q), error=min(_COARSE, tolerance / 8))
+        shares = path.shares(q, root.poles, root.weights)
+        f = float(shares.sum())
+        stood = 0 if f / (1 + root.error) > best * (1 + tolerance / 20) else stood + 1
+        best = max(best, f / (1 + root.error))
+        ratios = shares / (q * f)
+        noise = OrderedNoise(path, q, root.poles, root.weights)
+        worst, places = pull(noise)
+        loss = worst * float(ratios.max()) * f
+        if found is None or loss < found[0]:
+            found, stood = (loss, path, q, along, per_query), 0
+        gap = found[0] * (1 + root.error) ** 2 / best**2 - 1
+        if step:
+            step(rounds, gap)
+        if gap <= tolerance or (stood >= _PATIENCE and (means or repairing)):
+            break
+        if stood >= _PATIENCE:
+            repairing, stood = True, 0
+        sums, single = noise.variances()
+        seen = np.array([sums.mean() if means else along @ sums, 0.0, single.mean()])
+        if scales.ranges:
+            seen[1] = noise.sum_of_range_variances() / sizes[1]
+        q = q * ratios**_POWER
+        q /= q.sum()
+        kinds = kinds * np.divide(seen, each * f, out=np.zeros(3), where=each > 0)
+        kinds = np.maximum(kinds / kinds.sum(), _LEAST * (each > 0))
+        kinds /= kinds.sum()
+        along = along * (places / places.mean() if repairing else (sums / sums.mean()) ** _POWER)
+        along = np.maximum(along / along.sum(), _LEAST / n)
+        along /= along.sum()
+    assert found is not None
+    _, path, q, along, per_query = found
+    fine = inverse_root(*spectrum(path, path.gram_diagonal, q), error=min(_FINE, tolerance / 8))
+    weights = np.array([per_query[0]]) if means else along * n * per_query[0]
+    return OrderedSolution(path, q, fine, best**2, rounds, weights), float(per_query[1]), float(per_query[2])
+
+
+def _path_of(n: int, per_query: Floats, prefixes: Floats | None) -> Path:
+    """The path of weighted queries: of prefixes one by one, or all of a kind alike."""
+    if prefixes is None:
+        return range_path(n, *per_query.tolist())
+    return replace(prefix_path(prefixes), values=float(per_query[2]))
 
 
 def spectrum(path: Path, diagonal: Floats, q: Floats) -> tuple[float, float]:

@@ -1,0 +1,182 @@
+"""What a workload asks along one ordered axis: prefixes, ranges, values, and levels whose groups are runs of values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from residua.domain import Level
+from residua.errors import PlanError
+from residua.linalg.arrays import Floats
+from residua.linalg.chain import OrderedNoise
+from residua.plans.axis.asked import Asked
+from residua.plans.axis.rows import running_rows, terms_of
+from residua.plans.axis.runs import level_rows, runs_in_order
+from residua.plans.objectives import MaxVariance
+from residua.plans.questions import Workload
+from residua.plans.solver.ordered import Scales
+from residua.workload import AttributeQueries, Identity, Marginals, Products, as_products
+from residua.workload.nested import Hierarchy, LevelRows
+from residua.workload.ordered import Prefixes, Ranges
+
+_KINDS = (Prefixes, Ranges, Identity, LevelRows)
+
+
+@dataclass(frozen=True, eq=False)
+class Along:
+    """The queries along an axis, kind by kind.
+
+    Args:
+        name: what the axis is called.
+        attribute: its position.
+        size: how many values it has.
+        parts: queries of one kind, their weight, and the number of the term that asks for them; a hierarchy is several.
+    """
+
+    name: str
+    attribute: int
+    size: int
+    parts: Sequence[tuple[AttributeQueries, float, int]]
+
+    @cached_property
+    def levels(self) -> list[tuple[Level, float]]:
+        """The levels that are asked for, and their weights."""
+        return [(asked.level, weight) for asked, weight, _ in self.parts if isinstance(asked, LevelRows)]
+
+    @property
+    def asked(self) -> Asked:
+        """Prefixes, ranges and values, without levels."""
+        found: dict[type, float] = {Prefixes: 0.0, Ranges: 0.0, Identity: 0.0}
+        for asked, weight, _ in self.parts:
+            if type(asked) in found:
+                found[type(asked)] += weight
+        return Asked(found[Prefixes], found[Ranges], found[Identity])
+
+    def stand_ins(self) -> list[Asked]:
+        """What the noise may be shaped for: all but the levels, or with something like them in their place.
+
+        That is more prefixes and values, or, without ranges, the prefixes that end with a group.
+        """
+        asked, more = self.asked, self.least_of_levels / self.size
+        if not more:
+            return [asked]
+        assert isinstance(asked.prefixes, float)
+        found = [asked, replace(asked, values=asked.values + more, prefixes=asked.prefixes + more)]
+        if not asked.ranges:
+            prefixes = np.full(self.size, asked.prefixes)
+            for level, weight in self.levels:
+                prefixes[np.flatnonzero(np.diff(np.asarray(level.codes)))] += weight
+            found.append(replace(asked, prefixes=tuple(prefixes.tolist())))
+        return found
+
+    @property
+    def least_of_levels(self) -> float:
+        """What the levels add to a total variance at privacy cost 1, at least: groups do not overlap, so 1 for each."""
+        return sum(weight * len(level) for level, weight in self.levels)
+
+    def scales(self, objective: MaxVariance, workload: Marginals | Products) -> Floats:
+        """What the variances of each part are divided by, (parts,).
+
+        In a mapping of targets a level's name stands for its groups, the attribute's for all that is not named.
+
+        Raises:
+            PlanError: targets that name what is not asked for, or leave something out.
+        """
+        if not isinstance(objective.targets, Mapping):
+            per_term = objective.scales(as_products(workload))
+            return np.asarray(per_term[[number for *_, number in self.parts]])
+        given = {
+            (names,) if isinstance(names, str) else tuple(names): each for names, each in objective.targets.items()
+        }
+        names = [asked.kind if isinstance(asked, LevelRows) else self.name for asked, *_ in self.parts]
+        for listed in given:
+            if listed != (self.name,) and listed not in {(name,) for name in names}:
+                known = ", ".join(dict.fromkeys(names))
+                raise PlanError(f"targets names {listed!r}, which the workload does not ask for; it asks for {known}.")
+        found = [given.get((name,), given.get((self.name,))) for name in names]
+        for name, each in zip(names, found, strict=True):
+            if isinstance(each, bool) or not isinstance(each, int | float) or not 0 < each < np.inf:
+                raise PlanError(f"targets: {each!r} for {name!r} is not a positive finite variance; give one.")
+        return np.array(found, dtype=np.float64)
+
+    def least_scales(self, scales: Floats) -> Scales:
+        """The least scale of prefixes, ranges and values."""
+        found: dict[type, float] = {Prefixes: np.inf, Ranges: np.inf, Identity: np.inf}
+        for (asked, *_), scale in zip(self.parts, scales.tolist(), strict=True):
+            if type(asked) in found:
+                found[type(asked)] = min(found[type(asked)], scale)
+        return Scales(*(0.0 if np.isinf(each) else float(each) for each in found.values()))
+
+    def total(self, noise: OrderedNoise) -> float:
+        """The weighted total variance of all queries."""
+        return sum(weight * _mean(asked, noise) * asked.rows for asked, weight, _ in self.parts)
+
+    def pull(self, noise: OrderedNoise, scales: Floats, means: bool) -> tuple[float, Floats]:
+        """The largest variance, or mean variance of a term, over its scale; and the largest at each place.
+
+        A query is at the places where its running sums are, (n,).
+        """
+        if means:
+            return self._largest_mean(noise, scales), np.ones(self.size)
+        largest, places = 0.0, np.zeros(self.size)
+        for (asked, *_), scale in zip(self.parts, scales.tolist(), strict=True):
+            found = _variances(asked, noise) / scale
+            largest = max(largest, float(found.max()))
+            if isinstance(asked, Prefixes):
+                np.maximum(places, found, out=places)
+            else:
+                rows = running_rows(asked)
+                np.maximum.at(places, rows.indices, np.repeat(found, np.diff(rows.indptr)))
+        return largest, places
+
+    def _largest_mean(self, noise: OrderedNoise, scales: Floats) -> float:
+        sums: dict[int, float] = {}
+        rows: dict[int, float] = {}
+        for (asked, _, number), scale in zip(self.parts, scales.tolist(), strict=True):
+            sums[number] = sums.get(number, 0.0) + _mean(asked, noise) * asked.rows / scale
+            rows[number] = rows.get(number, 0.0) + asked.rows
+        return max(sums[number] / rows[number] for number in sums)
+
+
+def asked_along(workload: Workload) -> Along | None:
+    """What is asked along one axis, if that is all that is asked, and prefixes or ranges are among it."""
+    if not isinstance(workload, Products | Marginals):
+        return None
+    members = {i for row in workload.lattice for i in row}
+    if len(members) != 1:
+        return None
+    (attribute,) = members
+    domain = workload.domain
+    if domain[domain.names[attribute]].has_other:
+        return None
+    n, parts = int(domain.sizes[attribute]), []
+    for number, (asked, weight) in enumerate(terms_of(workload)):
+        along = asked.get(attribute)
+        several: list[AttributeQueries | None] = [along]
+        if isinstance(along, Hierarchy):
+            several = [*(LevelRows(n, level) for level in along.levels), Identity(n)]
+        for each in several:
+            if not isinstance(each, _KINDS) or (isinstance(each, LevelRows) and not runs_in_order(each.level)):
+                return None
+            parts.append((each, weight, number))
+    if not any(isinstance(asked, Prefixes | Ranges) for asked, *_ in parts):
+        return None
+    return Along(domain.names[attribute], attribute, n, parts)
+
+
+def _mean(asked: AttributeQueries, noise: OrderedNoise) -> float:
+    if isinstance(asked, Ranges):
+        return noise.sum_of_range_variances() / asked.rows
+    return float(_variances(asked, noise).mean())
+
+
+def _variances(asked: AttributeQueries, noise: OrderedNoise) -> Floats:
+    if isinstance(asked, Prefixes):
+        return noise.variances()[0]
+    if isinstance(asked, Identity):
+        return noise.variances()[1]
+    assert isinstance(asked, LevelRows)
+    return noise.row_variances(level_rows(asked))

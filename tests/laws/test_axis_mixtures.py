@@ -1,0 +1,106 @@
+"""Prefixes, values and calendar levels of one long axis in one plan: against the dense optimum, by every objective."""
+
+from __future__ import annotations
+
+import datetime
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import residua as rs
+from residua.errors import PlanError
+from residua.plans import AxisPlan
+
+
+def calendar(days):
+    first = datetime.date(2000, 1, 1)
+    return rs.Domain({"day": rs.Dates(first, first + datetime.timedelta(days=days - 1), levels=["month", "year"])})
+
+
+DOMAIN = calendar(100)
+PREFIXES, VALUES = rs.prefixes(DOMAIN, "day"), rs.marginals(DOMAIN, [("day",)])
+LEVELS, MONTHS, RANGES = rs.hierarchy(DOMAIN, "day"), rs.product(DOMAIN, {"day": "month"}), rs.ranges(DOMAIN, "day")
+CASES = {
+    "prefixes and levels": (PREFIXES + LEVELS, None, 0.02),
+    "heavy months": (PREFIXES + 5 * MONTHS, None, 0.04),
+    "ranges and levels": (RANGES + 100 * LEVELS, None, 0.02),
+    "largest of prefixes and values": (PREFIXES + VALUES, rs.MaxVariance(), 0.02),
+    "largest of prefixes and levels": (PREFIXES + LEVELS, rs.MaxVariance(), 0.03),
+    "means of kinds": (PREFIXES + RANGES + 3 * VALUES, rs.MaxVariance(over="terms"), 0.01),
+}
+
+
+def loss_of(plan, workload, objective):
+    if objective is None:
+        return plan.total_variance(workload)
+    if objective.over == "terms":
+        return objective.loss(workload, plan.variances(workload, per="term"))
+    return float((plan.variances(workload) / np.repeat(objective.scales(workload), workload.cells.astype(int))).max())
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_mixtures_are_nearly_as_good_as_the_dense_optimum_and_the_gap_is_true(case):
+    workload, objective, lost = CASES[case]
+    options = {} if objective is None else {"minimise": objective}
+    plan = rs.plan(workload, rs.ZCDP(0.5), form=rs.Axis(), **options)
+    assert isinstance(plan, AxisPlan)
+    assert plan.cost <= 1.0
+    ours = loss_of(plan, workload, objective)
+    if objective is None or objective.over == "queries":
+        dense = rs.plan(workload, rs.ZCDP(0.5), form=rs.Matrix(), tolerance=5e-3, **options)
+        theirs = loss_of(dense, workload, objective)
+        assert ours / (1 + plan.gap) <= theirs * (1 + 1e-9)  # nobody is better than the gap says
+        assert ours <= theirs * (1 + lost)
+    assert plan.gap <= 0.2
+    assert objective is None or plan.gap <= lost
+
+
+def test_variances_of_levels_are_those_of_their_sums():
+    plan = rs.plan(PREFIXES + LEVELS, rs.ZCDP(0.5), form=rs.Axis())
+    rows = LEVELS.families[0].queries[0].matrix()
+    inside = rs.product(DOMAIN, {"day": "identity within month=2000-02"})
+    cells = plan.covariance(VALUES)
+    assert plan.variances(LEVELS) == pytest.approx(np.diag(rows @ cells @ rows.T), rel=1e-3)
+    assert plan.variances(inside) == pytest.approx(np.diag(cells)[31:60], rel=1e-9)
+
+
+def test_each_kind_meets_its_target():
+    for targets in (25.0, {("day",): 25.0}):
+        plan = rs.plan(PREFIXES + LEVELS, targets=targets, form=rs.Axis())
+        assert 24.5 < max(plan.variances(each).max() for each in (PREFIXES, LEVELS)) <= 25.0
+    mapped = rs.plan(PREFIXES + LEVELS, targets={("day",): 30.0, ("month",): 12.0}, form=rs.Axis())
+    assert mapped.variances(MONTHS).max() <= 12.0
+    assert max(mapped.variances(each).max() for each in (PREFIXES, VALUES)) <= 30.0
+    assert mapped.variances(MONTHS).max() > 11.5 or mapped.variances(PREFIXES).max() > 29
+    with pytest.raises(PlanError, match="week"):
+        rs.plan(PREFIXES + LEVELS, targets={("day",): 30.0, ("week",): 12.0}, form=rs.Axis())
+    with pytest.raises(PlanError, match="positive"):
+        rs.plan(PREFIXES + LEVELS, targets={("month",): 12.0}, form=rs.Axis())
+    tight = rs.plan(PREFIXES + VALUES, targets=[40.0] * 100 + [5.0] * 100, form=rs.Axis())
+    assert tight.variances(PREFIXES).max() <= 40.0
+    assert tight.variances(VALUES).max() <= 5.0
+
+
+def test_long_mixtures_are_planned_by_themselves_measured_and_read(tmp_path):
+    domain = calendar(3_000)
+    workload = rs.prefixes(domain, "day") + rs.hierarchy(domain, "day")
+    plan = rs.plan(workload, rs.GDP(1.0))
+    assert isinstance(plan, AxisPlan)
+    assert plan.gap < 0.03
+    plan.save(tmp_path / "plan.json")
+    days = domain["day"].labels
+    data = pa.table({"day": pa.array([days[i] for i in range(60)] * 50)})
+    release = rs.measure(rs.Plan.load(tmp_path / "plan.json"), data, ledger=rs.Ledger(tmp_path / "l", rs.GDP(1.0)))
+    months = release.table(["day"], queries={"day": "month"})
+    assert abs(months.estimates[0] - 31 * 50) < 6 * months.columns["stddev"][0]
+    assert months.columns["stddev"] == pytest.approx(np.sqrt(plan.variances(rs.product(domain, {"day": "month"}))))
+    assert release.table(["day"]).estimates[:31].sum() == pytest.approx(months.estimates[0])
+
+
+def test_what_is_not_planned_is_said_at_once():
+    domain = calendar(9_000)
+    with pytest.raises(PlanError, match=r"largest variance of all ranges of 9,000 values.*total variance"):
+        rs.plan(rs.ranges(domain, "day"), rs.GDP(1.0), minimise=rs.MaxVariance())
+    with pytest.raises(PlanError, match="largest variance of all ranges"):
+        rs.plan(rs.ranges(domain, "day"), targets=100.0)

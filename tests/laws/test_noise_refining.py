@@ -1,0 +1,184 @@
+"""What floats leave open is decided by pairs of floats, and by balls where those fail: all see the same normals."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from flint import arb, ctx
+
+from residua.linalg.chain import OrderedNoise
+from residua.linalg.path import prefix_path, range_path
+from residua.noise import chain_kernels, correlated, fields, pairs, refining
+from residua.noise.causal import begun, rounded_so_far
+from residua.noise.entropy import SystemEntropy
+from residua.noise.long_table import long_table
+from residua.noise.normals import Normals, normal
+from residua.noise.samplers import NORMAL
+from residua.noise.table import precision
+from tests.laws.test_noise_bound import adversarial
+
+
+def noises():
+    """Axes of all kinds: grounded on the left or not, with single values or not, uneven weights, slow chains."""
+    rng = np.random.default_rng(3)
+    for n, path in (
+        (2, range_path(2, 0.3, 1.0)),
+        (31, prefix_path(rng.uniform(0.1, 3, 31))),
+        (24, range_path(24, 0.7, 0.4, values=2.0)),
+        (80, replace(prefix_path(np.ones(80)), values=0.01)),
+        (80, range_path(80, 0.0, 1.0)),
+    ):
+        q = rng.dirichlet(np.full(n, 0.5)) + 1e-6
+        yield OrderedNoise(path, q, 10 ** np.array([-6.0, -2.0, 0.5, 3.0]), rng.uniform(0.1, 40, 4))
+
+
+NOISES = list(noises())
+
+
+def test_quantiles_in_pairs_are_within_their_bound():
+    rng = np.random.default_rng(0)
+    v = np.concatenate([rng.permutation(adversarial())[:4_000], rng.integers(1 << 46, 1 << 63, 2_000, dtype=np.uint64)])
+    seconds = rng.integers(0, 2**64, len(v), dtype=np.uint64)
+    seconds[::7], seconds[1::7] = 0, 2**64 - 1
+    high, low, bounds = long_table(NORMAL).evaluate(v << np.uint64(1), seconds)
+    assert bounds.max() < 2.0**-96
+    with ctx.workprec(180):
+        for i, (top, word) in enumerate(zip(v.tolist(), seconds.tolist(), strict=True)):
+            position, middle = top << 64 | word, arb(high[i]) + arb(low[i])
+            assert arb(2) ** 128 * NORMAL.survival(middle + arb(bounds[i])) <= position
+            assert arb(2) ** 128 * NORMAL.survival(middle - arb(bounds[i])) >= position + 1
+
+
+def test_pairs_err_as_little_as_is_said():
+    rng = np.random.default_rng(1)
+    least = Fraction(1, 2**100)
+
+    def of(a, b):
+        return Fraction(float(a)) + Fraction(float(b))
+
+    for _ in range(3_000):
+        a, c = 2.0 ** rng.uniform(-90, 90, 2)
+        if rng.random() < 0.3:  # nearly alike, where differences cancel
+            c = a * (1 + rng.integers(-3, 4) * 2.0**-52)
+        b, d = a * rng.uniform(-1, 1) * 2.0**-53, c * rng.uniform(-1, 1) * 2.0**-53
+        x, y = of(a, b), of(c, d)
+        for sign in (1, -1):
+            assert abs(of(*pairs.plus(a, b, sign * c, sign * d)) - (x + sign * y)) <= least * (x + y)
+        assert abs(of(*pairs.times(a, b, c, d)) - x * y) <= least * x * y
+        assert abs(of(*pairs.over(a, b, c, d)) - x / y) <= least * x / y
+        root = of(*pairs.root(a, b))
+        assert (root * (1 - least)) ** 2 <= x <= (root * (1 + least)) ** 2
+
+
+@pytest.mark.parametrize("noise", NOISES, ids=lambda noise: f"{noise.path.size} values")
+def test_floats_and_pairs_are_as_far_from_the_balls_as_they_say(noise):
+    normals = Normals(SystemEntropy(), (2, len(noise.poles), noise.path.size + 1))
+    floats, errors = correlated.float_sums(noise, normals)
+    for axis in range(2):
+        sums, bounds = refining.pair_sums(noise, normals, axis)
+        with precision(400):
+            balls = refining.ball_chains(noise, [normals.balls(axis, j, 5) for j in range(len(noise.poles))])
+            for i, ball in enumerate(balls):
+                assert abs(ball - arb(floats[axis, i])) <= arb(errors[axis, i])
+                assert abs(ball - arb(sums[0, i]) - arb(sums[1, i])) <= arb(bounds[i])
+        assert errors[axis].max() < 1e-9 * max(1.0, np.abs(floats).max())
+        assert bounds.max() < 1e-9 * errors[axis].max()
+
+
+@pytest.mark.parametrize("noise", NOISES, ids=lambda noise: f"{noise.path.size} values")
+def test_forced_to_decide_pairs_round_like_balls(noise, monkeypatch):
+    judged, asked = refining.judged, []
+    monkeypatch.setattr(refining, "judged", lambda *given: asked.append(given) or judged(*given))
+    for grid in (1, 64, 2**30):
+        normals = Normals(SystemEntropy(), (1, len(noise.poles), noise.path.size + 1))
+        draws = np.full(noise.path.size, 10**9)
+        refining.refined(noise, grid, normals, 0, draws, np.ones(noise.path.size, dtype=bool))
+        assert not asked  # pairs decided all of them
+        assert np.array_equal(draws, judged(noise, grid, normals, 0))
+
+
+def test_what_pairs_leave_open_balls_decide_with_the_same_bits(monkeypatch):
+    noise = NOISES[2]
+    monkeypatch.setattr(correlated, "UNDECIDED", 1.0)
+    normals = Normals(SystemEntropy(), (1, len(noise.poles), noise.path.size + 1))
+    sums, bounds = correlated.float_sums(noise, normals)
+    draws = np.empty((1, noise.path.size), dtype=np.int64)
+    is_open = correlated.rounded_where_decided(64, sums, bounds, draws)
+    assert is_open.all()
+    by_pairs = draws.copy()
+    refining.refined(noise, 64, normals, 0, by_pairs[0], is_open[0])
+    before = normals.more
+    assert all(bits == 128 for _, bits in before.values())
+    monkeypatch.setattr(chain_kernels, "round_pairs", lambda *given: None)
+    refining.refined(noise, 64, normals, 0, draws[0], is_open[0])
+    assert np.array_equal(draws, by_pairs)
+    assert {place: (v >> bits - 128, 128) for place, (v, bits) in normals.more.items()} == before
+
+
+def test_a_rounding_that_is_open_is_left_open():
+    half = np.array([[2.5, -0.5, 3.5], [0.0, 2.0**-80, -(2.0**-70)]])
+    whole, is_open = np.zeros(3, dtype=np.int64), np.ones(3, dtype=bool)
+    chain_kernels.round_pairs(1.0, half, np.full(3, 2.0**-75), whole, is_open)
+    assert is_open.tolist() == [True, True, False]
+    assert whole[2] == 3
+    chain_kernels.round_pairs(1.0, half, np.full(3, 2.0**-85), whole, is_open)
+    assert is_open.tolist() == [True, False, False]
+    assert whole.tolist()[1:] == [0, 3]
+
+
+class Tails:
+    """Words of which every fifth is beyond the tables."""
+
+    def __init__(self):
+        self.random = np.random.default_rng(5)
+
+    def words(self, count):
+        words = self.random.integers(0, 2**64, count, dtype=np.uint64)
+        words[::5] >>= np.uint64(20)
+        return words
+
+
+def test_normals_beyond_the_tables_keep_the_bits_that_were_drawn():
+    normals = Normals(Tails(), (1, 2, 50))
+    floats = [normals.floats(part) for part in range(2)]
+    assert len(normals.more) == 20
+    known = dict(normals.more)
+    for part, (z, b) in enumerate(floats):
+        high, low, bounds = normals.pairs(0, part)
+        assert np.all(np.abs(high - z[0]) <= b[0] * 1.001)
+        assert bounds.max() < 1e-29
+        with precision(500):
+            for number in range(50):
+                v, bits = normals._extended(0, part, number, 256)
+                ball = normal(v, bits)
+                exact = -ball if normals._words[0, part, number] & np.uint64(1) else ball
+                assert abs(exact - arb(high[number]) - arb(low[number])) <= arb(bounds[number])
+                if (part, number) in known:
+                    assert v >> bits - known[part, number][1] == known[part, number][0]
+
+
+def test_fields_are_refined_to_the_same_numbers(monkeypatch):
+    first, second = NOISES[0], NOISES[2]
+    judged, asked = fields._judged, []
+    monkeypatch.setattr(fields, "_judged", lambda *given: asked.append(given) or judged(*given))
+    monkeypatch.setattr(correlated, "UNDECIDED", 1.0)
+    kept = []
+    refined = fields._refined
+    monkeypatch.setattr(fields, "_refined", lambda *given: kept.append(given[3]) or refined(*given))
+    draws = fields.rounded_field(first, second, 2**12, 1)[0]
+    assert not asked
+    assert np.array_equal(draws, judged(first, second, 2**12, kept[0]).T)
+
+
+def test_as_an_axis_grows_refined_numbers_stay(monkeypatch):
+    noise = NOISES[1]
+    monkeypatch.setattr(correlated, "UNDECIDED", 1.0)
+    drawn, known = begun(noise), []
+    for period in range(6):
+        drawn = drawn.extended()
+        found, drawn = rounded_so_far(noise, 64, drawn)
+        assert found.tolist()[:period] == known
+        known = found.tolist()
+        assert len(drawn.more) == len(noise.poles) * (period + 2)
+    assert all(bits >= 128 and v < 2 ** (bits - 1) for v, bits in drawn.more.values())
