@@ -38,7 +38,7 @@ def by_itself(task: Task) -> bool:
 
     Where a person has few records in each value of the axis, k² is too much for many; the lattice form knows.
     """
-    found = _along(task.workload)
+    found = along_axis(task.workload)
     if found is None:
         return False
     name, reach = task.workload.domain.names[found[0]], task.unit.contribution
@@ -52,7 +52,7 @@ def plan_axis(task: Task) -> AxisPlan | None:
     Args:
         task: what the plan is for.
     """
-    found = _along(task.workload)
+    found = along_axis(task.workload)
     if found is None or int(task.workload.domain.sizes[found[0]]) < 2:
         return None
     attribute, asked = found
@@ -69,7 +69,7 @@ def plan_axis(task: Task) -> AxisPlan | None:
     return _made(task, attribute, asked, solution)
 
 
-def _along(workload: Workload) -> tuple[int, Asked] | None:
+def along_axis(workload: Workload) -> tuple[int, Asked] | None:
     """The axis and what is asked along it, if nothing else is."""
     if not isinstance(workload, Products | Marginals):
         return None
@@ -170,6 +170,8 @@ class Axis(Form):
         Raises:
             PlanError: the workload or the objective is not of this kind.
         """
+        if task.laplace:
+            raise PlanError("form=rs.Axis() has normal noise; leave the form out, or plan with ZCDP, GDP or ApproxDP.")
         made: AxisPlan | LatticePlan | None = None if self.attributes else plan_axis(task)
         if made is None and isinstance(task.workload, Products):
             made = crossed_by_request(task.workload, task, tuple(self.attributes))

@@ -196,13 +196,15 @@ def plan(
     usual = PRODUCT_TOLERANCE if isinstance(workload, Products) else MARGINAL_TOLERANCE
     limit = form.limit if isinstance(form, Lattice) else Lattice().limit
     effort = Effort(_tolerance(usual if tolerance is None else tolerance), _limit(limit), shown)
-    task = Task(workload, guarantee, objective, loss, unit, tolerance, effort)
+    task = Task(workload, guarantee, objective, loss, unit, tolerance, effort, laplace)
+    if isinstance(guarantee, PureDP):
+        _check_epsilon(guarantee)
     made = form.plan(task) if form is not None else None
     if made is not None:
         return made
     if isinstance(form, Matrix):
         workload = as_explicit(workload)
-    if form is None and not laplace and (structured := by_structure(task)) is not None:
+    if form is None and (structured := by_structure(task)) is not None:
         return structured
     given = None
     if isinstance(form, Lattice) and form.like is not None and not laplace and not isinstance(workload, Explicit):
@@ -223,8 +225,6 @@ def plan(
     if laplace:
         if form not in (None, Matrix(), Lattice(limit=limit)):
             raise PlanError("refined, bias and like are for Gaussian noise; leave them out, or give another guarantee.")
-        if isinstance(guarantee, PureDP):
-            _check_epsilon(guarantee)
         return (
             plan_pure_marginals(workload, task)
             if isinstance(workload, Marginals)
