@@ -22,6 +22,7 @@ from residua.plans.objectives import MaxVariance, TotalVariance, described
 from residua.plans.planners.axis import along_axis
 from residua.plans.planners.forecast import Forecast
 from residua.plans.planners.outline import Outline, nested_attribute, outlined, products_of
+from residua.plans.questions import Workload
 from residua.plans.search.regular_trees import OrderedLoss, branchings
 from residua.plans.solver.nested import best_largest, best_total
 from residua.plans.solver.ordered import least_largest, least_total
@@ -29,12 +30,13 @@ from residua.plans.tree.facts import SetFacts
 from residua.plans.tree.nesting import Nesting, branched
 from residua.plans.tree.plan import TreePlan
 from residua.privacy import PureDP
-from residua.workload import Marginals
+from residua.workload import Marginals, Products
 
+_MOST_CELLS = 4096  # of a strategy that is searched for
 LONG = 513  # values: below, a strategy of any kind is searched for, in up to a minute
 _SLACK = 1.0 - 2.0**-40
 _SECONDS, _BYTES = 2e-5, 500.0  # per value: to plan it
-_BOUND_TOLERANCE = 0.02  # of the bound, which is loose anyway
+_BOUND_TOLERANCE, _BOUND_ROUNDS = 0.05, 60  # of the bound, which is loose anyway
 _SHARPNESS = 24.0  # order of the norm that stands for a maximum
 _STEEPEST, _NOTHING = 12.0, 1e-4
 _TILTS = (0.0, 0.4, -0.4)  # how much heavier each level is than the one above, where a descent starts (logarithms)
@@ -63,6 +65,7 @@ def pure_tree(task: Task, least: int = LONG) -> TreePlan | None:
         return _made(task, attribute, 0, found, bound)
     nested = nested_attribute(task.workload, least)
     if nested is None:
+        _require_few_cells(task.workload)
         return None
     outline = outlined(task, nested)
     if len(outline.sets) > 1:
@@ -72,6 +75,21 @@ def pure_tree(task: Task, least: int = LONG) -> TreePlan | None:
         )
     found, bound = _nested(task, outline)
     return _made(task, nested, outline.starts[0], found, bound)
+
+
+def _require_few_cells(workload: Workload) -> None:
+    """Refuses what would take a matrix over too many cells, before there is one."""
+    if not isinstance(workload, Products):
+        return
+    used = sorted({i for row in workload.lattice for i in row})
+    cells = math.prod(int(workload.domain.sizes[i]) for i in used)
+    if cells > _MOST_CELLS:
+        names = ", ".join(repr(workload.domain.names[i]) for i in used[:6]) + (", …" if len(used) > 6 else "")
+        raise PlanError(
+            f"with Laplace noise such queries take a matrix over all {cells:,} cells of {names}, and {_MOST_CELLS:,} are "
+            "the most; ask for marginals, for prefixes, ranges or levels of one attribute alone, or plan with ZCDP, GDP "
+            "or ApproxDP."
+        )
 
 
 # ---- prefixes, ranges and values
@@ -103,7 +121,7 @@ def _ordered(task: Task, n: int, asked: Asked) -> tuple[list[Found], float]:
             task.effort.progress(len(found), math.inf)
     found.sort(key=lambda one: one[0])
     if loss.worst:
-        bound = least_largest(n, tolerance=_BOUND_TOLERANCE).bound * loss.prefixes
+        bound = least_largest(n, tolerance=_BOUND_TOLERANCE, most_rounds=_BOUND_ROUNDS).bound * loss.prefixes
     else:
         bound = least_total(asked.path(n), tolerance=_BOUND_TOLERANCE).bound
     return found, bound

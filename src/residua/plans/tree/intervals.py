@@ -1,8 +1,8 @@
 """How far estimates over a tree with Laplace noise stray: one by one where they are few, by bounds where they are many.
 
 An answer q has the coefficient `τ Cov(q, e)` at each node, e the node's error, so that the node's share in the variance
-of q is `τ Cov(q, e)²/Var q`: τ V for a node's own estimate, at most τ V for any other. A prefix or range is `A e + ξ` in
-every node, `0 ≤ A ≤ 1`, and with `D = Cov(q, e) − A u` it is `Cov(q, e_c) = k_c D + z_c A_c` for a child and
+of q is `τ Cov(q, e)²/Var q`: τ V for a node's own estimate, at most τ V for any other. A prefix or range is `A e + ξ`
+in every node, `0 ≤ A ≤ 1`, and with `D = Cov(q, e) − A u` it is `Cov(q, e_c) = k_c D + z_c A_c` for a child and
 `D_c = k_c D − (u_c − z_c) A_c`: D is never positive, so that `|Cov(q, e_c)|` is at most z_c or k_c |D|, from the root
 down. Bounds on the largest share are all that `mixed_reach` and `ruled_reach` need.
 """

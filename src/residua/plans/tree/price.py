@@ -53,6 +53,8 @@ def _check(blocks: Measured) -> None:
     if not 0 <= blocks.attribute < len(blocks.sizes) or int(blocks.sizes[blocks.attribute]) != nesting.sizes[0]:
         raise VerificationError("the levels are not those of the domain; plan again.")
     for each in blocks.sets:
+        if any(not 0 <= i < len(blocks.sizes) for i in each.members):
+            raise VerificationError("a set names an attribute that the domain lacks; plan again.")
         sizes = tuple(int(blocks.sizes[i]) for i in each.members)
         if each.sizes != sizes or blocks.attribute in each.members or list(each.members) != sorted(set(each.members)):
             raise VerificationError("a set is not made of other attributes of the domain; plan again.")
