@@ -86,9 +86,9 @@ def _require_few_cells(workload: Workload) -> None:
     if cells > _MOST_CELLS:
         names = ", ".join(repr(workload.domain.names[i]) for i in used[:6]) + (", …" if len(used) > 6 else "")
         raise PlanError(
-            f"with Laplace noise such queries take a matrix over all {cells:,} cells of {names}, and {_MOST_CELLS:,} are "
-            "the most; ask for marginals, for prefixes, ranges or levels of one attribute alone, or plan with ZCDP, GDP "
-            "or ApproxDP."
+            f"with Laplace noise such queries take a matrix over all {cells:,} cells of {names}, and {_MOST_CELLS:,} "
+            "are the most; ask for marginals, for prefixes, ranges or levels of one attribute alone, or plan with "
+            "ZCDP, GDP or ApproxDP."
         )
 
 
