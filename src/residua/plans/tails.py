@@ -111,7 +111,7 @@ def mixed_reach(shares: Floats, miss: float) -> Floats:
 
     Example:
         >>> mixed_reach(np.array([1e-6, 0.1, 1.0]), 0.05).round(2).tolist()
-        [1.96, 2.07, 2.7]
+        [1.96, 2.07, 2.69]
     """
     steps = np.ceil(np.log2(np.clip(shares, _LEAST_SHARE, 1.0)) * 4).astype(np.int64)  # rounded up: four per octave
     distinct, place = np.unique(steps, return_inverse=True)
