@@ -141,8 +141,8 @@ def plan(
     privacy at which every marginal meets its own target variance, and `at_most` for the least privacy at which the
     objective's loss is no larger.
 
-    With `PureDP(epsilon)` the noise is Laplace: the plan is a `MatrixPlan` (or, for marginals, a `TablesPlan`), its
-    strategy is the best found of many that are tried, and its `gap` is relative to a loose bound on every strategy.
+    With `PureDP(epsilon)` the noise is Laplace: the plan is a `MatrixPlan` (marginals: `TablesPlan`; along many values:
+    `TreePlan`), its strategy is the best found of those tried, and its `gap` is relative to a loose bound on all of them.
     With the class `PureDP` in place of a guarantee, targets are met with the least epsilon found.
 
     Guarantee: measuring the plan satisfies its `guarantee` for its `unit`; no linear Gaussian mechanism has a loss
