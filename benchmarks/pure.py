@@ -2,7 +2,7 @@
 
 The seconds are CPU time of one thread (set OMP_NUM_THREADS=1), so that other work on the machine does not count.
 
-python -m benchmarks.pure [cells …]
+python -m benchmarks.pure [cells …]; with a single 0, no search on few cells, but trees and marginals alone.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from residua.plans.solver.queries import AllRanges
 
 # The errors to reach.
 ASKED = {("prefix", 256): 7.35, ("range", 256): 8.06, ("prefix", 512): 8.47, ("range", 512): 9.60}
+LONG = [512, 1024, 4096, 10**4, 10**5, 10**6]
 NAMED = ("identity", "wavelet", "hierarchy", "weighted hierarchy", "L2 optimum", "identity plus")
 
 
@@ -55,10 +56,33 @@ def queries(cells: list[int]) -> list[list[str]]:
     return rows
 
 
+def long_axes(sizes: list[int]) -> list[list[str]]:
+    """One row per workload of many ordered values, by trees."""
+    rows = []
+    for n in sizes:
+        domain = rs.Domain({"x": rs.Integers(0, n - 1)})
+        for kind, workload in (("prefixes", rs.prefixes(domain, "x")), ("ranges", rs.ranges(domain, "x"))):
+            start = time.process_time()
+            plan = rs.plan(workload, rs.PureDP(1.0), form=rs.Tree())
+            seconds = time.process_time() - start
+            losses = {each.name: each.loss for each in plan.candidates}
+            known = (losses["identity"], losses["binary tree of a wavelet"], plan.lower_bound)
+            rows.append(
+                [
+                    f"{kind} {n:,}",
+                    f"{np.sqrt(plan.total_variance(workload) / workload.queries):.3f}",
+                    *(f"{np.sqrt(loss / workload.queries):.3f}" for loss in known),
+                    " · ".join(f"{count:,}" for count in plan.counts[::-1]),
+                    f"{seconds:.1f}",
+                ]
+            )
+    return rows
+
+
 def marginals() -> list[list[str]]:
     """One row per workload of marginals."""
     rows = []
-    for attributes, size, ways in ((100, 10, [1, 2]), (100, 2, [1]), (12, 4, [1, 2, 3])):
+    for attributes, size, ways in ((100, 10, [1, 2]), (200, 10, [1, 2]), (100, 2, [1]), (12, 4, [1, 2, 3])):
         workload = rs.marginals(rs.Domain.of_sizes({f"x{i}": size for i in range(attributes)}), ways=ways)
         start = time.process_time()
         plan = rs.plan(workload, rs.PureDP(1.0))
@@ -88,6 +112,11 @@ def main(cells: list[int]) -> None:
         queries(cells),
     )
     print_rows(
+        "Laplace trees over many values, epsilon 1",
+        ["workload", "RMSE", "identity", "wavelet's tree", "lower bound", "nodes per level", "CPU s"],
+        long_axes(LONG),
+    )
+    print_rows(
         "Laplace marginals, epsilon 1",
         ["workload", "RMSE", "even split", "measured", "CPU s"],
         marginals(),
@@ -95,4 +124,4 @@ def main(cells: list[int]) -> None:
 
 
 if __name__ == "__main__":
-    main([int(argument) for argument in sys.argv[1:]] or [256, 512])
+    main([int(argument) for argument in sys.argv[1:] if int(argument)] if sys.argv[1:] else [256, 512])

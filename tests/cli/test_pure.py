@@ -78,3 +78,49 @@ def test_comparing_knows_no_least_epsilon(tmp_path: Path) -> None:
     ended = inside("compare", "spec.toml", cwd=tmp_path)
     assert ended.code == 2
     assert "comparing is for Gaussian noise" in ended.err
+
+
+LONG = """
+[source]
+path = "people.csv"
+
+[privacy]
+epsilon = 1.0
+
+[ledger]
+path = "people.ledger"
+epsilon = 1.0
+
+[[workload]]
+prefixes = "minute"
+
+[domain.minute]
+low = 0
+high = 1439
+"""
+
+
+def test_a_long_axis_gets_a_tree_from_plan_to_table(tmp_path: Path) -> None:
+    (tmp_path / "spec.toml").write_text(LONG, encoding="utf-8")
+    minutes = [i * i % 1440 for i in range(3000)]
+    (tmp_path / "people.csv").write_text("minute\n" + "".join(f"{minute}\n" for minute in minutes), encoding="utf-8")
+    planned = inside("plan", "spec.toml", cwd=tmp_path)
+    assert planned.code == 0
+    for part in ("PureDP(epsilon=1.0)", "Tree", "Strategy", "Others by their loss", "loose"):
+        assert part in planned.out
+    assert inside("release", "spec.toml", "--out", "out", cwd=tmp_path).code == 0
+    table = inside("table", "out", "minute=prefixes", "--csv", cwd=tmp_path)
+    assert table.code == 0
+    assert len(table.out.splitlines()) == 1441
+    release = rs.Release.load(tmp_path / "out")
+    found = release.count({"minute": rs.between(0, 719)})
+    assert abs(found.estimate - sum(minute < 720 for minute in minutes)) < 15 * found.stddev
+    assert "epsilon = 1 (pure differential privacy" in (tmp_path / "out" / "PRIVACY.md").read_text()
+    (tmp_path / "spec.toml").write_text(
+        LONG.replace('prefixes = "minute"', 'product = { minute = "prefixes", hour = "identity" }')
+        + "[domain.hour]\nlow = 0\nhigh = 23\n",
+        encoding="utf-8",
+    )
+    refused = inside("plan", "spec.toml", cwd=tmp_path)
+    assert refused.code == 2
+    assert "34,560 cells" in refused.err

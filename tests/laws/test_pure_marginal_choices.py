@@ -10,7 +10,8 @@ import pytest
 
 import residua as rs
 from residua.linalg.lattice import closure
-from residua.plans.search.split import Split, exchanged
+from residua.plans.search.exchanges import _exchanges, exchanged
+from residua.plans.search.split import Split
 
 CASES = [
     ((3, 4, 6), ["ac", "a", "b", "c", "ab", "abc"]),
@@ -92,3 +93,40 @@ def test_progress_counts_up_while_the_gap_falls(kind):
     assert gaps[0] == math.inf
     assert list(gaps) == sorted(gaps, reverse=True)
     assert gaps[-1] == pytest.approx(plan.gap, rel=1e-4)
+
+
+@pytest.mark.parametrize(("sizes", "sets"), CASES)
+def test_exchanges_are_those_after_which_everything_asked_can_be_answered(sizes, sets):
+    _, split = _split(sizes, sets, rs.TotalVariance())
+    rows = [frozenset(row) for row in split.lattice]
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        used = rng.random(len(rows)) < 0.5
+        used[split.numbers[rng.integers(len(split.numbers))]] = True
+        shares = used.astype(np.float64)
+        if not np.isfinite(split.loss(shares)):
+            continue
+        offered = {(tuple(out), tuple(into)) for out, into in _exchanges(split, used, rows)}
+        for out, into in offered:
+            trial = shares.copy()
+            trial[list(out)], trial[list(into)] = 0.0, 1.0
+            assert np.isfinite(split.loss(trial))
+        for one in np.flatnonzero(used).tolist():  # and none of these is missing
+            left = shares.copy()
+            left[one] = 0.0
+            assert (((one,), ()) in offered) == (left.any() and np.isfinite(split.loss(left)))
+            for other in np.flatnonzero(~used).tolist():
+                if rows[other] < rows[one]:
+                    left[other] = 1.0
+                    assert (((one,), (other,)) in offered) == np.isfinite(split.loss(left))
+                    left[other] = 0.0
+
+
+def test_many_attributes_take_few_tries(monkeypatch):
+    losses = []
+    loss = Split.loss
+    monkeypatch.setattr(Split, "loss", lambda self, shares: (losses.append(1), loss(self, shares))[1])
+    workload = rs.marginals(rs.Domain.of_sizes({f"x{i}": 3 for i in range(60)}), ways=[1, 2])
+    plan = rs.plan(workload, rs.PureDP(1.0))
+    assert len(losses) < 400  # each takes time in proportion to the sets; there were thousands
+    assert plan.unit_epsilon <= 1.0

@@ -23,6 +23,7 @@ class Task:
         unit: whom to protect.
         tolerance: the gap at which to stop, if one was given.
         effort: when to stop, and where to report progress.
+        laplace: whether the noise is Laplace, and privacy counted in epsilon.
     """
 
     workload: Workload
@@ -32,6 +33,7 @@ class Task:
     unit: Unit
     tolerance: float | None
     effort: Effort
+    laplace: bool = False
 
     @property
     def allowed(self) -> float | None:

@@ -11,6 +11,12 @@ the trapezoid rule can only overstate the tail, and does so by little when `2π/
 `2T²/(T² + t²)`; it is added. θ is the point of Chernoff's bound, so all errors are relative to the tail itself, however
 small. Where so many points would be needed that it is not worth it (one coefficient far above the rest, tiny
 tails), Chernoff's bound `P(X > q) ≤ e^(−θq) M(θ)` is used instead: it is valid too, and wider.
+
+Where sums are too many to be looked at one by one, two bounds need no more than the largest share r of one term in the
+variance. A Laplace variable is normal with a random variance, an exponential one, so `X = σ √R Z` with
+`E e^(sR) ≤ (1 − s r)^(−1/r)`, and `log 2Φ̄(t/√R)` is concave in R: a tangent of slope s at any point gives
+`P(|X| > tσ) ≤ 2Φ̄(t/√R₀) e^(−s R₀) (1 − s r)^(−1/r)` (`mixed_reach`). And where one term a L has most of the variance,
+`P(|a L + Y| > q) ≤ e^(−q/a) E cosh(Y/a)`, whatever Y (`ruled_reach`).
 """
 
 from __future__ import annotations
@@ -27,6 +33,7 @@ _ALIASING = 9.0  # e^−9 of the tail is what the trapezoid rule may overstate i
 _CUT = 1e-5  # of Chernoff's bound is what may be cut off (and is added)
 _MOST_POINTS = 2048
 _BATCH = 2**22
+_LEAST_SHARE = 2.0**-20
 _SAFETY = 1.0 + 1e-9  # for the rounding of sums and products
 
 
@@ -93,6 +100,46 @@ def single_reach(scale: float, miss: float) -> float:
         30.0
     """
     return float(max(math.ceil(-scale * math.log(miss) * (1 + 1e-15) - 0.5), 0))
+
+
+def mixed_reach(shares: Floats, miss: float) -> Floats:
+    """For every sum of Laplace variables, how many standard deviations it strays with chance `miss` at most, (sums,).
+
+    Args:
+        shares: at least the largest share of one term in the variance, up to 1, (sums,).
+        miss: the two-sided probability.
+
+    Example:
+        >>> mixed_reach(np.array([1e-6, 0.1, 1.0]), 0.05).round(2).tolist()
+        [1.96, 2.07, 2.69]
+    """
+    steps = np.ceil(np.log2(np.clip(shares, _LEAST_SHARE, 1.0)) * 4).astype(np.int64)  # rounded up: four per octave
+    distinct, place = np.unique(steps, return_inverse=True)
+    return np.array([_mixed(2.0 ** (step / 4), miss) for step in distinct.tolist()])[place]
+
+
+def _mixed(share: float, miss: float) -> float:
+    from scipy.special import log_ndtr
+
+    y = np.exp(np.linspace(math.log(0.02), math.log(60.0), 2000))  # t/√R₀: any of them gives a bound
+    tail = log_ndtr(-y)
+    hazard = np.exp(-0.5 * y**2 - 0.5 * math.log(2 * math.pi) - tail)
+    low, high = 0.0, 2.0 * math.log(2 / miss) + 2.0
+    for _ in range(50):
+        t = (low + high) / 2
+        s = y**3 * hazard / (2 * t * t)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            bound = math.log(2) + tail - s * (t / y) ** 2 - np.log1p(-s * share) / share
+        fits = float(np.min(bound[s * share < 1.0], initial=math.inf)) <= math.log(miss)
+        low, high = (low, t) if fits else (t, high)
+    return high * _SAFETY
+
+
+def ruled_reach(shares: Floats, miss: float) -> Floats:
+    """The same where these are the shares of one term, and it rules: infinite unless they are above one half."""
+    ruling = np.clip(shares, 0.5 + 1e-9, 1.0)
+    found = np.sqrt(ruling / 2) * (-math.log(miss) - np.log1p(-(1.0 - ruling) / ruling)) * _SAFETY
+    return np.where(shares > 0.5, found, np.inf)
 
 
 def _reaches(a: Floats, counts: Floats, miss: float) -> Floats:

@@ -154,6 +154,8 @@ class Axis(Form):
         Raises:
             PlanError: the workload or the objective is not of this kind.
         """
+        if task.laplace:
+            raise PlanError("form=rs.Axis() has normal noise; leave the form out, or plan with ZCDP, GDP or ApproxDP.")
         made: AxisPlan | LatticePlan | None = None if self.attributes else plan_axis(task)
         if made is None and isinstance(task.workload, Products):
             made = crossed_by_request(task.workload, task, tuple(self.attributes))

@@ -142,8 +142,8 @@ def plan(
     privacy at which every marginal meets its own target variance, and `at_most` for the least privacy at which the
     objective's loss is no larger.
 
-    With `PureDP(epsilon)` the noise is Laplace: the plan is a `MatrixPlan` (or, for marginals, a `TablesPlan`), its
-    strategy is the best found of many that are tried, and its `gap` is relative to a loose bound on every strategy.
+    With `PureDP(epsilon)` the noise is Laplace: the plan is a `MatrixPlan` (marginals: `TablesPlan`; along many values:
+    `TreePlan`), its strategy is the best found of those tried, and its `gap` is relative to a loose bound on all.
     With the class `PureDP` in place of a guarantee, targets are met with the least epsilon found.
 
     Guarantee: measuring the plan satisfies its `guarantee` for its `unit`; no linear Gaussian mechanism has a loss
@@ -197,13 +197,15 @@ def plan(
     usual = PRODUCT_TOLERANCE if isinstance(workload, Products) else MARGINAL_TOLERANCE
     limit = form.limit if isinstance(form, Lattice) else Lattice().limit
     effort = Effort(_tolerance(usual if tolerance is None else tolerance), _limit(limit), shown)
-    task = Task(workload, guarantee, objective, loss, unit, tolerance, effort)
+    task = Task(workload, guarantee, objective, loss, unit, tolerance, effort, laplace)
+    if isinstance(guarantee, PureDP):
+        _check_epsilon(guarantee)
     made = form.plan(task) if form is not None else None
     if made is not None:
         return made
     if isinstance(form, Matrix):
         workload = as_explicit(workload)
-    if form is None and not laplace and (structured := by_structure(task)) is not None:
+    if form is None and (structured := by_structure(task)) is not None:
         return structured
     given = None
     if isinstance(form, Lattice) and form.like is not None and not laplace and not isinstance(workload, Explicit):
@@ -224,8 +226,6 @@ def plan(
     if laplace:
         if form not in (None, Matrix(), Lattice(limit=limit)):
             raise PlanError("refined, bias and like are for Gaussian noise; leave them out, or give another guarantee.")
-        if isinstance(guarantee, PureDP):
-            _check_epsilon(guarantee)
         return (
             plan_pure_marginals(workload, task)
             if isinstance(workload, Marginals)

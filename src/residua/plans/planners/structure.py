@@ -6,11 +6,14 @@ from residua.plans.contract import Plan
 from residua.plans.forms import Task
 from residua.plans.planners.axis import by_itself, plan_axis
 from residua.plans.planners.crossed import crossed_by_itself
+from residua.plans.planners.pure_tree import pure_tree
 from residua.plans.planners.tree import plan_tree, tree_by_itself
 
 
 def by_structure(task: Task) -> Plan | None:
     """The plan along a long ordered axis, over a tree of many leaves, or of one such crossed with others; else None."""
+    if task.laplace:
+        return pure_tree(task)
     if by_itself(task) and (along := plan_axis(task)) is not None:
         return along
     nested = tree_by_itself(task)

@@ -18,7 +18,8 @@ from residua.plans.objectives import Effort, MaxVariance, Objective, TotalVarian
 from residua.plans.persons import most_records
 from residua.plans.planners.marginals import MarginalGame
 from residua.plans.saddle import Steps
-from residua.plans.search.split import Split, exchanged, families, starts
+from residua.plans.search.exchanges import exchanged
+from residua.plans.search.split import Split, families, starts
 from residua.plans.solver.closed_form import ResidualCoefficients
 from residua.plans.tables.plan import TablesPlan
 from residua.privacy import PureDP, Unit

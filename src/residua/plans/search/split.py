@@ -1,4 +1,4 @@
-"""How to split epsilon over measured marginals, and which to measure.
+"""How to split epsilon over measured marginals, and which to begin with; `exchanges` goes on from there.
 
 Measuring marginal A with Laplace noise of scale `1/ε_A` has variance `2/ε_A²` per cell and costs ε_A; all cost `Σ ε_A`.
 Least squares over all measured tables gives residual S the precision
@@ -13,10 +13,6 @@ dropped. What is proven is the lower bound: a Laplace plan of epsilon has `Σ ε
 than the best Gaussian plan of that pcost.
 
 Reference: matrix-mechanism, Proposition 4; the pooling is in docs/notation.md, Residual spaces.
-
-The descent drops sets but never takes one up, and ends in the nearest of many local optima. From there: leave a set
-out, put two together into their joint table, exchange one for a set above or below it, or measure one more; split
-epsilon again, and keep what is better, until nothing is.
 
 To begin with: those marginals that were asked for, the largest of them, everything below, or joint tables of several.
 
@@ -207,70 +203,3 @@ class Split:
     def _values(self, tau: Floats) -> Floats:
         with np.errstate(divide="ignore"):
             return np.asarray(self.masses * self.coefficients.cell_variances(1.0 / tau)[self.numbers])
-
-
-Sets = frozenset[int]
-_GAIN = 1e-4  # relative: what is worth an exchange
-_FEW_ROUNDS, _ROUNDS = 12, 60  # of descent after each, and after those that are kept
-_MOST_TRIES, _MOST_SEEN = 250, 4000
-_MOST_WORK = 40_000  # sets of the lattice times tries: beyond, planning would take more than seconds
-
-
-def exchanged(split: Split, shares: Floats, told: Callable[[float], None] | None = None) -> Floats:
-    """A split at least as good: no single exchange improves it, or as many were tried as time allows.
-
-    Args:
-        split: what it is judged by.
-        shares: of every set of the lattice, (sets,).
-        told: called after every try with the least loss so far.
-    """
-    tries = min(_MOST_WORK // len(split.lattice), _MOST_TRIES)
-    rows = [frozenset(row) for row in split.lattice]
-    numbers = {row: number for number, row in enumerate(rows)}
-    best, least = shares, split.loss(shares)
-    seen: set[frozenset[int]] = set()
-    found = True
-    while found:
-        found = False
-        used = np.flatnonzero(best > 0)
-        for out, into in _exchanges([rows[i] for i in used], rows):
-            trial = best.copy()
-            trial[[numbers[row] for row in out]] = 0.0
-            trial[[numbers[row] for row in into]] = max([best.sum() / len(used), *(best[numbers[row]] for row in out)])
-            chosen = frozenset(np.flatnonzero(trial > 0).tolist())
-            if chosen in seen or not chosen:
-                continue
-            seen.add(chosen)
-            if not tries or len(seen) > _MOST_SEEN:
-                return best
-            if not np.isfinite(split.loss(trial)):
-                continue
-            tries -= 1
-            trial = split.improved(trial, _FEW_ROUNDS)
-            found = split.loss(trial) < least * (1 - _GAIN)
-            if found:
-                best = split.improved(trial, _ROUNDS)
-                least = split.loss(best)
-            if told:
-                told(least)
-            if found:
-                break
-    return best
-
-
-def _exchanges(used: list[Sets], rows: list[Sets]) -> Iterator[tuple[list[Sets], list[Sets]]]:
-    """What to leave out, and what to measure instead."""
-    known = set(rows)
-    for one in used:
-        yield [one], []
-    for place, one in enumerate(used):
-        for other in used[:place]:
-            if one | other in known:
-                yield [one, other], [one | other]
-    for one in used:
-        for other in rows:
-            if other not in used and (one < other or other < one):
-                yield [one], [other]
-    for other in rows:
-        if other not in used:
-            yield [], [other]

@@ -21,7 +21,7 @@ from residua.linalg.lattice import closure
 from residua.linalg.layout import Layout, layout_of
 from residua.linalg.tables import centre
 from residua.plans.blocks import POINT, Batch, Blocks, Profile, even
-from residua.plans.noise import NORMAL, Noise
+from residua.plans.noise import LAPLACE
 from residua.plans.tree.price import price
 from residua.plans.tree.sets import Measured, SetOfNodes
 from residua.privacy import AddRemove, Unit
@@ -32,11 +32,6 @@ _BATCH_CELLS = 2_000_000
 @dataclass(frozen=True, eq=False)
 class TreeBlocks(Measured, Blocks):
     """Integer measurements over the nodes of a tree."""
-
-    @property
-    def noise(self) -> Noise:
-        """Normal."""
-        return NORMAL
 
     @cached_property
     def starts(self) -> tuple[int, ...]:
@@ -76,8 +71,8 @@ class TreeBlocks(Measured, Blocks):
         return price(self, unit)
 
     def profile(self) -> Profile:
-        """Nearly the same in every cell: the most expensive one stands for all."""
-        cost = self.cost(AddRemove())
+        """Nearly the same in every cell: the most expensive one stands for all; epsilon squared for Laplace noise."""
+        cost = self.cost(AddRemove()) ** (2 if self.noise == LAPLACE else 1)
         return even(-(-cost.numerator * POINT // cost.denominator))
 
     # ---- measuring

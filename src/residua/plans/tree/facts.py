@@ -18,7 +18,8 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.linalg.tree import Solved
 from residua.plans.tree.nesting import Nesting
-from residua.plans.tree.rows import Nodes, TreeRows
+from residua.plans.tree.order import Order
+from residua.plans.tree.rows import AnyRows, Nodes, Runs, TreeRows
 
 _MOST_ENTRIES = 2**28  # of coefficients over nodes
 
@@ -45,6 +46,11 @@ class SetFacts:
         tree = self.nesting.tree(range(self.start, self.nesting.root + 1), alike=True)
         return tree.solved(self.precisions)
 
+    @cached_property
+    def order(self) -> Order | None:
+        """What is known of prefixes and ranges; None where what was measured is coarser than values."""
+        return Order(self.nesting, self.solved) if self.start == 0 else None
+
     def of_nodes(self, level: int, what: Sequence[Floats]) -> Floats:
         """Something of every node of a level, (nodes,)."""
         found = what[level - self.start]
@@ -67,13 +73,21 @@ class SetFacts:
             if rows.level < self.start:
                 return np.full(rows.count(self.nesting), np.inf)
             return rows.picked(self.of_nodes(rows.level, self.solved.V))
+        if isinstance(rows, Runs) and self.order is not None:
+            return self.order.ranges(*rows.ends()) if rows.ranges else self.order.prefixes()
         found = self.injected(rows)
-        return np.full(len(rows.given), np.inf) if found is None else np.diagonal(self.covariances(rows, rows)).copy()
+        return (
+            np.full(rows.count(self.nesting), np.inf)
+            if found is None
+            else np.diagonal(self.covariances(rows, rows)).copy()
+        )
 
     def mean_variance(self, rows: TreeRows) -> float:
         """The mean variance of what is asked along the tree."""
         if isinstance(rows, Nodes) and rows.chosen is None and rows.level == self.start < self.nesting.root:
             return float(self.solved.V[0] @ self.solved.tree.many) / self.nesting.sizes[self.start]
+        if isinstance(rows, Runs) and rows.ranges and self.order is not None:
+            return self.order.sum_over_ranges() / rows.count(self.nesting)
         return float(self.variances(rows).mean())
 
     def injected(self, rows: TreeRows) -> tuple[int, Floats] | None:
@@ -86,7 +100,8 @@ class SetFacts:
             found = np.zeros((size, count))
             found[np.arange(size) if rows.chosen is None else rows.chosen, np.arange(count)] = 1.0
             return rows.level, found
-        _require_room(self.nesting.sizes[0], len(rows.given))
+        _require_room(self.nesting.sizes[0], rows.count(self.nesting))
+        rows = AnyRows(rows.given()) if isinstance(rows, Runs) else rows
         if self.start == 0:
             return 0, rows.given.T
         onto = self.nesting.between(0, self.start)

@@ -38,6 +38,11 @@ class Nesting:
         """The last level."""
         return len(self.parents)
 
+    @cached_property
+    def ordered(self) -> bool:
+        """Whether every node is a run of neighbouring values, in their order."""
+        return all(bool((np.diff(parent) >= 0).all()) for parent in self.parents)
+
     def level(self, name: str) -> int:
         """The level of this name."""
         return self.names.index(name, 1)
@@ -87,3 +92,24 @@ def nesting_of(attribute: Attribute) -> Nesting:
     for each in parents:
         each.setflags(write=False)
     return Nesting(tuple(names), tuple(parents))
+
+
+@lru_cache(maxsize=8)
+def branched(size: int, counts: tuple[int, ...]) -> Nesting:
+    """Levels over ordered values that are no declared ones: so many nodes each, as equal as they can be.
+
+    Args:
+        size: how many values there are.
+        counts: how many nodes each level between the values and the root has, from fine to coarse.
+
+    Example:
+        >>> [each.tolist() for each in branched(5, (3, 2)).parents]
+        [[0, 0, 1, 1, 2], [0, 0, 1], [0, 0]]
+    """
+    levels = (size, *counts, 1)
+    if any(not low >= high >= 1 for low, high in pairwise(levels)):
+        raise ValueError("a level has more nodes than the one below it")
+    parents = tuple((np.arange(low, dtype=np.int64) * high // low).astype(np.int32) for low, high in pairwise(levels))
+    for each in parents:
+        each.setflags(write=False)
+    return Nesting(("",) * len(levels), parents)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property, reduce
 from typing import Any, ClassVar
 
@@ -24,15 +25,17 @@ from residua.plans.bodies import (
     products_of_body,
     products_to_body,
 )
+from residua.plans.candidates import Candidate, tried
 from residua.plans.cells import MOST_COLUMNS, Grouping
 from residua.plans.contract import Plan
-from residua.plans.noise import LARGEST_SCALE, ROUNDING_VARIANCE
+from residua.plans.noise import INVISIBLE_SCALE, LAPLACE, LARGEST_SCALE, NORMAL, Noise
 from residua.plans.questions import Workload, combined, in_one_table
 from residua.plans.tree.blocks import TreeBlocks
 from residua.plans.tree.facts import SetFacts
-from residua.plans.tree.nesting import Nesting, nesting_of
-from residua.plans.tree.packing import packed, unpacked
+from residua.plans.tree.nesting import Nesting, branched, nesting_of
+from residua.plans.tree.packing import laplace_of_body, laplace_to_body, packed, unpacked
 from residua.plans.tree.price import price
+from residua.plans.tree.projecting import over_cells, projected
 from residua.plans.tree.reading import TreeReading
 from residua.plans.tree.rows import AnyRows, Term, short_factors, terms_of, tree_rows
 from residua.plans.tree.sets import SetOfNodes
@@ -48,7 +51,9 @@ _FINE = 2.0**14  # the least noise scale in steps of the grid: rounding adds les
 class TreePlan(Plan):
     """Every node of a tree measured, each with its own precision; crossed with residuals of short attributes.
 
-    Guarantee: measuring this plan satisfies `guarantee` for `unit`; no unbiased linear mechanism with Gaussian noise
+    With Laplace noise, counts of nodes alone are measured, with one precision per level.
+
+    Guarantee: measuring this plan satisfies `guarantee` for `unit`; no unbiased linear mechanism with noise of its kind
     has a loss below this one's by more than a factor `1 + gap`.
 
     Args:
@@ -63,9 +68,14 @@ class TreePlan(Plan):
         workload: what was asked for.
         objective: what the plan was optimised for, in words.
         gap: how far from the best possible it may be.
+        noise: normal, or Laplace.
+        counts: how many nodes each level between values and root has, fine to coarse, where these are no declared
+            levels but runs of neighbouring values.
+        candidates: with Laplace noise, the trees that were tried, best first; the first is the one measured.
+        lower_bound: no plan with Laplace noise has a smaller loss at this budget; loose; 0 when nothing is proven.
     """
 
-    kinds: ClassVar[tuple[str, ...]] = ("tree",)
+    kinds: ClassVar[tuple[str, ...]] = ("tree", "pure tree")
 
     domain: Domain
     attribute: int
@@ -77,6 +87,10 @@ class TreePlan(Plan):
     workload: Products | None = None
     objective: str = ""
     gap: float = np.inf
+    noise: Noise = NORMAL
+    counts: tuple[int, ...] | None = None
+    candidates: tuple[Candidate, ...] = ()
+    lower_bound: float = 0.0
 
     @property
     def name(self) -> str:
@@ -86,6 +100,8 @@ class TreePlan(Plan):
     @cached_property
     def nesting(self) -> Nesting:
         """Its levels."""
+        if self.counts is not None:
+            return branched(int(self.domain.sizes[self.attribute]), self.counts)
         return nesting_of(self.domain[self.name])
 
     @cached_property
@@ -101,18 +117,32 @@ class TreePlan(Plan):
 
     @cached_property
     def pcost(self) -> float:
-        """The privacy cost for one record added or removed."""
-        return round_up(self.blocks.cost(AddRemove()))
+        """The privacy cost for one record added or removed; `epsilon²` for Laplace noise."""
+        cost = self.blocks.cost(AddRemove())
+        return round_up(Fraction(round_up(cost)) ** 2 if self.noise == LAPLACE else cost)
 
     @cached_property
     def unit_pcost(self) -> float:
         """The privacy cost for the plan's unit of protection."""
-        return round_up(price(self.compile(), self.unit))
+        cost = price(self.compile(), self.unit)
+        return round_up(Fraction(round_up(cost)) ** 2 if self.noise == LAPLACE else cost)
+
+    @cached_property
+    def epsilon(self) -> float:
+        """What Laplace noise costs for one record added or removed, rounded up."""
+        return round_up(self.blocks.cost(AddRemove())) if self.noise == LAPLACE else super().epsilon
+
+    @cached_property
+    def unit_epsilon(self) -> float:
+        """What Laplace noise costs the plan's unit of protection, rounded up."""
+        return round_up(self.blocks.cost(self.unit)) if self.noise == LAPLACE else super().epsilon
 
     @property
     def looseness(self) -> float:
         """0 where the price is exact; infinite for replacements and limited persons, of whom a bound alone is known."""
         reach = self.unit.contribution
+        if self.noise == LAPLACE:
+            return 0.0
         return math.inf if reach is None or reach.limits else 0.0
 
     # ---- accuracy
@@ -222,33 +252,10 @@ class TreePlan(Plan):
         return found
 
     def projected(self, members: tuple[int, ...], table: Floats) -> list[tuple[SetFacts | None, Floats]]:
-        """Coefficients over cells as one row over the values for each cell of each set, (cells of S, values).
-
-        A combination is answered by the sum over S of the residual on S, contracted with the coefficients summed over
-        the attributes outside S, relative to how many values these have, and centred along those in S.
-        """
-        table = np.asarray(table, dtype=np.float64)
-        if self.attribute in members:
-            axis = members.index(self.attribute)
-            table = np.moveaxis(table, axis, -1)
-        else:
-            table = np.broadcast_to(table[..., None], (*table.shape, self.nesting.sizes[0]))
-        short = tuple(i for i in members if i != self.attribute)
+        """Coefficients over cells as one row over the values for each cell of each set, (cells of S, values)."""
         known = {facts.members: facts for facts in self.facts}
-        found: list[tuple[SetFacts | None, Floats]] = []
-        for chosen in range(2 ** len(short)):
-            part, inside = table, list[int]()
-            for k in range(len(short) - 1, -1, -1):
-                if chosen >> k & 1:
-                    inside.insert(0, short[k])
-                    part = part - part.mean(axis=k, keepdims=True)
-                else:
-                    part = part.mean(axis=k)
-            scale = max(float(np.abs(table).max(initial=0.0)), 1e-300)
-            if float(np.abs(part).max(initial=0.0)) <= 1e-13 * scale:
-                continue
-            found.append((known.get(tuple(inside)), part.reshape(-1, self.nesting.sizes[0])))
-        return found
+        parts = projected(self.attribute, self.nesting.sizes[0], members, table)
+        return [(known.get(inside), rows) for inside, rows in parts]
 
     # ---- measuring
 
@@ -257,15 +264,18 @@ class TreePlan(Plan):
         sets = []
         for members, start, precisions in zip(self.sets, self.starts, self.precisions, strict=True):
             sizes = tuple(int(self.domain.sizes[i]) for i in members)
-            stddevs = [1.0 / np.sqrt(found) if found.any() else np.zeros(0) for found in precisions]
+            per_scale = 2.0 if self.noise == LAPLACE else 1.0  # the variance of noise of scale 1
+            stddevs = [1.0 / np.sqrt(per_scale * found) if found.any() else np.zeros(0) for found in precisions]
             least = min(float(each.min()) for each in stddevs if len(each)) * math.prod(sizes)
             most = max(float(each.max()) for each in stddevs if len(each)) * math.prod(sizes)
-            grid = max(2 ** math.ceil(math.log2(_FINE / least)), 1) if least < _FINE else 1
+            fine = INVISIBLE_SCALE if self.noise == LAPLACE else _FINE
+            grid = max(2 ** math.ceil(math.log2(fine / least)), 1) if least < fine else 1
             while grid > 1 and grid * most > LARGEST_SCALE / 2:
                 grid //= 2
             unit = grid * math.prod(sizes) * (1.0 + 2.0**-50)
             sets.append(SetOfNodes(members, sizes, start, grid, tuple(each * unit for each in stddevs)))
-        return TreeBlocks(self.domain.sizes, self.attribute, self.nesting, tuple(sets), self.domain.drops)
+        drops, names = self.domain.drops, self.domain.names
+        return TreeBlocks(self.domain.sizes, self.attribute, self.nesting, tuple(sets), drops, self.noise, names)
 
     def saved_blocks(self, arrays: Mapping[str, NDArray[Any]]) -> TreeBlocks:
         """As compiled."""
@@ -275,9 +285,7 @@ class TreePlan(Plan):
         """Estimates from measurements by least squares over the tree."""
         assert isinstance(blocks, TreeBlocks)
         measured = tuple(
-            tuple(
-                each.unit**2 / (scales**2 + ROUNDING_VARIANCE) if len(scales) else np.zeros(1) for scales in each.scales
-            )
+            tuple(each.unit**2 / self.noise.variance(scales) if len(scales) else np.zeros(1) for scales in each.scales)
             for each in blocks.sets
         )
         return TreeReading(self.replaced(precisions=measured), blocks, measurements)
@@ -291,20 +299,13 @@ class TreePlan(Plan):
 
     def over_cells(self) -> tuple[Grouping, Floats]:
         """Rows L with `LᵀL = Γ` over the cells of all measured attributes, of few cells."""
+        if self.noise == LAPLACE:
+            return super().over_cells()
         self.require_short()
         attributes = self.measured_attributes
         shape = [int(self.domain.sizes[i]) for i in attributes]
-        rows = [np.zeros((0, math.prod(shape)))]
-        for facts in self.facts:
-            for level in facts.measured():
-                nodes = self.nesting.between(0, level) == np.arange(self.nesting.sizes[level])[:, None]
-                along = nodes * np.sqrt(facts.precisions_of(level))[:, None]
-                each = [
-                    along if i == self.attribute else _centring(n) if i in facts.members else np.ones((1, n))
-                    for i, n in zip(attributes, shape, strict=True)
-                ]
-                rows.append(reduce(_crossed, each))
-        return Grouping(attributes, np.arange(math.prod(shape))), np.concatenate(rows)
+        rows = over_cells(self.facts, self.nesting, self.attribute, attributes, shape)
+        return Grouping(attributes, np.arange(math.prod(shape))), rows
 
     def require_short(self) -> None:
         """Refuses a tree that is too large to be combined with other plans, or read with their releases.
@@ -335,26 +336,28 @@ class TreePlan(Plan):
         crossed = {self.domain.names[i] for members in self.sets for i in members}
         by = f", crossed with {', '.join(sorted(crossed))}" if crossed else ""
         loose = ("Price", "a bound; what it really costs is not computed and may be less")
-        told = (("Tree", f"nodes of {self.name!r}: {sizes}{by}; {self.blocks.cells:,} integers are measured"),)
-        return (*told, loose) if self.looseness else told
+        told = ("Tree", f"nodes of {self.name!r}: {sizes}{by}; {self.blocks.cells:,} integers are measured")
+        return (told, *tried(self.candidates, self.gap), *((loose,) if self.looseness else ()))
 
     @property
     def details(self) -> dict[str, Any]:
         """That the price is a bound of unknown looseness, where it is."""
-        return {"price_looseness": None} if self.looseness else {}
+        found = super().details
+        return {**found, "price_looseness": None} if self.looseness else found
 
     def __repr__(self) -> str:
+        cost = f"epsilon={self.epsilon:.6g}" if self.noise == LAPLACE else f"pcost={self.pcost:.6g}"
         return (
             f"TreePlan({self.nesting.sizes[0]:,} values of {self.name!r} on {self.nesting.root + 1} levels, "
-            f"{len(self.sets)} sets, pcost={self.pcost:.6g}, {self.guarantee!r}, gap={self.gap:.2g})"
+            f"{len(self.sets)} sets, {cost}, {self.guarantee!r}, gap={self.gap:.2g})"
         )
 
     # ---- files
 
     def to_body(self) -> dict[str, Any]:
         """The plan as plain values; precisions as packed text."""
-        return {
-            **head_to_body("tree", self),
+        body = {
+            **head_to_body("tree" if self.noise == NORMAL else "pure tree", self),
             "attribute": self.attribute,
             "members": [list(members) for members in self.sets],
             "starts": list(self.starts),
@@ -362,6 +365,9 @@ class TreePlan(Plan):
             "sets": None if self.workload is None else lattice_to_body(self.workload.lattice),
             "asked": products_to_body(self.workload),
         }
+        if self.noise == NORMAL:
+            return body
+        return {**body, **laplace_to_body(self.counts, self.candidates, self.lower_bound)}
 
     @classmethod
     def of_body(cls, body: dict[str, Any]) -> TreePlan:
@@ -376,6 +382,7 @@ class TreePlan(Plan):
             tuple(tuple(unpacked(each) for each in found) for found in body["precisions"]),
             **head_of_body(body),
             workload=None if lattice is None else products_of_body(domain, lattice, body["asked"]),
+            **(laplace_of_body(body) if body["kind"] == "pure tree" else {}),
         )
         if not all(0 <= start <= made.nesting.root for start in made.starts):
             raise ValueError("it measures a level that the attribute lacks")
@@ -383,14 +390,6 @@ class TreePlan(Plan):
             raise ValueError("its sets and precisions do not fit")
         check_claims(made)  # compiles and prices it: the verifier checks every array
         return made
-
-
-def _centring(n: int) -> Floats:
-    return np.asarray(np.eye(n) - 1.0 / n)
-
-
-def _crossed(first: Floats, second: Floats) -> Floats:
-    return np.asarray(np.kron(first, second))
 
 
 def _inner(first: Floats, second: Floats, *, centred: bool) -> Floats:

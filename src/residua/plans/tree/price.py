@@ -3,6 +3,10 @@
 A record in a leaf pays, for each set S, `t² Π n_i (n_i − 1) / s²` for every measured node on its way to the root. With
 one scale per level that is one sum of fractions. With one per node, floats are added up along all ways at once: every
 term is positive, so that the sum is off by no more than a known factor, by which it is enlarged.
+
+With Laplace noise, counts of nodes alone are measured, with one scale per level: a record changes one count of each by
+t, hence `Σ t/s` over levels, exactly; k records at most k times that; a record that is replaced changes two counts of
+every level but the root's.
 """
 
 from __future__ import annotations
@@ -16,6 +20,8 @@ import numpy as np
 from residua.errors import VerificationError
 from residua.linalg.arrays import Floats
 from residua.plans.blocks import require_scales, rounded_up
+from residua.plans.noise import LAPLACE
+from residua.plans.persons import most_records
 from residua.plans.tree.sets import Measured, SetOfNodes
 from residua.privacy import Unit
 
@@ -30,6 +36,8 @@ def price(blocks: Measured, unit: Unit) -> Fraction:
         VerificationError: noise that cannot be sampled exactly, scales that do not fit the tree, possible overflow.
     """
     _check(blocks)
+    if blocks.noise == LAPLACE:
+        return rounded_up(_epsilon(blocks, unit))
     largest = _largest(blocks)
     replaced = None
     if unit.contribution is None and len(blocks.short) <= _MOST_SHORT:
@@ -45,6 +53,8 @@ def _check(blocks: Measured) -> None:
     if not 0 <= blocks.attribute < len(blocks.sizes) or int(blocks.sizes[blocks.attribute]) != nesting.sizes[0]:
         raise VerificationError("the levels are not those of the domain; plan again.")
     for each in blocks.sets:
+        if any(not 0 <= i < len(blocks.sizes) for i in each.members):
+            raise VerificationError("a set names an attribute that the domain lacks; plan again.")
         sizes = tuple(int(blocks.sizes[i]) for i in each.members)
         if each.sizes != sizes or blocks.attribute in each.members or list(each.members) != sorted(set(each.members)):
             raise VerificationError("a set is not made of other attributes of the domain; plan again.")
@@ -58,6 +68,19 @@ def _check(blocks: Measured) -> None:
             require_scales(scales)
     if blocks.most_records < _LEAST_RECORDS:
         raise VerificationError("the grid is so fine that numbers could overflow; plan again.")
+
+
+def _epsilon(blocks: Measured, unit: Unit) -> Fraction:
+    """What Laplace noise costs this unit, exactly."""
+    (each, *others) = blocks.sets
+    if others or each.members or any(len(scales) > 1 for scales in each.scales):
+        raise VerificationError("Laplace noise is for counts of nodes, with one scale per level; plan again.")
+    levels = [each.grid / Fraction(float(a[0])) if len(a) else Fraction(0) for a in each.scales]
+    records = most_records(unit, blocks.names, blocks.sizes)
+    if records is not None:
+        return records * sum(levels, Fraction(0))
+    replaced = 2 * sum(levels[:-1], Fraction(0))
+    return max(replaced, sum(levels, Fraction(0))) if blocks.drops else replaced
 
 
 def _factor(each: SetOfNodes) -> int:

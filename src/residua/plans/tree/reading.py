@@ -17,9 +17,10 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
 from residua.plans.cells import Grouping
 from residua.plans.questions import Workload, combined, in_one_table
-from residua.plans.reading import Combination, Reading
+from residua.plans.reading import Answerable, Combination, Reading
 from residua.plans.tree.blocks import TreeBlocks
-from residua.plans.tree.rows import AnyRows, Nodes, Term, TreeRows, short_factors, terms_of, tree_rows
+from residua.plans.tree.intervals import laplace_widths
+from residua.plans.tree.rows import AnyRows, Nodes, Runs, Term, TreeRows, short_factors, terms_of, tree_rows
 from residua.workload import Explicit, Identity
 
 _PART = 4_000_000  # integers read at once
@@ -118,6 +119,12 @@ class TreeReading(Reading):
         """Estimates of the residual of one set along what is asked of the tree, (rows, cells)."""
         if isinstance(rows, Nodes):
             return self.nodes(number, rows)
+        if isinstance(rows, Runs) and self.blocks.sets[number].start == 0:
+            sums = np.cumsum(self.nodes(number, Nodes(0)), axis=0)
+            if not rows.ranges:
+                return np.asarray(sums)
+            first, last = rows.ends()
+            return np.asarray(sums[last] - np.concatenate([np.zeros((1, sums.shape[1])), sums])[first])
         level, coefficients = self.plan.facts[number].injected(rows)
         return np.asarray(coefficients.T @ self.nodes(number, Nodes(level)))
 
@@ -204,8 +211,16 @@ class TreeReading(Reading):
         members, table = in_one_table(self.plan.domain, combined(self.plan.domain, combination))
         return self._table(members, table), variance
 
+    def widths(self, asked: Answerable, confidence: float, together: float) -> float | Floats:
+        """For Laplace noise, from what each measurement contributes to each answer."""
+        if self.plan.noise.gaussian:
+            return super().widths(asked, confidence, together)
+        return laplace_widths(self.plan, self.blocks, asked, confidence, together)
+
     def whitened(self) -> tuple[Grouping, Floats, Floats]:
         """Cells, rows and measurements whose noise is independent with variance 1."""
+        if not self.plan.noise.gaussian:
+            raise PlanError(f"{self.plan!r} has Laplace noise; give releases with Gaussian noise.")
         grouping, rows = self.plan.over_cells()
         found, tree = [np.zeros(0)], self.plan.attribute
         for number, (each, facts) in enumerate(zip(self.blocks.sets, self.plan.facts, strict=True)):

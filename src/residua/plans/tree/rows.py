@@ -10,13 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.errors import PlanError
-from residua.linalg.arrays import Floats
+from residua.linalg.arrays import Floats, Integers
 from residua.plans.questions import Workload
 from residua.plans.tree.nesting import Nesting
 from residua.workload import AttributeQueries, Explicit, Identity, as_products
 from residua.workload.nested import Hierarchy, Inside, LevelRows
+from residua.workload.ordered import Prefixes, Ranges
 
 MOST_ROWS = 4096  # of any coefficients over many values
+MOST_RUNS = 2**26  # ranges that are listed
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +53,45 @@ class AnyRows:
         return len(self.given)
 
 
-TreeRows = Nodes | AnyRows
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """All prefixes, or all ranges, of ordered values.
+
+    Args:
+        size: how many values there are.
+        ranges: whether all ranges; else prefixes.
+    """
+
+    size: int
+    ranges: bool
+
+    def count(self, nesting: Nesting) -> int:
+        """How many there are."""
+        return self.size * (self.size + 1) // 2 if self.ranges else self.size
+
+    def ends(self) -> tuple[Integers, Integers]:
+        """The first and the last value of each.
+
+        Raises:
+            PlanError: too many to list.
+        """
+        if not self.ranges:
+            return np.zeros(self.size, dtype=np.int64), np.arange(self.size)
+        if self.size * (self.size + 1) // 2 > MOST_RUNS:
+            raise PlanError(
+                f"all ranges of {self.size:,} values are too many to list; ask for their mean (per='term') or for "
+                "single ones."
+            )
+        return np.triu_indices(self.size)
+
+    def given(self) -> Floats:
+        """The same as coefficients over values, (rows, values)."""
+        first, last = self.ends()
+        places = np.arange(self.size)
+        return ((first[:, None] <= places) & (places <= last[:, None])).astype(np.float64)
+
+
+TreeRows = Nodes | AnyRows | Runs
 
 
 def tree_rows(asked: AttributeQueries | None, nesting: Nesting) -> list[TreeRows]:
@@ -67,6 +107,8 @@ def tree_rows(asked: AttributeQueries | None, nesting: Nesting) -> list[TreeRows
         return [Nodes(level)]
     if isinstance(asked, Inside):
         return [Nodes(0 if asked.level is None else nesting.level(asked.level.name), asked.chosen)]
+    if isinstance(asked, Prefixes | Ranges) and not asked.other and nesting.ordered:
+        return [Runs(asked.size, isinstance(asked, Ranges))]
     if asked.rows > MOST_ROWS:
         raise PlanError(
             f"{asked.rows:,} rows over {asked.size:,} values are too many beside a tree; ask for its levels, or for at "

@@ -10,6 +10,7 @@ import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
 from residua.plans.blocks import WORD
+from residua.plans.noise import NORMAL, Noise
 from residua.plans.tree.nesting import Nesting
 
 
@@ -69,6 +70,8 @@ class Measured:
         nesting: its levels.
         sets: what is measured of each set of short attributes.
         drops: whether changing a record may remove it from every table (a policy `drop`).
+        noise: normal; or Laplace, which measures counts of nodes alone, with one scale per level.
+        names: what the attributes are called, for units of protection that limit some.
     """
 
     sizes: Integers
@@ -76,6 +79,8 @@ class Measured:
     nesting: Nesting
     sets: tuple[SetOfNodes, ...]
     drops: bool = False
+    noise: Noise = NORMAL
+    names: tuple[str, ...] = ()
 
     @cached_property
     def short(self) -> tuple[int, ...]:

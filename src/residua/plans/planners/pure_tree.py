@@ -1,0 +1,280 @@
+"""Plans with Laplace noise along one attribute of many values: prefixes, ranges, values and levels, by weighted trees.
+
+A record is in one node of each level, so weights ω of the levels cost `Σ ω` in epsilon, whatever the tree. Ordered
+values get the tree that suits what is asked (`search/regular_trees`); levels that are declared are the tree.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from scipy.optimize import minimize
+
+from residua.errors import PlanError
+from residua.linalg.arrays import Floats
+from residua.plans.axis.asked import Asked
+from residua.plans.candidates import Candidate
+from residua.plans.forms import Task
+from residua.plans.noise import LAPLACE
+from residua.plans.objectives import MaxVariance, TotalVariance, described
+from residua.plans.planners.along import asked_along
+from residua.plans.planners.forecast import Forecast
+from residua.plans.planners.outline import Outline, nested_attribute, outlined, products_of
+from residua.plans.questions import Workload
+from residua.plans.search.regular_trees import OrderedLoss, branchings
+from residua.plans.solver.nested import best_largest, best_total
+from residua.plans.solver.ordered import least_largest, least_total
+from residua.plans.tree.facts import SetFacts
+from residua.plans.tree.nesting import Nesting, branched
+from residua.plans.tree.plan import TreePlan
+from residua.privacy import PureDP
+from residua.workload import Marginals, Products
+
+_MOST_CELLS = 4096  # of a strategy that is searched for
+LONG = 513  # values: below, a strategy of any kind is searched for, in up to a minute
+_SLACK = 1.0 - 2.0**-40
+_SECONDS, _BYTES = 2e-5, 500.0  # per value: to plan it
+_BOUND_TOLERANCE, _BOUND_ROUNDS = 0.05, 60  # of the bound, which is loose anyway
+_SHARPNESS = 24.0  # order of the norm that stands for a maximum
+_STEEPEST, _NOTHING = 12.0, 1e-4
+_TILTS = (0.0, 0.4, -0.4)  # how much heavier each level is than the one above, where a descent starts (logarithms)
+
+Found = tuple[float, str, tuple[int, ...] | None, tuple[Floats, ...]]
+
+
+def pure_tree(task: Task, least: int = LONG) -> TreePlan | None:
+    """The best tree found for a budget, or (without one) for a largest acceptable loss; None where none is wanted.
+
+    Args:
+        task: what the plan is for.
+        least: how many values the attribute has at least.
+
+    Raises:
+        PlanError: many values, and an objective that is not planned over them.
+    """
+    if isinstance(task.workload, Marginals):
+        return None
+    along = asked_along(task.workload)
+    if along is not None and not along.levels and along.size >= least:
+        n = along.size
+        Forecast(n * _SECONDS, n * _BYTES, f"an axis of {n:,} values").check()
+        found, bound = _ordered(task, n, along.asked)
+        return _made(task, along.attribute, 0, found, bound)
+    nested = nested_attribute(task.workload, least)
+    if nested is None:
+        _require_few_cells(task.workload)
+        return None
+    outline = outlined(task, nested)
+    if len(outline.sets) > 1:
+        raise PlanError(
+            "levels of many values crossed with other attributes are not planned for Laplace noise; plan with ZCDP, "
+            "GDP or ApproxDP, or ask for the levels alone."
+        )
+    found, bound = _nested(task, outline)
+    return _made(task, nested, outline.starts[0], found, bound)
+
+
+def _require_few_cells(workload: Workload) -> None:
+    """Refuses what would take a matrix over too many cells, before there is one."""
+    if not isinstance(workload, Products):
+        return
+    used = sorted({i for row in workload.lattice for i in row})
+    cells = math.prod(int(workload.domain.sizes[i]) for i in used)
+    if cells > _MOST_CELLS:
+        names = ", ".join(repr(workload.domain.names[i]) for i in used[:6]) + (", …" if len(used) > 6 else "")
+        raise PlanError(
+            f"with Laplace noise such queries take a matrix over all {cells:,} cells of {names}, and {_MOST_CELLS:,} "
+            "are the most; ask for marginals, for prefixes, ranges or levels of one attribute alone, or plan with "
+            "ZCDP, GDP or ApproxDP."
+        )
+
+
+# ---- prefixes, ranges and values
+
+
+def _ordered(task: Task, n: int, asked: Asked) -> tuple[list[Found], float]:
+    """Trees by their loss at epsilon 1, best first; and the least loss of normal noise of pcost 1."""
+    weights = {"prefixes": float(np.max(asked.prefixes)), "ranges": asked.ranges, "values": asked.values}
+    loss, target = OrderedLoss(n, weights["prefixes"], weights["ranges"], weights["values"]), 1.0
+    objective = task.objective
+    if isinstance(objective, MaxVariance):
+        target = _one_target(objective)
+        if asked.ranges:
+            raise PlanError(
+                "the largest variance of all ranges is not planned over many values with Laplace noise; ask for "
+                "prefixes (a range is the difference of two), or minimise TotalVariance()."
+            )
+        # Without targets the largest of weight · variance counts.
+        factors = {key: bool(value) / target if objective.targets else value for key, value in weights.items()}
+        loss = OrderedLoss(n, factors["prefixes"], 0.0, factors["values"], worst=True)
+    elif not isinstance(objective, TotalVariance):
+        raise _not_for_pure(objective)
+    found: list[Found] = []
+    for each in branchings(loss):
+        precisions = tuple(np.array([w**2 / 2]) for w in each.weights.tolist())
+        value = _exactly(loss, branched(n, each.counts), precisions)
+        found.append((value, each.name, each.counts, precisions))
+        if task.effort.progress:
+            task.effort.progress(len(found), math.inf)
+    found.sort(key=lambda one: one[0])
+    if loss.worst:
+        bound = least_largest(n, tolerance=_BOUND_TOLERANCE, most_rounds=_BOUND_ROUNDS).bound * loss.prefixes
+    else:
+        bound = least_total(asked.path(n), tolerance=_BOUND_TOLERANCE).bound
+    return found, bound
+
+
+def _one_target(objective: MaxVariance) -> float:
+    targets = objective.targets
+    if objective.over != "queries" or not (targets is None or isinstance(targets, int | float)):
+        raise PlanError(
+            "along many values with Laplace noise, targets is one variance for every query; give one number."
+        )
+    if targets is not None and not 0 < targets < math.inf:
+        raise PlanError(f"targets={targets!r} is not a positive finite variance; correct it.")
+    return 1.0 if targets is None else float(targets)
+
+
+def _exactly(loss: OrderedLoss, nesting: Nesting, precisions: tuple[Floats, ...]) -> float:
+    """The loss of a tree as it is."""
+    order = SetFacts(nesting, (), 0, precisions).order
+    assert order is not None
+    V = order.solved.V[0]
+    if loss.worst:
+        prefix = float(order.prefixes().max()) if loss.prefixes else 0.0
+        return max(loss.prefixes * prefix, loss.values * float(V.max()))
+    total = loss.values * float(V @ order.solved.tree.many)
+    total += loss.prefixes * float(order.prefixes().sum()) if loss.prefixes else 0.0
+    return total + (loss.ranges * order.sum_over_ranges() if loss.ranges else 0.0)
+
+
+# ---- levels that are declared
+
+
+def _nested(task: Task, outline: Outline) -> tuple[list[Found], float]:
+    """Weights of declared levels by their loss at epsilon 1, best first; and the least loss of normal noise."""
+    problem, objective = outline.problem, task.objective
+    part, worst = problem.parts[0], isinstance(objective, MaxVariance)
+    if isinstance(objective, TotalVariance):
+        bound = best_total(problem, "level", _BOUND_TOLERANCE).bound
+    elif isinstance(objective, MaxVariance) and objective.over == "queries":
+        bound = best_largest(problem, "level", "nodes", _BOUND_TOLERANCE).bound
+    else:
+        raise _not_for_pure(objective)
+
+    def loss(squares: Floats) -> tuple[float, Floats]:
+        """The loss at these squares of weights, and its slopes."""
+        solved = part.tree.solved([np.array([w / 2]) for w in squares.tolist()])
+        variances = problem.variances([solved])
+        if worst:
+            ratios = [v / wanted.target for v, wanted in zip(variances, problem.wanted, strict=True)]
+            top = max(float(r.max()) for r in ratios)
+            powers = [(r / top) ** (_SHARPNESS - 1) for r in ratios]
+            many = [
+                _many(part.tree.many, wanted.level, len(r)) for r, wanted in zip(ratios, problem.wanted, strict=True)
+            ]
+            total = sum(float((p * r / top) @ m) for p, r, m in zip(powers, ratios, many, strict=True))
+            each = [
+                p * total ** (1 / _SHARPNESS - 1) / wanted.target
+                for p, wanted in zip(powers, problem.wanted, strict=True)
+            ]
+            value = top * total ** (1 / _SHARPNESS)
+        else:
+            each = [np.array([wanted.weight]) for wanted in problem.wanted]
+            value = part.tree.total(problem.weights(each)[0], solved.V)
+        slopes = solved.slopes(problem.weights(each)[0])
+        return value, -0.5 * np.array([float(s.sum()) for s in slopes])
+
+    def exactly(omega: Floats) -> float:
+        if not worst:
+            return loss(omega**2)[0]
+        solved = part.tree.solved([np.array([w**2 / 2]) for w in omega.tolist()])
+        variances = problem.variances([solved])
+        return max(float(v.max()) / wanted.target for v, wanted in zip(variances, problem.wanted, strict=True))
+
+    depth = part.tree.depth
+    tried: list[tuple[str, Floats]] = [("all levels alike", np.full(depth, 1.0 / depth))]
+    if depth > 1:
+        tried.append(("finest level alone", np.append(1.0, np.zeros(depth - 1))))
+    tried.append(("weighted levels", _descended(loss, depth)))
+    found: list[Found] = []
+    for name, omega in tried:
+        precisions = [np.zeros(1) for _ in range(outline.starts[0], outline.nesting.root + 1)]
+        own = [level for level in outline.levels if level >= outline.starts[0]]
+        for level, weight in zip(own, omega.tolist(), strict=True):
+            precisions[level - outline.starts[0]] = np.array([weight**2 / 2])
+        found.append((exactly(omega), name, None, tuple(precisions)))
+    return sorted(found, key=lambda one: one[0]), bound
+
+
+def _many(many: Floats, level: int, nodes: int) -> Floats:
+    """How many nodes each one kept stands for."""
+    return many if level == 0 else np.ones(nodes)
+
+
+def _descended(loss: Callable[[Floats], tuple[float, Floats]], depth: int) -> Floats:
+    """The weights of levels after descents from several tilts of equal ones; they add up to 1."""
+
+    def objective(logits: Floats) -> tuple[float, Floats]:
+        omega = np.exp(logits - logits.max())
+        omega /= omega.sum()
+        value, slope = loss(omega**2)
+        slope = 2 * omega * slope / value
+        return math.log(value), omega * (slope - omega @ slope)
+
+    best = None
+    for tilt in _TILTS:
+        start = np.clip(-tilt * (np.arange(depth) - (depth - 1) / 2), -_STEEPEST, _STEEPEST)
+        bounds = [(-_STEEPEST, _STEEPEST)] * depth
+        found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 100})
+        best = found if best is None or found.fun < best.fun else best
+    assert best is not None
+    omega = np.exp(best.x - best.x.max())
+    omega /= omega.sum()
+    omega[1:][omega[1:] < _NOTHING] = 0.0
+    return np.asarray(omega / omega.sum())
+
+
+# ---- the plan
+
+
+def _not_for_pure(objective: object) -> PlanError:
+    return PlanError(
+        f"{type(objective).__name__} is not for pure DP over many values; with PureDP, minimise TotalVariance, or "
+        "MaxVariance over queries."
+    )
+
+
+def _made(task: Task, attribute: int, start: int, found: Sequence[Found], bound: float) -> TreePlan:
+    """The best tree with the noise that the budget, or the wanted loss, asks for."""
+    loss, _, counts, precisions = found[0]
+    guarantee = task.guarantee if isinstance(task.guarantee, PureDP) else None
+    plan = TreePlan(
+        task.workload.domain,
+        attribute,
+        ((),),
+        (start,),
+        (precisions,),
+        guarantee,
+        task.unit,
+        products_of(task.workload),
+        described(task.objective),
+        noise=LAPLACE,
+        counts=counts,
+    )
+    per_record = plan.epsilon  # 1, and a little more for what is rounded up
+    if guarantee is None:
+        epsilon = math.sqrt(loss / task.loss) * per_record / _SLACK
+    else:
+        epsilon = guarantee.epsilon / plan.unit_epsilon * per_record * _SLACK
+    factor = (epsilon / per_record) ** 2
+    plan = plan.replaced(precisions=(tuple(each * factor for each in precisions),))
+    proven = 2 * bound / factor * (1.0 - 2.0**-30) if task.unit.contribution is not None else 0.0
+    plan = plan.replaced(
+        gap=max(loss / factor / proven - 1.0, 0.0) if proven else math.inf,
+        candidates=tuple(Candidate(name, value / factor) for value, name, _, _ in found),
+        lower_bound=proven,
+    )
+    return plan if guarantee is not None else plan.replaced(guarantee=PureDP(plan.unit_epsilon * (1.0 + 2.0**-40)))
