@@ -18,7 +18,8 @@ smartquotes = False
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "api_pages", "mathml", "readable", "terminal"]
 # Of two suffixes the first is the parser of what autodoc writes: with .md first, signatures come out as plain text.
 source_suffix = {".rst": "restructuredtext", ".md": "myst-nb"}
-exclude_patterns = ["reference.md"]  # the same names for readers of the repository; the site has pages with signatures
+# What an earlier build left; and the same names for readers of the repository: the site has pages with signatures.
+exclude_patterns = ["_build", "reference.md"]
 needs_sphinx = "8.1"
 
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
