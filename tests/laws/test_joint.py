@@ -201,6 +201,3 @@ def test_what_is_too_large_or_not_offered_says_so():
     wide = [rs.explicit(domain, rng.integers(0, 2, (3, 10_000)), on=pair) for pair in (("a", "b"), ("c", "d"))]
     with pytest.raises(PlanError, match="group values"):
         rs.plan(wide[0] + wide[1], rs.GDP(1.0))
-    small = rs.explicit(domain, np.eye(100)[:5], on=["a"]) + rs.explicit(domain, np.eye(100)[:5], on=["b"])
-    with pytest.raises(PlanError, match="TotalVariance"):
-        rs.plan(small, rs.GDP(1.0), form=rs.Lattice(), minimise=rs.MaxVariance())

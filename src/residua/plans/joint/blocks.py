@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +20,12 @@ from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import closure
 from residua.linalg.layout import Layout, layout_of
 from residua.linalg.modes import integer_product
-from residua.plans.blocks import POINT, Batch, Blocks, Profile, even
-from residua.plans.cells import MOST_COLUMNS, Grouping
+from residua.plans.blocks import POINT, Batch, Blocks, Profile, even, rounded_up
+from residua.plans.cells import Grouping
 from residua.plans.joint import price
 from residua.plans.joint.measured import Rows
 from residua.plans.levels.axes import Axis
+from residua.plans.levels.cells import MOST_CELLS
 from residua.plans.levels.family import Block
 from residua.plans.noise import NORMAL, Noise
 from residua.privacy import AddRemove, Unit
@@ -43,6 +44,8 @@ class JointBlocks(Blocks):
         scales: the noise scale s of each, (blocks,).
         drops: whether changing a record may remove it from every table (a policy `drop`).
     """
+
+    exact_together: ClassVar[bool] = True
 
     axes: tuple[Axis, ...]
     measured: tuple[Block, ...]
@@ -83,10 +86,17 @@ class JointBlocks(Blocks):
         """The verifier."""
         return price.price(self, unit)
 
+    @classmethod
+    def price_together(cls, several: Sequence[Self], unit: Unit) -> Fraction:
+        """Cell by cell, or block by block, where all have the same levels; else their sum."""
+        if any(one.axes != several[0].axes or one.drops != several[0].drops for one in several):
+            return super().price_together(several, unit)
+        return rounded_up(price.together(several, unit))
+
     def profile(self) -> Profile:
         """Cell by cell where the cells of all attributes together are few; else the largest stands for all."""
         listed = price.cell_costs(self)
-        if listed is not None and math.prod(self.axes[i].size for i in listed[0]) <= MOST_COLUMNS:
+        if listed is not None and math.prod(self.axes[i].size for i in listed[0]) <= MOST_CELLS:
             attributes, values = listed
             codes = np.indices([self.axes[i].size for i in attributes]).reshape(len(attributes), -1)
             at = tuple(self.axes[i].finest[codes[k]] for k, i in enumerate(attributes))

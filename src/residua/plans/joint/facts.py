@@ -132,6 +132,13 @@ class Facts:
         return total
 
 
+def query_weights(workload: Workload) -> Floats:
+    """How much each query's variance matters, (queries,)."""
+    if isinstance(workload, Explicit):
+        return workload.weights
+    return np.repeat(workload.weights, workload.cells.astype(np.int64))
+
+
 def asked(workload: Workload) -> Iterator[tuple[tuple[int, ...], Floats, Integers]]:
     """A workload some queries at a time: their attributes, their rows (queries, n_1, …), and their places in it."""
     if isinstance(workload, Joint):

@@ -271,7 +271,7 @@ class JointPlan(Plan):
             raise PlanError(
                 f"a blockwise plan over {cells:,} cells can be combined with plans of other rows over at most "
                 f"{MOST_COLUMNS:,}. Plans by the same rows combine over any number of cells: plan one like the other, "
-                "with form=rs.Lattice(like=other)."
+                "with form=rs.Blockwise(like=other)."
             )
         codes = np.indices(sizes).reshape(len(sizes), cells)
         found = [np.zeros((0, cells))]
