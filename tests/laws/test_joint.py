@@ -138,6 +138,15 @@ def test_files_keep_plans_and_refuse_what_costs_more(planned, tmp_path):
         JointPlan.of_body(body)
 
 
+@pytest.mark.parametrize("rho", [1e-6, 1e-3, 1e3])
+def test_any_sensible_budget_can_be_measured(rho):
+    """Also of blocks that nobody asks for, which are measured a ten-thousandth as strongly."""
+    plan = rs.plan(
+        rs.queries(rs.Domain.of_sizes([3, 3, 2]), ["a0 < a1", "a1 = 1 and a2 = 1"]), rs.ZCDP(rho), form=rs.Blockwise()
+    )
+    assert plan.blocks.cost(rs.AddRemove()) <= 2 * rho
+
+
 def test_altered_blocks_are_refused():
     plan = rs.plan(random_workload(0), rs.GDP(1.0), form=rs.Lattice())
     louder = plan.replaced(precisions=plan.precisions * 1.01)

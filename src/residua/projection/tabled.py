@@ -18,7 +18,8 @@ from residua.projection.tables import CountTable, ProjectedAnswers, ProjectedTab
 from residua.published.table import what_is_counted
 from residua.quoting import Answering, Points, Quotable
 from residua.release.queried import parts_of, term_of, whole_part
-from residua.workload import Asked, Explicit, Marginals, Products, Where, applied, as_products, queries, selected
+from residua.workload import Asked, Explicit, Joint, Marginals, Products, Where, applied, as_products, queries, selected
+from residua.workload import parts_of as joint_parts
 
 
 class Tabled(Quotable):
@@ -120,15 +121,22 @@ class Tabled(Quotable):
             raise PlanError("workload: the release was measured without one; say which queries to answer.")
         if workload.domain != self.domain:
             raise PlanError("the projection and the workload are over different domains; declare one domain for both.")
+        return ProjectedAnswers(tuple(workload.query_labels()), self._answered(workload), self._counted)
+
+    def _answered(self, workload: Explicit | Marginals | Products) -> Floats:
+        """The answers to every query, (queries,); each from the table of its own attributes."""
+        if isinstance(workload, Joint):
+            found = np.empty(workload.queries)
+            for part, places in joint_parts(workload):
+                found[places] = self._answered(part)
+            return found
         if isinstance(workload, Marginals):
-            found = np.concatenate([self.estimates(names).ravel() for names in workload.sets])
-        elif isinstance(workload, Products):
+            return np.concatenate([self.estimates(names).ravel() for names in workload.sets])
+        if isinstance(workload, Products):
             names = self.domain.names
             terms = [(term, self.estimates([names[i] for i, _ in term])) for term in workload.terms()]
-            found = np.concatenate([applied(term, marginal).ravel() for term, marginal in terms])
-        else:
-            found = np.asarray(workload.matrix @ self.estimates(workload.names).ravel())
-        return ProjectedAnswers(tuple(workload.query_labels()), found, self._counted)
+            return np.concatenate([applied(term, marginal).ravel() for term, marginal in terms])
+        return np.asarray(workload.matrix @ self.estimates(workload.names).ravel())
 
     def count(self, where: Where | str | None = None) -> float:
         """How many records have these values: a dictionary, or a condition in SQL, as `Release.count` takes it."""

@@ -43,6 +43,7 @@ class JointBlocks(Blocks):
         rows: the integers of each.
         scales: the noise scale s of each, (blocks,).
         drops: whether changing a record may remove it from every table (a policy `drop`).
+        names: of all attributes.
     """
 
     exact_together: ClassVar[bool] = True
@@ -52,6 +53,7 @@ class JointBlocks(Blocks):
     rows: tuple[Rows, ...]
     scales: Floats
     drops: bool = False
+    names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         self.scales.setflags(write=False)
@@ -141,13 +143,16 @@ class JointBlocks(Blocks):
     def integers(self, batch: Batch, tables: Integers) -> Integers:
         """`B m` for blocks that are measured alike, exactly, (blocks, rows)."""
         numbers = batch.work
-        first = self.measured[numbers[0]]
-        shape = [self.axes[i].size for i, _ in first]
+        shape = [self.axes[i].size for i, _ in self.measured[numbers[0]]]
         starts = np.array([self._start(self.measured[number]) for number in numbers])
         m = tables[starts[:, None] + np.arange(int(np.prod(shape, dtype=np.int64)))].reshape(len(numbers), *shape)
-        for axis, (i, level) in enumerate(first, start=1):
-            m = self.axes[i].merged(m, level, axis)
-        return integer_product(m.reshape(len(numbers), -1), self.rows[numbers[0]].rows.T)
+        return self.of_tables(numbers[0], m)
+
+    def of_tables(self, number: int, tables: Integers) -> Integers:
+        """`B m` of one block, or of some that are alike, for several tables of its values, (tables, rows)."""
+        for axis, (i, level) in enumerate(self.measured[number], start=1):
+            tables = self.axes[i].merged(tables, level, axis)
+        return integer_product(tables.reshape(len(tables), -1), self.rows[number].rows.T)
 
     def store(self, batch: Batch, measured: Integers, out: Integers) -> None:
         """Each block in its place."""

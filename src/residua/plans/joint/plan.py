@@ -226,7 +226,7 @@ class JointPlan(Plan):
     def _blocks(self, scales: Floats) -> JointBlocks:
         measured = tuple(self.blocks_of[k] for k in self._measured)
         rows = tuple(self.rows_of(block) for block in measured)
-        return JointBlocks(self.axes, measured, rows, scales, self.domain.drops)
+        return JointBlocks(self.axes, measured, rows, scales, self.domain.drops, self.domain.names)
 
     def saved_blocks(self, arrays: Mapping[str, NDArray[Any]]) -> JointBlocks:
         """The noise scales that a file keeps, with the plan's own rows."""

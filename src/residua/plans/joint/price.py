@@ -92,7 +92,7 @@ def _largest(several: Sequence[_Priced]) -> int:
     listed = _cell_costs(several)
     if listed is None:
         return sum(_sum(blocks, [rows.norm for rows in blocks.rows]) for blocks in several)
-    return max(listed[1].ravel().tolist())
+    return int(max(listed[1].ravel().tolist()))
 
 
 def most_records(rows: Sequence[Rows]) -> int:

@@ -41,7 +41,7 @@ from residua.workload import Explicit, Joint, as_products
 LISTED_CELLS = 2**20  # beyond these, cells of all attributes together are never listed
 _FEW_CELLS = 1500  # up to these, a matrix plan takes seconds
 _WORTH_TRYING = 0.02  # a proven gap of one strategy per attribute
-_LARGEST = 2.0**30
+_LARGEST, _COARSEST = 2.0**27, 2.0**13  # entries of the block that costs most, and at least of any
 _SLACK = 1.0 - 2.0**-40
 _ROUNDS = 40
 
@@ -220,8 +220,9 @@ def rounded(solved: Solved) -> tuple[tuple[Rows, ...], Floats]:
     strategies = []
     for kind, (rows, missing) in enumerate(zip(solved.rows, solved.missing, strict=True)):
         strength = math.sqrt(float(shares[kind])) * FILLING if len(rows) else math.sqrt(little)
-        strategies.append(Rows(_integers(np.vstack([rows, missing * (strength / _longest(missing))]))))
         shares[kind] = max(float(shares[kind]), little)
+        finest = max(_LARGEST * math.sqrt(float(shares[kind] / shares.max())), _COARSEST)
+        strategies.append(Rows(_integers(np.vstack([rows, missing * (strength / _longest(missing))]), finest)))
     return tuple(strategies), shares
 
 
@@ -230,7 +231,10 @@ def _longest(rows: Floats) -> float:
     return math.sqrt(float((rows**2).sum(axis=0).max(initial=0.0))) or 1.0
 
 
-def _integers(rows: Floats) -> Integers:
-    """The nearest integers at the largest power of two that leaves room for records."""
-    bits = math.floor(math.log2(_LARGEST / float(np.abs(rows).max())))
+def _integers(rows: Floats, finest: float) -> Integers:
+    """The nearest integers at the largest power of two that leaves room for records.
+
+    What is measured weakly has smaller integers, so that all noise is about as large, and can be sampled exactly.
+    """
+    bits = math.floor(math.log2(finest / float(np.abs(rows).max())))
     return np.rint(rows * 2.0**bits).astype(np.int64)
