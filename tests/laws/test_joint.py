@@ -8,6 +8,7 @@ import pytest
 import residua as rs
 from residua.errors import PlanError, VerificationError
 from residua.plans.composition import priced
+from residua.plans.joint.facts import in_classes
 from residua.plans.joint.plan import JointPlan
 from residua.plans.levels.axes import axis_of, refines
 from residua.plans.matrix.plan import MatrixPlan
@@ -193,6 +194,22 @@ def test_levels_are_blocks_of_their_own(asked):
     assert plan.axes[0].depth == 2
     assert max(plan.gap, plan.gap_any) < 0.02
     assert rs.plan(workload, rs.GDP(1.0), form=rs.Lattice()).gap > 0.1
+
+
+def test_what_is_answered_does_not_depend_on_the_last_bit():
+    """Values of one class are compared before anything is computed: products of equal columns need not be equal."""
+    domain = rs.Domain.of_sizes({"a": 64, "b": 115})
+    random = np.random.default_rng(0)
+    rough = np.repeat(random.uniform(0.1, 1.0, (40, 8)), [10, 20, 10, 15, 20, 15, 15, 10], axis=1)
+    fine = random.uniform(0.1, 1.0, (40, 7))[:, random.integers(0, 7, 64)]
+    axes = [axis_of(64, [np.unique(fine, axis=1, return_inverse=True)[1].ravel()])]
+    axes.append(axis_of(115, [np.unique(rough, axis=1, return_inverse=True)[1].ravel()]))
+    rows = np.einsum("ij,kl->ikjl", fine, rough).reshape(1600, *domain.sizes)
+    short, lost = in_classes(axes, (0, 1), rows)
+    assert short.shape == (1600, 7, 8)
+    assert not lost.any()
+    rows[3, 5, 7] += 1e-12
+    assert in_classes(axes, (0, 1), rows)[1].tolist() == [k == 3 for k in range(1600)]
 
 
 def test_levels_are_nested_whatever_is_asked():

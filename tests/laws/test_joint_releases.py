@@ -99,6 +99,26 @@ def test_a_projection_is_the_nearest_tables_that_agree(released, terms):
     assert np.array_equal(again.estimates(["b", "a"]), projected.estimates(["b", "a"]))
 
 
+def test_tables_at_levels_are_projected_at_their_levels(tmp_path):
+    """Groups of a by b, a by groups of b: no table has both finest, and none is negative."""
+    domain = rs.Domain({"a": rs.Integers(0, 7), "b": rs.Integers(0, 7), "c": rs.Integers(0, 79)})  # 5,120 cells
+    pairs = np.kron(np.eye(4), np.ones(2))
+    workload = rs.product(domain, {"a": pairs, "b": "identity"}) + rs.product(domain, {"a": "identity", "b": pairs})
+    workload += rs.product(domain, {"a": pairs, "c": "identity"})
+    plan = rs.plan(workload, rs.ZCDP(0.05), form=rs.Blockwise())
+    random = np.random.default_rng(0)
+    data = pa.table({name: random.integers(0, n, 200) for name, n in zip(domain.names, (8, 8, 80), strict=True)})
+    projected = rs.project(rs.measure(plan, data, ledger=rs.Ledger(tmp_path / "l", rs.ZCDP(0.05))), simulations=0)
+    tables = [np.asarray(table.columns["estimate"]) for table in projected.tables()]
+    assert min(table.min() for table in tables) >= -1e-9
+    assert [table.sum() for table in tables] == pytest.approx([float(projected.estimates(()))] * 3)
+    assert np.concatenate(tables) == pytest.approx(projected.answers().estimates)
+    with pytest.raises(PlanError, match="does not tell what is asked"):
+        projected.answers(rs.prefixes(domain, "a", by=["b"]))
+    with pytest.raises(PlanError, match="does not answer"):
+        projected.estimates(["a", "b"])
+
+
 def test_what_cannot_be_projected_is_refused(released):
     _, (release, _) = released
     with pytest.raises(PlanError, match="leave metric out"):

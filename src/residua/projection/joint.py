@@ -20,12 +20,13 @@ from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.plans.cells import MOST_COLUMNS
 from residua.plans.joint.plan import JointPlan
 from residua.plans.joint.reading import JointReading
-from residua.plans.levels.axes import Axis
+from residua.plans.levels.axes import Axis, told_apart
 from residua.plans.levels.family import Block, below, dimensions, in_coordinates, places, shape_of
 from residua.projection.facts import Fact, shown
 from residua.projection.interior import Piece, nearest_tables
 from residua.projection.problem import Fit, Problem, Progress, Terms
 from residua.release.base import Release
+from residua.workload import AttributeQueries, Explicit
 
 _MOST_ENTRIES = 2**27  # of the matrices of all tables
 _SPREAD = 1e-7  # of a fact with empty cells
@@ -73,6 +74,41 @@ class JointTables(Fit):
         for axis, i in enumerate(members):
             tensor = self.axes[i].values(tensor, axis)
         return np.asarray(tensor)
+
+    def of_term(self, term: Sequence[tuple[int, AttributeQueries]]) -> Floats:
+        """What a product asks, from the table at the levels that it tells apart, (rows, …)."""
+        told = [told_apart(rows.matrix()) for _, rows in term]
+        tensor, firsts = self._classes([i for i, _ in term], told)
+        for axis, ((_, rows), first) in enumerate(zip(term, firsts, strict=True)):
+            tensor = np.moveaxis(np.moveaxis(tensor, axis, -1) @ rows.matrix()[:, first].T, -1, axis)
+        return np.asarray(tensor)
+
+    def of_queries(self, workload: Explicit) -> Floats:
+        """The answers to queries of some attributes, from the table at the levels that they tell apart, (queries,)."""
+        rows = workload.matrix.toarray().reshape(-1, *workload.shape)
+        told = [told_apart(np.moveaxis(rows, k, -1).reshape(-1, rows.shape[k])) for k in range(1, rows.ndim)]
+        tensor, firsts = self._classes(workload.attributes, told)
+        return np.asarray(rows[np.ix_(np.arange(len(rows)), *firsts)].reshape(len(rows), -1) @ tensor.ravel())
+
+    def _classes(self, members: Sequence[int], told: Sequence[Integers]) -> tuple[Floats, list[Integers]]:
+        """The table at the levels that tell these classes apart, and one value of each class.
+
+        Raises:
+            PlanError: the projection does not hold it.
+        """
+        levels = [self.axes[i].level_within(own) for i, own in zip(members, told, strict=True)]
+        table = tuple((i, level) for i, level in zip(members, levels, strict=True) if level)
+        if any(level is None for level in levels) or any(block not in self.spans for block in below(table)):
+            raise PlanError("the projection does not tell what is asked; the release it is made from must.")
+        found = np.zeros(math.prod(shape_of(self.axes, table)))
+        for block in below(table):
+            found[places(self.axes, table, block)] = self.coordinates[self.spans[block]]
+        tensor = found.reshape([self.axes[i].count(level or 0) for i, level in zip(members, levels, strict=True)])
+        for axis, (i, level) in enumerate(zip(members, levels, strict=True)):
+            tensor = np.moveaxis(np.moveaxis(tensor, axis, -1) @ self.axes[i].inverses[level or 0].T, -1, axis)
+        return np.asarray(tensor), [
+            self.axes[i].firsts_of(level or 0) for i, level in zip(members, levels, strict=True)
+        ]
 
     @property
     def array(self) -> Floats:

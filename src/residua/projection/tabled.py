@@ -18,7 +18,19 @@ from residua.projection.tables import CountTable, ProjectedAnswers, ProjectedTab
 from residua.published.table import what_is_counted
 from residua.quoting import Answering, Points, Quotable
 from residua.release.queried import parts_of, term_of, whole_part
-from residua.workload import Asked, Explicit, Joint, Marginals, Products, Where, applied, as_products, queries, selected
+from residua.workload import (
+    Asked,
+    AttributeQueries,
+    Explicit,
+    Joint,
+    Marginals,
+    Products,
+    Where,
+    applied,
+    as_products,
+    queries,
+    selected,
+)
 from residua.workload import parts_of as joint_parts
 
 
@@ -90,7 +102,7 @@ class Tabled(Quotable):
             raise PlanError("the release was not asked for tables; use answers() for single queries.")
         for term in as_products(workload).terms():
             names = tuple(self.domain.names[i] for i, _ in term)
-            found = applied(term, self.estimates(names))
+            found = self._of_term(term)
             for part in parts_of(self.domain, term):
                 cells = np.array(found[part.rows], order="C")
                 yield ProjectedTable(self.domain, names, cells, part.labels, part.title, self._counted)
@@ -133,9 +145,15 @@ class Tabled(Quotable):
         if isinstance(workload, Marginals):
             return np.concatenate([self.estimates(names).ravel() for names in workload.sets])
         if isinstance(workload, Products):
-            names = self.domain.names
-            terms = [(term, self.estimates([names[i] for i, _ in term])) for term in workload.terms()]
-            return np.concatenate([applied(term, marginal).ravel() for term, marginal in terms])
+            return np.concatenate([self._of_term(term).ravel() for term in workload.terms()])
+        return self._of_queries(workload)
+
+    def _of_term(self, term: Sequence[tuple[int, AttributeQueries]]) -> Floats:
+        """What a product asks, (rows, …)."""
+        return np.asarray(applied(term, self.estimates([self.domain.names[i] for i, _ in term])))
+
+    def _of_queries(self, workload: Explicit) -> Floats:
+        """The answers to queries over the cells of some attributes, (queries,)."""
         return np.asarray(workload.matrix @ self.estimates(workload.names).ravel())
 
     def count(self, where: Where | str | None = None) -> float:

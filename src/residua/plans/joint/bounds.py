@@ -14,7 +14,7 @@ from itertools import product as crossed
 import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
-from residua.plans.joint.facts import asked, query_weights
+from residua.plans.joint.facts import asked, in_classes, query_weights
 from residua.plans.levels.axes import Axis
 from residua.plans.levels.family import Block, below, closed, dimensions, places
 from residua.plans.questions import Workload
@@ -45,8 +45,9 @@ def _gram(axes: Sequence[Axis], workload: Workload, weights: Floats, spans: dict
     """The Gram matrix of all queries in coordinates, (coordinates, coordinates)."""
     G = np.zeros((size, size))
     for attributes, rows, at in asked(workload):
+        rows, _ = in_classes(axes, attributes, rows)
         for axis, i in enumerate(attributes, start=1):
-            rows, _ = axes[i].coordinates(rows, axis)
+            rows = axes[i].coordinates(rows, axis)
         table = tuple((i, axes[i].depth) for i in attributes)
         listed = below(tuple((i, level) for i, level in table if level))
         here = np.concatenate([places(axes, table, block) for block in listed])

@@ -51,8 +51,8 @@ class Blockwise(Form):
     """A strategy for each set of attributes and levels, instead of one for each attribute: `form=rs.Blockwise()`.
 
     For workloads that ask an attribute in several ways, or tie attributes together, over many cells. `rs.plan` chooses
-    it by itself for queries that tie attributes together over more cells than can be listed, and over few cells for
-    products that one strategy per attribute serves badly.
+    it by itself for queries that tie attributes together over more cells than can be listed, and for products that one
+    strategy per attribute serves badly.
 
     Args:
         like: a blockwise plan whose rows to measure, so that `common`, `residual`, `top_up` and sessions combine the
@@ -109,9 +109,11 @@ def blockwise_if_better(made: LatticePlan, task: Task) -> Plan:
     """
     if not isinstance(task.objective, TotalVariance) or not by_cells(task.unit) or made.workload is None:
         return made
-    used = {i for family in as_products(made.workload).families for i in family.used}
-    few = math.prod(int(made.domain.sizes[i]) for i in used) <= MOST_COLUMNS  # releases over more cannot be projected
-    if not few or not _WORTH_TRYING < made.gap < math.inf:
+    if made.domain.impossible:  # releases over more cells are projected without them
+        used = {i for family in as_products(made.workload).families for i in family.used}
+        if math.prod(int(made.domain.sizes[i]) for i in used) > MOST_COLUMNS:
+            return made
+    if not _WORTH_TRYING < made.gap < math.inf:
         return made
     try:
         other = plan_joint(made.workload, task)
