@@ -41,7 +41,7 @@ from residua.workload import Explicit, Joint, as_products
 LISTED_CELLS = 2**20  # beyond these, cells of all attributes together are never listed
 _FEW_CELLS = 1500  # up to these, a matrix plan takes seconds
 _WORTH_TRYING = 0.02  # a proven gap of one strategy per attribute
-_LARGEST, _COARSEST = 2.0**27, 2.0**13  # entries of the block that costs most, and at least of any
+_LARGEST, _COARSEST = 2.0**28, 2.0**25  # entries of the block that costs most, and at least of any that is asked for
 _SLACK = 1.0 - 2.0**-40
 _ROUNDS = 40
 
@@ -223,7 +223,8 @@ def rounded(solved: Solved) -> tuple[tuple[Rows, ...], Floats]:
     for kind, (rows, missing) in enumerate(zip(solved.rows, solved.missing, strict=True)):
         strength = math.sqrt(float(shares[kind])) * FILLING if len(rows) else math.sqrt(little)
         shares[kind] = max(float(shares[kind]), little)
-        finest = max(_LARGEST * math.sqrt(float(shares[kind] / shares.max())), _COARSEST)
+        coarsest = _COARSEST if len(rows) else _COARSEST * FILLING  # directions that nobody asks for keep some bits
+        finest = max(_LARGEST * math.sqrt(float(shares[kind] / shares.max())), coarsest)
         strategies.append(Rows(_integers(np.vstack([rows, missing * (strength / _longest(missing))]), finest)))
     return tuple(strategies), shares
 
