@@ -21,7 +21,7 @@ PAIRS = list(combinations("abcd", 2))
 
 def asked(domain=WIDE):
     tied = {f"{p} < {q}": f"{p} < {q}" for p, q in PAIRS} | {f"{p} near {q}": f"abs({p} - {q}) <= 1" for p, q in PAIRS}
-    return rs.queries(domain, tied) + rs.marginals(domain, [(name,) for name in domain.names])
+    return rs.queries(domain, tied) + rs.marginals(domain, [*((name,) for name in domain.names), *PAIRS])
 
 
 PLAN = rs.plan(asked(), rs.ZCDP(0.02))
