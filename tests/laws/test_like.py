@@ -10,7 +10,7 @@ from residua.errors import PlanError
 from residua.plans import LatticePlan
 from residua.plans.composition import priced
 from residua.plans.lattice.algebra import agree
-from residua.plans.planners.products import common_ground
+from residua.plans.planners.ground import common_ground
 from residua.workload import as_explicit
 from tests.laws.product_plans import gamma
 

@@ -16,7 +16,8 @@ from residua.errors import FileError, SessionError, SpecError
 from residua.measurement import Ledger
 from residua.plans import by_group, independent
 from residua.plans.contract import Plan
-from residua.plans.planners.products import common_ground
+from residua.plans.joint.plan import JointPlan
+from residua.plans.planners.ground import common_ground
 from residua.privacy import PureDP
 from residua.release import Release
 from residua.session import Session
@@ -89,8 +90,8 @@ def _planned(named: NamedPlan, ground: Plan | None) -> Plan:
     spec = named.spec
     if named.independent and spec.guarantee is not None:
         return independent(spec.workload, spec.guarantee, unit=spec.unit)
-    alone = isinstance(spec.workload, Explicit) or isinstance(spec.guarantee, PureDP)
-    return make_plan(spec, None if alone else ground)
+    listed = isinstance(spec.workload, Explicit) and not isinstance(ground, JointPlan)
+    return make_plan(spec, None if listed or isinstance(spec.guarantee, PureDP) else ground)
 
 
 def print_status(session: Session, *, as_json: bool = False) -> None:

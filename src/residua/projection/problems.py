@@ -10,11 +10,13 @@ from residua.errors import PlanError
 from residua.plans.axis import AxisPlan
 from residua.plans.contract import Plan
 from residua.plans.groups.plan import GroupPlan
+from residua.plans.joint.plan import JointPlan
 from residua.plans.noise import LAPLACE
 from residua.plans.tree import TreePlan
 from residua.projection.axis import AxisProblem
 from residua.projection.crossed_tables import CrossedProblem, PlainProblem
 from residua.projection.groups import GroupProblem
+from residua.projection.joint import JointProblem
 from residua.projection.matrix import MatrixProblem
 from residua.projection.plain import ResidualProblem, TablesProblem
 from residua.projection.problem import Metric, Problem, Terms
@@ -40,6 +42,8 @@ def problem_of(plan: Plan, terms: Terms) -> Problem:
             return TreeProblem(plan, terms)
         if isinstance(plan, GroupPlan):
             return GroupProblem(plan, terms)
+        if isinstance(plan, JointPlan):
+            return JointProblem(plan, terms)
         if plan.space is None:
             raise PlanError(
                 f"releases of {type(plan).__name__} cannot be projected: they tell neither tables of a family nor "
@@ -76,9 +80,10 @@ def metric_of(plan: Plan, wanted: Metric | None) -> Metric:
         if wanted not in (None, "plain"):
             raise PlanError(f"metric={wanted!r}: with noise correlated along an axis, only metric='plain' is there.")
         return "plain"
-    if isinstance(plan, GroupPlan):
+    if isinstance(plan, GroupPlan | JointPlan):
         if wanted not in (None, "covariance"):
-            raise PlanError(f"metric={wanted!r}: groups are projected by their covariance; leave metric out.")
+            what = "groups are" if isinstance(plan, GroupPlan) else "over many cells, queries that tie attributes are"
+            raise PlanError(f"metric={wanted!r}: {what} projected by their covariance; leave metric out.")
         return "covariance"
     metrics = _OF_HISTOGRAMS if plan.family is None else _OF_TABLES
     if wanted is not None and wanted not in metrics:

@@ -12,6 +12,7 @@ from residua.errors import PlanError
 from residua.plans.joint.plan import JointPlan
 from residua.projection.accuracy import bound_of, simulated_error
 from residua.projection.facts import facts_of
+from residua.projection.joint import over_few_cells
 from residua.projection.problem import Metric, Progress, Terms
 from residua.projection.problems import by_groups, is_bounded, is_small, metric_of, problem_of
 from residua.projection.projected import Projected
@@ -94,7 +95,7 @@ def project(
     told = None if isinstance(progress, bool) else progress  # a bar has become a function
     if not isinstance(release, Release):
         raise PlanError(f"release={release!r} is not a release; measure one, or load it with rs.Release.load.")
-    if isinstance(release.plan, JointPlan):
+    if isinstance(release.plan, JointPlan) and over_few_cells(release.plan):
         release = over_cells(release)
     if metric is not None and metric not in get_args(Metric):
         raise PlanError(

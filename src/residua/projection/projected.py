@@ -15,12 +15,14 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.plans.contract import Plan
 from residua.projection.accuracy import Bound, SimulatedError, simulated_error
+from residua.projection.joint import JointTables
 from residua.projection.matrix import Histogram
 from residua.projection.problem import Fit, Metric, Progress, Terms
 from residua.projection.problems import problem_of
 from residua.projection.statement import BIASED, projection_statement
 from residua.projection.tabled import Tabled
 from residua.showing import Exported
+from residua.workload import AttributeQueries, Explicit
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -112,6 +114,12 @@ class Projected(Exported, Tabled):
         if mask is not None and self.terms.nonnegative:
             found[mask] = 0.0
         return np.array(found.transpose(np.argsort(np.argsort(positions))), order="C")
+
+    def _of_term(self, term: Sequence[tuple[int, AttributeQueries]]) -> Floats:
+        return self.fit.of_term(term) if isinstance(self.fit, JointTables) else super()._of_term(term)
+
+    def _of_queries(self, workload: Explicit) -> Floats:
+        return self.fit.of_queries(workload) if isinstance(self.fit, JointTables) else super()._of_queries(workload)
 
     @property
     def histogram(self) -> Floats:

@@ -20,7 +20,9 @@ from residua.quoting import Answering, Points, Quotable
 from residua.release.queried import parts_of, term_of, whole_part
 from residua.workload import (
     Asked,
+    AttributeQueries,
     Explicit,
+    Joint,
     Marginals,
     Products,
     Where,
@@ -30,6 +32,7 @@ from residua.workload import (
     selected,
     tables_in,
 )
+from residua.workload import parts_of as joint_parts
 
 
 class Tabled(Quotable):
@@ -100,7 +103,7 @@ class Tabled(Quotable):
             raise PlanError("the release was not asked for tables; use answers() for single queries.")
         for term in as_products(workload).terms():
             names = tuple(self.domain.names[i] for i, _ in term)
-            found = applied(term, self.estimates(names))
+            found = self._of_term(term)
             for part in parts_of(self.domain, term):
                 cells = np.array(found[part.rows], order="C")
                 yield ProjectedTable(self.domain, names, cells, part.labels, part.title, self._counted)
@@ -131,15 +134,28 @@ class Tabled(Quotable):
             raise PlanError("workload: the release was measured without one; say which queries to answer.")
         if workload.domain != self.domain:
             raise PlanError("the projection and the workload are over different domains; declare one domain for both.")
+        return ProjectedAnswers(tuple(workload.query_labels()), self._answered(workload), self._counted)
+
+    def _answered(self, workload: Explicit | Marginals | Products) -> Floats:
+        """The answers to every query, (queries,); each from the table of its own attributes."""
+        if isinstance(workload, Joint):
+            found = np.empty(workload.queries)
+            for part, places in joint_parts(workload):
+                found[places] = self._answered(part)
+            return found
         if isinstance(workload, Marginals):
-            found = np.concatenate([self.estimates(names).ravel() for names in workload.sets])
-        elif isinstance(workload, Products):
-            names = self.domain.names
-            terms = [(term, self.estimates([names[i] for i, _ in term])) for term in workload.terms()]
-            found = np.concatenate([applied(term, marginal).ravel() for term, marginal in terms])
-        else:
-            found = np.asarray(workload.matrix @ self.estimates(workload.names).ravel())
-        return ProjectedAnswers(tuple(workload.query_labels()), found, self._counted)
+            return np.concatenate([self.estimates(names).ravel() for names in workload.sets])
+        if isinstance(workload, Products):
+            return np.concatenate([self._of_term(term).ravel() for term in workload.terms()])
+        return self._of_queries(workload)
+
+    def _of_term(self, term: Sequence[tuple[int, AttributeQueries]]) -> Floats:
+        """What a product asks, (rows, …)."""
+        return np.asarray(applied(term, self.estimates([self.domain.names[i] for i, _ in term])))
+
+    def _of_queries(self, workload: Explicit) -> Floats:
+        """The answers to queries over the cells of some attributes, (queries,)."""
+        return np.asarray(workload.matrix @ self.estimates(workload.names).ravel())
 
     def count(self, where: Where | str | None = None) -> float:
         """How many records have these values: a dictionary, or a condition in SQL, as `Release.count` takes it."""

@@ -20,8 +20,11 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.modes import integer_product
 from residua.plans.blocks import Blocks
+from residua.plans.joint.blocks import JointBlocks
+from residua.plans.joint.measured import Split, split
 from residua.plans.lattice.blocks import LatticeBlocks
 from residua.plans.lattice.estimates import CrossedEstimator
+from residua.plans.levels.family import Block, below, dimensions, places
 from residua.plans.matrix.blocks import MatrixBlocks
 from residua.plans.matrix.space import first_cells
 from residua.plans.noise import NORMAL
@@ -128,6 +131,53 @@ class MatrixMember:
         return found
 
 
+@dataclass(frozen=True, eq=False)
+class JointMember:
+    """A blockwise plan: integer rows over the cells of each block's table."""
+
+    blocks: JointBlocks
+
+    @cached_property
+    def pieces(self) -> tuple[Piece, ...]:
+        """One for each measured block."""
+        blocks = self.blocks
+        starts = blocks.starts.tolist()
+        return tuple(
+            Piece(tuple(i for i, _ in block), starts[k], len(blocks.rows[k].rows), scale)
+            for k, (block, scale) in enumerate(zip(blocks.measured, blocks.scales.tolist(), strict=True))
+        )
+
+    def integers(self, piece: Piece, tables: Integers) -> Integers:
+        """`B m` of every group."""
+        number = int(np.searchsorted(self.blocks.starts, piece.start, side="right")) - 1
+        return self.blocks.of_tables(number, tables)
+
+    @cached_property
+    def _splits(self) -> list[Split]:
+        blocks = self.blocks
+        pairs = zip(blocks.measured, blocks.rows, strict=True)
+        return [split(blocks.axes, block, rows) for block, rows in pairs]
+
+    def table(self, measured: Floats | Integers, attributes: tuple[int, ...]) -> Floats:
+        """From coordinates, block by block, smallest first."""
+        axes, starts = self.blocks.axes, self.blocks.starts
+        table = tuple((i, axes[i].depth) for i in attributes)
+        found = np.zeros((len(measured), math.prod(axes[i].starts[-1] for i in attributes)))
+        known: dict[Block, Floats] = {}
+        for k, (block, own) in enumerate(zip(self.blocks.measured, self._splits, strict=True)):
+            y = np.asarray(measured[:, starts[k] : starts[k + 1]], dtype=np.float64) / self.blocks.rows[k].unit
+            lower = [known.get(each, np.zeros((len(measured), dimensions(axes, each)))) for each in below(block)[:-1]]
+            if lower:
+                y = y - np.hstack(lower) @ own.lower.T
+            known[block] = y @ own.recovery.T
+            if {i for i, _ in block} <= set(attributes):
+                found[:, places(axes, table, block)] = known[block]
+        tensor = found.reshape(len(measured), *(axes[i].starts[-1] for i in attributes))
+        for axis, i in enumerate(attributes, start=1):
+            tensor = axes[i].values(tensor, axis)
+        return np.asarray(tensor)
+
+
 def merged_cells(tables: NDArray[T], columns: Integers, count: int) -> NDArray[T]:
     """Sums of the cells of each column, (groups, columns), from tables, (groups, cells)."""
     asked = np.flatnonzero(columns >= 0)
@@ -145,9 +195,11 @@ def member_of(blocks: Blocks) -> Member:
     """
     if isinstance(blocks, LatticeBlocks):
         return LatticeMember(blocks)
+    if isinstance(blocks, JointBlocks):
+        return JointMember(blocks)
     if isinstance(blocks, MatrixBlocks) and blocks.noise == NORMAL:
         return MatrixMember(blocks)
     raise PlanError(
-        "only plans of tables, products and listed queries with normal noise can be measured group by group; plan "
-        "with ZCDP, GDP or ApproxDP, and without form=rs.Axis()."
+        "only plans of tables, products and queries with normal noise can be measured group by group; plan with ZCDP, "
+        "GDP or ApproxDP, and without form=rs.Axis() or rs.Tree()."
     )

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +20,12 @@ from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import closure
 from residua.linalg.layout import Layout, layout_of
 from residua.linalg.modes import integer_product
-from residua.plans.blocks import POINT, Batch, Blocks, Profile, even
-from residua.plans.cells import MOST_COLUMNS, Grouping
+from residua.plans.blocks import POINT, Batch, Blocks, Profile, even, rounded_up
+from residua.plans.cells import Grouping
 from residua.plans.joint import price
 from residua.plans.joint.measured import Rows
 from residua.plans.levels.axes import Axis
+from residua.plans.levels.cells import MOST_CELLS
 from residua.plans.levels.family import Block
 from residua.plans.noise import NORMAL, Noise
 from residua.privacy import AddRemove, Unit
@@ -42,13 +43,17 @@ class JointBlocks(Blocks):
         rows: the integers of each.
         scales: the noise scale s of each, (blocks,).
         drops: whether changing a record may remove it from every table (a policy `drop`).
+        names: of all attributes.
     """
+
+    exact_together: ClassVar[bool] = True
 
     axes: tuple[Axis, ...]
     measured: tuple[Block, ...]
     rows: tuple[Rows, ...]
     scales: Floats
     drops: bool = False
+    names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         self.scales.setflags(write=False)
@@ -83,10 +88,17 @@ class JointBlocks(Blocks):
         """The verifier."""
         return price.price(self, unit)
 
+    @classmethod
+    def price_together(cls, several: Sequence[Self], unit: Unit) -> Fraction:
+        """Cell by cell, or block by block, where all have the same levels; else their sum."""
+        if any(one.axes != several[0].axes or one.drops != several[0].drops for one in several):
+            return super().price_together(several, unit)
+        return rounded_up(price.together(several, unit))
+
     def profile(self) -> Profile:
         """Cell by cell where the cells of all attributes together are few; else the largest stands for all."""
         listed = price.cell_costs(self)
-        if listed is not None and math.prod(self.axes[i].size for i in listed[0]) <= MOST_COLUMNS:
+        if listed is not None and math.prod(self.axes[i].size for i in listed[0]) <= MOST_CELLS:
             attributes, values = listed
             codes = np.indices([self.axes[i].size for i in attributes]).reshape(len(attributes), -1)
             at = tuple(self.axes[i].finest[codes[k]] for k, i in enumerate(attributes))
@@ -131,13 +143,16 @@ class JointBlocks(Blocks):
     def integers(self, batch: Batch, tables: Integers) -> Integers:
         """`B m` for blocks that are measured alike, exactly, (blocks, rows)."""
         numbers = batch.work
-        first = self.measured[numbers[0]]
-        shape = [self.axes[i].size for i, _ in first]
+        shape = [self.axes[i].size for i, _ in self.measured[numbers[0]]]
         starts = np.array([self._start(self.measured[number]) for number in numbers])
         m = tables[starts[:, None] + np.arange(int(np.prod(shape, dtype=np.int64)))].reshape(len(numbers), *shape)
-        for axis, (i, level) in enumerate(first, start=1):
-            m = self.axes[i].merged(m, level, axis)
-        return integer_product(m.reshape(len(numbers), -1), self.rows[numbers[0]].rows.T)
+        return self.of_tables(numbers[0], m)
+
+    def of_tables(self, number: int, tables: Integers) -> Integers:
+        """`B m` of one block, or of some that are alike, for several tables of its values, (tables, rows)."""
+        for axis, (i, level) in enumerate(self.measured[number], start=1):
+            tables = self.axes[i].merged(tables, level, axis)
+        return integer_product(tables.reshape(len(tables), -1), self.rows[number].rows.T)
 
     def store(self, batch: Batch, measured: Integers, out: Integers) -> None:
         """Each block in its place."""

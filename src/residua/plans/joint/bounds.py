@@ -14,11 +14,10 @@ from itertools import product as crossed
 import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
-from residua.plans.joint.facts import asked
+from residua.plans.joint.facts import asked, in_classes, query_weights
 from residua.plans.levels.axes import Axis
 from residua.plans.levels.family import Block, below, closed, dimensions, places
 from residua.plans.questions import Workload
-from residua.workload import Explicit
 
 MOST_DIMENSIONS = 1500
 _ROUNDS = 6
@@ -26,7 +25,7 @@ _ROUNDS = 6
 
 def gap_of_any(axes: Sequence[Axis], workload: Workload, achieved: float) -> float:
     """How far a weighted sum of variances, times pcost, is at most above any plan's; infinite where it is too large."""
-    weights = workload.weights if isinstance(workload, Explicit) else np.repeat(workload.weights, _counts(workload))
+    weights = query_weights(workload)
     tops: set[Block] = set()
     for attributes, _, _ in asked(workload):
         tops.add(tuple((i, axes[i].depth) for i in attributes if axes[i].depth))
@@ -42,17 +41,13 @@ def gap_of_any(axes: Sequence[Axis], workload: Workload, achieved: float) -> flo
     return max(achieved / _bound(axes, spans, G) - 1.0, 0.0)
 
 
-def _counts(workload: Workload) -> Integers:
-    assert not isinstance(workload, Explicit)
-    return workload.cells.astype(np.int64)
-
-
 def _gram(axes: Sequence[Axis], workload: Workload, weights: Floats, spans: dict[Block, Integers], size: int) -> Floats:
     """The Gram matrix of all queries in coordinates, (coordinates, coordinates)."""
     G = np.zeros((size, size))
     for attributes, rows, at in asked(workload):
+        rows, _ = in_classes(axes, attributes, rows)
         for axis, i in enumerate(attributes, start=1):
-            rows, _ = axes[i].coordinates(rows, axis)
+            rows = axes[i].coordinates(rows, axis)
         table = tuple((i, axes[i].depth) for i in attributes)
         listed = below(tuple((i, level) for i, level in table if level))
         here = np.concatenate([places(axes, table, block) for block in listed])

@@ -71,11 +71,10 @@ class Facts:
             attributes: positions, increasing.
             rows: queries over the cells of these, (queries, n_1, …, n_k).
         """
-        lost = np.zeros(len(rows), dtype=bool)
         size = np.sqrt((rows.reshape(len(rows), -1) ** 2).sum(axis=1))
+        rows, lost = in_classes(self.axes, attributes, rows)
         for axis, i in enumerate(attributes, start=1):
-            rows, outside = self.axes[i].coordinates(rows, axis)
-            lost |= outside
+            rows = self.axes[i].coordinates(rows, axis)
         left = rows.reshape(len(rows), -1).copy()
         table = tuple((i, self.axes[i].depth) for i in attributes)
         unseen = np.ones(left.shape[1], dtype=bool)
@@ -130,6 +129,25 @@ class Facts:
                 )
                 total[np.ix_(at, there)] = found
         return total
+
+
+def in_classes(axes: Sequence[Axis], attributes: Sequence[int], rows: Floats) -> tuple[Floats, Booleans]:
+    """Queries over the finest classes of their attributes, and which tell values of one class apart.
+
+    All attributes are compared before anything is computed: equal numbers need not be equal after a product.
+    """
+    lost = np.zeros(len(rows), dtype=bool)
+    for axis, i in enumerate(attributes, start=1):
+        rows, outside = axes[i].shortened(rows, axis)
+        lost |= outside
+    return rows, lost
+
+
+def query_weights(workload: Workload) -> Floats:
+    """How much each query's variance matters, (queries,)."""
+    if isinstance(workload, Explicit):
+        return workload.weights
+    return np.repeat(workload.weights, workload.cells.astype(np.int64))
 
 
 def asked(workload: Workload) -> Iterator[tuple[tuple[int, ...], Floats, Integers]]:

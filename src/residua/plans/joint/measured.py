@@ -63,8 +63,8 @@ class Rows:
         if self.rows.shape[1] > _MOST_PAIRS:
             return 4 * self.norm
         inner = (self.rows.astype(np.float64).T @ self.rows.astype(np.float64)).min()
-        # Floats are good to 2^-40 of the largest norm; one more of that makes up for it.
-        least = math.floor(float(inner)) - (self.norm >> 40) - 1
+        # A sum of k products of floats is good to k 2^-53 of the largest norm; four times that makes up for it.
+        least = math.floor(float(inner)) - (self.norm * len(self.rows) >> 51) - 1
         return min(4 * self.norm, 2 * self.norm - 2 * least)
 
     def __eq__(self, other: object) -> bool:

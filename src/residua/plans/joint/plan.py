@@ -226,7 +226,7 @@ class JointPlan(Plan):
     def _blocks(self, scales: Floats) -> JointBlocks:
         measured = tuple(self.blocks_of[k] for k in self._measured)
         rows = tuple(self.rows_of(block) for block in measured)
-        return JointBlocks(self.axes, measured, rows, scales, self.domain.drops)
+        return JointBlocks(self.axes, measured, rows, scales, self.domain.drops, self.domain.names)
 
     def saved_blocks(self, arrays: Mapping[str, NDArray[Any]]) -> JointBlocks:
         """The noise scales that a file keeps, with the plan's own rows."""
@@ -271,7 +271,7 @@ class JointPlan(Plan):
             raise PlanError(
                 f"a blockwise plan over {cells:,} cells can be combined with plans of other rows over at most "
                 f"{MOST_COLUMNS:,}. Plans by the same rows combine over any number of cells: plan one like the other, "
-                "with form=rs.Lattice(like=other)."
+                "with form=rs.Blockwise(like=other)."
             )
         codes = np.indices(sizes).reshape(len(sizes), cells)
         found = [np.zeros((0, cells))]

@@ -50,11 +50,21 @@ def price(blocks: _Priced, unit: Unit) -> Fraction:
     Raises:
         VerificationError: not integer, noise outside the exact samplers' range, or numbers that could overflow.
     """
-    _check_form(blocks)
-    added = Fraction(_largest(blocks), POINT)
-    changed = Fraction(_sum(blocks, [rows.apart if block else 0 for block, rows in _pairs(blocks)]), POINT)
-    changed = min(changed, 4 * added)  # ‖a − b‖² ≤ 2‖a‖² + 2‖b‖²
-    return unit.scaled(added, max(changed, added) if blocks.drops else changed)
+    return together([blocks], unit)
+
+
+def together(several: Sequence[_Priced], unit: Unit) -> Fraction:
+    """What several measurements with the same levels cost this unit in all, never less.
+
+    Raises:
+        VerificationError: as `price`.
+    """
+    for blocks in several:
+        _check_form(blocks)
+    added = Fraction(_largest(several), POINT)
+    moved = [_sum(blocks, [rows.apart if block else 0 for block, rows in _pairs(blocks)]) for blocks in several]
+    changed = min(Fraction(sum(moved), POINT), 4 * added)  # ‖a − b‖² ≤ 2‖a‖² + 2‖b‖²
+    return unit.scaled(added, max(changed, added) if several[0].drops else changed)
 
 
 def cell_costs(blocks: _Priced) -> tuple[tuple[int, ...], Objects] | None:
@@ -62,20 +72,27 @@ def cell_costs(blocks: _Priced) -> tuple[tuple[int, ...], Objects] | None:
 
     Cells are classes of values that no block tells apart, (classes, …); each block is rounded up.
     """
-    table = table_for(blocks.axes, blocks.measured)
+    return _cell_costs([blocks])
+
+
+def _cell_costs(several: Sequence[_Priced]) -> tuple[tuple[int, ...], Objects] | None:
+    table = table_for(several[0].axes, [block for blocks in several for block in blocks.measured])
     if table is None:
         return None
     costs: Objects = np.zeros(table.shape, dtype=object)
-    for (block, own), scale in zip(_pairs(blocks), blocks.scales.tolist(), strict=True):
-        shares = np.array([_share(norm, scale) for norm in own.norms], dtype=object)
-        costs = costs + table.spread(block, shares)
+    for blocks in several:
+        for (block, own), scale in zip(_pairs(blocks), blocks.scales.tolist(), strict=True):
+            shares = np.array([_share(norm, scale) for norm in own.norms], dtype=object)
+            costs = costs + table.spread(block, shares)
     return table.attributes, costs
 
 
-def _largest(blocks: _Priced) -> int:
+def _largest(several: Sequence[_Priced]) -> int:
     """The cost of the most expensive cell, never less."""
-    listed = cell_costs(blocks)
-    return _sum(blocks, [rows.norm for rows in blocks.rows]) if listed is None else max(listed[1].ravel().tolist())
+    listed = _cell_costs(several)
+    if listed is None:
+        return sum(_sum(blocks, [rows.norm for rows in blocks.rows]) for blocks in several)
+    return int(max(listed[1].ravel().tolist()))
 
 
 def most_records(rows: Sequence[Rows]) -> int:

@@ -323,7 +323,8 @@ class LatticePlan(Plan):
                 f"a plan for marginals or products measures {cells:,} cells; it can be combined with other kinds of "
                 f"plans, or with plans that measure an attribute by another strategy, over at most {MOST_COLUMNS:,}. "
                 "Plan one like the other, with form=rs.Lattice(like=other): plans that share strategies combine over "
-                "any number of cells. Or plan over fewer attributes."
+                "any number of cells. (Beside a plan of queries that tie attributes together, like that one.) Or plan "
+                "over fewer attributes."
             )
         parts = {i: measured_rows(self.strategies[i]) for i in attributes}
 

@@ -113,20 +113,23 @@ class Axis:
         edges = np.searchsorted(own[order], np.arange(self.count(level)))
         return np.asarray(np.add.reduceat(np.take(tables, order, axis=axis), edges, axis=axis))
 
-    def coordinates(self, rows: Floats, axis: int) -> tuple[Floats, Booleans]:
-        """Queries over values as coordinates along an axis, and which of them the classes cannot tell.
+    def shortened(self, rows: Floats, axis: int) -> tuple[Floats, Booleans]:
+        """Queries over values as queries over the finest classes, and which of them the classes cannot tell.
 
         Args:
             rows: (queries, …, n, …).
             axis: which axis holds the values.
         """
-        short = np.take(rows, self.firsts, axis=axis)
         lost = np.zeros(len(rows), dtype=bool)
-        if self.starts[-1] < self.size:
-            rest = np.abs(np.take(short, self.finest, axis=axis) - rows)
-            lost = rest.reshape(len(rows), -1).max(axis=1) > 0
-        moved = np.moveaxis(short, axis, -1) @ self.inverses[-1]
-        return np.moveaxis(moved, -1, axis), lost
+        if self.starts[-1] == self.size:
+            return np.take(rows, self.firsts, axis=axis), lost
+        short = np.take(rows, self.firsts, axis=axis)
+        apart = np.take(short, self.finest, axis=axis) != rows
+        return short, apart.reshape(len(rows), -1).any(axis=1)
+
+    def coordinates(self, rows: Floats, axis: int) -> Floats:
+        """Queries over the finest classes as coordinates along an axis, (queries, …, classes, …)."""
+        return np.moveaxis(np.moveaxis(rows, axis, -1) @ self.inverses[-1], -1, axis)
 
     def values(self, coordinates: Floats, axis: int) -> Floats:
         """What coordinates of a table say of its values, those of one class alike."""
@@ -135,9 +138,15 @@ class Axis:
 
     def level_of(self, classes: Integers) -> int:
         """The coarsest level that tells these classes apart."""
+        found = self.level_within(classes)
+        assert found is not None
+        return found
+
+    def level_within(self, classes: Integers) -> int | None:
+        """The coarsest level that tells these classes apart; None if not even the finest does."""
         if classes.max() == 0:
             return 0
-        return next(level for level in range(1, self.depth + 1) if refines(self.classes[level - 1], classes))
+        return next((n for n in range(1, self.depth + 1) if refines(self.classes[n - 1], classes)), None)
 
     @property
     def key(self) -> tuple[object, ...]:

@@ -9,45 +9,41 @@ is answerable whatever rounding did (a hundred-millionth of the cost).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from residua.domain import Domain
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
 from residua.plans.cells import MOST_COLUMNS
 from residua.plans.contract import Plan
 from residua.plans.forms import Form, Lattice, Task
+from residua.plans.joint.facts import asked, query_weights
 from residua.plans.joint.measured import Rows
 from residua.plans.joint.plan import JointPlan
 from residua.plans.lattice.plan import LatticePlan
-from residua.plans.levels.axes import Axis, axis_of, told_apart
-from residua.plans.levels.family import Block, closed, dimensions, in_coordinates, shape_of
+from residua.plans.levels.family import closed
 from residua.plans.matrix.integers import FILLING
 from residua.plans.noise import guarantee_like
-from residua.plans.objectives import TotalVariance, described
+from residua.plans.objectives import MaxVariance, Objective, TotalVariance, described
 from residua.plans.persons import by_cells
+from residua.plans.planners.explicit import explicit_targets
+from residua.plans.planners.joint_like import precisions_like
+from residua.plans.planners.posing import check_memory, posed, posed_queries
 from residua.plans.questions import Workload
 from residua.plans.solver.blockwise import Blockwise as Solver
 from residua.plans.solver.blockwise import Solved
-from residua.plans.solver.orbits import Orbits, Term, orbits
-from residua.privacy import ZCDP
-from residua.workload import AttributeQueries, Explicit, Identity, Joint, as_products, parts_of
+from residua.plans.solver.blockwise_maximum import BlockwiseMaximum
+from residua.plans.solver.orbits import orbits
+from residua.privacy import ZCDP, PureDP
+from residua.workload import Explicit, Joint, as_products
 
 LISTED_CELLS = 2**20  # beyond these, cells of all attributes together are never listed
 _FEW_CELLS = 1500  # up to these, a matrix plan takes seconds
 _WORTH_TRYING = 0.02  # a proven gap of one strategy per attribute
-MOST_DIMENSIONS = 2000  # of one block
-MOST_CELLS = 2**14  # of the table behind a block
-MOST_COORDINATES = 2**12  # of all blocks of one term together
-_MOST_ENTRIES = 2**28  # of the Gram matrices of all kinds of terms
-_LARGEST = 2.0**30
+_LARGEST, _COARSEST = 2.0**28, 2.0**25  # entries of the block that costs most, and at least of any that is asked for
 _SLACK = 1.0 - 2.0**-40
 _ROUNDS = 40
-
-Asked = tuple[tuple[int, ...], list[AttributeQueries] | Explicit, float]
 
 
 @dataclass(frozen=True)
@@ -55,13 +51,26 @@ class Blockwise(Form):
     """A strategy for each set of attributes and levels, instead of one for each attribute: `form=rs.Blockwise()`.
 
     For workloads that ask an attribute in several ways, or tie attributes together, over many cells. `rs.plan` chooses
-    it by itself for queries that tie attributes together over more cells than can be listed, and over few cells for
-    products that one strategy per attribute serves badly. Only releases over few cells can be projected.
+    it by itself for queries that tie attributes together over more cells than can be listed, and for products that one
+    strategy per attribute serves badly.
+
+    Args:
+        like: a blockwise plan whose rows to measure, so that `common`, `residual`, `top_up` and sessions combine the
+            two exactly over any number of cells. Nothing is proven of such a plan.
     """
+
+    like: Plan | None = None
 
     def plan(self, task: Task) -> JointPlan:
         """The plan."""
-        return plan_joint(task.workload, task)
+        if isinstance(task.guarantee, PureDP):
+            raise PlanError("form=rs.Blockwise() is for normal noise; give ZCDP, GDP or ApproxDP, or form=rs.Matrix().")
+        return plan_joint(task.workload, task) if self.like is None else plan_like(self.like, task.workload, task)
+
+
+def blockwise_like(form: Form | None) -> Form | None:
+    """The form, a blockwise one where it is to be like a blockwise plan."""
+    return Blockwise(form.like) if isinstance(form, Lattice) and isinstance(form.like, JointPlan) else form
 
 
 def blockwise_first(workload: Explicit, task: Task, form: Form | None) -> bool:
@@ -76,10 +85,19 @@ def blockwise_first(workload: Explicit, task: Task, form: Form | None) -> bool:
     cells = math.prod(workload.shape)
     if cells > LISTED_CELLS:
         return True
-    if cells <= _FEW_CELLS or not isinstance(task.objective, TotalVariance):
+    if cells <= _FEW_CELLS:
         return False
+    return _told_apart(workload) > _FEW_CELLS
+
+
+def _told_apart(workload: Joint) -> int:
+    """How many cells of all attributes together the queries tell apart; their matrix is not formed."""
     probe = np.random.default_rng(0).standard_normal(workload.queries)  # equal columns, equal sums
-    return len(np.unique(workload.matrix.T @ probe)) > _FEW_CELLS
+    sums = np.zeros(workload.shape)
+    for attributes, rows, at in asked(workload):
+        own = probe[at] @ rows.reshape(len(rows), -1)
+        sums += own.reshape([n if i in attributes else 1 for i, n in zip(workload.attributes, sums.shape, strict=True)])
+    return len(np.unique(sums))
 
 
 def blockwise_if_better(made: LatticePlan, task: Task) -> Plan:
@@ -91,9 +109,11 @@ def blockwise_if_better(made: LatticePlan, task: Task) -> Plan:
     """
     if not isinstance(task.objective, TotalVariance) or not by_cells(task.unit) or made.workload is None:
         return made
-    used = {i for family in as_products(made.workload).families for i in family.used}
-    few = math.prod(int(made.domain.sizes[i]) for i in used) <= MOST_COLUMNS  # releases over more cannot be projected
-    if not few or not _WORTH_TRYING < made.gap < math.inf:
+    if made.domain.impossible:  # releases over more cells are projected without them
+        used = {i for family in as_products(made.workload).families for i in family.used}
+        if math.prod(int(made.domain.sizes[i]) for i in used) > MOST_COLUMNS:
+            return made
+    if not _WORTH_TRYING < made.gap < math.inf:
         return made
     try:
         other = plan_joint(made.workload, task)
@@ -108,21 +128,18 @@ def blockwise_if_better(made: LatticePlan, task: Task) -> Plan:
 
 
 def plan_joint(workload: Workload, task: Task) -> JointPlan:
-    """A blockwise plan of least total variance for a budget, or (without one) for a largest acceptable loss.
+    """A blockwise plan of least total or largest variance for a budget, or (without one) for an acceptable loss.
 
     Raises:
         PlanError: another objective, or a set of attributes with too many cells for a strategy of its own.
     """
-    if not isinstance(task.objective, TotalVariance):
-        raise PlanError(
-            f"{type(task.objective).__name__} is not for queries of many attributes together; use TotalVariance, or "
-            "plan over few cells with form=rs.Matrix()."
-        )
-    axes, terms = posed(workload)
+    targets = _targets(workload, task.objective)
+    axes, terms = posed(workload) if targets is None else posed_queries(workload, 1.0 / np.sqrt(targets))
     blocks = closed(term.table for term in terms)
     found = orbits(axes, terms, blocks)
-    _check_memory(found, axes)
-    solved = Solver(axes, found).solve(task.effort.tolerance, min(task.effort.limit, _ROUNDS), task.effort.progress)
+    check_memory(found, axes)
+    solver = Solver if targets is None else BlockwiseMaximum
+    solved = solver(axes, found).solve(task.effort.tolerance, min(task.effort.limit, _ROUNDS), task.effort.progress)
     strategies, shares = rounded(solved)
     made = JointPlan(
         domain=workload.domain,
@@ -136,118 +153,63 @@ def plan_joint(workload: Workload, task: Task) -> JointPlan:
         workload=workload,
         objective=described(task.objective),
     )
+    achieved = _loss(made, workload, targets) * made.pcost
+    gap = max(achieved / solved.bound - 1.0, 0.0) if by_cells(task.unit) else math.inf
+    return _scaled(made.replaced(gap=gap), task, targets)
+
+
+def plan_like(like: Plan, workload: Workload, task: Task) -> JointPlan:
+    """A plan by the rows of another blockwise plan.
+
+    Raises:
+        PlanError: another objective, another form or domain, or rows that do not tell what is asked.
+    """
+    targets = _targets(workload, task.objective)
+    precisions = precisions_like(like, workload, query_weights(workload), targets, task)
+    assert isinstance(like, JointPlan)
+    made = like.replaced(
+        precisions=precisions,
+        guarantee=task.guarantee,
+        unit=task.unit,
+        workload=workload,
+        objective=described(task.objective),
+        gap=math.inf,
+    )
+    return _scaled(made, task, targets)
+
+
+def _loss(made: JointPlan, workload: Workload, targets: Floats | None) -> float:
+    return made.total_variance(workload) if targets is None else float((made.variances(workload) / targets).max())
+
+
+def _scaled(made: JointPlan, task: Task, targets: Floats | None) -> JointPlan:
+    """The plan within its budget, or as precise as was asked for, with the guarantee that this gives."""
     if made.unit_pcost <= 0:
         raise PlanError("replacing a record changes none of these tables; they can be published without noise.")
-    achieved = made.total_variance(workload) * made.pcost
-    gap = max(achieved / solved.bound - 1.0, 0.0) if by_cells(task.unit) else math.inf
-    made = made.replaced(gap=gap)
     if task.allowed is not None:
         return made.replaced(precisions=made.precisions * (task.allowed / made.unit_pcost * _SLACK))
-    made = made.replaced(precisions=made.precisions * (achieved / made.pcost / task.loss / _SLACK))
+    assert made.workload is not None
+    factor = _loss(made, made.workload, targets) / task.loss / _SLACK
+    made = made.replaced(precisions=made.precisions * factor)
     return made.replaced(guarantee=guarantee_like(ZCDP(1.0), made.unit_pcost))
 
 
-# ---- what is asked, in coordinates
-
-
-def posed(workload: Workload) -> tuple[list[Axis], list[Term]]:
-    """The levels of every attribute, and the Gram matrices of all terms in their coordinates.
+def _targets(workload: Workload, objective: Objective) -> Floats | None:
+    """The variance that each query is divided by, (queries,); None where their sum counts.
 
     Raises:
-        PlanError: a set of attributes with too many cells for a strategy of its own.
+        PlanError: an objective that is not for queries that tie attributes together.
     """
-    domain, terms = workload.domain, list(_terms(workload))
-    partitions: list[dict[bytes, Integers]] = [{} for _ in range(len(domain))]
-    told = [_told(attributes, asked) for attributes, asked, _ in terms]
-    for (attributes, _, _), classes in zip(terms, told, strict=True):
-        for i, own in zip(attributes, classes, strict=True):
-            partitions[i].setdefault(own.tobytes(), own)
-    axes = [axis_of(int(n), own.values()) for n, own in zip(domain.sizes, partitions, strict=True)]
-    by_table: dict[Block, list[Term]] = {}
-    for (attributes, asked, weight), classes in zip(terms, told, strict=True):
-        pairs = ((i, axes[i].level_of(own)) for i, own in zip(attributes, classes, strict=True))
-        term = _term(domain, axes, attributes, tuple(pairs), asked, weight)
-        by_table.setdefault(term.table, []).append(term)
-    return axes, [_sum(alike) for alike in by_table.values()]
-
-
-def _terms(workload: Workload) -> Iterator[Asked]:
-    """The parts of a workload that ask of one set of attributes: positions, what is asked, the weight."""
-    if isinstance(workload, Joint):
-        for part, _ in parts_of(workload):
-            yield from _terms(part)
-    elif isinstance(workload, Explicit):
-        yield workload.attributes, workload, 1.0
-    else:
-        products = as_products(workload)
-        for term, weight in zip(products.terms(), products.weights.tolist(), strict=True):
-            yield tuple(i for i, _ in term), [asked for _, asked in term], weight
-
-
-def _told(attributes: tuple[int, ...], asked: list[AttributeQueries] | Explicit) -> list[Integers]:
-    """The classes of values that no query tells apart, for each attribute."""
-    if not isinstance(asked, Explicit):
-        return [_classes(rows) for rows in asked]
-    columns = asked.matrix.tocsc()
-    probe = np.random.default_rng(0).standard_normal(asked.queries)  # equal columns, equal sums
-    table = np.asarray(columns.T @ probe).reshape(asked.shape)
-    return [told_apart(np.moveaxis(table, axis, -1).reshape(-1, n)) for axis, n in enumerate(asked.shape)]
-
-
-def _classes(rows: AttributeQueries) -> Integers:
-    if isinstance(rows, Identity):
-        return np.arange(rows.size)
-    return told_apart(rows.gram())  # columns of the Gram matrix are equal where those of the rows are
-
-
-def _term(
-    domain: Domain,
-    axes: Sequence[Axis],
-    attributes: tuple[int, ...],
-    levels: Block,
-    asked: list[AttributeQueries] | Explicit,
-    weight: float,
-) -> Term:
-    """One term in coordinates; attributes of which it asks the total are left out."""
-    table = tuple((i, level) for i, level in levels if level)
-    cells = math.prod(shape_of(axes, table))
-    if cells > MOST_COORDINATES or dimensions(axes, table) > MOST_DIMENSIONS:
-        names = ", ".join(domain.names[i] for i, _ in table)
+    if isinstance(objective, TotalVariance):
+        return None
+    if not isinstance(objective, MaxVariance) or objective.over != "queries":
         raise PlanError(
-            f"the queries of {names} tell {cells:,} cells apart, more than {MOST_COORDINATES:,}, the most for a "
-            "strategy of their own; group values (rs.Bins, levels), or ask for marginals and products apart from "
-            "queries that tie attributes together."
+            f"{described(objective)} is not for queries of many attributes together; use TotalVariance() or "
+            "MaxVariance(), or plan over few cells with form=rs.Matrix()."
         )
-    firsts = [axes[i].firsts_of(level) for i, level in levels]
-    if isinstance(asked, Explicit):
-        at = np.ravel_multi_index(np.ix_(*firsts), asked.shape).ravel() if firsts else np.zeros(1, dtype=np.int64)
-        C = in_coordinates(axes, table, asked.matrix.tocsc()[:, at].toarray() * np.sqrt(asked.weights)[:, None])
-        return Term(table, (C.T @ C,), weight)
-    factors = []
-    for rows, first, (i, level) in zip(asked, firsts, levels, strict=True):
-        inverse = axes[i].inverses[level]
-        factor = inverse.T @ rows.gram()[np.ix_(first, first)] @ inverse
-        if level:
-            factors.append(factor)
-        else:
-            weight *= float(factor[0, 0])
-    return Term(table, tuple(factors), weight)
-
-
-def _sum(terms: list[Term]) -> Term:
-    """Terms on one table as one."""
-    if len(terms) == 1:
-        return terms[0]
-    return Term(terms[0].table, (np.asarray(sum(term.weight * term.matrix() for term in terms)),))
-
-
-def _check_memory(found: Orbits, axes: Sequence[Axis]) -> None:
-    entries = sum(math.prod(shape_of(axes, term.table)) ** 2 for term, _ in found.terms)
-    if entries > _MOST_ENTRIES:
-        raise PlanError(
-            f"what is asked of {len(found.terms):,} kinds of tables is too much to hold at once; ask for fewer, or "
-            "group values."
-        )
+    if isinstance(workload, Explicit):
+        return explicit_targets(workload, objective)
+    return np.repeat(objective.scales(workload), workload.cells.astype(np.int64))
 
 
 # ---- integers
@@ -260,8 +222,10 @@ def rounded(solved: Solved) -> tuple[tuple[Rows, ...], Floats]:
     strategies = []
     for kind, (rows, missing) in enumerate(zip(solved.rows, solved.missing, strict=True)):
         strength = math.sqrt(float(shares[kind])) * FILLING if len(rows) else math.sqrt(little)
-        strategies.append(Rows(_integers(np.vstack([rows, missing * (strength / _longest(missing))]))))
         shares[kind] = max(float(shares[kind]), little)
+        coarsest = _COARSEST if len(rows) else _COARSEST * FILLING  # directions that nobody asks for keep some bits
+        finest = max(_LARGEST * math.sqrt(float(shares[kind] / shares.max())), coarsest)
+        strategies.append(Rows(_integers(np.vstack([rows, missing * (strength / _longest(missing))]), finest)))
     return tuple(strategies), shares
 
 
@@ -270,7 +234,10 @@ def _longest(rows: Floats) -> float:
     return math.sqrt(float((rows**2).sum(axis=0).max(initial=0.0))) or 1.0
 
 
-def _integers(rows: Floats) -> Integers:
-    """The nearest integers at the largest power of two that leaves room for records."""
-    bits = math.floor(math.log2(_LARGEST / float(np.abs(rows).max())))
+def _integers(rows: Floats, finest: float) -> Integers:
+    """The nearest integers at the largest power of two that leaves room for records.
+
+    What is measured weakly has smaller integers, so that all noise is about as large, and can be sampled exactly.
+    """
+    bits = math.floor(math.log2(finest / float(np.abs(rows).max())))
     return np.rint(rows * 2.0**bits).astype(np.int64)

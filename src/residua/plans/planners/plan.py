@@ -23,7 +23,7 @@ from residua.plans.planners.attended import attended, attends
 from residua.plans.planners.crossed import plan_crossed
 from residua.plans.planners.explicit import independent_explicit, plan_biased, plan_explicit
 from residua.plans.planners.forecast import forecast
-from residua.plans.planners.joint import blockwise_first, blockwise_if_better, plan_joint
+from residua.plans.planners.joint import blockwise_first, blockwise_if_better, blockwise_like, plan_joint
 from residua.plans.planners.laplace import independent_pure, plan_pure
 from residua.plans.planners.marginals import independent_marginals, plan_marginals
 from residua.plans.planners.products import like_strategies, plan_products
@@ -200,6 +200,9 @@ def plan(
     task = Task(workload, guarantee, objective, loss, unit, tolerance, effort, laplace)
     if isinstance(guarantee, PureDP):
         _check_epsilon(guarantee)
+    elif guarantee is not None:
+        _allowed(guarantee)
+    form = blockwise_like(form)
     made = form.plan(task) if form is not None else None
     if made is not None:
         return made
@@ -214,8 +217,6 @@ def plan(
         if axes:
             return plan_crossed(as_products(workload), task, axes, given)
     if not laplace and isinstance(workload, Explicit) and blockwise_first(workload, task, form):
-        if guarantee is not None:
-            _allowed(guarantee)
         return plan_joint(workload, task)
     ahead = forecast(workload, pure=laplace, maximum=isinstance(objective, MaxVariance))
     ahead.check()
@@ -231,8 +232,6 @@ def plan(
             if isinstance(workload, Marginals)
             else plan_pure(as_explicit(workload), task)
         )
-    if guarantee is not None:
-        _allowed(guarantee)
     if isinstance(workload, Explicit):
         chosen = form if isinstance(form, Matrix) else Matrix()
         if chosen.bias:

@@ -5,18 +5,16 @@ By the strategies of another plan, the two can be combined exactly, over any num
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial, reduce
+from functools import partial
 
 import numpy as np
 
 from residua.errors import GapWarning, PlanError
 from residua.linalg.arrays import Floats
 from residua.plans.axis.plan import AxisPlan
-from residua.plans.cells import MOST_COLUMNS
 from residua.plans.contract import Plan
 from residua.plans.forms import Task
 from residua.plans.lattice.bounds import class_bound, persons, replaced
@@ -24,7 +22,7 @@ from residua.plans.lattice.contribution import table_prices
 from residua.plans.lattice.from_axis import lattice_of
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.noise import guarantee_like
-from residua.plans.objectives import Effort, MaxVariance, Scaled, TotalVariance, described
+from residua.plans.objectives import MaxVariance, Scaled, TotalVariance, described
 from residua.plans.persons import by_cells, most_records, reach_of
 from residua.plans.planners.rounding import column_bits, integer_strategies
 from residua.plans.saddle import Solution, least_maximum
@@ -33,8 +31,8 @@ from residua.plans.solver.maxima import Pairs, query_game
 from residua.plans.solver.tilting import Design, designed, kinds_of
 from residua.plans.strategy import Plain, Strategy
 from residua.plans.tolerances import SUPPORT_TOLERANCE
-from residua.privacy import ZCDP, AddRemove
-from residua.workload import Explicit, Marginals, Products, as_products
+from residua.privacy import ZCDP
+from residua.workload import Marginals, Products, as_products
 
 _SLACK = 1.0 - 2.0**-40  # as in `marginals.py`
 
@@ -207,27 +205,3 @@ def like_strategies(like: Plan, workload: Products | Marginals) -> tuple[Strateg
                 )
         found.append(strategy)
     return tuple(found)
-
-
-def common_ground(workloads: Sequence[Marginals | Products | Explicit]) -> LatticePlan | None:
-    """A plan for all these workloads of one domain together: plans like it can be combined.
-
-    None where none is needed: for marginals alone, whose plans share strategies, and for few cells, over which plans of
-    all kinds are combined.
-    """
-    listed = [workload for workload in workloads if isinstance(workload, Marginals | Products)]
-    if len(listed) < 2 or not any(isinstance(workload, Products) for workload in listed):
-        return None
-    products = [as_products(workload) for workload in listed]
-    used = {i for workload in products for family in workload.families for i in family.used}
-    if math.prod(int(products[0].domain.sizes[i]) for i in used) <= MOST_COLUMNS:
-        return None
-    total = as_products(reduce(_sum, listed))
-    effort = Effort(tolerance=1e-3)
-    return plan_products(total, Task(total, ZCDP(0.5), TotalVariance(), 1.0, AddRemove(), None, effort))
-
-
-def _sum(first: Marginals | Products, second: Marginals | Products) -> Marginals | Products:
-    both = first + second
-    assert isinstance(both, Marginals | Products)  # neither was explicit
-    return both

@@ -84,13 +84,17 @@ class Blockwise:
 
     def _ordered(self, term: Term) -> tuple[list[Block], dict[Block, Integers], Floats]:
         """A term's blocks, where each stands, and its Gram matrix in that order, those with tilts before others."""
-        listed = below(term.table)
-        order = [places(self.axes, term.table, block) for block in listed]
-        V = term.matrix()
-        at = np.concatenate(order)
-        ends = np.cumsum([0, *(len(one) for one in order)])
-        spans = {block: np.arange(ends[k], ends[k + 1]) for k, block in enumerate(listed)}
-        return listed, spans, term.weight * V[np.ix_(at, at)]
+        listed, at, V = below(term.table), self._order(term), term.matrix()
+        return listed, self._spans(listed), term.weight * V[np.ix_(at, at)]
+
+    def _order(self, term: Term) -> Integers:
+        """Where the coordinates of a term's blocks, one after the other, stand in its table."""
+        return np.concatenate([places(self.axes, term.table, block) for block in below(term.table)])
+
+    def _spans(self, blocks: Sequence[Block]) -> dict[Block, Integers]:
+        """Where each block's coordinates stand, one block after the other."""
+        ends = np.cumsum([0, *(dimensions(self.axes, block) for block in blocks)])
+        return {block: np.arange(ends[k], ends[k + 1]) for k, block in enumerate(blocks)}
 
     def _state(self, block: Block) -> State:
         return self.states[self.orbits.kinds[block]]
@@ -103,7 +107,7 @@ class Blockwise:
         Where all cells can be weighed together, that is done from the start, and once more from the split that blocks
         weighed apart settle on: the split is not a convex problem, and either may be the better one.
         """
-        affordable = int(_MOST_WORK / sum(_work(state) for state in self.states))
+        affordable = int(_MOST_WORK / sum(work_of(state) for state in self.states))
         few = min(limit, max(affordable // 4, _FEWEST // 2))
         table = table_for(self.axes, list(self.orbits.kinds))
         if table is None:
@@ -175,12 +179,11 @@ class Blockwise:
         """Where the coordinates stand that a block is tilted by."""
         return np.concatenate([np.zeros(0, dtype=np.int64), *(spans[each] for each in self.below[block])])
 
-    def _known(self, block: Block) -> Floats:
-        """Σ: the covariance of the coordinates below a block."""
-        sizes = [len(self._state(each).own) for each in self.below[block]]
-        ends = np.cumsum([0, *sizes])
-        spans = {each: np.arange(ends[k], ends[k + 1]) for k, each in enumerate(self.below[block])}
-        found = np.zeros((ends[-1], ends[-1]))
+    def _covariance(self, blocks: Sequence[Block]) -> Floats:
+        """Σ: the covariance of the coordinates of blocks, smallest first, with all below each."""
+        spans = self._spans(blocks)
+        size = sum(len(own) for own in spans.values())
+        found = np.zeros((size, size))
         for each, own in spans.items():  # smallest first: r = T r_below + noise
             state = self._state(each)
             lower = self._lower(each, spans)
@@ -204,7 +207,7 @@ class Blockwise:
         N, T, q = V.T @ state.own, V.T @ state.tilt, state.weights
         found = _Answer(g, N - T @ state.lower, q, price)
         tilting = tilt and len(state.lower) > 0
-        known = self._known(self.orbits.examples[kind]) if tilting else np.zeros((0, 0))
+        known = self._covariance(self.below[self.orbits.examples[kind]]) if tilting else np.zeros((0, 0))
         for _ in range(self.cells.turns if tilting or self.cells.turns > 2 else 0):
             q = self.cells.followed(q, found.costs, self.growth)
             if tilting:
@@ -227,7 +230,7 @@ class Blockwise:
         return Solved(tuple(state.rows for state in self.states), missing, loss, bound)
 
 
-def _work(state: State) -> float:
+def work_of(state: State) -> float:
     """About how many operations one round takes for a kind of block."""
     d, cells, k = float(state.own.shape[0]), float(state.own.shape[1]), float(len(state.lower))
     return 2e7 + 20.0 * d**3 + 8.0 * d**2 * cells + 30.0 * k**3 + 4.0 * d * k * cells

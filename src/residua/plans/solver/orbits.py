@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from residua.linalg.arrays import Floats
+from residua.linalg.arrays import Floats, Integers
 from residua.plans.levels.axes import Axis
 from residua.plans.levels.family import Block, below, shape_of
 
@@ -26,11 +26,13 @@ class Term:
         table: the attributes and the levels that the queries tell apart.
         factors: the Gram matrix itself, (cells, cells), or one for each attribute, whose product it is.
         weight: what it is multiplied by.
+        rows: the queries over the cells of the table, (queries, cells), where each counts by itself.
     """
 
     table: Block
     factors: tuple[Floats, ...]
     weight: float = 1.0
+    rows: Floats | None = None
 
     @property
     def product(self) -> bool:
@@ -40,7 +42,8 @@ class Term:
     @property
     def key(self) -> Hashable:
         """What is the same for the same queries of other attributes."""
-        return (self.weight, *(factor.tobytes() for factor in self.factors))
+        asked = self.factors if self.rows is None else (self.rows,)
+        return (self.weight, *(each.tobytes() for each in asked))
 
     def matrix(self) -> Floats:
         """The Gram matrix itself, without the weight."""
@@ -59,7 +62,18 @@ class Term:
                     break
         return tuple(found)
 
+    def swapped_rows(self, axes: Sequence[Axis], a: int, b: int) -> Integers | None:
+        """The query that each becomes when two attributes change places, (queries,); None if one becomes none."""
+        assert self.rows is not None
+        shape = shape_of(axes, self.table)
+        turned = np.swapaxes(self.rows.reshape(-1, *shape), 1 + a, 1 + b).reshape(len(self.rows), -1) + 0.0
+        at = {row.tobytes(): k for k, row in enumerate(self.rows + 0.0)}  # no negative zeros
+        found = [at.get(np.ascontiguousarray(row).tobytes(), -1) for row in turned]
+        return None if -1 in found or len(at) < len(found) else np.array(found, dtype=np.int64)
+
     def _swapped(self, axes: Sequence[Axis], a: int, b: int) -> bool:
+        if self.rows is not None:
+            return self.swapped_rows(axes, a, b) is not None
         if self.product:
             return np.array_equal(self.factors[a], self.factors[b])
         shape = shape_of(axes, self.table)

@@ -1,0 +1,207 @@
+"""Nearest non-negative tables that share coordinates: a primal-dual interior point, table by table.
+
+Minimise `½ Σ_k r_kᵀ Q_k r_k − gᵀ r` over coordinates r with `A_k r_k ≥ 0`, r_k being those of table k. A coordinate
+that one table alone has is private to it; the Newton system is solved for the private ones table by table, and once
+for those that are shared. With slacks s = A r and multipliers z, the dual value at z is lower than the primal one by
+`zᵀs + ½ dᵀ Q⁻¹ d`, d the dual residual: that is the gap, whatever the path was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from residua.linalg.arrays import Booleans, Floats, Integers
+from residua.projection.problem import Progress
+
+_ROUNDS = 200
+_BACK = 0.995  # of the way to the boundary
+_TINY = 1e-13  # of the largest diagonal entry: what a direction that nothing measures weighs
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """One table.
+
+    Args:
+        at: where its coordinates stand among all, (coordinates of the table,).
+        cells: A_k, its cells from its coordinates, (cells, coordinates).
+        square: Q_k, symmetric, (coordinates, coordinates).
+    """
+
+    at: Integers
+    cells: Floats
+    square: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Coordinates, how far twice the objective is at most above the least, and the most negative cell."""
+
+    coordinates: Floats
+    gap: float
+    infeasibility: float
+
+
+class _Tables:
+    """The tables, with the coordinates that are free.
+
+    Args:
+        pieces: the tables.
+        size: how many coordinates there are in all.
+        free: which may move, (size,).
+    """
+
+    def __init__(self, pieces: Sequence[Piece], size: int, free: Booleans) -> None:
+        self.pieces, self.size, self.free = pieces, size, free
+        often = np.zeros(size, dtype=np.int64)
+        for piece in pieces:
+            often[piece.at] += 1
+        self.shared = np.flatnonzero(free & (often > 1))
+        place = np.full(size, -1, dtype=np.int64)
+        place[self.shared] = np.arange(len(self.shared))
+        self.own = [np.flatnonzero(free[piece.at] & (often[piece.at] == 1)) for piece in pieces]
+        self.both = [np.flatnonzero(place[piece.at] >= 0) for piece in pieces]
+        self.into = [place[piece.at[both]] for piece, both in zip(pieces, self.both, strict=True)]
+        self.ends = np.cumsum([0, *(len(piece.cells) for piece in pieces)])
+
+    def split(self, values: Floats) -> list[Floats]:
+        """Values of all cells, table by table."""
+        return [values[a:b] for a, b in zip(self.ends[:-1], self.ends[1:], strict=True)]
+
+    def cells(self, r: Floats) -> Floats:
+        """`A r`."""
+        return np.concatenate([piece.cells @ r[piece.at] for piece in self.pieces])
+
+    def adjoint(self, values: Floats) -> Floats:
+        """`Aᵀ v`, 0 where nothing moves."""
+        found = np.zeros(self.size)
+        for piece, own in zip(self.pieces, self.split(values), strict=True):
+            found[piece.at] += piece.cells.T @ own
+        return np.where(self.free, found, 0.0)
+
+    def squared(self, r: Floats) -> Floats:
+        """`Q r`, 0 where nothing moves."""
+        found = np.zeros(self.size)
+        for piece in self.pieces:
+            found[piece.at] += piece.square @ r[piece.at]
+        return np.where(self.free, found, 0.0)
+
+    def factored(self, weights: Floats | None) -> _Factored:
+        """`Q + Aᵀ diag(weights) A`, ready to be solved."""
+        split = [None] * len(self.pieces) if weights is None else self.split(weights)
+        systems = [
+            piece.square if w is None else piece.square + (piece.cells * w[:, None]).T @ piece.cells
+            for piece, w in zip(self.pieces, split, strict=True)
+        ]
+        return _Factored(self, systems)
+
+
+class _Factored:
+    """A Newton system, its private parts eliminated."""
+
+    def __init__(self, tables: _Tables, systems: Sequence[Floats]) -> None:
+        self.tables, self.parts = tables, []
+        schur = np.zeros((len(tables.shared), len(tables.shared)))
+        for H, own, both, into in zip(systems, tables.own, tables.both, tables.into, strict=True):
+            private, across = _cholesky(H[np.ix_(own, own)]), H[np.ix_(own, both)]
+            schur[np.ix_(into, into)] += H[np.ix_(both, both)]
+            if len(own):
+                schur[np.ix_(into, into)] -= across.T @ cho_solve(private, across)
+            self.parts.append((private, across))
+        self.schur = _cholesky(schur)
+
+    def solve(self, right: Floats) -> Floats:
+        """The solution, 0 where nothing moves."""
+        tables, found = self.tables, np.zeros(self.tables.size)
+        reduced = right[tables.shared]
+        for piece, own, into, (private, across) in zip(tables.pieces, tables.own, tables.into, self.parts, strict=True):
+            if len(own):
+                np.subtract.at(reduced, into, across.T @ cho_solve(private, right[piece.at[own]]))
+        shared = cho_solve(self.schur, reduced) if len(reduced) else reduced
+        found[tables.shared] = shared
+        for piece, own, into, (private, across) in zip(tables.pieces, tables.own, tables.into, self.parts, strict=True):
+            if len(own):
+                found[piece.at[own]] = cho_solve(private, right[piece.at[own]] - across @ shared[into])
+        return found
+
+
+def _cholesky(matrix: Floats) -> tuple[Floats, bool]:
+    if not len(matrix):
+        return matrix, True
+    ridge = _TINY * max(float(matrix.diagonal().max()), 1e-300)
+    for _ in range(8):
+        try:
+            factor, lower = cho_factor(matrix + ridge * np.eye(len(matrix)), lower=True)
+            return factor, lower
+        except np.linalg.LinAlgError:
+            ridge *= 100.0
+    raise ArithmeticError("a Newton system is not positive")  # no matrix of this kind
+
+
+def nearest_tables(
+    pieces: Sequence[Piece],
+    linear: Floats,
+    start: Floats,
+    free: Booleans,
+    *,
+    nonnegative: bool,
+    enough: float,
+    progress: Progress | None = None,
+) -> Found:
+    """The coordinates of least objective whose tables are not negative.
+
+    Args:
+        pieces: the tables.
+        linear: g, (coordinates,).
+        start: coordinates to begin at, with the values of those that are held, (coordinates,).
+        free: which coordinates may move, (coordinates,).
+        nonnegative: whether cells may not be negative.
+        enough: the gap at which to stop.
+        progress: called with the round and the gap.
+    """
+    tables, r = _Tables(pieces, len(linear), free), np.array(start)
+    g = np.where(free, linear, 0.0)
+    alone = tables.factored(None)
+    if not nonnegative:
+        r = r + alone.solve(g - tables.squared(r))
+        return Found(r, 0.0, 0.0)
+    s = np.maximum(tables.cells(r), 1e-3 * (1.0 + abs(float(np.abs(r).max())) / len(g)))
+    z = np.full(len(s), (abs(float(r @ (tables.squared(r) - g))) + 1.0) / float(s.sum()))
+    best: tuple[float, Floats] = (np.inf, r)
+    for number in range(_ROUNDS):
+        dual = tables.squared(r) - g - tables.adjoint(z)
+        primal = tables.cells(r) - s
+        gap = 2.0 * float(s @ z) + float(dual @ alone.solve(dual))
+        if float(np.abs(primal).max()) <= 1e-9 * (1.0 + float(s.max())) and gap < best[0]:
+            best = (gap, r)
+        if progress:
+            progress(number + 1, gap)
+        if best[0] <= enough:
+            break
+        system, mean = tables.factored(z / s), float(s @ z) / len(s)
+        aimed = -s * z
+        for correcting in (False, True):
+            right = -dual + tables.adjoint((aimed - z * primal) / s)
+            moved = system.solve(right)
+            ds = tables.cells(moved) + primal
+            dz = (aimed - z * ds) / s
+            step_s, step_z = _step(s, ds), _step(z, dz)
+            if not correcting:
+                after = float((s + step_s * ds) @ (z + step_z * dz)) / len(s)
+                aimed = (after / mean) ** 3 * mean - s * z - ds * dz
+        step = min(step_s, step_z)
+        if step < 1e-12:
+            break
+        r, s, z = r + step * moved, s + step * ds, z + step * dz
+    gap, r = best
+    return Found(r, max(gap, 0.0), max(0.0, -float(tables.cells(r).min())))
+
+
+def _step(values: Floats, change: Floats) -> float:
+    """How far along a change values stay positive, at most 1."""
+    falling = change < 0
+    return min(1.0, _BACK * float((-values[falling] / change[falling]).min())) if falling.any() else 1.0

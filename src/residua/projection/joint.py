@@ -1,0 +1,339 @@
+"""Projection of releases of blockwise plans over many cells: tables of their sets, never all cells together.
+
+The variables are the coordinates of all blocks (`plans/levels/`); a table is not negative where its cells, linear in
+the coordinates of the blocks below it, are not. The distance is the release's own: `Σ_b ‖R r_b + S r_below − y_b‖²`,
+each block over the variance of its noise. Tables agree with each other, as coordinates are shared; that some dataset
+has all of them is not required.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from residua.errors import PlanError
+from residua.linalg.arrays import Booleans, Floats, Integers
+from residua.plans.cells import MOST_COLUMNS
+from residua.plans.joint.plan import JointPlan
+from residua.plans.joint.reading import JointReading
+from residua.plans.levels.axes import Axis, told_apart
+from residua.plans.levels.family import Block, below, dimensions, in_coordinates, places, shape_of
+from residua.projection.facts import Fact, shown
+from residua.projection.interior import Piece, nearest_tables
+from residua.projection.problem import Fit, Problem, Progress, Terms
+from residua.release.base import Release
+from residua.workload import AttributeQueries, Explicit
+
+_MOST_ENTRIES = 2**27  # of the matrices of all tables
+_SPREAD = 1e-7  # of a fact with empty cells
+
+
+def over_few_cells(plan: JointPlan) -> bool:
+    """Whether the cells of all attributes together are few enough for one histogram."""
+    return math.prod(int(plan.domain.sizes[i]) for i in plan.measured_attributes) <= MOST_COLUMNS
+
+
+@dataclass(frozen=True, eq=False)
+class JointTables(Fit):
+    """What the projection of a release of a blockwise plan found.
+
+    Args:
+        axes: the levels of each attribute.
+        blocks: the blocks, smallest first.
+        coordinates: of all blocks, one after the other.
+        gap: how far the squared distance to the release is from the least possible, proven.
+        infeasibility: the most negative cell, in counts.
+    """
+
+    axes: tuple[Axis, ...]
+    blocks: tuple[Block, ...]
+    coordinates: Floats
+    gap: float
+    infeasibility: float
+
+    @cached_property
+    def spans(self) -> dict[Block, Integers]:
+        """Where each block's coordinates stand."""
+        return spans_of(self.axes, self.blocks)
+
+    def supports(self, members: Sequence[int]) -> bool:
+        """Whether there are coordinates of all these attributes together, at their finest levels."""
+        return tuple((i, self.axes[i].depth) for i in members if self.axes[i].depth) in self.spans
+
+    def marginal(self, members: Sequence[int]) -> Floats:
+        """The marginal on these attributes; what no query tells apart is shared out evenly."""
+        table = tuple((i, self.axes[i].depth) for i in members)
+        found = np.zeros(math.prod(self.axes[i].starts[-1] for i in members))
+        for block in below(tuple((i, level) for i, level in table if level)):
+            found[places(self.axes, table, block)] = self.coordinates[self.spans[block]]
+        tensor = found.reshape([self.axes[i].starts[-1] for i in members])
+        for axis, i in enumerate(members):
+            tensor = self.axes[i].values(tensor, axis)
+        return np.asarray(tensor)
+
+    def of_term(self, term: Sequence[tuple[int, AttributeQueries]]) -> Floats:
+        """What a product asks, from the table at the levels that it tells apart, (rows, …)."""
+        told = [told_apart(rows.matrix()) for _, rows in term]
+        tensor, firsts = self._classes([i for i, _ in term], told)
+        for axis, ((_, rows), first) in enumerate(zip(term, firsts, strict=True)):
+            tensor = np.moveaxis(np.moveaxis(tensor, axis, -1) @ rows.matrix()[:, first].T, -1, axis)
+        return np.asarray(tensor)
+
+    def of_queries(self, workload: Explicit) -> Floats:
+        """The answers to queries of some attributes, from the table at the levels that they tell apart, (queries,)."""
+        rows = workload.matrix.toarray().reshape(-1, *workload.shape)
+        told = [told_apart(np.moveaxis(rows, k, -1).reshape(-1, rows.shape[k])) for k in range(1, rows.ndim)]
+        tensor, firsts = self._classes(workload.attributes, told)
+        return np.asarray(rows[np.ix_(np.arange(len(rows)), *firsts)].reshape(len(rows), -1) @ tensor.ravel())
+
+    def _classes(self, members: Sequence[int], told: Sequence[Integers]) -> tuple[Floats, list[Integers]]:
+        """The table at the levels that tell these classes apart, and one value of each class.
+
+        Raises:
+            PlanError: the projection does not hold it.
+        """
+        levels = [self.axes[i].level_within(own) for i, own in zip(members, told, strict=True)]
+        table = tuple((i, level) for i, level in zip(members, levels, strict=True) if level)
+        if any(level is None for level in levels) or any(block not in self.spans for block in below(table)):
+            raise PlanError("the projection does not tell what is asked; the release it is made from must.")
+        found = np.zeros(math.prod(shape_of(self.axes, table)))
+        for block in below(table):
+            found[places(self.axes, table, block)] = self.coordinates[self.spans[block]]
+        tensor = found.reshape([self.axes[i].count(level or 0) for i, level in zip(members, levels, strict=True)])
+        for axis, (i, level) in enumerate(zip(members, levels, strict=True)):
+            tensor = np.moveaxis(np.moveaxis(tensor, axis, -1) @ self.axes[i].inverses[level or 0].T, -1, axis)
+        return np.asarray(tensor), [
+            self.axes[i].firsts_of(level or 0) for i, level in zip(members, levels, strict=True)
+        ]
+
+    @property
+    def array(self) -> Floats:
+        """What a saved projection keeps."""
+        return self.coordinates
+
+
+@dataclass(frozen=True, eq=False)
+class JointProblem(Problem):
+    """Projection of releases of a blockwise plan; observed are its measurements over their noise, (rows,).
+
+    Args:
+        plan: the plan, with the precisions really measured.
+        terms: what the tables must meet.
+    """
+
+    plan: JointPlan
+    terms: Terms
+
+    def __post_init__(self) -> None:
+        if self.plan.domain.impossible:
+            raise PlanError(
+                "releases of queries that tie attributes together are projected without impossible cells over more "
+                f"than {MOST_COLUMNS:,} cells; declare the domain without them, or plan over fewer attributes."
+            )
+        for fact in self.terms.facts:
+            if tuple((i, self.plan.axes[i].depth) for i in fact.members if self.plan.axes[i].depth) not in self._spans:
+                raise PlanError(
+                    f"known: the release has no table on {shown(self.plan.domain, fact.members)}, so that nothing in "
+                    "it can be made to agree; leave the fact out, or release a table that holds these attributes."
+                )
+
+    # ---- blocks and tables
+
+    @cached_property
+    def _blocks(self) -> tuple[Block, ...]:
+        """The blocks of which everything below is measured."""
+        plan = self.plan
+        measured = {block for block, tau in zip(plan.blocks_of, plan.precisions.tolist(), strict=True) if tau > 0}
+        return tuple(block for block in plan.blocks_of if measured.issuperset(below(block)))
+
+    @cached_property
+    def _spans(self) -> dict[Block, Integers]:
+        return spans_of(self.plan.axes, self._blocks)
+
+    @cached_property
+    def _tables(self) -> tuple[Block, ...]:
+        """The largest blocks."""
+        lower = {one for block in self._blocks for one in below(block)[:-1]}
+        return tuple(block for block in self._blocks if block not in lower)
+
+    @cached_property
+    def _rows(self) -> dict[Block, Floats]:
+        """What is measured of each block, over the standard deviation of its noise, (rows, coordinates below)."""
+        axes, known = self.plan.axes, {}
+        found = {}
+        for block in self._blocks:
+            own = self.plan.rows_of(block)
+            key = (own, *((axes[i], level) for i, level in block))
+            if key not in known:
+                inside = in_coordinates(axes, block, own.rows / own.unit)
+                known[key] = inside[:, np.concatenate([places(axes, block, each) for each in below(block)])]
+            found[block] = known[key] / math.sqrt(self.plan.facts.variance_of[block])
+        return found
+
+    def _at(self, block: Block) -> Integers:
+        """Where the coordinates of a block and all below it stand, in the order of its rows."""
+        return np.concatenate([self._spans[each] for each in below(block)])
+
+    @cached_property
+    def _pieces(self) -> list[Piece]:
+        """The tables; each block's precision counts in one of them."""
+        axes = self.plan.axes
+        if sum(math.prod(shape_of(axes, table)) ** 2 for table in self._tables) > _MOST_ENTRIES:
+            raise PlanError("the tables of this release are too large to be projected together; publish it as it is.")
+        seen: set[Block] = set()
+        found = []
+        for table in self._tables:
+            listed = below(table)
+            order = np.concatenate([places(axes, table, block) for block in listed])
+            cells = np.ones((1, 1))
+            for i, level in table:
+                cells = np.asarray(np.kron(cells, axes[i].inverses[level]), dtype=np.float64)
+            square = np.zeros((len(order), len(order)))
+            where = {block: np.arange(*span) for block, span in _ranges(axes, listed).items()}
+            for block in listed:
+                if block not in seen:
+                    seen.add(block)
+                    at = np.concatenate([where[each] for each in below(block)])
+                    square[np.ix_(at, at)] += self._rows[block].T @ self._rows[block]
+            found.append(Piece(self._at(table), cells[:, order], square))
+        return found
+
+    @property
+    def left_out(self) -> tuple[tuple[int, ...], ...]:
+        """The attributes of tables that the release is about without telling all their cells."""
+        lost = {tuple(i for i, _ in block) for block in self.plan.blocks_of if block not in self._spans}
+        return tuple(sorted(lost - {tuple(i for i, _ in block) for block in self._blocks}))
+
+    # ---- the work
+
+    def observed(self, release: Release) -> Floats:
+        """What was measured of each block, over the standard deviation of its noise."""
+        reading = release.reading
+        assert isinstance(reading, JointReading)
+        return np.concatenate(
+            [reading.measured[block] / math.sqrt(self.plan.facts.variance_of[block]) for block in self._blocks]
+        )
+
+    def _seen(self, coordinates: Floats) -> Floats:
+        """What would be measured without noise."""
+        return np.concatenate([self._rows[block] @ coordinates[self._at(block)] for block in self._blocks])
+
+    def _start(self) -> tuple[Floats, Booleans]:
+        """Coordinates to begin at, an even table with what the facts say, and which are free.
+
+        A fact with empty cells leaves the tables no room inside; a ten-millionth of it is spread evenly.
+        """
+        size = sum(len(own) for own in self._spans.values())
+        start, free = np.zeros(size), np.ones(size, dtype=bool)
+        for fact in self.terms.facts:
+            for block, values in self._told(fact).items():
+                start[self._spans[block]], free[self._spans[block]] = values, False
+        return start, free
+
+    def _told(self, fact: Fact) -> dict[Block, Floats]:
+        """The coordinates of the blocks that a fact tells."""
+        axes = self.plan.axes
+        table = tuple((i, axes[i].depth) for i in fact.members)
+        tensor = self._inside(fact).reshape([axes[i].size for i in fact.members])
+        for axis, i in enumerate(fact.members):
+            merged = np.zeros((axes[i].starts[-1], axes[i].size))
+            merged[axes[i].finest, np.arange(axes[i].size)] = 1.0
+            tensor = np.moveaxis(np.moveaxis(tensor, axis, -1) @ (axes[i].bases[-1] @ merged).T, -1, axis)
+        flat = tensor.ravel()
+        inside = below(tuple((i, level) for i, level in table if level))
+        return {block: flat[places(axes, table, block)] for block in inside if block in self._spans}
+
+    @staticmethod
+    def _inside(fact: Fact) -> Floats:
+        values = np.asarray(fact.values, dtype=np.float64)
+        return values if values.min() > 0 else (1.0 - _SPREAD) * values + _SPREAD * values.mean()
+
+    def _missed(self) -> float:
+        """How far the tables are from the facts at most, in counts."""
+        return max((float(np.abs(self._inside(fact) - fact.values).max()) for fact in self.terms.facts), default=0.0)
+
+    def solve(self, observed: Floats, progress: Progress | None = None) -> JointTables:
+        """The nearest tables that meet the terms."""
+        start, free = self._start()
+        g = np.zeros(len(start))
+        ends = np.cumsum([0, *(len(self._rows[block]) for block in self._blocks)])
+        for k, block in enumerate(self._blocks):
+            g[self._at(block)] += self._rows[block].T @ observed[ends[k] : ends[k + 1]]
+        if free[0]:  # the total, which nothing tells: some positive number to begin at
+            start[0] = max(float(self.unprojected(observed).coordinates[0]), 1.0)
+        even = observed - self._seen(start)
+        enough = self.terms.tolerance * max(1.0, min(float(even @ even), float(len(observed))))
+        found = nearest_tables(
+            self._pieces, g, start, free, nonnegative=self.terms.nonnegative, enough=enough, progress=progress
+        )
+        missed = max(found.infeasibility, self._missed())
+        return JointTables(self.plan.axes, self._blocks, found.coordinates, found.gap, missed)
+
+    def unprojected(self, observed: Floats) -> JointTables:
+        """The estimates of the release themselves: block by block, from the smallest up."""
+        found = np.zeros(sum(len(own) for own in self._spans.values()))
+        ends = np.cumsum([0, *(len(self._rows[block]) for block in self._blocks)])
+        for k, block in enumerate(self._blocks):
+            rows, own = self._rows[block], len(self._spans[block])
+            lower = self._at(block)[:-own]
+            y = observed[ends[k] : ends[k + 1]] - rows[:, :-own] @ found[lower]
+            found[self._spans[block]] = np.linalg.solve(rows[:, -own:], y)
+        return JointTables(self.plan.axes, self._blocks, found, 0.0, 0.0)
+
+    def fit_of(self, array: Floats, gap: float, infeasibility: float) -> JointTables:
+        """The fit that a saved projection keeps."""
+        if array.shape != (sum(len(own) for own in self._spans.values()),):
+            raise ValueError("the coordinates do not fit the plan; they belong to another projection")
+        return JointTables(self.plan.axes, self._blocks, array, gap, infeasibility)
+
+    # ---- the metric
+
+    def moved(self, observed: Floats, fit: Fit) -> float:
+        """The squared distance of a fit from what was observed."""
+        apart = observed - self._seen(_coordinates(fit))
+        return float(apart @ apart)
+
+    def size(self, fit: Fit) -> float:
+        """The squared length of a fit in the metric."""
+        seen = self._seen(_coordinates(fit))
+        return float(seen @ seen)
+
+    @property
+    def spectrum(self) -> tuple[Floats, Floats]:
+        """Independent noise of variance 1 in every measurement."""
+        return np.ones(1), np.array([self.cells])
+
+    @property
+    def cells(self) -> float:
+        """How many measurements there are."""
+        return float(sum(len(rows) for rows in self._rows.values()))
+
+    def simulated(self, fit: Fit, random: np.random.Generator) -> Floats:
+        """What a release of the plan would observe if a fit were the truth."""
+        seen = self._seen(_coordinates(fit))
+        return seen + random.standard_normal(len(seen))
+
+    def error(self, fit: Fit, truth: Fit) -> float:
+        """The mean absolute difference over the cells of all tables."""
+        one, other = _coordinates(fit), _coordinates(truth)
+        apart = [np.abs(piece.cells @ (one - other)[piece.at]) for piece in self._pieces]
+        return float(np.concatenate(apart).mean())
+
+
+def spans_of(axes: Sequence[Axis], blocks: Sequence[Block]) -> dict[Block, Integers]:
+    """Where the coordinates of each block stand, one block after the other."""
+    return {block: np.arange(*span) for block, span in _ranges(axes, blocks).items()}
+
+
+def _ranges(axes: Sequence[Axis], blocks: Sequence[Block]) -> dict[Block, tuple[int, int]]:
+    ends = np.cumsum([0, *(dimensions(axes, block) for block in blocks)]).tolist()
+    return {block: (ends[k], ends[k + 1]) for k, block in enumerate(blocks)}
+
+
+def _coordinates(fit: Fit) -> Floats:
+    assert isinstance(fit, JointTables)
+    return fit.coordinates
