@@ -196,9 +196,7 @@ class _Residuals(Alternating):
         for number in np.flatnonzero(self.is_fixed & (lattice.set_sizes == 1)).tolist():
             (i,), n = lattice.members(number), int(self.cells[number])
             is_low = self.arrangement.low.starts[number] >= 0
-            layout, wanted = (
-                (self.arrangement.low, self.wanted_low) if is_low else (self.arrangement.top, self.wanted)
-            )
+            layout, wanted = (self.arrangement.low, self.wanted_low) if is_low else (self.arrangement.top, self.wanted)
             start = int(layout.starts[number])
             found[i] = wanted[start : start + n] / max(total, 1e-300) + 1.0 / n
         return found
@@ -312,9 +310,8 @@ class _Residuals(Alternating):
         top *= 1.0 - s
         top += (s * total) * found.top
         low = (1.0 - s) * low + (s * total) * found.low
-        for number in np.flatnonzero(self.is_fixed & ~arrangement.lattice.is_maximal):
-            here = arrangement.low_sets == number
-            low[here] = self.wanted_low[here]  # as they were but for rounding
+        kept = self.is_fixed[arrangement.low_sets]
+        low[kept] = self.wanted_low[kept]  # as they were but for rounding
         distance = float((self.weights[arrangement.low_sets] * (low - self.wanted_low) ** 2).sum())
         for number, cells in self._tables():
             if self.is_fixed[number]:

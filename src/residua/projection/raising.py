@@ -1,13 +1,14 @@
 """Raising the last negative cells: each gets mass of its own, and the same share is taken from everything.
 
 Let D_A be what the cells of the maximal table A lack. The histogram `h = Σ_A D_A ⊗ Π_{i∉A} p_i` over the whole domain
-is not negative, and neither is any of its tables; that on A has at least D_A. So `(1 − s) y + s t h/D`, with t the total
-of the tables y, D that of h and `s = D/(D + t)`, has no negative cell and the total t. Nothing over the whole domain is
-formed: h's table on S is the sum of what A ⊇ S lack, and along each axis in turn its margin's share of p_i.
+is not negative, and neither is any of its tables; that on A has at least D_A. So `(1 − s) y + s t h/D`, with t the
+total of the tables y, D that of h and `s = D/(D + t)`, has no negative cell and the total t. Nothing over the whole
+domain is formed: h's table on S is the sum of what all A ⊇ S lack, made to have the margins of h, along each axis in
+turn, by adding p_i times what they differ by.
 
-p is the tables' own margin of each attribute, so that h changes single attributes little and puts most of its mass where
-there are records. Where margins of single attributes are public, a product of margins is mixed in that makes up for what
-h has too much of (as far as `θ` allows), so that they stay as they are.
+p is the tables' own margin of each attribute, so that h changes single attributes little and puts most of its mass
+where there are records. Where margins of single attributes are public, a product of margins is mixed in that makes up
+for what h has too much of, so that they stay as they are.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.layout import layout_of
 from residua.projection import raising_kernels
 from residua.projection.alternating import Interior
 from residua.projection.arrangement import Arrangement, Part
