@@ -35,7 +35,7 @@ GROUPS: tuple[tuple[str, str], ...] = (
     ("Promise: guarantees, and whom they protect", "ZCDP GDP ApproxDP PureDP AddRemove Person ReplaceOne"),
     (
         "Plan: the best noise, before any data is seen",
-        "plan Plan TotalVariance MaxVariance PNormVariance Stakeholders ConvexLoss Lattice Matrix"
+        "plan Plan TotalVariance MaxVariance LargestVariances PNormVariance Stakeholders ConvexLoss Lattice Matrix"
         " Axis Tree Blockwise independent",
     ),
     ("Combine plans", "common residual top_up by_group"),

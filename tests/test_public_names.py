@@ -19,6 +19,7 @@ PUBLIC = {
     "GDP",
     "GapWarning",
     "Integers",
+    "LargestVariances",
     "Lattice",
     "Ledger",
     "Matrix",

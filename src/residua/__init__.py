@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from residua.plans import Axis as Axis
     from residua.plans import Blockwise as Blockwise
     from residua.plans import ConvexLoss as ConvexLoss
+    from residua.plans import LargestVariances as LargestVariances
     from residua.plans import Lattice as Lattice
     from residua.plans import Matrix as Matrix
     from residua.plans import MaxVariance as MaxVariance
@@ -83,7 +84,7 @@ _NAMES_OF = {
     "errors": "GapWarning ResiduaError",
     "estimation": "Estimated estimate plan_estimates",
     "measurement": "Continual Ledger RecordsPerPerson measure records_per_person score",
-    "plans": "Axis Blockwise ConvexLoss Lattice Matrix MaxVariance"
+    "plans": "Axis Blockwise ConvexLoss LargestVariances Lattice Matrix MaxVariance"
     " PNormVariance Plan Stakeholders TotalVariance Tree by_group common"
     " independent plan residual top_up",
     "privacy": "GDP ZCDP AddRemove ApproxDP Person PureDP ReplaceOne",
@@ -117,6 +118,7 @@ __all__ = [
     "Estimated",
     "GapWarning",
     "Integers",
+    "LargestVariances",
     "Lattice",
     "Ledger",
     "Matrix",

@@ -254,6 +254,8 @@ CASES = {
     "targets with a NaN": (lambda: planned(targets=[1.0] * 74 + [NAN] * 2), PlanError, "\\('sex',\\) is not a pos"),
     "targets with one NaN": (lambda: planned(targets=[1.0] * 75 + [NAN]), PlanError, "\\('sex',\\)"),
     # ---- objectives
+    "none of the largest": (lambda: rs.LargestVariances(0), PlanError, "count=0.*whole number from 1"),
+    "half of the largest": (lambda: rs.LargestVariances(0.5), PlanError, "count=0.5"),
     "norm below one": (lambda: rs.PNormVariance(0.5), PlanError, "p=0.5.*from 1, or MaxVariance"),
     "norm infinite": (lambda: rs.PNormVariance(INF), PlanError, "p=inf"),
     "norm NaN": (lambda: rs.PNormVariance(NAN), PlanError, "p=nan"),

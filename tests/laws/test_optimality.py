@@ -6,8 +6,11 @@ The law, for each objective: bound ≤ optimum ≤ achieved ≤ (1 + gap) · bou
 import cvxpy as cp
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import residua as rs
+from residua.plans.saddle import capped
 from tests.laws import dense
 
 SOLVER = 2e-6  # relative accuracy of CVXPY's answer
@@ -97,6 +100,50 @@ def test_the_three_ways_to_state_targets_agree():
     listed = rs.plan(workload, targets=[1.0] * 6 + [9.0] * 2, tolerance=1e-8)
     assert np.array_equal(uneven.precisions, listed.precisions)
     assert (uneven.variance(("a", "b")) <= 1.0).all()
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 100])
+@pytest.mark.parametrize("seed", range(4))
+def test_largest_variances(seed, count):
+    workload, _ = instance(seed)
+    w, most = workload.weights, min(count, len(workload))
+    objective = rs.LargestVariances(count)
+    plan = rs.plan(workload, rs.GDP(mu=1.0), minimise=objective)
+    check(
+        plan,
+        workload,
+        lambda v: objective.loss(workload, v),
+        lambda v: cp.sum_largest(cp.multiply(w, v), most),
+    )
+
+
+def test_the_largest_of_thousands_of_ties_are_planned_in_few_rounds():
+    domain = rs.Domain.of_sizes([10] * 30)
+    workload, rounds = rs.marginals(domain, ways=[1, 2, 3]), []
+    objective = rs.LargestVariances(100)
+    plan = rs.plan(workload, rs.GDP(mu=1.0), minimise=objective, progress=lambda done, gap: rounds.append(done))
+    assert plan.gap <= 1e-4
+    assert rounds[-1] <= 50
+    total = rs.plan(workload, rs.GDP(mu=1.0))
+    v, other = (each.variances(workload, per="term") for each in (plan, total))
+    assert objective.loss(workload, v) < objective.loss(workload, other)
+
+
+@given(
+    st.lists(st.floats(1e-9, 1e9), min_size=1, max_size=12),
+    st.integers(1, 12),
+)
+def test_capped_weights_are_those_nearest_in_relative_entropy(values, total):
+    values = np.array(values)
+    total = min(total, len(values))
+    p = capped(values, total)
+    assert p.max() <= 1.0
+    assert p.sum() == pytest.approx(total, rel=1e-9)
+    free = p < 1.0
+    if free.any():  # p = min(c values, 1) for one c
+        c = (p / values)[free]
+        assert c.max() == pytest.approx(c.min(), rel=1e-9)
+        assert (values[~free] * c.max() >= 1.0 - 1e-9).all()
 
 
 @pytest.mark.parametrize("p", [1, 1.5, 2, 7, 20])

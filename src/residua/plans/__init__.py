@@ -14,7 +14,14 @@ from residua.plans.lattice import axis_algebra as _along  # noqa: F401  # makes 
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.matrix import algebra as _over_cells  # noqa: F401  # makes itself known
 from residua.plans.matrix.plan import MatrixPlan
-from residua.plans.objectives import ConvexLoss, MaxVariance, PNormVariance, Stakeholders, TotalVariance
+from residua.plans.objectives import (
+    ConvexLoss,
+    LargestVariances,
+    MaxVariance,
+    PNormVariance,
+    Stakeholders,
+    TotalVariance,
+)
 from residua.plans.planners.axis import Axis
 from residua.plans.planners.joint import Blockwise
 from residua.plans.planners.plan import independent, plan
@@ -29,6 +36,7 @@ __all__ = [
     "ConvexLoss",
     "GroupPlan",
     "JointPlan",
+    "LargestVariances",
     "Lattice",
     "LatticePlan",
     "Matrix",

@@ -57,11 +57,25 @@ def least_loss(
             progress(iteration, achieved / bound - 1.0 if bound > 0 else np.inf)
         if achieved - bound <= tolerance * abs(bound):
             break
-        if len(constants) >= _MOST_CUTS:  # keep the cuts that carry weight
-            keep = np.sort(np.argsort(alpha)[-_MOST_CUTS // 2 :])
-            constants, slopes, alpha = constants[keep], slopes[keep], alpha[keep]
+        if len(constants) >= _MOST_CUTS:
+            constants, slopes, alpha = _fewer(constants, slopes, alpha)
         noise, variances = _next_point(response, loss, candidate, best_noise, best_variances)
     return Solution(best_noise, achieved, bound, iteration, weights)
+
+
+def _fewer(constants: Floats, slopes: Floats, alpha: Floats) -> tuple[Floats, Floats, Floats]:
+    """The cuts that carry most weight, and one that is the mean of all others: what is proven stays proven."""
+    order = np.argsort(alpha)
+    rest, keep = order[: -_MOST_CUTS // 2], np.sort(order[-_MOST_CUTS // 2 :])
+    weight = float(alpha[rest].sum())
+    if not weight > 0.0:
+        return constants[keep], slopes[keep], alpha[keep]
+    means = alpha[rest] / weight
+    return (
+        np.append(constants[keep], means @ constants[rest]),
+        np.vstack([slopes[keep], means @ slopes[rest]]),
+        np.append(alpha[keep], weight),
+    )
 
 
 def _lifted(weights: Floats) -> Floats:

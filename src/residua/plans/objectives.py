@@ -16,7 +16,7 @@ import numpy as np
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.plans.losses import Gradient, Loss, least_loss
-from residua.plans.saddle import Progress, Response, Solution, least_maximum, least_norm, least_sum
+from residua.plans.saddle import Progress, Response, Solution, least_largest, least_maximum, least_norm, least_sum
 from residua.plans.targets import Targets, Workload, targets_of
 from residua.workload import Marginals
 
@@ -99,6 +99,35 @@ class MaxVariance:
 
 
 @dataclass(frozen=True)
+class LargestVariances:
+    """The sum of the largest `weight · variance`: of the 100 worst marginals, for example.
+
+    `LargestVariances(1)` is the largest alone, as many as there are marginals their sum, whatever their cells.
+
+    Args:
+        count: how many of the workload's marginals.
+    """
+
+    count: int
+    homogeneous = True
+
+    def __post_init__(self) -> None:
+        if isinstance(self.count, bool) or not isinstance(self.count, int) or self.count < 1:
+            raise PlanError(f"count={self.count!r} is not a number of marginals; use a whole number from 1.")
+
+    def loss(self, workload: Workload, variances: Floats) -> float:
+        """`max Σ_A p_A weight_A v_A` over weights `0 ≤ p ≤ 1` that add up to the count."""
+        values = np.sort(workload.weights * variances)
+        return float(values[-min(self.count, len(values)) :].sum())
+
+    def solve(self, workload: Workload, response: Response, effort: Effort) -> Solution:
+        """Multiplicative weights on the marginals, none above 1."""
+        scaled, n = Scaled(workload.weights), len(workload)
+        count = min(self.count, n)
+        return least_largest(response, scaled, n, count, effort.tolerance, effort.limit, effort.progress)
+
+
+@dataclass(frozen=True)
 class PNormVariance:
     """The p-norm of all cells' variances, weighted: `(Σ_A weight_A cells_A v_A^p)^(1/p)`.
 
@@ -168,6 +197,9 @@ class Stakeholders:
 @dataclass(frozen=True)
 class ConvexLoss:
     """Any convex, increasing, positive loss, given by its value and a (sub)gradient.
+
+    Solved by cutting planes, which is fast where the loss is smooth. A loss with kinks where hundreds of variances tie
+    needs about as many cuts: use `LargestVariances`, `MaxVariance` or `Stakeholders` where they say the same.
 
     Args:
         value: variances, one per marginal in the workload's order → loss.

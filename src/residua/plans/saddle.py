@@ -99,12 +99,27 @@ def least_maximum(
     limit: int,
     progress: Progress | None = None,
 ) -> Solution:
-    """Least maximum over `count` linear functionals of the variances, by multiplicative weights.
+    """Least maximum over `count` linear functionals of the variances: the largest alone, see `least_largest`."""
+    return least_largest(response, functionals, count, 1, tolerance, limit, progress)
 
-    Nature's weights p on the functionals sum to 1 and are updated by `p ← p · value^a`. The plain fixed point is a = 1;
-    the response's spectrum allows a < 4, and 3 is fast. It falls towards 1 when the gap has not shrunk for a while.
+
+def least_largest(
+    response: Response,
+    functionals: LinearMap,
+    count: int,
+    largest: int,
+    tolerance: float,
+    limit: int,
+    progress: Progress | None = None,
+) -> Solution:
+    """Least sum of the `largest` largest of `count` linear functionals of the variances, by multiplicative weights.
+
+    That sum is the maximum of `⟨p, values⟩` over weights 0 ≤ p ≤ 1 that add up to `largest`. Nature's weights p are
+    updated by `p ← p · value^a` and brought back to that set, nearest in relative entropy. The plain fixed point is
+    a = 1; the response's spectrum allows a < 4, and 3 is fast. It falls towards 1 when the gap has not shrunk for a
+    while.
     """
-    p = np.full(count, 1.0 / count)
+    p = np.full(count, largest / count)
     best = _Best()
     exponent, mark, marked = 3.0, np.inf, 0
     for iteration in range(1, limit + 1):
@@ -112,7 +127,8 @@ def least_maximum(
         noise, variances, value = response.respond(weights)
         values = functionals.forward(variances)
         worst = float(values.max())
-        gap = best.update(noise, worst, weights, value)
+        loss = worst if largest == 1 else float(np.partition(values, count - largest)[count - largest :].sum())
+        gap = best.update(noise, loss, weights, value)
         if progress:
             progress(iteration, gap)
         if gap <= tolerance:
@@ -121,9 +137,23 @@ def least_maximum(
             mark, marked = gap, iteration
         elif iteration - marked >= _PATIENCE:
             exponent, mark, marked = 1.0 + (exponent - 1.0) / 2.0, gap, iteration
-        p = p * (values / worst) ** exponent
-        p = np.maximum(p / p.sum(), 1e-100)
+        p = np.maximum(capped(p * (values / worst) ** exponent, largest), 1e-100)
     return best.solution(iteration)
+
+
+def capped(p: Floats, total: int) -> Floats:
+    """`min(c p, 1)` with the c at which these add up to a total: the nearest such weights in relative entropy.
+
+    p must not be negative, and at least `total` long.
+    """
+    if total == 1:
+        return np.asarray(p / p.sum())  # none exceeds 1 if all add up to it
+    falling = np.sort(p)[::-1]
+    rests = np.cumsum(falling[::-1])[::-1]  # of all but the first j
+    j = np.arange(min(total, len(p)))
+    factors = (total - j) / np.maximum(rests[: len(j)], 1e-300)  # c if the first j are cut off at 1
+    fits = np.flatnonzero(falling[: len(j)] * factors <= 1.0 + 1e-12)
+    return np.minimum(p * factors[fits[0]], 1.0) if len(fits) else np.ones(len(p))
 
 
 def least_norm(

@@ -7,7 +7,7 @@ that `−Σ_S ‖p_S‖²/w_S − 2 Σ_S ⟨p_S, ŷ_S⟩`, p the coordinates' gr
 
 The tables are asked to stay above a tiny floor, the table of `floor_share` of all records spread evenly, so that what
 has nearly converged is strictly feasible, and the certificate is that of the problem without the floor. What is still
-negative in the end is repaired by mixing in tables from the interior.
+negative in the end is repaired by mixing in tables that are not negative; the certificate is then that of the mixture.
 """
 
 from __future__ import annotations
@@ -79,6 +79,7 @@ RELAXATION = 1.85
 NO_FLOOR = -1e300  # compiled loops assume finite numbers
 _CHECK_EVERY = 25
 _FREE_CHANGES = 4
+_SETTLING = 4.0  # times the penalty, once the bound is good enough and only signs are left to be settled
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +118,7 @@ class Certificate:
         infeasibility: the largest violation of a sign or a zero, in counts.
         slope: how fast the floor raises the distance, per share.
         total: of all records.
-        short: the share of interior tables that must be mixed in so that no cell is negative.
+        short: the share that must be mixed in so that no cell is negative, about.
     """
 
     distance: float
@@ -126,6 +127,19 @@ class Certificate:
     slope: float
     total: float
     short: float
+
+
+@dataclass(frozen=True)
+class _Closed:
+    """What is known of the coordinates kept, see `Nearest`."""
+
+    distance: float
+    gap: float
+    infeasibility: float
+    converged: bool
+
+    def nearest(self, coordinates: Floats, rounds: int) -> Nearest:
+        return Nearest(coordinates, self.gap, self.distance, self.infeasibility, rounds, self.converged)
 
 
 class Alternating(ABC):
@@ -154,6 +168,8 @@ class Alternating(ABC):
         self.floor_share = 0.0
         self.penalty = penalty
         self._changes = 0
+        self._settling = False
+        self._price = 0.5  # what mixing costs, as a multiple of what the floor's slope says
 
     # ---- what the coordinates decide
 
@@ -191,8 +207,11 @@ class Alternating(ABC):
         return self.certificate()
 
     @abstractmethod
-    def mix(self, share: float) -> float:
-        """Mixes the coordinates kept with those of interior tables of the same total; their distance then."""
+    def mix(self, share: float) -> float | None:
+        """Mixes the coordinates kept with others of the same total such that no cell is negative; their distance then.
+
+        The share is what the certificate said; a method that knows better takes its own. None if nothing helps.
+        """
 
     @abstractmethod
     def written(self) -> Floats:
@@ -211,8 +230,8 @@ class Alternating(ABC):
             return Nearest(self.as_they_came(), 0.0, 0.0, found.infeasibility, 0, True)
         most = self._most()
         self.shift(min(tolerance, (self.interior.evenness or 1.0) / 2.0), 1.0)
-        done, converged = 0, False
-        while done < rounds and not converged:
+        done = 0
+        while done < rounds:
             for _ in range(min(_CHECK_EVERY, rounds - done)):
                 apart, moved = self.step()
                 done += 1
@@ -225,36 +244,55 @@ class Alternating(ABC):
                     "no consistent non-negative tables meet the total, the fixed tables and the zeros (proven: the "
                     "dual exceeds the distance to anything feasible); leave one of them out."
                 )
-            share = self._share(found)  # what mixing would cost is known to first order
-            exact = found.infeasibility <= 1e-11 * found.total or 0.0 < share <= 100.0 * tolerance
-            converged = exact and abs(found.distance - found.bound) + 2.0 * share * found.slope <= allowed
-            if not converged:
-                self._adapt(apart, moved, found, tolerance, allowed)
-        return self._finished(done, converged, tolerance)
+            if self._worth_closing(found, tolerance, allowed):
+                closed = self._closed(tolerance)
+                if closed.converged:
+                    return closed.nearest(self.written(), done)
+            self._adapt(apart, moved, found, tolerance, allowed)
+        return self._closed(tolerance).nearest(self.written(), done)
+
+    def _worth_closing(self, found: Certificate, tolerance: float, allowed: float) -> bool:
+        """Whether the gap is likely to be good enough after mixing, from what that cost before."""
+        share = self._share(found)
+        exact = found.infeasibility <= 1e-11 * found.total or 0.0 < share <= 100.0 * tolerance
+        return exact and abs(found.distance - found.bound) + self._price * share * found.slope <= allowed
 
     def _adapt(self, apart: float, moved: float, found: Certificate, tolerance: float, allowed: float) -> None:
-        """Keeps both residuals of the method alike, and the floor's share of the gap within a quarter of it."""
+        """Keeps both residuals of the method alike, and the floor's share of the gap within a quarter of it.
+
+        Once the bound is good enough, only the signs of cells are left to be settled, which a larger penalty does
+        sooner.
+        """
         room = (self.interior.evenness or 1.0) / 2.0
         wanted = min(10.0 * tolerance, room, allowed / 4.0 / max(found.slope, 1e-300))
         if not 0.5 < wanted / self.floor_share < 2.0:
             self.shift(wanted, 1.0)
+        if not self._settling and abs(found.distance - found.bound) <= allowed:
+            self._settling = True
+            self._change_penalty(_SETTLING)
+            return
         ratio = apart / max(moved, 1e-300)
         if ratio > 0.0 and not 0.45 < ratio < 1.2:  # below about 0.4 it does not fall, however large the penalty
             factor = 0.6 if ratio <= 0.45 else min(2.0, ratio / 0.8)
             # With a penalty that keeps changing the method need not converge; the product of these changes does.
             self._changes += 1
-            factor **= min(1.0, _FREE_CHANGES / self._changes) ** 2
-            self.shift(self.floor_share, 1.0 / factor)
-            self.set_penalty(self.penalty * factor)
+            self._change_penalty(factor ** min(1.0, _FREE_CHANGES / self._changes) ** 2)
 
-    def _finished(self, done: int, converged: bool, tolerance: float) -> Nearest:
+    def _change_penalty(self, factor: float) -> None:
+        self.shift(self.floor_share, 1.0 / factor)
+        self.set_penalty(self.penalty * factor)
+
+    def _closed(self, tolerance: float) -> _Closed:
+        """Keeps the present coordinates, made non-negative if that can be; the gap is that of what is kept."""
         found = self.closing()
         distance, infeasibility, share = found.distance, found.infeasibility, self._share(found)
-        if share > 0:  # still consistent, because everything is linear
-            distance, infeasibility = self.mix(share), 0.0
+        mixed = self.mix(share) if share > 0 else None  # still consistent, because everything is linear
+        if mixed is not None:
+            distance, infeasibility = mixed, 0.0
+            self._price = max((distance - found.distance) / max(share * found.slope, 1e-300), 0.1)
         gap = max(distance - found.bound, 0.0)
-        converged = converged and gap <= 2.0 * tolerance * max(distance, 1.0)
-        return Nearest(self.written(), gap, distance, infeasibility, done, converged)
+        exact = infeasibility <= 1e-11 * found.total
+        return _Closed(distance, gap, infeasibility, exact and gap <= tolerance * max(distance, 1.0))
 
     def _share(self, found: Certificate) -> float:
         """How much of the interior is to be mixed in; 0 if that is not possible."""

@@ -149,7 +149,7 @@ class Arrangement:
     # ---- the lower tables
 
     @cached_property
-    def _low_tables(self) -> tuple[Integers, Integers, Integers, Integers]:
+    def low_tables(self) -> tuple[Integers, Integers, Integers, Integers]:
         """Start, shape, number of axes and starts of the facets of every lower table, small sets first."""
         lattice, numbers = self.lattice, np.flatnonzero(~self.lattice.is_maximal)
         ways = lattice.set_sizes[numbers]
@@ -165,19 +165,23 @@ class Arrangement:
 
     def centre(self, tables: Floats) -> None:
         """Centres the lower tables along every axis, in place."""
-        starts, shapes, ways, _ = self._low_tables
+        starts, shapes, ways, _ = self.low_tables
         kernels.centre_each(tables, starts, shapes, ways)
 
     def centre_top(self, tables: Floats) -> None:
         """Centres the maximal tables along every axis, in place."""
         for part in self.parts:
-            shapes = np.broadcast_to(part.shape, (len(part.numbers), part.shape.size))
-            kernels.centre_each(tables, part.starts, shapes, np.full(len(part.numbers), part.shape.size))
+            self.centre_part(tables, part)
+
+    def centre_part(self, tables: Floats, part: Part) -> None:
+        """Centres some maximal tables along every axis, in place."""
+        shapes = np.broadcast_to(part.shape, (len(part.numbers), part.shape.size))
+        kernels.centre_each(tables, part.starts, shapes, np.full(len(part.numbers), part.shape.size))
 
     def rebuild(self, residuals: Floats) -> Floats:
         """The lower tables from their residuals."""
         tables = residuals.copy()
-        kernels.rebuild_each(tables, *self._low_tables)
+        kernels.rebuild_each(tables, *self.low_tables)
         return tables
 
     def summed_down(self, own: Floats, weights: Floats) -> Floats:
@@ -217,7 +221,7 @@ class Arrangement:
     @cached_property
     def _downward(self) -> dict[int, tuple[Integers, ...]]:
         """For each size of lower sets: every table and axis, and where the mean along it goes."""
-        starts, shapes, ways, facets = self._low_tables
+        starts, shapes, ways, facets = self.low_tables
         found = {}
         for k in range(1, int(ways.max(initial=0)) + 1):
             here = ways == k

@@ -255,7 +255,7 @@ class _Crossed(Alternating):
         p_low, weights, free = self.below.summed(p), self.weights[self.below.sets], ~self.is_fixed[self.below.sets]
         bound = float(bounds.sum() - (free * p_low**2 / weights + 2.0 * p_low * self.wanted_low).sum())
         return Certificate(
-            distance=self._distance(),
+            distance=self._distance(self.top, self.low),
             bound=bound,
             infeasibility=float(broken.max()),
             slope=max(float(slopes.sum()), 0.0),
@@ -263,28 +263,36 @@ class _Crossed(Alternating):
             short=float(shares.max()),
         )
 
-    def _distance(self) -> float:
-        distance = float(self.weights[self.below.sets] @ (self.low - self.wanted_low) ** 2)
+    def _distance(self, top: Floats, low: Floats) -> float:
+        distance = float(self.weights[self.below.sets] @ (low - self.wanted_low) ** 2)
         for part in self.crossing.parts:
-            apart = part.own(part.rows(self.top) - part.rows(self.wanted_top))
+            apart = part.own(part.rows(top) - part.rows(self.wanted_top))
             distance += float(self.weights[part.numbers] @ (apart**2).sum(axis=1))
         return distance
 
     # ---- what leaves
 
+    def closing(self) -> Certificate:
+        """The last certificate; its coordinates are kept for `mix` and `written`."""
+        found = self.certificate()
+        self._kept = self.top.copy(), self.low.copy()
+        return found
+
     def mix(self, share: float) -> float:
-        """Mixes the coordinates with those of interior tables of the same total; their distance then."""
-        axes, total = self.crossing.axes, float(self.top[0])
+        """Mixes the coordinates kept with those of interior tables of the same total; their distance then."""
+        axes, (top, low) = self.crossing.axes, self._kept
+        total = float(top[0])
         even = [axis.down[1:] @ axis.even for axis in axes]
         rests = [axis.down[1:] @ rest for axis, rest in zip(axes, self.interior.rests, strict=True)]
         inside = self.interior.coordinates(self.crossing.coordinates, even, rests)
-        self.low = (1.0 - share) * self.low + share * total * inside[self.below.places]
-        self.top = (1.0 - share) * self.top + share * total * self.crossing.gather(inside)
-        return self._distance()
+        low = (1.0 - share) * low + share * total * inside[self.below.places]
+        top = (1.0 - share) * top + share * total * self.crossing.gather(inside)
+        self._kept = top, low
+        return self._distance(top, low)
 
     def written(self) -> Floats:
-        """The coordinates in the order in which they came."""
-        return self._scattered(self.top, self.low)
+        """The coordinates kept, in the order in which they came."""
+        return self._scattered(*self._kept)
 
     def as_they_came(self) -> Floats:
         """The coordinates wanted, with the fixed ones in place."""

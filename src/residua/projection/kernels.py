@@ -17,6 +17,7 @@ import numpy as np
 from residua.compiling import compiled_loosely
 
 _compiled: Any = compiled_loosely  # callers check that everything is finite
+RAISED = 0.1  # of the floor: cells below that are raised in the end
 
 
 @_compiled
@@ -26,6 +27,8 @@ def sweep(w, y, zeros, starts, shape, blends, floors, relax, lower, facets, own,
     The new table is `m = (1 − blend) y + blend v` with its margins made those in `lower`; then
     `w ← relax m + (1 − relax) z + u`, and `own` receives the means of the new v along each axis. norms, (tables, 2),
     receives the squared distances of m from the new z, and of the new z from the old.
+
+    Rows are views, so that loops over them need no check of their places and run several cells at a time.
     """
     k, last = shape.size, shape[-1]
     cells, facet_cells = _sizes(shape)
@@ -34,6 +37,7 @@ def sweep(w, y, zeros, starts, shape, blends, floors, relax, lower, facets, own,
     line = np.empty(last)
     for t in range(starts.size):
         blend, floor = blends[t], floors[t]
+        kept = 1.0 - blend
         _corrections(lower, facets[t], own, owned[t], blend, shape, ends, b)
         means[:] = 0.0
         apart, moved = 0.0, 0.0
@@ -41,35 +45,34 @@ def sweep(w, y, zeros, starts, shape, blends, floors, relax, lower, facets, own,
             _row(row, shape, ends, places)
             _line(b, places, line)
             at = starts[t] + row * last
+            now, wanted = w[at : at + last], y[at : at + last]
             total = 0.0
             if zeros.size:
+                empty = zeros[at : at + last]
                 for i in range(last):
-                    old, zero = w[at + i], zeros[at + i]
-                    z = 0.0 if zero else max(old, floor)
-                    m = line[i] + (1.0 - blend) * y[at + i] + blend * (2.0 * z - old)
+                    old = now[i]
+                    z = 0.0 if empty[i] else max(old, floor)
+                    m = line[i] + kept * wanted[i] + blend * (2.0 * z - old)
                     new = relax * (m - z) + old
-                    x = 0.0 if zero else max(new, floor)
+                    x = 0.0 if empty[i] else max(new, floor)
                     apart += (m - x) ** 2
                     moved += (x - z) ** 2
-                    w[at + i] = new
+                    now[i] = new
                     line[i] = 2.0 * x - new
-                    total += line[i]
+                    total += 2.0 * x - new
             else:
                 for i in range(last):
-                    old = w[at + i]
+                    old = now[i]
                     z = max(old, floor)
-                    m = line[i] + (1.0 - blend) * y[at + i] + blend * (2.0 * z - old)
+                    m = line[i] + kept * wanted[i] + blend * (2.0 * z - old)
                     new = relax * (m - z) + old
                     x = max(new, floor)
                     apart += (m - x) ** 2
                     moved += (x - z) ** 2
-                    w[at + i] = new
+                    now[i] = new
                     line[i] = 2.0 * x - new
-                    total += line[i]
-            for j in range(k - 1):
-                p = places[j]
-                for i in range(last):
-                    means[p + i] += line[i]
+                    total += 2.0 * x - new
+            _add_line(line, places, means)
             means[places[k - 1]] = total
         _store_means(means, shape, ends, cells, own, owned[t])
         norms[t, 0], norms[t, 1] = apart, moved
@@ -91,18 +94,16 @@ def rescale(w, zeros, starts, shape, before, floors, factor, own, owned):
         for row in range(cells // last):
             _row(row, shape, ends, places)
             at = starts[t] + row * last
+            now, empty = w[at : at + last], zeros[at : at + last]
             total = 0.0
             for i in range(last):
-                zero = zeros.size > 0 and zeros[at + i]
-                z = 0.0 if zero else max(w[at + i], before[t])
-                new = z + factor * (w[at + i] - z)
-                w[at + i] = new
+                zero = zeros.size > 0 and empty[i]
+                z = 0.0 if zero else max(now[i], before[t])
+                new = z + factor * (now[i] - z)
+                now[i] = new
                 line[i] = (0.0 if zero else 2.0 * max(new, floors[t])) - new
                 total += line[i]
-            for j in range(k - 1):
-                p = places[j]
-                for i in range(last):
-                    means[p + i] += line[i]
+            _add_line(line, places, means)
             means[places[k - 1]] = total
         _store_means(means, shape, ends, cells, own, owned[t])
 
@@ -111,9 +112,9 @@ def rescale(w, zeros, starts, shape, before, floors, factor, own, owned):
 def inspect(w, y, zeros, starts, shape, blends, floors, lower, facets, own, owned, cut, facts, out):
     """What a certificate needs to know about tables of one shape.
 
-    facts, (tables, 6), receives: the least cell of m that is not a zero, the largest |m| of a zero, `‖C v − y‖²`,
-    `‖C u‖²`, `⟨C u, y⟩` and `Σ u` without the zeros, with C the centring along all axes.
-    `cut` receives the means of u along each axis.
+    facts, (tables, 7), receives: the least cell of m that is not a zero, the largest |m| of a zero, `‖C v − y‖²`,
+    `‖C u‖²`, `⟨C u, y⟩`, `Σ u` without the zeros, and by how much cells of m fall short of `RAISED · floor` in all,
+    with C the centring along all axes. `cut` receives the means of u along each axis.
     If `out` is not empty, it receives the residual `y + blend (C v − y)`.
     """
     k, last = shape.size, shape[-1]
@@ -125,19 +126,18 @@ def inspect(w, y, zeros, starts, shape, blends, floors, lower, facets, own, owne
     for t in range(starts.size):
         blend, floor = blends[t], floors[t]
         b_u[:] = 0.0
-        least, largest, distance, square, product, added = np.inf, 0.0, 0.0, 0.0, 0.0, 0.0
+        least, largest, distance, square, product, added, short = np.inf, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
         for row in range(cells // last):
             _row(row, shape, ends, places)
             at = starts[t] + row * last
+            now, empty = w[at : at + last], zeros[at : at + last]
             total = 0.0
             for i in range(last):
-                old = w[at + i]
-                zero = zeros.size > 0 and zeros[at + i]
-                u = old if zero else min(old - floor, 0.0)
-                total += u
-                added += 0.0 if zero else u
-                for j in range(k - 1):
-                    b_u[places[j] + i] += u
+                zero = zeros.size > 0 and empty[i]
+                line_u[i] = now[i] if zero else min(now[i] - floor, 0.0)
+                total += line_u[i]
+                added += 0.0 if zero else line_u[i]
+            _add_line(line_u, places, b_u)
             b_u[places[k - 1]] = total
         _store_means(b_u, shape, ends, cells, cut, owned[t])
         _corrections(lower, facets[t], own, owned[t], blend, shape, ends, b_m)
@@ -149,24 +149,27 @@ def inspect(w, y, zeros, starts, shape, blends, floors, lower, facets, own, owne
             _line(b_v, places, line_v)
             _line(b_u, places, line_u)
             at = starts[t] + row * last
+            now, wanted, empty = w[at : at + last], y[at : at + last], zeros[at : at + last]
             for i in range(last):
-                old, wanted = w[at + i], y[at + i]
-                zero = zeros.size > 0 and zeros[at + i]
-                z = 0.0 if zero else max(old, floor)
-                m = line_m[i] + (1.0 - blend) * wanted + blend * (2.0 * z - old)
+                zero = zeros.size > 0 and empty[i]
+                z = 0.0 if zero else max(now[i], floor)
+                m = line_m[i] + (1.0 - blend) * wanted[i] + blend * (2.0 * z - now[i])
                 if zero:
                     largest = max(largest, abs(m))
                 else:
                     least = min(least, m)
-                centred = 2.0 * z - old + line_v[i]
-                distance += (centred - wanted) ** 2
-                cut_centred = old - z + line_u[i]
-                square += cut_centred**2
-                product += cut_centred * wanted
-                if out.size:
-                    out[at + i] = wanted + blend * (centred - wanted)
+                    short += max(RAISED * floor - m, 0.0)
+                line_v[i] += 2.0 * z - now[i] - wanted[i]
+                distance += line_v[i] ** 2
+                line_u[i] += now[i] - z
+                square += line_u[i] ** 2
+                product += line_u[i] * wanted[i]
+            if out.size:
+                own_residual = out[at : at + last]
+                for i in range(last):
+                    own_residual[i] = wanted[i] + blend * line_v[i]
         facts[t, 0], facts[t, 1], facts[t, 2] = least, largest, distance
-        facts[t, 3], facts[t, 4], facts[t, 5] = square, product, added
+        facts[t, 3], facts[t, 4], facts[t, 5], facts[t, 6] = square, product, added, short
 
 
 @_compiled
@@ -294,12 +297,22 @@ def _row(row, shape, ends, places):
 @_compiled
 def _line(b, places, line):
     """The sum of all facets along one row."""
-    k = places.size
-    line[:] = b[places[k - 1]]
-    for j in range(k - 1):
-        p = places[j]
-        for i in range(line.size):
-            line[i] += b[p + i]
+    last = line.size
+    line[:] = b[places[-1]]
+    for j in range(places.size - 1):
+        facet = b[places[j] : places[j] + last]
+        for i in range(last):
+            line[i] += facet[i]
+
+
+@_compiled
+def _add_line(line, places, sums):
+    """Adds one row to the facets without each axis but the last."""
+    last = line.size
+    for j in range(places.size - 1):
+        facet = sums[places[j] : places[j] + last]
+        for i in range(last):
+            facet[i] += line[i]
 
 
 @_compiled

@@ -28,9 +28,9 @@ from residua.projection.alternating import (
     Nearest,
     Progress,
     interior_of,
-    mixing_share,
 )
 from residua.projection.arrangement import Arrangement, Part
+from residua.projection.raising import raised
 
 _FIRST_PENALTY = 12.0  # ρ_A / w_A
 
@@ -109,6 +109,7 @@ class _Residuals(Alternating):
         self.w = np.zeros(arrangement.top.cells)
         self.own = np.zeros(arrangement.owned_cells)
         self.floors = self._floors()
+        self.margins = self._fixed_margins()
         self.pool = ThreadPoolExecutor(os.cpu_count())
         self.set_penalty(_FIRST_PENALTY)
 
@@ -189,6 +190,17 @@ class _Residuals(Alternating):
             return np.full(len(self.cells), NO_FLOOR)
         return np.asarray(self.floor_share * self.total / self.cells)
 
+    def _fixed_margins(self) -> dict[int, Floats]:
+        """The shares of single attributes that are given, by attribute."""
+        total, found, lattice = self.total, {}, self.arrangement.lattice
+        for number in np.flatnonzero(self.is_fixed & (lattice.set_sizes == 1)).tolist():
+            (i,), n = lattice.members(number), int(self.cells[number])
+            is_low = self.arrangement.low.starts[number] >= 0
+            layout, wanted = (self.arrangement.low, self.wanted_low) if is_low else (self.arrangement.top, self.wanted)
+            start = int(layout.starts[number])
+            found[i] = wanted[start : start + n] / max(total, 1e-300) + 1.0 / n
+        return found
+
     def shift(self, share: float, factor: float) -> None:
         """Puts the floor at another share, and multiplies what was cut off at the floor by a factor."""
         before, self.floor_share = self.floors, share
@@ -240,7 +252,7 @@ class _Residuals(Alternating):
         cut = np.empty_like(self.own)
 
         def work(part: Part) -> Floats:
-            facts = np.empty((len(part.numbers), 6))
+            facts = np.empty((len(part.numbers), 7))
             kernels.inspect(
                 self.w, self.wanted, self.zeros, part.starts, part.shape, self.blends[part.numbers],
                 self.floors[part.numbers], lower, part.facets, self.own, part.owned, cut, facts, top,
@@ -273,7 +285,7 @@ class _Residuals(Alternating):
             infeasibility=max(float(short.max()), float(facts[:, 1].max())),
             slope=max(slope, 0.0),
             total=total,
-            short=mixing_share(short, self.interior.evenness * total / self.cells[numbers]),
+            short=float(facts[:, 6].sum() / max(facts[:, 6].sum() + total, 1e-300)) if total > 0 else 0.0,
         )
 
     def unprojected(self) -> Certificate:
@@ -286,21 +298,27 @@ class _Residuals(Alternating):
 
     # ---- what leaves
 
-    def mix(self, share: float) -> float:
-        """Mixes the residuals kept with those of interior tables of the same total; their distance then."""
-        given, sizes = self.arrangement.given, self.arrangement.given_sizes
-        came, sets = layout_of(given, sizes), self.arrangement.low_sets
-        rests = [rest - 1.0 / len(rest) for rest in self.interior.rests]
-        inside = self.interior.coordinates(came, [np.zeros(int(n)) for n in sizes], rests)
+    def mix(self, share: float) -> float | None:
+        """Gives the negative cells of the tables kept mass of their own; the distance then."""
         top, low = self._kept
-        total = float(low[self.arrangement.low.starts[0]])
-        top = (1.0 - share) * top + share * total * self.arrangement.gather(self.arrangement.top, inside, came)
-        low = (1.0 - share) * low + share * total * self.arrangement.gather(self.arrangement.low, inside, came)
-        self._kept = top, low
-        distance = float((self.weights[sets] * (low - self.wanted_low) ** 2).sum())
+        arrangement, start = self.arrangement, self.arrangement.low.starts[0]
+        total = float(low[start])
+        found = raised(arrangement, top, low, kernels.RAISED * self.floors, self.margins, self.pool)
+        if found is None:
+            return None
+        s = found.share
+        top *= 1.0 - s
+        top += (s * total) * found.top
+        low = (1.0 - s) * low + (s * total) * found.low
+        kept = self.is_fixed[arrangement.low_sets]
+        low[kept] = self.wanted_low[kept]  # as they were but for rounding
+        distance = float((self.weights[arrangement.low_sets] * (low - self.wanted_low) ** 2).sum())
         for number, cells in self._tables():
+            if self.is_fixed[number]:
+                top[cells] = self.wanted[cells]
             apart = top[cells] - self.wanted[cells]
             distance += float(self.weights[number] * (apart @ apart))
+        self._kept = top, low
         return distance
 
     def written(self) -> Floats:

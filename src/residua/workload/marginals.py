@@ -15,7 +15,7 @@ from residua.errors import DomainError, WorkloadError
 from residua.linalg.lattice import Lattice, all_sets, closure, extensions, row_keys
 from residua.showing import Shown
 
-_MOST_SETS = 20_000_000
+_MOST_SETS = 2**25
 _LEAST_WEIGHT, _LARGEST_WEIGHT = 1e-300, 1e100
 _POWERS = {"1/sqrt(cells)": -0.5, "1/cells": -1.0}
 
