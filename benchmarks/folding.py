@@ -1,7 +1,7 @@
 """Many margins of one table at once, and many small tables added to a large one: axis by axis, each sum made once.
 
-For the junction tree of the benchmark of AIM: a table of ten million cells with fifty measured margins is read some five
-times, not fifty.
+For the junction tree of the benchmark of AIM: a table of ten million cells with fifty measured margins is read some
+five times, not fifty.
 """
 
 from __future__ import annotations
