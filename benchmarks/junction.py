@@ -1,8 +1,8 @@
 """A small junction tree: fits a graphical model to noisy tables, for the benchmark of AIM alone.
 
 Tables are keyed by sorted tuples of attribute numbers. `mbi` compiles a program per structure, five to nine CPU seconds
-for each round of AIM on Adult with a hundred steps of descent (measured on this machine); this takes a tenth. Trees of
-more than 4 MB are kept in single precision.
+for each round of AIM on Adult with a hundred steps of descent (measured on this machine); this takes a tenth. Larger
+trees are kept in single precision.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.folding import Clique, add_all, margin, margins, scale
 
-_DOUBLE = 4 * 2**20 // 8  # cells of a tree that is kept in double precision
+_DOUBLE = 2**16  # cells of a tree that is kept in double precision
 
 
 def maximal_cliques(sizes: list[int], cliques: Iterable[Clique]) -> list[Clique]:

@@ -132,11 +132,10 @@ def fitted(
     say = progress or (lambda what, done, of: None)
     mixture = _mixture(observed, public, values, total, say)
     d = len(values.sizes)
-    twice = simulate and len(mixture.weights) > 1
-    notes = _Notes.empty(np.zeros((d, d)), None if twice else seen)
+    notes = _Notes.empty(np.zeros((d, d)), None if simulate else seen)
     singles = _singles(observed, public, values, mixture, total, notes)
     pairs = _pairs(observed, public, values, mixture, total, singles, notes, say)
-    if twice:
+    if simulate:
         simulated = Simulated(observed, values, singles, pairs)
         again = _mixture(simulated, public, values, total, say)
         notes = _Notes.empty(absorbed_shares(simulated, values, again, total), seen)
