@@ -120,7 +120,8 @@ def on_adult(seeds: int, unbiased: bool, numbers: list[int], epsilons: list[floa
                 [f"{ways}", f"{epsilon:g}", f"{error:.4f}", each, f"{aim:.3f}", f"{error / aim - 1:+.0%}", *beside]
             )
             ratios = " ".join(f"{one[1]:.2f}" for one in found)
-            rows[-1] += [plain, best, f"{ratio:.2f} ({ratios})", f"{max(one[2] for one in found):.2g}", f"{max(seconds):.1f}"]
+            apart = f"{max(one[2] for one in found):.2g}"
+            rows[-1] += [plain, best, f"{ratio:.2f} ({ratios})", apart, f"{max(seconds):.1f}"]
             print(*rows[-1], flush=True)
     columns = ["ways", "epsilon", "estimates", "each seed", "AIM 4 MB", "beside AIM", "unbiased", "projected"]
     columns += ["independence", "no noise", "stated/true RMS", "apart", "CPU s"]

@@ -14,11 +14,11 @@ its own share is moved towards that of all tables.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
 
-from residua.estimation.facts import Members
 from residua.estimation.mixture import Mixture, Values
 from residua.estimation.observed import centred
 from residua.estimation.simulation import Simulated
@@ -26,15 +26,21 @@ from residua.linalg.arrays import Floats
 
 _SPREAD = 0.2  # how far shares of tables of one number of attributes are from their mean
 _MOST = 0.98
+_DIRECTIONS, _SIMULATIONS = 150, 4  # of singles that are looked at, in so many simulations at most
 
 
-def absorbed_shares(simulated: Simulated, values: Values, mixture: Mixture, total: float) -> Floats:
+def simulations(values: Values) -> int:
+    """How many releases to simulate: few attributes of few values have few directions each time."""
+    directions = max(int((values.sizes - 1).sum()), 1)
+    return int(np.clip(math.ceil(_DIRECTIONS / directions), 1, _SIMULATIONS))
+
+
+def absorbed_shares(fits: Sequence[tuple[Simulated, Mixture]], values: Values, total: float) -> Floats:
     """The share of the noise of each single (on the diagonal) and pair that a model of it has followed.
 
     Args:
-        simulated: a release whose truth is known.
+        fits: releases whose truth is known, and the mixture fitted to each.
         values: where each attribute's values stand.
-        mixture: fitted to it.
         total: the number of records.
 
     Returns:
@@ -42,24 +48,24 @@ def absorbed_shares(simulated: Simulated, values: Values, mixture: Mixture, tota
     """
     d = len(values.sizes)
     found = np.zeros((d, d))
-    shares = {1: mixture.singles, 2: mixture.pairs}
+    first = fits[0][0]
+    shares = [(one, {1: mixture.singles, 2: mixture.pairs}) for one, mixture in fits]
     for size in (1, 2):
-        sets: list[Members] = []
-        raw, sure = [], []
-        for members in combinations(range(d), size):
-            if math.isinf(simulated.variance(members)):
-                continue
-            at = tuple(values.of(i) for i in members)
-            truth = simulated.truth(members)
-            noise = simulated.residual(members) - truth
-            apart = centred(total * shares[size][at]) - truth
-            whole = max(float((noise**2).sum()), 1e-300)
-            sets.append(members)
-            raw.append(float((apart * noise).sum()) / whole)
-            sure.append(simulated.directions(members) / (1.0 + float((apart**2).sum()) / whole))
+        sets = [s for s in combinations(range(d), size) if math.isfinite(first.variance(s))]
         if not sets:
             continue
-        own, precision = np.array(raw), np.array(sure)
+        own, precision = np.zeros(len(sets)), np.zeros(len(sets))
+        for number, members in enumerate(sets):
+            at = tuple(values.of(i) for i in members)
+            sums = np.zeros(3)
+            for simulated, model in shares:
+                truth = simulated.truth(members)
+                noise = simulated.residual(members) - truth
+                apart = centred(total * model[size][at]) - truth
+                sums += [float((apart * noise).sum()), float((noise**2).sum()), float((apart**2).sum())]
+            whole = max(sums[1], 1e-300)
+            own[number] = sums[0] / whole
+            precision[number] = len(fits) * first.directions(members) / (1.0 + sums[2] / whole)
         mean = float(np.clip((own @ precision) / precision.sum(), 0.0, _MOST))
         shrunk = (own * precision + mean / _SPREAD**2) / (precision + 1.0 / _SPREAD**2)
         for members, share in zip(sets, np.clip(shrunk, 0.0, _MOST).tolist(), strict=True):

@@ -17,7 +17,7 @@ from itertools import combinations
 import numpy as np
 
 from residua.errors import PlanError
-from residua.estimation.absorbing import absorbed_shares
+from residua.estimation.absorbing import absorbed_shares, simulations
 from residua.estimation.agreement import agreeing
 from residua.estimation.facts import Members, Public
 from residua.estimation.mixture import (
@@ -136,9 +136,9 @@ def fitted(
     singles = _singles(observed, public, values, mixture, total, notes)
     pairs = _pairs(observed, public, values, mixture, total, singles, notes, say)
     if simulate:
-        simulated = Simulated(observed, values, singles, pairs)
-        again = _mixture(simulated, public, values, total, say)
-        notes = _Notes.empty(absorbed_shares(simulated, values, again, total), seen)
+        supposed = [Simulated(observed, values, singles, pairs, seed) for seed in range(simulations(values))]
+        fits = [(one, _mixture(one, public, values, total, say)) for one in supposed]
+        notes = _Notes.empty(absorbed_shares(fits, values, total), seen)
         singles = _singles(observed, public, values, mixture, total, notes)
         pairs = _pairs(observed, public, values, mixture, total, singles, notes, say)
     if reconcile:
