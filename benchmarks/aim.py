@@ -96,6 +96,7 @@ class Aim:
                 epsilon = math.sqrt(8 * (1 - _SHARE) * (rho - used))
             used += 1 / (2 * sigma**2) + epsilon**2 / 8
             allowed = self._allowed(self.most * used / rho)
+            model.prepare(allowed)
             far = {r: np.abs(self.counts(r) - model.table(r)).sum() for r in allowed}
             scores = np.array(
                 [self.weights[r] * (far[r] - _EXPECTED * sigma * math.prod(self.sizes[i] for i in r)) for r in allowed]

@@ -1,19 +1,22 @@
-"""A small junction tree in NumPy: fits a graphical model to noisy tables, for the benchmark of AIM alone.
+"""A small junction tree: fits a graphical model to noisy tables, for the benchmark of AIM alone.
 
 Tables are keyed by sorted tuples of attribute numbers. `mbi` compiles a program per structure, five to nine CPU seconds
-for each round of AIM on Adult with a hundred steps of descent (measured on this machine); this takes a tenth.
+for each round of AIM on Adult with a hundred steps of descent (measured on this machine); this takes a tenth. Larger
+trees are kept in single precision.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-Clique = tuple[int, ...]
+from benchmarks.folding import Clique, add_all, margin, margins, scale
+
+_DOUBLE = 2**16  # cells of a tree that is kept in double precision
 
 
 def maximal_cliques(sizes: list[int], cliques: Iterable[Clique]) -> list[Clique]:
@@ -85,26 +88,31 @@ class Tree:
 
     def beliefs(self, potentials: Mapping[Clique, Any], homes: Mapping[Clique, int]) -> list[Any]:
         """The distribution of each tree clique, each of sum 1."""
-        logs = [np.zeros([self.sizes[i] for i in clique]) for clique in self.cliques]
+        cells = sum(math.prod(self.sizes[i] for i in clique) for clique in self.cliques)
+        kind = np.float64 if cells <= _DOUBLE else np.float32
+        own: list[dict[Clique, Any]] = [{} for _ in self.cliques]
         for clique, table in potentials.items():
-            logs[homes[clique]] += _spread(table, clique, self.cliques[homes[clique]])
-        tables: list[Any] = [None] * len(logs)
-        sums: list[Any] = [None] * len(logs)
-        for n in range(len(logs) - 1, -1, -1):
-            most = logs[n].max()
-            tables[n] = np.exp(logs[n] - most)
+            own[homes[clique]][clique] = table.astype(kind)
+        tables: list[Any] = [None] * len(own)
+        sums: list[Any] = [None] * len(own)
+        for n in range(len(own) - 1, -1, -1):
+            logs = np.zeros([self.sizes[i] for i in self.cliques[n]], dtype=kind)
+            add_all(logs, self.cliques[n], own[n])
+            most = logs.max()
+            logs -= most
+            tables[n] = np.exp(logs, out=logs)
             if n:
-                shared = self.separator(n)
-                sums[n] = _margin(tables[n], self.cliques[n], shared)
+                shared, above = self.separator(n), own[self.parents[n]]
+                sums[n] = margin(tables[n], self.cliques[n], shared)
                 with np.errstate(divide="ignore"):
                     message = np.log(sums[n]) + most
-                logs[self.parents[n]] += _spread(message, shared, self.cliques[self.parents[n]])
+                above[shared] = above[shared] + message if shared in above else message
         tables[0] /= tables[0].sum()
-        for n in range(1, len(logs)):
+        for n in range(1, len(own)):
             shared, p = self.separator(n), self.parents[n]
-            above = _margin(tables[p], self.cliques[p], shared)
-            ratio = np.divide(above, sums[n], out=np.zeros_like(above), where=sums[n] > 0)
-            tables[n] *= _spread(ratio, shared, self.cliques[n])
+            wanted = margin(tables[p], self.cliques[p], shared)
+            ratio = np.divide(wanted, sums[n], out=np.zeros_like(wanted), where=sums[n] > 0)
+            scale(tables[n], self.cliques[n], ratio, shared)
         return tables
 
 
@@ -121,12 +129,32 @@ class Model:
     tree: Tree
     beliefs: list[Any]
     total: float
+    kept: dict[int, dict[Clique, Any]] = field(default_factory=dict)
+
+    def prepare(self, cliques: Iterable[Clique]) -> None:
+        """Makes the margins that these tables will need, those of one table of the tree together."""
+        wanted: dict[int, set[Clique]] = {}
+        for clique in cliques:
+            home = self.tree.home(clique)
+            if home is not None:
+                wanted.setdefault(home, set()).add(clique)
+        for n, some in wanted.items():
+            self.kept.setdefault(n, {}).update(margins(self.beliefs[n], self.tree.cliques[n], some))
+
+    def _margin(self, n: int, clique: Clique) -> Any:
+        """A margin of one table of the tree, from the smallest table that was made of it."""
+        known = self.kept.setdefault(n, {})
+        if clique not in known:
+            known[self.tree.cliques[n]] = self.beliefs[n]
+            above = min((own for own in known if set(clique) <= set(own)), key=lambda own: known[own].size)
+            known[clique] = margin(known[above], above, clique)
+        return known[clique]
 
     def table(self, clique: Clique) -> Any:
         """The marginal on a clique: from one table of the tree, or along the branch that joins its attributes."""
         home = self.tree.home(clique)
         if home is not None:
-            return self.total * _margin(self.beliefs[home], self.tree.cliques[home], clique)
+            return self.total * self._margin(home, clique).astype(np.float64)
         branch = self._branch(clique)
         operands: list[Any] = []
         for n in branch:
@@ -136,10 +164,10 @@ class Model:
                 if m != branch[0] and (m == n or self.tree.parents[m] == n):
                     inside.update(self.tree.separator(m))
             kept = tuple(i for i in own if i in inside or i in clique)
-            part = _margin(self.beliefs[n], own, kept)
+            part = self._margin(n, kept).astype(np.float64)
             if n != branch[0]:
                 shared = self.tree.separator(n)
-                below = _margin(part, kept, shared)
+                below = margin(part, kept, shared)
                 part = part / np.maximum(_spread(below, shared, kept), 1e-300)
             operands += [part, list(kept)]
         return self.total * np.einsum(*operands, list(clique), optimize="greedy")
@@ -210,16 +238,13 @@ def fitted(
 def _loss(tree: Tree, homes: Any, measured: Any, total: float, potentials: Any) -> tuple[list[Any], float, Any]:
     beliefs = tree.beliefs(potentials, homes)
     loss, slopes = 0.0, {}
-    for clique, (noisy, variance) in measured.items():
-        apart = total * _margin(beliefs[homes[clique]], tree.cliques[homes[clique]], clique) - noisy
-        loss += float((apart**2).sum()) / (2 * variance)
-        slopes[clique] = apart / variance
+    for n, table in enumerate(beliefs):
+        for clique, shares in margins(table, tree.cliques[n], [r for r in measured if homes[r] == n]).items():
+            noisy, variance = measured[clique]
+            apart = total * shares.astype(np.float64) - noisy
+            loss += float((apart**2).sum()) / (2 * variance)
+            slopes[clique] = apart / variance
     return beliefs, loss, slopes
-
-
-def _margin(table: Any, own: Clique, kept: Clique) -> Any:
-    axes = tuple(axis for axis, i in enumerate(own) if i not in kept)
-    return table.sum(axis=axes) if axes else table
 
 
 def _spread(table: Any, own: Clique, wanted: Clique) -> Any:

@@ -50,7 +50,7 @@ def die_at(k: int) -> None:
     shutil.rmtree = counted(shutil.rmtree)
 
 
-def died(k: int, folder: str) -> bool:
+def died(k: int, folder: str, work: Callable[[str], None]) -> bool:
     """Whether a child that was to die at its k-th operation did, and did not come to its end first."""
     child = os.fork()
     if not child:
@@ -98,7 +98,7 @@ def main() -> None:
     k = 1
     while True:
         with tempfile.TemporaryDirectory() as folder:
-            if not died(k, folder):
+            if not died(k, folder, work):
                 break
             recover(folder)
         k += int(sys.argv[1])

@@ -6,8 +6,6 @@ import math
 from dataclasses import dataclass
 from itertools import combinations
 
-import numpy as np
-
 from residua.domain import Domain
 from residua.estimation.facts import Members
 from residua.estimation.tables import Interaction
@@ -22,14 +20,15 @@ class TableAccuracy:
 
     Args:
         attributes: the table's attributes.
-        rmse: the estimated root mean square error of a cell: the error of simulated releases, fitted again, and the
-            posterior variance of what the model leaves open. An estimate, not a bound.
+        rmse: the estimated root mean square error of a cell: the posterior variance of what the model leaves open, the
+            noise that the model took for signal (by simulation), and what errors of margins pass on. An estimate, not
+            a bound.
         shrunk: how far the measured interactions were moved to the model, from 0 (as measured) to 1 (the model);
             None where no interaction of its attributes was measured.
         measured: the sets of attributes whose interactions were measured, the table's own last if it was.
         unmeasured: those that were not: there the model alone speaks.
-        unknown: those of `unmeasured` about whose strength nothing measured says anything, so that `rmse` leaves them
-            out and may be too small.
+        unknown: those of `unmeasured` about whose strength nothing measured says anything: `rmse` takes them to vary as
+            a sample of so many records does, and may be too small.
         contradicted: the sets whose measurements the model does not explain; there the measurements decide.
         apart: how far the table is from the margins it shares with others, in counts.
     """
@@ -46,7 +45,7 @@ class TableAccuracy:
     def __str__(self) -> str:
         words = [f"root mean square error about {self.rmse:,.3g}"]
         if self.unknown:
-            words.append(f"without what {_listed(self.unknown)} may add")
+            words.append(f"more if {_listed(self.unknown)} interact")
         if self.shrunk is not None:
             words.append(f"interactions shrunk by {self.shrunk:.0%}")
         if self.unmeasured:
@@ -61,40 +60,47 @@ def _listed(sets: tuple[tuple[str, ...], ...], most: int = 5) -> str:
     return f"{shown} and {len(sets) - most:,} more" if len(sets) > most else shown
 
 
-def _passed_on(found: dict[Members, Interaction], members: Members, even: Floats, uneven: Floats) -> float:
-    """The squared error that the pairs pass on to the residual of a larger set, raked from them.
+def _passed_on(errors: dict[Members, float], members: Members, sizes: dict[int, int], uneven: Floats) -> float:
+    """The squared error that a residual has from those below it.
 
-    An error of a pair is spread over another attribute as its records are, not evenly: its square grows by `Σ p²`, of
-    which `1/n` stays in the pair's own residual.
+    An error of a table is spread over another attribute as the records of its cells are, not evenly: its square grows
+    by `Σ p²`, of which `1/n` stays in the smaller table's own residual. Of a cell of several attributes, `Σ p²` is at
+    least what each of them alone says.
     """
-    error = 0.0
-    for pair in combinations(members, 2):
-        rest = [i for i in members if i not in pair]
-        own = found[pair].error
-        error += 0.0 if math.isnan(own) else own * float(np.prod(uneven[rest]) - np.prod(even[rest]))
-    return error
+
+    def spread(subset: Members, i: int) -> float:
+        return max(max(float(uneven[j, i]) for j in (i, *subset)) - 1.0 / sizes[i], 0.0)
+
+    return sum(
+        errors[subset] * math.prod(spread(subset, i) for i in members if i not in subset)
+        for size in range(len(members))
+        for subset in combinations(members, size)
+    )
 
 
 def accuracy_of(
-    domain: Domain, asked: tuple[str, ...], found: dict[Members, Interaction], concentrations: Floats
+    domain: Domain, asked: tuple[str, ...], found: dict[Members, Interaction], concentrations: Floats, total: float
 ) -> TableAccuracy:
     """The accuracy of the table of all attributes in `found`.
 
-    Residuals are orthogonal, so the squared error is `Σ_S Π_{i∉S} 1/n_i · error_S`, summed over cells.
-    `concentrations` are `Σ p²` of the shares of each attribute, (attributes,).
+    Residuals are orthogonal, so the squared error is `Σ_S Π_{i∉S} 1/n_i · error_S`, summed over cells. Each error is
+    the residual's own and what smaller ones pass on, as far as it is not as measured. Interactions of three or more
+    attributes, and unknown ones, vary at least as a sample of the records does: `N Π (1 − Σ p²)`.
+    `concentrations` are those of `Fitted`.
     """
     members = max(found, key=len)
     sizes = {i: int(domain.sizes[i]) for i in members}
-    even = 1.0 / domain.sizes
+    own: dict[Members, float] = {}
     error, before, after = 0.0, 0.0, 0.0
     named: dict[str, list[tuple[str, ...]]] = {"measured": [], "unmeasured": [], "unknown": [], "odd": []}
-    for subset, one in found.items():
-        own = 0.0 if math.isnan(one.error) else one.error
-        if len(subset) > 2:
-            left = 1.0 if math.isnan(one.kept) else 1.0 - min(max(one.kept, 0.0), 1.0)
-            # The measured deviation holds part of what the pairs pass on: more than the larger, less than the sum.
-            own = math.hypot(own, left**2 * _passed_on(found, subset, even, concentrations))
-        error += own / math.prod(sizes[i] for i in members if i not in subset)
+    for subset, one in found.items():  # smaller sets first
+        left = 0.0 if one.exact else 1.0 if math.isnan(one.kept) else (1.0 - min(max(one.kept, 0.0), 1.0)) ** 2
+        own[subset] = 0.0 if math.isnan(one.error) else one.error
+        if len(subset) > 2 or (math.isnan(one.error) and subset):
+            drawn = total * math.prod(max(1.0 - float(concentrations[i, i]), 0.0) for i in subset)
+            own[subset] = max(own[subset], left * drawn)
+        whole = own[subset] + left * _passed_on(own, subset, sizes, concentrations)
+        error += whole / math.prod(sizes[i] for i in members if i not in subset)
         if not subset:
             continue
         names = tuple(domain.names[i] for i in subset)

@@ -119,7 +119,7 @@ def _simulated_error(
     variances = {members: 1.0 / tau if tau > 0 else math.inf for members, tau in zip(lattice, wanted, strict=True)}
     supposed = Supposed(observed, variances)
     simulated = Simulated(supposed, fit.values, fit.singles, fit.pairs, seed=1)
-    again = fitted(simulated, public, fit.total, 0.0, progress, reconcile=False)
+    again = fitted(simulated, public, fit.total, 0.0, progress, reconcile=False, simulate=False)
     return float(np.abs(again.pairs - fit.pairs).sum())
 
 

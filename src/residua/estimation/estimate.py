@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from residua.errors import PlanError
 from residua.estimation.estimated import Estimated
-from residua.estimation.facts import Members, Public
-from residua.estimation.fit import Fitted, Progress, fitted
-from residua.estimation.observed import Observed, centred, observed_of
-from residua.estimation.simulation import Simulated
+from residua.estimation.facts import Public
+from residua.estimation.fit import Progress, fitted
+from residua.estimation.observed import observed_of
 from residua.estimation.tables import Tables
-from residua.linalg.arrays import Floats
 from residua.projection.facts import facts_of
 from residua.projection.total import estimated_total
 from residua.release.base import Release
@@ -76,7 +72,6 @@ def estimate(
     public = Public(release.domain, facts)
     count, variance = total_of(release, public)
     found = fitted(observed, public, count, variance, progress)
-    found = _with_errors(observed, public, found, progress)
     made = Estimated(release, public, found, variance == 0.0)
     tables = Tables(observed, public, found)
     for size in range(3, _MOST_WAYS + 1):
@@ -97,33 +92,3 @@ def total_of(release: Release, public: Public) -> tuple[float, float]:
     if found is None:
         raise PlanError("the release does not tell the total; give total=…, or measure it, too: ways=[0, …].")
     return max(found[0], 1.0), found[1] ** 2
-
-
-def _with_errors(observed: Observed, public: Public, found: Fitted, progress: Progress | None) -> Fitted:
-    """Adds the errors of a simulated release, fitted again, to the posterior variance of what the model leaves open.
-
-    The simulated truth is the estimates, which are smoother than the truth: what they lack is the posterior variance.
-    """
-    simulated = Simulated(observed, found.values, found.singles, found.pairs)
-    again = fitted(simulated, public, found.total, 0.0, progress, reconcile=False)
-    errors = found.errors.copy()
-    d = len(found.values.sizes)
-    for i in range(d):
-        if public.known((i,)) is None:
-            errors[i, i] = _together(observed, (i,), errors[i, i], again.single(i) - found.single(i))
-        for j in range(i + 1, d):
-            if public.known((i, j)) is None:
-                error = _together(observed, (i, j), errors[i, j], again.pair(i, j) - found.pair(i, j))
-                errors[i, j] = errors[j, i] = error
-    return replace(found, errors=np.where(np.isfinite(errors), errors, math.nan))
-
-
-def _together(observed: Observed, members: Members, posterior: float, apart: Floats) -> float:
-    """The squared error of a residual: what the posterior leaves open and what a simulated fit was off by.
-
-    Both hold the noise of what was kept as measured. An estimate that may go back to what was measured (`guarded`) is
-    no worse than that, so that noise is the most they say together.
-    """
-    simulated = float((centred(apart) ** 2).sum())
-    noise = observed.variance(members) * observed.directions(members)
-    return min(posterior + simulated, max(posterior, simulated, noise if math.isfinite(noise) else math.inf))

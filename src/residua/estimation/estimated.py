@@ -115,7 +115,7 @@ class Estimated(Exported, Tabled):
         """How accurate the table of these attributes is estimated to be, and what it rests on."""
         members, _ = self._members(attributes)
         found = self._tables.interactions(members)
-        return accuracy_of(self.domain, tuple(attributes), found, self.fitted.concentrations)
+        return accuracy_of(self.domain, tuple(attributes), found, self.fitted.concentrations, self.total)
 
     def table(self, attributes: Sequence[str], *, queries: Mapping[str, Asked] | None = None) -> EstimatedTable:
         """The table of these attributes, or of prefixes, ranges or levels of them; `[]` for the total.

@@ -1,8 +1,9 @@
 """Fitting: from the residuals of a release to the tables of all single attributes and pairs, which agree.
 
 Three steps. A mixture of independent attributes is fitted to everything measured (`mixture`). Each measured residual is
-then shrunk towards it by its own evidence (`shrinkage`). Margins are restored by raking, singles to the total and pairs
-to the singles; pairs that no three-way table could have together are moved until one can (`agreement`).
+then shrunk towards it by its own evidence (`shrinkage`), twice: how much of the noise the mixture has followed is found
+on a release simulated from the first estimates (`absorbing`). Margins are restored by raking, singles to the total and
+pairs to the singles; pairs that no three-way table could have together are moved until one can (`agreement`).
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 
 import numpy as np
 
 from residua.errors import PlanError
+from residua.estimation.absorbing import absorbed_shares, simulations
 from residua.estimation.agreement import agreeing
 from residua.estimation.facts import Members, Public
 from residua.estimation.mixture import (
@@ -29,6 +32,7 @@ from residua.estimation.mixture import (
 from residua.estimation.observed import Observed, centred
 from residua.estimation.raking import raked
 from residua.estimation.shrinkage import Posterior, Prior, guarded, shrunk
+from residua.estimation.simulation import Simulated
 from residua.linalg.arrays import Floats
 
 Progress = Callable[[str, int, int], object]
@@ -66,11 +70,18 @@ class Fitted:
     doubt: Floats
     priors: dict[int, Prior]
 
-    @property
+    @cached_property
     def concentrations(self) -> Floats:
-        """`Σ p²` of the shares of each attribute, (attributes,)."""
-        squares = np.add.reduceat(self.singles**2, self.values.starts)
-        return np.asarray(squares / max(self.total, 1e-300) ** 2)
+        """How unevenly records are spread, (attributes, attributes).
+
+        `Σ p²` of the shares of each attribute on the diagonal; at [j, i] that of attribute i among the records of one
+        value of j, the mean over records.
+        """
+        starts, total = self.values.starts, max(self.total, 1e-300)
+        squares = self.pairs**2 / np.maximum(self.singles, 1e-300)[:, None]
+        found = np.add.reduceat(np.add.reduceat(squares, starts, axis=0), starts, axis=1) / total
+        np.fill_diagonal(found, np.add.reduceat(self.singles**2, starts) / total**2)
+        return np.asarray(found)
 
     def single(self, i: int) -> Floats:
         """An attribute's table."""
@@ -100,15 +111,18 @@ def fitted(
     progress: Progress | None = None,
     *,
     reconcile: bool = True,
+    simulate: bool = True,
     seen: Seen | None = None,
 ) -> Fitted:
-    """All singles and pairs; `reconcile` moves pairs until three-way tables can have them; `seen` is told of each.
+    """All singles and pairs.
+
+    `reconcile` moves pairs until three-way tables can have them, `simulate` finds how much noise the model has
+    followed, and `seen` is told of each deviation.
 
     Raises:
         PlanError: more values than fit, or nothing measured.
     """
     domain = observed.domain
-    d = len(domain)
     values = Values(domain.sizes.astype(np.int64))
     if len(values.owner) > MOST_VALUES:
         raise PlanError(
@@ -116,27 +130,46 @@ def fitted(
             "estimated together; declare coarser attributes, or fewer."
         )
     say = progress or (lambda what, done, of: None)
-    target = _target(observed, public, values, total)
-    if target.pair_weights.any():
-        mixture = fit_mixture(target, progress=lambda done, of: say("fitting a model", done, int(of)))
-    else:
-        mixture = independent_mixture(target)
-    notes = _Notes(np.zeros((d, d)), np.full((d, d), np.nan), np.zeros((d, d)), seen)
+    mixture = _mixture(observed, public, values, total, say)
+    d = len(values.sizes)
+    notes = _Notes.empty(np.zeros((d, d)), None if simulate else seen)
     singles = _singles(observed, public, values, mixture, total, notes)
     pairs = _pairs(observed, public, values, mixture, total, singles, notes, say)
+    if simulate:
+        supposed = [Simulated(observed, values, singles, pairs, seed) for seed in range(simulations(values))]
+        fits = [(one, _mixture(one, public, values, total, say)) for one in supposed]
+        notes = _Notes.empty(absorbed_shares(fits, values, total), seen)
+        singles = _singles(observed, public, values, mixture, total, notes)
+        pairs = _pairs(observed, public, values, mixture, total, singles, notes, say)
     if reconcile:
         pairs = agreeing(public, values, singles, pairs, say)
     return Fitted(values, total, singles, pairs, notes.errors, total_variance, notes.kept, notes.doubt, {})
 
 
+def _mixture(observed: Observed, public: Public, values: Values, total: float, say: Progress) -> Mixture:
+    target = _target(observed, public, values, total)
+    if not target.pair_weights.any():
+        return independent_mixture(target)
+    return fit_mixture(target, progress=lambda done, of: say("fitting a model", done, int(of)))
+
+
 @dataclass(frozen=True, eq=False)
 class _Notes:
-    """What is noted of each single and pair while it is shrunk; arrays (attributes, attributes), filled in."""
+    """What is noted of each single and pair while it is shrunk, (attributes, attributes) each, filled in.
+
+    `absorbed` is given: the share of the noise that the model has followed.
+    """
 
     errors: Floats
     kept: Floats
     doubt: Floats
+    absorbed: Floats
     seen: Seen | None
+
+    @staticmethod
+    def empty(absorbed: Floats, seen: Seen | None = None) -> _Notes:
+        shape = absorbed.shape
+        return _Notes(np.zeros(shape), np.full(shape, np.nan), np.zeros(shape), absorbed, seen)
 
 
 def _target(observed: Observed, public: Public, values: Values, total: float) -> Target:
@@ -188,7 +221,6 @@ def _singles(
         if known is None and math.isfinite(observed.variance((i,))):
             posterior = _judged(observed, (i,), model, notes)
             model = np.where(model > 0, above_floor(model, posterior, observed.cell_variance((i,))), 0.0)
-            notes.errors[i, i] = posterior.variance
         elif known is None and observed.directions((i,)):
             notes.errors[i, i] = np.nan
         found[at] = known if known is not None else model * (total / max(float(model.sum()), 1e-300))
@@ -198,13 +230,15 @@ def _singles(
 def _judged(observed: Observed, members: Members, model: Floats, notes: _Notes) -> Posterior:
     """The posterior of a single's or a pair's deviation from the model; notes what was kept and how odd it is."""
     deviation = observed.residual(members) - centred(model)
-    posterior = shrunk(deviation, model, observed.cell_variance(members))
-    posterior = guarded(
-        posterior, deviation, observed.variance(members), observed.directions(members), _DOUBT[len(members)]
-    )
+    directions = observed.directions(members)
+    share = float(notes.absorbed[members[0], members[-1]])
+    variance = observed.variance(members)
+    posterior = shrunk(deviation, model, observed.cell_variance(members) * (1.0 - share))
+    posterior = guarded(posterior, deviation, variance * (1.0 - share), directions, _DOUBT[len(members)])
     for at in (members * 2,) if len(members) == 1 else (members, members[::-1]):
         notes.kept[at] = float((posterior.mean * deviation).sum() / max(float((deviation**2).sum()), 1e-300))
-        notes.doubt[at] = doubt_of(deviation, observed.variance(members), observed.directions(members))
+        notes.doubt[at] = doubt_of(deviation, variance, directions)
+        notes.errors[at] = posterior.variance + share * variance * directions
     if notes.seen is not None:
         notes.seen(members, deviation, model, posterior.prior)
     return posterior
@@ -233,7 +267,6 @@ def _pairs(
                 posterior = _judged(observed, members, model, notes)
                 table = above_floor(model, posterior, observed.cell_variance(members))
                 model, _ = raked(np.where(public.possible(members), table, 0.0), margins)
-                notes.errors[members] = notes.errors[members[::-1]] = posterior.variance
             elif observed.directions(members):
                 notes.errors[members] = notes.errors[members[::-1]] = np.nan
         found[at] = model if known is None else known

@@ -27,6 +27,7 @@ _ROUNDS = 8
 _UNSEEN = 1e-12
 _PRIOR = 2.0  # cells' worth of belief in the model
 _POOLED = 50.0  # cells' worth of belief in what other tables say
+_SEEN = 3.0  # cells that must have a variance of no model before tables are believed to have it
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,7 +185,9 @@ def pooled_prior(tables: list[tuple[Floats, Floats, float]], most_cells: int = 2
             tops += top
         likelihood = np.concatenate(parts)
         weights = _learned(likelihood, cost=1.0)
-        weights = np.where(weights * len(likelihood) < 1.0, _UNSEEN, weights)  # a large variance of no cell adds up
+        # A large variance that one cell of pure noise seems to have adds up over many tables.
+        fewest = np.repeat([1.0, _SEEN], [len(_MULTIPLES), len(_SLAB)])
+        weights = np.where(weights * len(likelihood) < fewest, _UNSEEN, weights)
         weights /= weights.sum()
         evidence = float(np.log(likelihood @ weights).sum()) + tops
         if best is None or evidence > best[0]:

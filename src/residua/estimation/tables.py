@@ -34,6 +34,7 @@ class Interaction:
         kept: how much of the measured deviation from the model was kept, 0 to 1; NaN where nothing was measured.
         doubt: how far the measured deviation from the model is above what noise explains, in standard deviations.
         apart: how far the table is from the margins it was raked to, in counts.
+        exact: whether the table is public.
     """
 
     measured: bool
@@ -41,6 +42,7 @@ class Interaction:
     kept: float = math.nan
     doubt: float = 0.0
     apart: float = 0.0
+    exact: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,16 +77,17 @@ class Tables:
     def _small(self, members: Members) -> tuple[Floats, Interaction]:
         fitted = self.fitted
         if not members:
-            return np.asarray(fitted.total), Interaction(True, fitted.total_error)
+            return np.asarray(fitted.total), Interaction(True, fitted.total_error, exact=fitted.total_error == 0.0)
         at = members * 2 if len(members) == 1 else members
         table = fitted.single(members[0]) if len(members) == 1 else fitted.pair(*members)
         measured = math.isfinite(self.observed.variance(members))
-        return table, Interaction(measured, float(fitted.errors[at]), float(fitted.kept[at]), float(fitted.doubt[at]))
+        error, kept, doubt = float(fitted.errors[at]), float(fitted.kept[at]), float(fitted.doubt[at])
+        return table, Interaction(measured, error, kept, doubt, exact=self.public.known(members) is not None)
 
     def _raked(self, members: Members, found: dict[Members, tuple[Floats, Interaction]]) -> tuple[Floats, Interaction]:
         known = self.public.known(members)
         if known is not None:
-            return known, Interaction(False, 0.0)
+            return known, Interaction(False, 0.0, exact=True)
         model, margins, apart = self.model(members, found)
         prior = self.fitted.priors.get(len(members))
         if math.isinf(self.observed.variance(members)):
