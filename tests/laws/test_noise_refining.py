@@ -127,6 +127,59 @@ def test_a_rounding_that_is_open_is_left_open():
     assert whole.tolist()[1:] == [0, 3]
 
 
+def test_next_to_the_middle_between_two_integers_pairs_round_as_they_are():
+    ulp = 2.0**-54
+    for middle in (-2.5, -1.5, -0.5, 0.5, 1.5):
+        for steps in range(-9, 10):
+            high = middle + steps * ulp
+            lows = np.array([0.0, 0.3, 0.49, -0.3, -0.49]) * np.spacing(abs(high))
+            out = np.array([np.full(5, high), lows])
+            whole, is_open = np.full(5, 99), np.ones(5, dtype=bool)
+            chain_kernels.round_pairs(1.0, out, np.full(5, 2.0**-70), whole, is_open)
+            for low, found, left in zip(lows.tolist(), whole.tolist(), is_open.tolist(), strict=True):
+                exact = Fraction(high) + Fraction(low)
+                assert left == (abs(exact - Fraction(middle)) <= Fraction(1, 2**70))
+                assert left or found == (exact + Fraction(1, 2)).__floor__()
+
+
+def test_a_bound_that_reaches_another_middle_leaves_the_rounding_open():
+    is_open = np.ones(1, dtype=bool)
+    out = np.array([[2.0**44], [-(2.0**-10)]])
+    chain_kernels.round_pairs(1.0, out, np.full(1, 0.5), np.zeros(1, dtype=np.int64), is_open)
+    assert is_open.all()
+
+
+class Scripted:
+    """Words as they are given, one after the other."""
+
+    def __init__(self, *words):
+        self.left = list(words)
+
+    def words(self, count):
+        found, self.left = self.left[:count], self.left[count:]
+        return np.array(found, dtype=np.uint64)
+
+
+def test_a_draw_just_above_minus_one_half_is_rounded_like_its_ball():
+    noise = OrderedNoise(prefix_path(np.ones(1)), np.ones(1), np.ones(1), np.ones(1))
+    for part in (0.1, 0.4, 0.7, 0.95, 1.2, 1.6, -0.3):
+        with precision(400):  # C = σ z with σ² = 1/2
+            z = (arb(0.5) - arb(part) * arb(2) ** -54) * arb(2).sqrt()
+            xi = int((NORMAL.survival(z) * arb(2) ** 192).floor().unique_fmpz())
+        words = (xi >> 128) << 1 | 1, xi >> 64 & 2**64 - 1, xi & 2**64 - 1
+
+        def script(words=words):
+            return Scripted(words[0], 0, words[1], 0, words[2], 0, *range(1, 20))
+
+        assert correlated.rounded_ordered(noise, 1, 1, _entropy=script()).tolist() == [[0 if part > 0 else -1]]
+
+
+def test_nothing_of_the_long_table_underflows():
+    numbers = np.abs(long_table(NORMAL).rows[:, :-1])
+    assert numbers[:, [0, 1, 3, 5, 7, 9, 11, 13, 15, 17, *range(19, 28)]].min() > 2.0**-300
+    assert numbers[numbers > 0].min() > 2.0**-400
+
+
 class Tails:
     """Words of which every fifth is beyond the tables."""
 

@@ -66,7 +66,7 @@ def _float_chain(left, values, q, p, a, stiffness, z, b, out, bounds):
             away, rest = plus(away, rest, -psi * away, 0.0)
             m = 1.0 - away
             part += factor * m
-            bound += spread * m + abs(factor) * (slack + 2.0 * u) + 4.0 * u * abs(factor * m)
+            bound += spread * (m + slack + 2.0 * u) + abs(factor) * (slack + 2.0 * u) + 4.0 * u * abs(factor * m)
         out[i] += part
         bounds[i] = (bounds[i] + bound + 2.0 * u * (abs(part) + abs(out[i]))) * more
 
@@ -130,7 +130,8 @@ def _pair_chain(eta, extra, psi, sigma, z, low, b, out, bounds):
             ma, mb = plus(1.0, 0.0, -away, -rest)
             ya, yb = times(fa, fb, ma, mb)
             ta, tb = plus(ta, tb, ya, yb)
-            bound += spread * ma + abs(fa) * (slack + 4.0 * delta) + delta * (abs(ya) + abs(ca)) + tiny
+            off = slack + 4.0 * delta  # of m
+            bound += spread * (ma + off) + abs(fa) * off + delta * (abs(ya) + abs(ca)) + tiny
         oa, ob = plus(out[0, i], out[1, i], ta, tb)
         bounds[i] = (bounds[i] + bound + delta * (abs(out[0, i]) + abs(ta))) * more
         out[0, i], out[1, i] = oa, ob
@@ -150,9 +151,11 @@ def round_pairs(grid, out, bounds, whole, is_open):
         if is_open[i]:
             y, low = out[0, i] * grid, out[1, i] * grid
             floor = np.floor(y)
-            # exact where it is near 0; the sum then errs by a share of itself
-            over_half = ((y - floor) - 0.5) + low
+            # The middle itself is exact, and the difference from it wherever y is within a factor of two (Sterbenz);
+            # y − floor is not, just above −1/2. The sum then errs by a share of itself.
+            over_half = (y - (floor + 0.5)) + low
             bound = bounds[i] * grid * (1.0 + 2.0**-30)
-            if abs(y) < 2.0**45 and abs(over_half) * (1.0 - 2.0**-50) > bound:
+            # |low| < 2⁻⁷: with a bound below 1/4 no other middle is within reach
+            if abs(y) < 2.0**45 and bound < 0.25 and abs(over_half) * (1.0 - 2.0**-50) > bound:
                 whole[i] = np.int64(floor) + (1 if over_half > 0.0 else 0)
                 is_open[i] = False

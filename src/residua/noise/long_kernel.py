@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 
 from residua.compiling import compiled
+from residua.noise.long_table import STEP_BITS
 from residua.noise.pairs import plus, times, two_sum
 from residua.noise.table import FIRST_BINADE, SEGMENT_BITS
 
 _compiled: Any = compiled  # without fastmath, as the proof asks
 _SHIFT = 52 - SEGMENT_BITS
 _FIRST = (1023 + FIRST_BINADE) << SEGMENT_BITS
+_STEP = 2.0**-STEP_BITS
 
 
 @_compiled
@@ -29,7 +31,8 @@ def evaluate(words, seconds, positions, bits, rows, high, low, bounds):
         r = rows[j]
         v = words[i] >> np.uint64(1)
         off = np.int64(v - np.uint64(positions[i]))  # exact: in whole numbers that wrap around
-        ta, tb = two_sum(positions[i] - r[0], np.float64(off) + np.float64(seconds[i]) * 2.0**-64)
+        beyond = np.float64(off) + np.float64(seconds[i]) * 2.0**-64
+        ta, tb = two_sum((positions[i] - r[0]) * _STEP, beyond * _STEP)
         q = r[27]
         for n in range(26, 18, -1):
             q = r[n] + ta * q

@@ -11,7 +11,8 @@ with ξ in `v + [w, w + 1] / 2⁶⁴`. `LongTable.evaluate` returns a pair ẑ a
    H¹⁸ |g⁽¹⁸⁾(M)| / 18!. (Rounding may put x + l right of 2⁶³, where |g⁽ⁿ⁾| is what it is as far to the left.)
 3. *Coefficients.* A₀ … A₈ are pairs, A₉ … A₁₇ floats; the differences are measured in balls, Σ |aₙ − Aₙ| Hⁿ.
 4. *Evaluation.* Horner's rule in floats down to A₉, with t + l rounded: each step errs by at most
-   H eᵢ₊₁ + 3u H Q + u |Aᵢ|; then in pairs, each by H eᵢ₊₁ + 2⁻⁹⁹ (|Aᵢ| + H Q) (`pairs.py`).
+   H eᵢ₊₁ + 3u H Q + u |Aᵢ|; then in pairs, each by H eᵢ₊₁ + 2⁻⁹⁹ (|Aᵢ| + H Q) (`pairs.py`). |t + l| is less than
+   H (1 − 2⁻⁴⁷), which covers u². All that in units of 2⁴⁸, so that nothing underflows: |Aₙ| > 2⁻³⁰⁰.
 
 Their sum is computed in ball arithmetic for every segment when the table is made.
 """
@@ -30,6 +31,7 @@ from residua.noise.table import FIRST_BINADE, LAST_BINADE, SEGMENT_BITS, Tail, p
 
 DEGREE = 17
 PAIRED = 9  # coefficients that are pairs
+STEP_BITS = 48  # positions are evaluated in units of 2⁴⁸
 _BITS = 320  # of the balls in the proof
 _UNIT = arb(2) ** -53
 _PAIR = arb(2) ** -99
@@ -69,7 +71,8 @@ def _segment(tail: Tail, binade: int, start: int) -> list[float]:
     half = 1 << (binade - SEGMENT_BITS - 1)
     beyond = 2 + arb(2) ** (binade - 52)
     H, M = half + beyond, start - beyond
-    exact = _coefficients(tail, arb(start + half), DEGREE)
+    step = arb(2) ** STEP_BITS
+    exact = [a * step**n for n, a in enumerate(_coefficients(tail, arb(start + half), DEGREE))]
     high = [float(a.mid()) for a in exact]
     low = [float((a - arb(b)).mid()) if n < PAIRED else 0.0 for n, (a, b) in enumerate(zip(exact, high, strict=True))]
     A = [arb(a) + arb(b) for a, b in zip(high, low, strict=True)]
@@ -77,6 +80,7 @@ def _segment(tail: Tail, binade: int, start: int) -> list[float]:
     edge = _coefficients(tail, M, DEGREE + 1)
     position = (arb(2) ** -52 + arb(2) ** (binade - 105)) * abs(edge[1])
     truncation = H ** (DEGREE + 1) * abs(edge[-1])
+    H = H / step
     rounded = sum((abs(a - b) * H**n for n, (a, b) in enumerate(zip(exact, A, strict=True))), arb(0))
     E: Any = position + truncation + rounded + _horner_error(A, H)
     pairs = [each for n in range(PAIRED) for each in (high[n], low[n])]
