@@ -84,6 +84,31 @@ def test_a_file_changed_between_check_and_count_is_counted_as_it_was_checked(tmp
     assert (counted.tables.tolist(), counted.fingerprint) == ([2], found.fingerprint)
 
 
+@pytest.mark.parametrize("kept", [True, False])
+def test_ids_changed_in_a_frame_are_not_the_ones_that_choose(
+    kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arrow frames point at memory of others: what is kept of them must not."""
+    if not kept:
+        monkeypatch.setattr("residua.source.checking._MOST_KEPT", 0)
+    ids = np.arange(100)
+    frame = pa.table({"a": np.arange(100) % 2, "id": pa.array(ids)})
+    unit = rs.Person(records=1)
+    plan = rs.plan(rs.marginals(rs.Domain({"a": rs.Integers(0, 1)}), ways=[1]), rs.ZCDP(rho=1e4), unit=unit)
+    ledger = rs.Ledger(tmp_path / "a.ledger", rs.ZCDP(rho=1e4), unit=unit)
+
+    def changing() -> rs.Ledger:
+        ids[:] = 0  # one person where there were a hundred
+        return ledger
+
+    if kept:
+        release = rs.measure(plan, Source.frame(frame, person="id"), ledger=changing)
+        assert np.round(release.estimates(["a"])).tolist() == [50, 50]  # false alarms: below 1e-12
+    else:
+        with pytest.raises(SourceError, match="changed after it was checked"):
+            rs.measure(plan, Source.frame(frame, person="id"), ledger=changing)
+
+
 def test_a_large_file_changed_between_check_and_count_is_refused_and_the_debit_stands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,5 +1,6 @@
 """Blockwise plans against dense matrices: random small domains, random queries of pairs and triples, nested levels."""
 
+from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
@@ -8,9 +9,11 @@ import pytest
 import residua as rs
 from residua.errors import PlanError, VerificationError
 from residua.plans.composition import priced
+from residua.plans.joint.blocks import JointBlocks
 from residua.plans.joint.facts import in_classes
+from residua.plans.joint.measured import Rows
 from residua.plans.joint.plan import JointPlan
-from residua.plans.levels.axes import axis_of, refines
+from residua.plans.levels.axes import Axis, axis_of, refines
 from residua.plans.matrix.plan import MatrixPlan
 from residua.workload import Joint, as_explicit
 
@@ -146,6 +149,21 @@ def test_any_sensible_budget_can_be_measured(rho):
         rs.queries(rs.Domain.of_sizes([3, 3, 2]), ["a0 < a1", "a1 = 1 and a2 = 1"]), rs.ZCDP(rho), form=rs.Blockwise()
     )
     assert plan.blocks.cost(rs.AddRemove()) <= 2 * rho
+
+
+def test_what_matters_little_can_be_measured_at_a_small_budget():
+    """Its block is measured weakly, by integers with fewer bits where its noise could not be sampled otherwise."""
+    domain = rs.Domain.of_sizes([3, 3, 2])
+    little = rs.explicit(domain, np.eye(6), on=["a1", "a2"], weight=1e-12)
+    workload = Joint([rs.explicit(domain, np.eye(9)[:4], on=["a0", "a1"]), little])
+    plan = rs.plan(workload, rs.ZCDP(1e-6), form=rs.Blockwise())
+    assert plan.blocks.cost(rs.AddRemove()) <= 2e-6
+    assert np.isfinite(plan.variances(workload)).all()
+
+
+def test_the_total_alone_has_a_profile():
+    total = JointBlocks((Axis(3),), ((),), (Rows(np.array([[5]])),), np.array([2.0]))
+    assert total.profile().largest == total.cost(rs.AddRemove()) == Fraction(25, 4)
 
 
 def test_altered_blocks_are_refused():

@@ -185,6 +185,7 @@ class Kept:
             codes = [column[kept] for column in codes]
             weights = None if weights is None else weights[kept]
             ids = None if ids is None else ids.take(kept)
+        ids = None if ids is None else _own(ids)
         small = [column.astype(kind) for column, kind in zip(codes, self._kinds, strict=True)]
         self._room -= sum(column.nbytes for column in small) + (0 if weights is None else weights.nbytes)
         self._room -= 0 if ids is None else ids.nbytes
@@ -197,6 +198,15 @@ class Kept:
         """Gives up all of it."""
         self.whole = False
         self.parts.clear()
+
+
+def _own(batch: Any) -> Any:
+    """A batch in memory of its own: whoever made a frame may change what a batch of it only points at."""
+    import pyarrow as pa
+
+    columns = [column.dictionary_decode() if pa.types.is_dictionary(column.type) else column for column in batch]
+    plain = pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+    return pa.ipc.read_record_batch(plain.serialize(), plain.schema)
 
 
 def count_kept(

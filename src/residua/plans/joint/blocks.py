@@ -100,7 +100,8 @@ class JointBlocks(Blocks):
         listed = price.cell_costs(self)
         if listed is not None and math.prod(self.axes[i].size for i in listed[0]) <= MOST_CELLS:
             attributes, values = listed
-            codes = np.indices([self.axes[i].size for i in attributes]).reshape(len(attributes), -1)
+            sizes = [self.axes[i].size for i in attributes]
+            codes = np.indices(sizes).reshape(len(sizes), math.prod(sizes))
             at = tuple(self.axes[i].finest[codes[k]] for k, i in enumerate(attributes))
             cells = values[at].ravel() if attributes else values.ravel()
             return Profile(Grouping(attributes, np.arange(len(cells))), cells, 0, crossed=True)

@@ -83,7 +83,7 @@ def _cell_costs(several: Sequence[_Priced]) -> tuple[tuple[int, ...], Objects] |
     for blocks in several:
         for (block, own), scale in zip(_pairs(blocks), blocks.scales.tolist(), strict=True):
             shares = np.array([_share(norm, scale) for norm in own.norms], dtype=object)
-            costs = costs + table.spread(block, shares)
+            costs = np.asarray(costs + table.spread(block, shares), dtype=object)  # a number alone is no array
     return table.attributes, costs
 
 

@@ -8,12 +8,13 @@ is answerable whatever rounding did (a hundred-millionth of the cost).
 
 from __future__ import annotations
 
+import contextlib
 import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from residua.errors import PlanError
+from residua.errors import PlanError, VerificationError
 from residua.linalg.arrays import Floats, Integers
 from residua.plans.cells import MOST_COLUMNS
 from residua.plans.contract import Plan
@@ -41,7 +42,8 @@ from residua.workload import Explicit, Joint, as_products
 LISTED_CELLS = 2**20  # beyond these, cells of all attributes together are never listed
 _FEW_CELLS = 1500  # up to these, a matrix plan takes seconds
 _WORTH_TRYING = 0.02  # a proven gap of one strategy per attribute
-_LARGEST, _COARSEST = 2.0**28, 2.0**25  # entries of the block that costs most, and at least of any that is asked for
+_LARGEST = 2.0**28  # entries of the block that costs most
+_COARSEST = (2.0**25, 2.0**19, 2.0**13)  # at least of any that is asked for; fewer where its noise would be too large
 _SLACK = 1.0 - 2.0**-40
 _ROUNDS = 40
 
@@ -140,22 +142,27 @@ def plan_joint(workload: Workload, task: Task) -> JointPlan:
     check_memory(found, axes)
     solver = Solver if targets is None else BlockwiseMaximum
     solved = solver(axes, found).solve(task.effort.tolerance, min(task.effort.limit, _ROUNDS), task.effort.progress)
-    strategies, shares = rounded(solved)
-    made = JointPlan(
-        domain=workload.domain,
-        axes=tuple(axes),
-        blocks_of=tuple(blocks),
-        numbers=tuple(found.kinds[block] for block in blocks),
-        strategies=strategies,
-        precisions=shares[[found.kinds[block] for block in blocks]],
-        guarantee=task.guarantee,
-        unit=task.unit,
-        workload=workload,
-        objective=described(task.objective),
-    )
-    achieved = _loss(made, workload, targets) * made.pcost
-    gap = max(achieved / solved.bound - 1.0, 0.0) if by_cells(task.unit) else math.inf
-    return _scaled(made.replaced(gap=gap), task, targets)
+    for coarsest in _COARSEST:
+        strategies, shares = rounded(solved, coarsest)
+        made = JointPlan(
+            domain=workload.domain,
+            axes=tuple(axes),
+            blocks_of=tuple(blocks),
+            numbers=tuple(found.kinds[block] for block in blocks),
+            strategies=strategies,
+            precisions=shares[[found.kinds[block] for block in blocks]],
+            guarantee=task.guarantee,
+            unit=task.unit,
+            workload=workload,
+            objective=described(task.objective),
+        )
+        achieved = _loss(made, workload, targets) * made.pcost
+        gap = max(achieved / solved.bound - 1.0, 0.0) if by_cells(task.unit) else math.inf
+        made = _scaled(made.replaced(gap=gap), task, targets)
+        with contextlib.suppress(VerificationError):  # noise that cannot be sampled exactly
+            made.compile()
+            break
+    return made
 
 
 def plan_like(like: Plan, workload: Workload, task: Task) -> JointPlan:
@@ -215,15 +222,15 @@ def _targets(workload: Workload, objective: Objective) -> Floats | None:
 # ---- integers
 
 
-def rounded(solved: Solved) -> tuple[tuple[Rows, ...], Floats]:
-    """Every kind's strategy in integers, with every direction of its block, and its share of the cost."""
+def rounded(solved: Solved, least: float) -> tuple[tuple[Rows, ...], Floats]:
+    """Every kind's strategy in integers, the largest at least this; every direction of its block; its share of cost."""
     shares = np.array([float((rows**2).sum(axis=0).max(initial=0.0)) for rows in solved.rows])
     little = float(shares.max()) * FILLING**2
     strategies = []
     for kind, (rows, missing) in enumerate(zip(solved.rows, solved.missing, strict=True)):
         strength = math.sqrt(float(shares[kind])) * FILLING if len(rows) else math.sqrt(little)
         shares[kind] = max(float(shares[kind]), little)
-        coarsest = _COARSEST if len(rows) else _COARSEST * FILLING  # directions that nobody asks for keep some bits
+        coarsest = least if len(rows) else least * FILLING  # directions that nobody asks for keep some bits
         finest = max(_LARGEST * math.sqrt(float(shares[kind] / shares.max())), coarsest)
         strategies.append(Rows(_integers(np.vstack([rows, missing * (strength / _longest(missing))]), finest)))
     return tuple(strategies), shares
