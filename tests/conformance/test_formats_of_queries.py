@@ -41,7 +41,7 @@ def measured(plan: rs.Plan) -> rs.Release:
 @cache
 def queried(summed: bool = False) -> rs.Release:
     asked = {"grown, or not": "age >= 5", "women": "sex = 'F'", **({"years": "age"} if summed else {})}
-    return measured(rs.plan(rs.queries(DOMAIN, asked) + rs.marginals(DOMAIN, [("sex",)]), rs.ZCDP(0.5)))
+    return measured(rs.plan(rs.queries(DOMAIN, asked), rs.ZCDP(0.5)))
 
 
 @cache
