@@ -254,7 +254,7 @@ def test_a_projection_does_not_fall_and_is_the_nearest(tmp_path):
 def test_noise_that_cannot_be_sampled_is_refused_before_anything_is_spent(tmp_path):
     domain = rs.Domain({"age": rs.Integers(0, 99)})
     ledger = rs.Ledger(tmp_path / "a.ledger", rs.ZCDP(1.0))
-    plan = rs.plan(rs.prefixes(domain, "age"), rs.ZCDP(1e-45), form=rs.Axis())
+    plan = rs.plan(rs.prefixes(domain, "age"), rs.ZCDP(1e-28), form=rs.Axis())
     with pytest.raises(VerificationError, match="larger than can be sampled"):
         rs.measure(plan, pa.table({"age": [1, 2]}), ledger=ledger)
     assert not ledger.entries

@@ -88,6 +88,12 @@ def plan_axis(task: Task) -> AxisPlan | None:
         solution, ranges, values = least_of_kinds(n, kinds, pull, means=means, tolerance=tolerance, step=step)
         weights = float(solution.weights[0]) if means else tuple(solution.weights.tolist())
         asked, bound = Asked(weights, ranges, values), solution.bound
+        if found.levels:  # the weights know levels by the prefixes at their ends alone: another shape may serve better
+            others = [(each, least_total(each.path(n), tolerance=tolerance, step=step)) for each in found.stand_ins()]
+            asked, solution = min(
+                [(asked, solution), *others],
+                key=lambda each: found.pull(_noise(*each), scales, means)[0] * float(price(_noise(*each))),
+            )
     return _made(task, found.attribute, asked, solution, found.pull(_noise(asked, solution), scales, means)[0], bound)
 
 
