@@ -69,9 +69,10 @@ def test_three_way_projections_at_a_tiny_budget_are_no_worse_than_even_tables(tm
     assert mean < even + 0.1
     worse = [
         errors(rs.project(release, total=ROWS, shrink=False, simulations=0), sets)
-        for release in releases(tmp_path, 3, 0.1, 1)
+        for release in releases(tmp_path, 3, 0.1, 4)
     ]
-    assert worse[0][0] > worse[0][1] + 0.1  # the law has teeth
+    # The law has teeth: 0.3 worse, one release varies by 0.1.
+    assert np.mean([one[0] for one in worse]) > worse[0][1] + 0.05
 
 
 def test_totals_are_positive_near_the_truth_on_average_and_do_not_run_away(tmp_path):
