@@ -42,8 +42,8 @@ class Source(ABC):
             `Source.csv` and all others take them by name.
     """
 
-    # Whether two readings are the same unless somebody changed the data meanwhile. If not, what `_read` gives is read
-    # once and kept, where it fits into memory (`residua.source.checking`); `count` is asked only where it does not.
+    # Whether two readings are the same unless somebody changed the data meanwhile; what does not fit into memory is
+    # read twice (`residua.source.checking`), and a difference is then explained by this.
     repeatable: bool = True
     # Whether workers of the engine can measure and write a release by themselves (`residua.measurement.on_spark`).
     has_executors: bool = False
