@@ -11,21 +11,22 @@ from tests.laws.estimations import RULES, domain_of_four, measured, parity, reco
 DATA = records(np.random.default_rng(1))
 
 
-def consistent(estimated, most=4):
-    """No table has a negative cell; margins of tables are the tables of those margins, of four attributes as stated."""
+def consistent(estimated, most=4, nearly=1e-3):
+    """No table has a negative cell; margins of tables are the tables of those margins as stated, of three closely."""
     for names in subsets(most):
         table = estimated.estimates(names)
         assert table.min() >= 0
-        stated = estimated.accuracy(names).apart if len(names) > 3 else 0.0
+        stated = estimated.accuracy(names).apart
+        assert stated <= nearly * estimated.total or len(names) > 3
         for axis in range(len(names)):
             margin = estimated.estimates(names[:axis] + names[axis + 1 :])
-            np.testing.assert_allclose(table.sum(axis=axis), margin, atol=2e-6 * estimated.total + 1.001 * stated)
+            np.testing.assert_allclose(table.sum(axis=axis), margin, atol=1e-8 * estimated.total + 1.001 * stated)
 
 
-@pytest.mark.parametrize("rho", [1e-5, 0.05])
+@pytest.mark.parametrize(("rho", "nearly"), [(1e-5, 1e-3), (0.05, 1e-6)])  # where all is noise, pairs contradict most
 @pytest.mark.parametrize("ways", [(0, 1), (0, 1, 2), (0, 1, 2, 3)])
-def test_tables_agree_and_are_not_negative_measured_or_not(tmp_path, rho, ways):
-    consistent(rs.estimate(released(tmp_path, DATA, rho=rho, ways=ways)))
+def test_tables_agree_and_are_not_negative_measured_or_not(tmp_path, rho, nearly, ways):
+    consistent(rs.estimate(released(tmp_path, DATA, rho=rho, ways=ways)), nearly=nearly)
 
 
 def test_public_facts_are_met_exactly_and_impossible_cells_are_zero(tmp_path):

@@ -48,10 +48,10 @@ class Estimated(Exported, Tabled):
     """Model-based tables of any attributes, made from a release alone. Made by `rs.estimate`.
 
     Guarantee: no data is touched and no privacy is spent. No cell is negative, impossible cells are exactly zero, and
-    public facts are met. Tables agree on the margins they share, up to `accuracy(…).apart` counts: a few millionths of
-    the total for up to three attributes; more, where tables of three were measured that no table of four has. They are
-    biased towards a model; `accuracy` says how accurate a table is estimated to be, which is not a bound. What was
-    measured keeps its exact variances and intervals in the release.
+    public facts are met. Tables agree on the margins they share, up to `accuracy(…).apart` counts: for up to three
+    attributes a few millionths of the total, or a ten-thousandth where there is little but noise; more, where tables of
+    three were measured that no table of four has. They are biased towards a model; `accuracy` says how accurate a table
+    is estimated to be, which is not a bound. What was measured keeps its exact variances and intervals in the release.
 
     Args:
         release: what was measured.
