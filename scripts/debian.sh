@@ -11,4 +11,5 @@ command -v apt-get >/dev/null || { echo "the tests need ${missing[*]}: install t
 echo "installing ${missing[*]} (Debian packages that the tests need)" >&2
 as_root=""; [ "$(id -u)" = 0 ] || as_root=sudo
 export DEBIAN_FRONTEND=noninteractive
-$as_root apt-get update -qq && $as_root apt-get install -qq -y --no-install-recommends "${missing[@]}" >/dev/null
+apt() { $as_root apt-get -o DPkg::Lock::Timeout=300 -qq "$@"; }
+apt update && apt install -y --no-install-recommends "${missing[@]}" >/dev/null

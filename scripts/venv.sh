@@ -10,4 +10,4 @@ if ! python3 -c 'import ensurepip' 2>/dev/null; then  # Debian ships venv apart 
 fi
 [ -x "$1/bin/python" ] || python3 -m venv "$1"
 PYTHON="$1/bin/python"
-"$PYTHON" -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".$2"
+"$PYTHON" -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable ".$2"
