@@ -58,17 +58,29 @@ def test_an_error_in_a_terminal_is_one_line(tmp_path: Path) -> None:
     assert line.startswith("residua: cannot read the specification 'nowhere.toml'")
 
 
-def test_interrupted_says_where_to_look_and_leaves_nothing_half_written(tmp_path: Path) -> None:
-    made = tmp_path / "demo"
+def interrupted(made: Path) -> tuple[int, str]:
+    """How a demonstration ended that was interrupted while it wrote its release, and what it said."""
     child = subprocess.Popen(
-        [str(COMMAND), "demo", "--out", "demo"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [str(COMMAND), "demo", "--out", made.name],
+        cwd=made.parent,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
-    deadline = time.monotonic() + 60
-    while not list(made.glob(".release.partial-*")) and time.monotonic() < deadline:
+    while child.poll() is None and not list(made.glob(".release.partial-*")):
         time.sleep(0.002)
     child.send_signal(signal.SIGINT)
     _, err = child.communicate(timeout=60)
-    assert child.returncode == 130
+    return child.returncode, err
+
+
+def test_interrupted_says_where_to_look_and_leaves_nothing_half_written(tmp_path: Path) -> None:
+    for attempt in range(5):  # on a busy machine the moment may be missed, and the demonstration ends well
+        made = tmp_path / f"demo{attempt}"
+        code, err = interrupted(made)
+        if code != 0:
+            break
+    assert code == 130
     assert err.startswith("residua: interrupted")
     assert "residua ledger" in err
     assert "Traceback" not in err
