@@ -1,209 +1,21 @@
 """The planner page in a real browser, served by the real command: every control, keys alone, hostile text, no server.
 
-The server of this file is started once; the last test kills it. Figures: about 15 s on one core, all together.
+The server of this file is started once. Figures: about 15 s on one core, all together.
 """
 
 from __future__ import annotations
 
-import http.client
 import json
 import re
-import signal
-import subprocess
-import sys
-import tomllib
-from collections.abc import Iterator
-from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Dialog, Page, expect, sync_playwright
+from playwright.sync_api import expect
 
 from residua.cli.spec import read_spec
-from tests.conformance.test_report_in_a_browser import FLAGS
+from tests.conformance.planner import SPEC, check_accessible, downloaded, errors, planned, toml, upload
 from tests.published import LABELS, NAME
 
 pytestmark = pytest.mark.xdist_group("planner")
-expect.set_options(timeout=20_000)
-SPEC = """\
-# A survey, for the tests.
-
-[source]
-path = "/secret/people.csv"
-
-[privacy]
-rho = 0.5
-
-[[workload]]
-ways = [0, 1, 2]
-
-[domain.age]
-low = 0
-high = 9
-
-[domain.sex]
-values = ["F", "M"]
-"""
-
-
-class Server:
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        command = [sys.executable, "-m", "residua", "ui", str(path), "--no-browser"]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        assert self.process.stdout is not None
-        link = re.search(r"http://\S+", self.process.stdout.readline())
-        assert link is not None
-        self.link, self.cookie = link[0], ""
-        self.host = urlsplit(self.link).netloc
-
-    def ask(self, method: str, path: str, body: object = None, **headers: str) -> tuple[int, str, dict[str, str]]:
-        """A request without a browser; with the page's cookie and origin unless others are given."""
-        told = {"Host": self.host, "Origin": f"http://{self.host}", "Cookie": self.cookie, **headers}
-        told = {name.replace("_", "-"): value for name, value in told.items() if value is not None}
-        text = None if body is None else body if isinstance(body, bytes) else json.dumps(body)
-        if text is not None:
-            told.setdefault("Content-Type", "application/json")
-        speaking = http.client.HTTPConnection(self.host, timeout=20)
-        try:
-            speaking.request(method, path, text, told)
-            answer = speaking.getresponse()
-            return answer.status, answer.read().decode(), {k.lower(): v for k, v in answer.getheaders()}
-        finally:
-            speaking.close()
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    path = tmp_path_factory.mktemp("planner") / "survey.toml"
-    path.write_text(SPEC)
-    made = Server(path)
-    yield made
-    with made.process:  # which closes its pipe
-        made.process.terminate()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
-        yield opened
-        opened.close()
-
-
-class Tab:
-    """One page for all tests, what it asked for, and what it complained about."""
-
-    def __init__(self, browser: Browser, server: Server) -> None:
-        self.page = browser.new_context(accept_downloads=True).new_page()
-        self.page.set_default_timeout(20_000)
-        self.requests: list[str] = []
-        self.complaints: list[str] = []
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.on("console", lambda message: self.complaints.append(message.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("dialog", self._dialog)
-        self.page.goto(server.link)
-        assert self.page.url == f"http://{server.host}/", "the token leaves the address"
-        (cookie,) = self.page.context.cookies()
-        assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
-        server.cookie = f"{cookie['name']}={cookie['value']}"
-
-    def _dialog(self, dialog: Dialog) -> None:
-        if dialog.type != "beforeunload":
-            self.complaints.append(dialog.message)
-        dialog.accept()
-
-
-@pytest.fixture(scope="module")
-def tab(browser: Browser, server: Server) -> Tab:
-    return Tab(browser, server)
-
-
-@pytest.fixture
-def page(tab: Tab, server: Server) -> Iterator[Page]:
-    """The page, opened anew; what it asks for and complains about must be nothing from outside, and nothing."""
-    tab.page.set_viewport_size({"width": 1300, "height": 900})
-    tab.page.goto(f"http://{server.host}/")
-    tab.page.wait_for_selector("#errors table")
-    yield tab.page
-    own = f"http://{server.host}/"
-    assert [url for url in tab.requests if not url.startswith((own, f"blob:{own}"))] == []
-    killed = server.process.poll() is not None
-    assert [words for words in tab.complaints if not (killed and "ERR_CONNECTION_REFUSED" in words)] == []
-
-
-def planned(page: Page) -> None:
-    """Waits until the newest question is answered."""
-    page.wait_for_timeout(150)
-    expect(page.locator("#answer")).to_have_attribute("aria-busy", "false")
-
-
-def errors(page: Page) -> dict[str, str]:
-    rows = page.locator("#errors tbody tr").all()
-    return {row.locator("th").inner_text(): row.locator("td").nth(1).inner_text() for row in rows}
-
-
-def downloaded(page: Page, button: str) -> str:
-    with page.expect_download() as waiting:
-        page.click(button)
-    return Path(waiting.value.path()).read_text()
-
-
-def toml(page: Page) -> dict:
-    return tomllib.loads(downloaded(page, "#download"))
-
-
-def upload(page: Page, text: str, name: str = "sent.toml") -> None:
-    page.set_input_files("#chosen", {"name": name, "mimeType": "text/plain", "buffer": text.encode()})
-    expect(page.locator("#file")).to_contain_text(name)
-    planned(page)
-
-
-def check_accessible(page: Page, **options: object) -> None:
-    found = Axe().run(page, options={"resultTypes": ["violations"], **options})
-    assert found.violations_count == 0, found.generate_report()
-
-
-def test_the_token_works_once_and_others_are_refused(server, page):
-    """Also: a foreign host, origin or cookie; a body that is too long or means nothing; no trace, no data."""
-    token = urlsplit(server.link).query
-    assert server.ask("GET", f"/?{token}", Cookie="", Origin=None)[0] == 403, "once"
-    assert server.ask("GET", "/?token=wrong", Cookie="", Origin=None)[0] == 403
-    assert server.ask("GET", "/", Origin=None)[0] == 200
-    for change in (
-        {"Host": "planner.example.org"},
-        {"Host": f"localhost:{server.host.split(':')[1]}"},
-        {"Host": "127.0.0.1"},
-        {"Cookie": ""},
-        {"Cookie": server.cookie[:-1] + "x"},
-        {"Origin": "https://example.org"},
-        {"Origin": "null"},
-        {"Origin": None},
-        {"Sec_Fetch_Site": "cross-site"},
-        {"Sec_Fetch_Site": "same-site"},
-    ):
-        status, words, headers = server.ask("POST", "/start", {"which": "first"}, **change)
-        assert status in (403, 421), change
-        assert "survey" not in words
-        assert "default-src 'none'" in headers["content-security-policy"]
-    assert server.ask("POST", "/start", {"which": "first"})[0] == 200
-    assert server.ask("POST", "/open", b"x" * (2**23 + 1))[0] == 413
-    assert server.ask("POST", "/open", b"{}", Content_Type="text/plain")[0] == 415
-    assert server.ask("POST", "/open", b"[" * 100_000)[0] == 400
-    assert server.ask("GET", "/plan", Origin=None)[0] == 405
-    for path in ("/../pyproject.toml", "/static/page.html", "/etc/passwd", "/docs", "/openapi.json"):
-        assert server.ask("GET", path, Origin=None)[0] == 404
-    for body in ({}, {"document": "d1"}, {"document": 7, "form": []}, {"document": "d1", "form": {"attributes": 3}}):
-        status, words, _ = server.ask("POST", "/plan", {"page": "p", **body})
-        assert status == 200
-        assert "error" in json.loads(words)
-        assert "Traceback" not in words
-    policy = server.ask("GET", "/", Origin=None)[2]["content-security-policy"]
-    assert "unsafe" not in policy
-    text = "".join(server.ask("GET", path, Origin=None)[1] for path in ("/", "/planner.js"))
-    assert re.search(r"<script(?![^>]*src=)|style=|onclick=|innerHTML|eval\(", text) is None
 
 
 def test_it_is_accessible_and_tells_no_source(page, server):
@@ -521,38 +333,3 @@ def test_mistakes_are_shown_where_they_are(page, server):
     page.click("#stop")
     expect(page.locator("#problem")).to_contain_text("Stopped")
     page.unroute("**/plan")
-
-
-def test_a_draft_is_opened_where_the_file_of_the_command_line_is(page, server):
-    """What was kept of a page whose server was gone; the sections that no page sees are those of the file."""
-    form = json.loads(server.ask("POST", "/start", {"which": "first"})[1])["form"]
-    form["attributes"][0]["high"] = "42"
-    draft = {"kind": "residua draft", "form": form}
-    page.set_input_files("#chosen", {"name": "d.json", "mimeType": "", "buffer": json.dumps(draft).encode()})
-    planned(page)
-    found = toml(page)
-    assert (found["domain"]["age"]["high"], found["source"]["path"]) == (42, "/secret/people.csv")
-    for bad in (b"{}", b"{", json.dumps({"kind": "residua draft", "form": {"attributes": 3}}).encode()):
-        page.set_input_files("#chosen", {"name": "d.json", "mimeType": "", "buffer": bad})
-        expect(page.locator("#alert")).to_contain_text("neither a specification nor a draft")
-    assert toml(page)["domain"]["age"]["high"] == 42, "and the page is as it was"
-
-
-def test_a_killed_server_is_noticed_and_the_work_is_kept(page, server):
-    """The page says so, keeps every field, and hands out a draft, which another planner opens."""
-    upload(page, SPEC)
-    pid = server.process.pid
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    assert children
-    server.process.send_signal(signal.SIGKILL)
-    server.process.wait(20)
-    page.locator("#attributes summary").first.click()
-    page.get_by_label("To", exact=True).fill("77")
-    expect(page.locator("#alert")).to_contain_text("has stopped")
-    assert page.get_by_label("To", exact=True).input_value() == "77"
-    draft = downloaded(page, "#draft")
-    assert json.loads(draft)["form"]["attributes"][0]["high"] == "77"
-    check_accessible(page, runOnly=["color-contrast", "button-name", "region"])
-    for child in children:  # what plans has ended too, or is a zombie that waits for its parent
-        status = Path(f"/proc/{child}/status")
-        assert not status.exists() or "State:\tZ" in status.read_text()

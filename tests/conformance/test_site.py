@@ -8,15 +8,14 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
 import residua as rs
-from tests.conformance.test_report_in_a_browser import FLAGS, opened
+from tests.conformance.test_report_in_a_browser import opened
 
 DOCS = Path(__file__).parents[2] / "docs"
 pytestmark = pytest.mark.xdist_group("site")  # it is built once
@@ -31,14 +30,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = subprocess.run([*sphinx, str(out / "html")], capture_output=True, text=True, env=quiet, timeout=400)
     assert done.returncode == 0, done.stderr[-4000:]
     return out / "html"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
-        yield started
-        started.close()
 
 
 def words(page: str) -> str:
