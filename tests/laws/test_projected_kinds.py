@@ -144,9 +144,14 @@ def test_product_tables_are_the_nearest_over_all_queries_asked_by_a_general_solv
     rules.append(cp.sum(tables[0, 1]) == 60)
     problem = cp.Problem(cp.Minimize(loss), rules)
     problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-11, tol_gap_rel=1e-11)
-    assert projected.distance == pytest.approx(problem.value, rel=1e-6)
-    for pair, table in tables.items():
-        np.testing.assert_allclose(projected.estimates([names[i] for i in pair]), table.value, atol=0.01)
+    assert problem.value * (1 - 1e-7) <= projected.distance <= problem.value * (1 + 1e-7) + projected.gap
+    assert projected.gap < 0.01 * projected.distance  # far less for most draws
+    far = 0.0
+    for term in release.plan.workload.terms():
+        members = tuple(i for i, _ in term)
+        found = projected.estimates([names[i] for i in members])
+        far += float((applied(term, found - np.asarray(marginal(members).value).reshape(found.shape)) ** 2).sum())
+    assert far <= projected.gap + 1e-6 * problem.value  # as near as the proven gap says
 
 
 def queries_of(plan, tables):
