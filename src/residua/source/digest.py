@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from residua.machine import processors
 from residua.source.spelling import plain, spelled
-from residua.source.tables import processors
 
 Pairs = NDArray[np.uint64]  # (rows, 2), fast to look up
 Lanes = NDArray[np.uint64]  # (2, rows), fast to mix
