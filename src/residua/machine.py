@@ -1,9 +1,15 @@
-"""What the machine has left: memory that is free, here and in the container this process runs in."""
+"""What the machine has: processors, and memory that is free, here and in the container this process runs in."""
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
+
+
+def processors() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def free_bytes() -> int | None:

@@ -58,6 +58,8 @@ SPECS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     ),
     "objective": ("[ledger]", '[objective]\nminimise = "least"\n[ledger]', ("'least'", '"p-norm"', "use one")),
     "p alone": ("[ledger]", "[objective]\np = 3\n[ledger]", ("[objective] p", '"p-norm"')),
+    "count of none": ("[ledger]", '[objective]\nminimise = "largest"\ncount = 0\n[ledger]', ("count=0", "from 1")),
+    "count alone": ("[ledger]", "[objective]\ncount = 5\n[ledger]", ("count belongs to", '"largest"')),
     "p below 1": ("[ledger]", '[objective]\nminimise = "p-norm"\np = 0.5\n[ledger]', ("p=0.5", "from 1")),
     "tolerance": ("[ledger]", '[objective]\ntolerance = "x"\n[ledger]', ("tolerance='x'", "use a number")),
     "no values": ('values = ["F", "M"]', "values = []", ("'sex'", "declare at least one value")),

@@ -156,6 +156,7 @@ def test_objectives_order_as_they_should(folder: Path) -> None:
             "total": 'minimise = "total"',
             "max": 'minimise = "max"\ntolerance = 1e-3',
             "p": 'minimise = "p-norm"\np = 4',
+            "largest": 'minimise = "largest"\ncount = 3',
         }.items()
     }
     cells = np.array([1, 2, 4, 8])
@@ -163,6 +164,9 @@ def test_objectives_order_as_they_should(folder: Path) -> None:
     worst = {name: max(row["variance"] for row in facts["marginals"]) for name, facts in changed.items()}
     assert totals["total"] < totals["p"] < totals["max"]
     assert worst["max"] < worst["p"] < worst["total"]
+    three = {name: sum(sorted(row["variance"] for row in facts["marginals"])[-3:]) for name, facts in changed.items()}
+    assert all(three["largest"] < 1.001 * other for other in three.values())
+    assert three["largest"] < 0.999 * min(three["total"], three["p"])
     assert all(facts["gap"] <= 1e-3 for facts in changed.values())
 
 

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 from residua.source import Source, source_of
+from residua.source import digest as digest_module
 from residua.source.digest import Digest
 from residua.source.spelling import spelled
 from tests.conformance.engines import (
@@ -68,6 +70,25 @@ def test_neither_order_nor_batches_nor_threads_matter() -> None:
             threaded.add(batch)
     assert threaded.fingerprint == digest_of(many, 1000)
     assert source_of(TABLE.slice(3, 20)).fingerprint() == source_of(TABLE[3:23].combine_chunks()).fingerprint()
+
+
+def test_compiled_loops_give_the_same_digest(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(1)
+    small = [None if x == 9 else int(x) for x in rng.integers(-3, 10, 3000)]
+    columns = {
+        "small": pa.array(small, pa.int8()),
+        "unsigned": pa.array(rng.integers(2**62, 2**62 + 40, 3000), pa.uint64()),
+        "flag": pa.array([None if x == 2 else bool(x) for x in rng.integers(0, 3, 3000)]),
+        "text": pa.array([None if x is None else f"label {x}" for x in small]).dictionary_encode(),
+        "nothing": pa.nulls(3000, pa.int32()),
+        "fraction": pa.array(rng.normal(size=3000)),
+    }
+    table = pa.table(columns)
+    monkeypatch.setattr(digest_module, "_WORTH_LOOPS", 0)
+    looped = digest_of(table, 700)
+    monkeypatch.setattr(digest_module, "_WORTH_LOOPS", 2**62)
+    monkeypatch.setattr(digest_module, "sys", SimpleNamespace(modules={}))  # as if Numba were not loaded yet
+    assert digest_of(table, 700) == looped != digest_of(table[1:], 700)
 
 
 def test_digests_of_parts_add_up() -> None:

@@ -36,6 +36,7 @@ def test_closure_is_all_subsets_in_order(sets):
     assert len(lattice) == len(naive(sets))
     assert [lattice.members(i) for i in range(len(lattice))] == naive(sets)
     assert lattice.set_sizes.tolist() == [len(s) for s in naive(sets)]
+    assert lattice.used == {i for members in sets for i in members}
     assert all(not level.flags.writeable for level in lattice.levels)
 
 

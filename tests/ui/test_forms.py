@@ -112,6 +112,9 @@ def test_every_budget_comes_back_as_it_was(privacy):
         "plan": {"fine": {"workload": [{"ways": [1]}]}},
     }
     assert typed(again(content)) == typed(content)
+    content["objective"] = {"minimise": "largest", "count": 3}
+    assert typed(again(content)) == typed(content)
+    assert typed(again(content | {"objective": {"minimise": "max"}}))["objective"] == typed({"minimise": "max"})
 
 
 def test_every_specification_of_the_documentation_comes_back():

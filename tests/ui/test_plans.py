@@ -43,6 +43,7 @@ SPECS = [
     {"workload": [{"sets": [["sex"]], "stddev": 5}, {"ways": [2], "margin": 50}]},
     {"privacy": {"rho": 0.1}, "workload": [{"queries": {"grown": "age >= 5"}}, {"ranges": "age", "listed": [[1, 3]]}]},
     {"privacy": {"rho": 0.1}, "workload": [{"ways": [1]}], "objective": {"minimise": "p-norm", "p": 3}},
+    {"privacy": {"rho": 0.1}, "workload": [{"ways": [1]}], "objective": {"minimise": "largest", "count": 2}},
     {
         "privacy": {"rho": 0.1},
         "workload": [{"sets": [["sex", "code"]]}],

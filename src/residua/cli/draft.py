@@ -34,7 +34,8 @@ path = {ledger}          # one ledger per population; it is debited before the d
 # rho = 1.0              # the whole budget of the dataset, fixed when the ledger is made
 
 # [objective]
-# minimise = "max"       # the largest variance; "total" (usual without targets), or "p-norm" with p = 2
+# minimise = "max"       # the largest variance; "total" (usual without targets), "largest" with count = 10, or
+#                        # "p-norm" with p = 2
 
 [[workload]]
 ways = [1, 2]            # every column's own table, and all pairs

@@ -88,7 +88,7 @@ def plan(
     ] = None,
     delta: Annotated[float | None, typer.Option(help="What if: with --epsilon (or the file's).")] = None,
     records: Annotated[int | None, typer.Option(help="What if: a person has at most this many records.")] = None,
-    minimise: Annotated[str | None, typer.Option(help="What if: 'total', 'max' or 'p-norm'.")] = None,
+    minimise: Annotated[str | None, typer.Option(help="What if: 'total', 'max', 'largest' or 'p-norm'.")] = None,
     stddev: Annotated[
         float | None, typer.Option(help="What if: the least privacy at which every number has this stddev.")
     ] = None,

@@ -17,7 +17,8 @@
                   records = 1 per person, or replace = true; where [source] names the person: the most records of
                   each that are counted, with one_per = "month" or per = { month = 1 } if you like; left_out =
                   { rho = 0.005, most = 50 }: also estimate how many are not, up to 50 of each person
-[objective]       minimise = "total" | "max" | "p-norm" with p | "estimates"; tolerance; dense = true: one by one
+[objective]       minimise = "total" | "max" | "largest" with count | "p-norm" with p | "estimates"; tolerance;
+                  dense = true: one by one
 [ledger]          path = "adult.ledger"; rho | mu | epsilon and delta | epsilon: the whole budget of the dataset
 [plan.NAME]       candidates of a session (session_spec.py); [session] state = "folder"
 """
@@ -33,6 +34,7 @@ from typing import Any
 
 import numpy as np
 
+from residua.cli.objective import objective_of
 from residua.cli.sources import refuse_credentials
 from residua.cli.targets import KEYS as TARGETS
 from residua.cli.targets import target_of
@@ -40,7 +42,6 @@ from residua.cli.what_if import WhatIf
 from residua.domain import Domain, domain_of_settings
 from residua.errors import FileError, PrivacyError, ResiduaError, SpecError
 from residua.files import read_regular, require_path
-from residua.plans import MaxVariance, PNormVariance, TotalVariance
 from residua.plans.objectives import Objective
 from residua.privacy import GDP, ZCDP, AddRemove, ApproxDP, Guarantee, Person, PureDP, ReplaceOne, Unit
 from residua.source.computed import parsed_expression
@@ -65,7 +66,7 @@ _SECTIONS = {
         *("delimiter", "weight", "person", "no_person"),
     },
     "privacy": {"rho", "mu", "epsilon", "delta", "records", "replace", "one_per", "per", "left_out"},
-    "objective": {"minimise", "p", "tolerance", "dense"},
+    "objective": {"minimise", "p", "count", "tolerance", "dense"},
     "ledger": {"path", "rho", "mu", "epsilon", "delta"},
     "session": {"state", "by"},
 }
@@ -183,7 +184,7 @@ def _spec(content: Mapping[str, Any], folder: Path) -> Spec:
         least_epsilon=least,
         targets=targets,
         unit=_unit(privacy, content.get("source", {})),
-        minimise=_objective(objective, targets is not None),
+        minimise=objective_of(objective, targets is not None),
         for_estimates=objective.get("minimise") == "estimates",
         tolerance=objective.get("tolerance"),
         source=content.get("source", {}),
@@ -360,25 +361,6 @@ def _left_out(settings: Mapping[str, Any], source: Mapping[str, Any]) -> dict[st
     if budget is None:
         raise SpecError("[privacy] left_out says not what to spend; write left_out = { rho = 0.005 }, for example.")
     return {"left_out": budget, "left_out_most": asked.get("most")}
-
-
-def _objective(settings: Mapping[str, Any], has_targets: bool) -> Objective | None:
-    name = settings.get("minimise")
-    if name == "estimates":
-        if has_targets or len(settings) > 1:
-            raise SpecError('[objective] minimise = "estimates" has neither targets nor other keys; remove them.')
-        return None
-    if name is not None and has_targets and name != "max":
-        raise SpecError('targets already mean minimise = "max"; remove [objective] minimise or the targets.')
-    if name == "p-norm":
-        return PNormVariance(settings.get("p", 2))
-    if "p" in settings:
-        raise SpecError('[objective] p belongs to minimise = "p-norm"; remove it or say so.')
-    if name is None or name == "total":
-        return None if has_targets else TotalVariance()
-    if name == "max":
-        return None if has_targets else MaxVariance()
-    raise SpecError(f'[objective] minimise = {name!r} is not "total", "max", "p-norm" or "estimates"; use one of them.')
 
 
 def known_keys(where: str, settings: Any, known: set[str]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from residua.cli.objective import NUMBERS
 from residua.cli.targets import KEYS as TARGETS
 from residua.errors import SpecError
 
@@ -56,9 +57,10 @@ class WhatIf:
             privacy = {key: value for key, value in privacy.items() if key != "replace"} | {"records": self.records}
         if target and isinstance(content.get("workload"), list):
             content["workload"] = [_aimed(term, target) for term in content["workload"]]
-            objective = {key: value for key, value in objective.items() if key not in ("minimise", "p")}
+            objective = {key: value for key, value in objective.items() if key not in ("minimise", *NUMBERS)}
         if self.minimise is not None:
-            objective = {key: value for key, value in objective.items() if key != "p"} | {"minimise": self.minimise}
+            own = {key: value for key, value in objective.items() if NUMBERS.get(key, self.minimise) == self.minimise}
+            objective = own | {"minimise": self.minimise}
         return {**content, "privacy": privacy, "objective": objective}
 
 

@@ -44,6 +44,11 @@ class Dimension:
     codes: tuple[str, ...]
     titles: tuple[str, ...]
 
+    @cached_property
+    def whole(self) -> bool:
+        """Whether all values are whole numbers."""
+        return all(isinstance(label, int) for label in self.labels)
+
 
 @dataclass(frozen=True, eq=False)
 class Cube:
@@ -106,7 +111,7 @@ class Cube:
             return tuple(self.measures)
         return tuple(name for name in ("estimate", "stddev", "lower", "upper") if not self._unknown(name))
 
-    @property
+    @cached_property
     def told(self) -> bool:
         """Whether every number is there, without making the columns."""
         if not isinstance(self.table, Table):
@@ -144,8 +149,13 @@ class Cube:
         places = None if self.full else decimals(self.table)
         for keys, exact in batches(self.table):
             numbers = exact if places is None else shortened_to(exact, places)
-            own = {name: pa.array(numbers[name], mask=~np.isfinite(numbers[name])) for name in kept}
-            untold = ~np.isfinite(exact["estimate"])
+            told = {name: np.isfinite(numbers[name]) for name in kept}
+            if all(bool(each.all()) for each in told.values()):  # as nearly always
+                own = {name: pa.array(numbers[name]) for name in kept}
+                untold = None
+            else:
+                own = {name: pa.array(numbers[name], mask=~told[name]) for name in kept}
+                untold = ~np.isfinite(exact["estimate"])
             flagged = flags.take(pa.array(grades(exact["estimate"], exact["stddev"]), mask=untold))
             names = [*self.table.keys, *own, self.flag_column]
             yield pa.RecordBatch.from_arrays([*keys, *own.values(), flagged], names)

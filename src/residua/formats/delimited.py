@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from residua.formats.about import About
+from residua.formats.behind import Behind
+from residua.formats.beside import Beside
 from residua.formats.cube import Cube
-from residua.formats.quality import FLAGS
 from residua.formats.writer import Writer
+from residua.machine import processors
 from residua.printable import inert
+from residua.published.streaming import ROWS
 
+_WAITING = 8  # files
 _BESIDE = {"csv": ("datapackage", "csvw"), "datapackage": ("datapackage",), "csvw": ("csvw",)}
 
 
@@ -22,11 +27,13 @@ def opened(folder: Path, about: About, *, format: str = "csv", spreadsheet: bool
 
 
 class Delimited(Writer):
-    """Writes one CSV file per table, and what stands beside them table by table too."""
+    """Writes one CSV file per table, by several threads, and what stands beside them table by table too."""
 
     def __init__(self, folder: Path, about: About, beside: tuple[str, ...], spreadsheet: bool) -> None:
         super().__init__(folder, about)
         self.spreadsheet = spreadsheet
+        self.beside = Beside(about, spreadsheet=spreadsheet)
+        self.behind = Behind(processors(), _WAITING)
         self.package = self.group = None
         if "datapackage" in beside:
             head: dict[str, Any] = {
@@ -47,31 +54,43 @@ class Delimited(Writer):
 
     def add(self, cube: Cube) -> Path:
         """Writes a table."""
-        import pyarrow
-        import pyarrow.csv
-
         path = self.folder / f"{cube.name}.csv"
-        batches = cube.batches()
-        first = next(batches) if not self.spreadsheet else _inert_batch(cube)
-        with path.open("wb") as file, pyarrow.csv.CSVWriter(file, first.schema) as writer:
-            writer.write_batch(first)
-            for batch in batches if not self.spreadsheet else ():
-                writer.write_batch(batch)
+        if self.spreadsheet:
+            self.behind.do(_write, path, iter([_inert_batch(cube)]))
+        elif len(cube) <= ROWS:  # one batch, made here: what the table's numbers are kept in may be used again
+            self.behind.do(_write, path, iter(list(cube.batches())))
+        else:
+            self.behind.wait()
+            _write(path, cube.batches())
         if self.package is not None:
-            self.package.add(resource(cube, self.about, path.name, spreadsheet=self.spreadsheet))
+            self.package.add(self.beside.resource(cube, path.name))
         if self.group is not None:
-            self.group.add(csvw_table(cube, self.about, path.name, spreadsheet=self.spreadsheet))
+            self.group.add(self.beside.csvw(cube, path.name))
         return path
 
     def close(self) -> None:
-        """Ends `datapackage.json` and `csv-metadata.json`."""
+        """Ends `datapackage.json` and `csv-metadata.json`, when all tables are written."""
+        self.behind.wait()
+        self.behind.abandon()
         for listing in filter(None, (self.package, self.group)):
             listing.close()
 
     def abandon(self) -> None:
-        """Closes the two files."""
+        """Closes the two files, and lets no more be written."""
+        self.behind.abandon()
         for listing in filter(None, (self.package, self.group)):
             listing.file.close()
+
+
+def _write(path: Path, batches: Iterator[Any]) -> None:
+    """Writes the batches of a table."""
+    import pyarrow.csv
+
+    first = next(batches)
+    with pyarrow.csv.CSVWriter(path, first.schema) as writer:
+        writer.write_batch(first)
+        for batch in batches:
+            writer.write_batch(batch)
 
 
 class Listing:
@@ -83,9 +102,9 @@ class Listing:
         self.file.write(f"{text[:-2]},\n {json.dumps(name)}: [")
         self.first = True
 
-    def add(self, entry: dict[str, Any]) -> None:
-        """Writes an entry."""
-        self.file.write(("\n" if self.first else ",\n") + json.dumps(entry, ensure_ascii=False))
+    def add(self, entry: str) -> None:
+        """Writes an entry, which is JSON already."""
+        self.file.write(("\n" if self.first else ",\n") + entry)
         self.first = False
 
     def close(self) -> None:
@@ -94,71 +113,6 @@ class Listing:
         self.file.flush()
         os.fsync(self.file.fileno())
         self.file.close()
-
-
-def resource(cube: Cube, about: About, path: str, *, spreadsheet: bool = False) -> dict[str, Any]:
-    """A table as a resource of a data package."""
-    fields: list[dict[str, Any]] = []
-    for each in cube.dimensions:
-        whole = all(isinstance(label, int) for label in each.labels)
-        field: dict[str, Any] = {"name": each.name, "type": "integer" if whole else "string", "title": each.title}
-        if each.description:
-            field["description"] = each.description
-        labels = each.labels if whole else [inert(str(x)) if spreadsheet else str(x) for x in each.labels]
-        field["categories"] = [
-            {"value": label, "label": title, "code": code}
-            for label, title, code in zip(labels, each.titles, each.codes, strict=True)
-        ]
-        field["constraints"] = {"required": True, "enum": list(labels)}
-        fields.append(field)
-    fields += [
-        {"name": name, "type": "number", "description": about.measures[name], "unit": about.counts}
-        for name in cube.measure_names
-    ]
-    if cube.has_flags:
-        fields.append({"name": cube.flag_column, "type": "string", "constraints": {"enum": list(FLAGS)}})
-    if spreadsheet:
-        for field in fields:
-            field["name"] = inert(field["name"])
-    keys = [field["name"] for field in fields[: len(cube.dimensions)]]
-    schema: dict[str, Any] = {"fields": fields, **({"primaryKey": keys} if keys else {})}
-    return {
-        "profile": "tabular-data-resource",
-        "name": f"table-{cube.number:04d}",
-        "path": path,
-        "title": cube.title,
-        "format": "csv",
-        "mediatype": "text/csv",
-        "encoding": "utf-8",
-        "schema": schema,
-    }
-
-
-def csvw_table(cube: Cube, about: About, path: str, *, spreadsheet: bool = False) -> dict[str, Any]:
-    """A table as CSVW describes it."""
-    columns: list[dict[str, Any]] = []
-
-    def column(name: str, datatype: Any, words: str, *, required: bool = True) -> None:
-        shown = inert(name) if spreadsheet else name
-        columns.append({"name": f"c{len(columns) + 1}", "titles": shown, "datatype": datatype, "required": required}
-                       | ({"dc:description": words} if words else {}))  # fmt: skip
-
-    for each in cube.dimensions:
-        whole = all(isinstance(label, int) for label in each.labels)
-        words = ": ".join(filter(None, (each.title if each.title != each.name else "", each.description)))
-        meant = [
-            f"{label}: {title}" for label, title in zip(each.labels, each.titles, strict=True) if title != str(label)
-        ]
-        words = ". ".join(filter(None, (words.rstrip("."), "; ".join(meant))))
-        column(each.name, "integer" if whole else "string", words)
-    for name in cube.measure_names:
-        column(name, "number", f"{about.measures[name]}; unit: {about.counts}", required=cube.told)
-    if cube.has_flags:
-        flag = {"base": "string", "format": "|".join(FLAGS)}
-        column(cube.flag_column, flag, "how reliable the number is", required=cube.told)
-    keys = [one["name"] for one in columns[: len(cube.dimensions)]]
-    schema = {"columns": columns, **({"primaryKey": keys} if keys else {})}
-    return {"url": path, "dc:title": cube.title, "dc:description": about.protection, "tableSchema": schema}
 
 
 def _inert_batch(cube: Cube) -> Any:

@@ -8,9 +8,9 @@ tables of one shape and written as they come; no more than a batch, or one table
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from residua.domain import Domain
 from residua.errors import PlanError
 from residua.folders import write_synced
 from residua.formats.about import About
+from residua.formats.behind import Behind
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.layout import batches
 from residua.plans.lattice.plan import LatticePlan
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 NAMES = {"long": "tables.parquet", "long-csv": "tables.csv"}
 _ABOUT = "about.json"  # beside CSV, which has no place for it
 ROWS = 1 << 20  # of a row group
+_KEPT_CELLS = 4096  # of a table whose columns are kept for the next
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +64,7 @@ class LongFile:
         about: what readers must know.
         errors: whether there is a column of standard deviations.
         path: the file.
+        behind: what writes while the next rows are made.
     """
 
     domain: Domain
@@ -69,6 +72,7 @@ class LongFile:
     about: About
     errors: bool
     path: Path
+    behind: Behind
 
     @cached_property
     def _labels(self) -> tuple[Any, list[Integers]]:
@@ -81,6 +85,17 @@ class LongFile:
         return pyarrow.array(known, pyarrow.string()), [
             part.astype(np.int32) for part in np.split(places.ravel(), cuts)
         ]
+
+    def _codes(self, attribute: int, stride: int, first: int, stop: int) -> Integers:
+        """Where the labels of an attribute are that is the axis of a table with this stride, of some rows."""
+        places = self._labels[1][attribute]
+        found: Integers = places[codes_along(len(places), stride, first, stop)]
+        return found
+
+    @cached_property
+    def _kept_codes(self) -> Callable[..., Integers]:
+        """The same, kept: thousands of small tables have the same few columns."""
+        return lru_cache(maxsize=2048)(self._codes)
 
     @cached_property
     def schema(self) -> pyarrow.Schema:
@@ -104,7 +119,13 @@ class LongFile:
             return pyarrow.csv.CSVWriter(self.path, self.schema)
         texts = [name for name in self.schema.names if name not in ("estimate", "stddev")]
         return pyarrow.parquet.ParquetWriter(
-            self.path, self.schema, compression="zstd", compression_level=1, use_dictionary=texts
+            self.path,
+            self.schema,
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=texts,
+            # Of labels they take as long as writing the numbers, and no reader skips by them; by tables readers do.
+            write_statistics=["table", *(name for name in self.schema.names if name not in texts)],
         )
 
     def add(self, cells: _Cells) -> None:
@@ -112,14 +133,20 @@ class LongFile:
         size = max(cells.estimates[0].size, 1)
         for part in batches(len(cells.members), size, ROWS):
             for first in range(0, size, ROWS):
-                self._write(cells, part, slice(first, min(first + ROWS, size)))
+                batch = self._batch(cells, part, slice(first, min(first + ROWS, size)))
+                self.behind.do(_write, self.writer, batch)
 
-    def _write(self, cells: _Cells, part: slice, rows: slice) -> None:
-        """Writes some rows of some tables."""
+    def close(self) -> None:
+        """Ends the file, once all that was handed over is written."""
+        with self.writer:
+            self.behind.wait()
+
+    def _batch(self, cells: _Cells, part: slice, rows: slice) -> pyarrow.RecordBatch:
+        """Some rows of some tables."""
         import pyarrow
 
         members, size, own = cells.members[part], cells.estimates[0].size, rows.stop - rows.start
-        labels, places = self._labels if cells.labels is None else (None, [])
+        labels = self._labels[0] if cells.labels is None else None
         names = pyarrow.array(self.domain.names, pyarrow.string())
         titles = pyarrow.array([" × ".join(self.domain.names[i] for i in row) or "total" for row in members])
         dictionary = pyarrow.DictionaryArray.from_arrays
@@ -132,23 +159,31 @@ class LongFile:
             which = np.repeat(members[:, j].astype(np.int32), own)
             count = cells.estimates.shape[j + 1]
             stride //= count
-            codes = codes_along(count, stride, rows.start, rows.stop)
-            if cells.labels is None:
-                codes = np.stack([places[i] for i in members[:, j]])[:, codes]
-                known = labels
-            else:
+            if cells.labels is not None:
+                codes = codes_along(count, stride, rows.start, rows.stop).astype(np.int32, copy=False)
                 known = pyarrow.array(cells.labels[j], pyarrow.string())
-            columns += [dictionary(which, names), dictionary(codes.ravel().astype(np.int32, copy=False), known)]
-        columns.append(pyarrow.array(cells.estimates[part].reshape(len(members), -1)[:, rows].ravel()))
+            else:
+                make = self._kept_codes if size <= _KEPT_CELLS else self._codes
+                codes = np.concatenate([make(i, stride, rows.start, rows.stop) for i in members[:, j].tolist()])
+                known = labels
+            columns += [dictionary(which, names), dictionary(codes, known)]
+        # A copy: the rows are written while what the estimates are kept in is used again.
+        columns.append(pyarrow.array(cells.estimates[part].reshape(len(members), -1)[:, rows].flatten()))
         if cells.stddevs is not None:
             alike = cells.stddevs.size == len(cells.members)
             wide = np.repeat(cells.stddevs[part], own) if alike else cells.stddevs.reshape(-1)[rows]
             columns.append(pyarrow.array(wide))
-        batch = pyarrow.record_batch(columns, schema=self.schema)
-        if self.path.suffix == ".csv":
-            self.writer.write_batch(batch)
-        else:
-            self.writer.write_batch(batch, row_group_size=len(batch))
+        return pyarrow.record_batch(columns, schema=self.schema)
+
+
+def _write(writer: Any, batch: pyarrow.RecordBatch) -> None:
+    """Writes rows; to Parquet as a group of their own."""
+    import pyarrow.parquet
+
+    if isinstance(writer, pyarrow.parquet.ParquetWriter):
+        writer.write_batch(batch, row_group_size=len(batch))
+    else:
+        writer.write_batch(batch)
 
 
 def write_long(published: Any, path: Path, about: About) -> int:
@@ -158,14 +193,15 @@ def write_long(published: Any, path: Path, about: About) -> int:
         raise PlanError("this release was not asked for tables, so that there are none to write; use csv or parquet.")
     sets = workload.sets
     ways = max((len(names) for names in sets), default=0)
-    file = LongFile(published.domain, ways, about, isinstance(published, Release), path)
     written = 0
-    try:
-        for cells in _streamed(published) if _in_batches(published) else _one_by_one(published):
-            file.add(cells)
-            written += cells.estimates.size
-    finally:
-        file.writer.close()
+    with Behind(threads=1, most=2) as behind:
+        file = LongFile(published.domain, ways, about, isinstance(published, Release), path, behind)
+        try:
+            for cells in _streamed(published) if _in_batches(published) else _one_by_one(published):
+                file.add(cells)
+                written += cells.estimates.size
+        finally:
+            file.close()
     if path.suffix == ".csv":
         known = {"title": about.title, "notes": list(about.notes), **about.plain()}
         write_synced(path.with_name(_ABOUT), json.dumps(known, ensure_ascii=False, indent=1).encode())
@@ -195,7 +231,8 @@ def _streamed(release: Any) -> Iterator[_Cells]:
         chosen = np.flatnonzero(wanted[group.numbers[part]])
         if len(chosen):
             own = group.numbers[part][chosen]
-            yield _Cells(group.members[part][chosen], tables[chosen], stddevs[own])
+            all_of_them = len(chosen) == len(tables)  # as when it is one large one
+            yield _Cells(group.members[part][chosen], tables if all_of_them else tables[chosen], stddevs[own])
 
 
 def _one_by_one(published: Any) -> Iterator[_Cells]:

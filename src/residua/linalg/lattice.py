@@ -42,6 +42,11 @@ class Lattice:
     def __len__(self) -> int:
         return int(self.offsets[-1])
 
+    @property
+    def used(self) -> frozenset[int]:
+        """The attributes that are in some set."""
+        return frozenset(self.levels[1].ravel().tolist()) if len(self.levels) > 1 else frozenset()
+
     @cached_property
     def set_sizes(self) -> Numbers:
         """How many members each set has, (sets,)."""

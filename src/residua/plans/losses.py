@@ -2,7 +2,8 @@
 
 Each point v_k gives a cut `L(v) ≥ L(v_k) + ⟨g_k, v − v_k⟩`. Any convex combination α of cuts, minimised over all
 mechanisms, is a lower bound: `D(α) = Σ α_k (L(v_k) − ⟨g_k, v_k⟩) + value(Σ α_k g_k)`, concave in α. Each round
-maximises D, answers with the best response there, and adds its cut.
+maximises D, answers with the best response there, and adds its cut. Where that makes little headway, because the loss
+has more kinks than there can be cuts, cuts are merged as they come for a while (`playing`), and the mean is one cut.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
+from residua.plans.playing import LEAST_SHARE, Mean, lifted, play
 from residua.plans.saddle import Progress, Response, Solution
 
 Loss = Callable[[Floats], float]
 Gradient = Callable[[Floats], Floats]
 _MOST_CUTS = 60
-# A marginal without weight would get unbounded variance, and a cut there would be all rounding error.
-_LEAST_SHARE = 1e-12
+_FEW = 10  # rounds after which the gap should be a quarter of what it was
 _ROUNDING = 2.0**-48
 
 
@@ -34,33 +35,58 @@ def least_loss(
     progress: Progress | None = None,
 ) -> Solution:
     """Least `loss(variances)`; `start` holds the query weights whose best response is the first point."""
-    noise, variances, _ = response.respond(_lifted(start))
+    noise, variances, _ = response.respond(lifted(start))
     best_noise, best_variances, achieved, bound = noise, variances, np.inf, -np.inf
     constants = np.empty(0)
     slopes = np.empty((0, len(start)))
     alpha = np.empty(0)
     weights = start
-    for iteration in range(1, limit + 1):
-        value, slope = _checked(loss, gradient, variances)
+    iteration, hurdle, since, step = 0, np.inf, 0, 0.5
+
+    def cut(point: Floats) -> tuple[float, float, Floats]:
+        value, slope = _checked(loss, gradient, point)
+        tangent = float(slope @ point)
+        # Rounded down, so that no rounding error can lift the bound above the truth.
+        return value, value - tangent - _ROUNDING * (abs(value) + tangent), slope
+
+    while iteration < limit:
+        iteration, since = iteration + 1, since + 1
+        value, constant, slope = cut(variances)
         if value < achieved:
             best_noise, best_variances, achieved = noise, variances, value
-        tangent = float(slope @ variances)
-        # Rounded down, so that no rounding error can lift the bound above the truth.
-        constants = np.append(constants, value - tangent - _ROUNDING * (abs(value) + tangent))
-        slopes = np.vstack([slopes, slope])
+        constants, slopes = np.append(constants, constant), np.vstack([slopes, slope])
         alpha = _maximise(response, constants, slopes, np.append(0.5 * alpha, 1.0 - 0.5 * alpha.sum()))
         candidate = alpha @ slopes
         least = response.value(candidate)
         if float(alpha @ constants) + least > bound:
             bound, weights = float(alpha @ constants) + least, candidate
+        gap = achieved / bound - 1.0 if bound > 0 else np.inf
         if progress:
-            progress(iteration, achieved / bound - 1.0 if bound > 0 else np.inf)
+            progress(iteration, gap)
         if achieved - bound <= tolerance * abs(bound):
             break
+        if since >= _FEW:
+            if not gap < hurdle / 4:
+                mean = Mean(float(alpha @ constants), candidate, float(alpha @ constants) + least, best_noise,
+                            best_variances, achieved, step)  # fmt: skip
+                iteration += play(response, cut, mean, tolerance, limit - iteration, _after(progress, iteration))
+                best_noise, best_variances, achieved, step = mean.noise, mean.variances, mean.achieved, mean.step
+                constants, slopes = np.append(constants, mean.constant), np.vstack([slopes, mean.slope])
+                alpha, candidate = np.append(np.zeros(len(alpha)), 1.0), mean.slope
+                if mean.bound > bound:
+                    bound, weights = mean.bound, mean.slope
+                if achieved - bound <= tolerance * abs(bound):
+                    break
+            hurdle, since = achieved / bound - 1.0 if bound > 0 else np.inf, 0
         if len(constants) >= _MOST_CUTS:
             constants, slopes, alpha = _fewer(constants, slopes, alpha)
         noise, variances = _next_point(response, loss, candidate, best_noise, best_variances)
     return Solution(best_noise, achieved, bound, iteration, weights)
+
+
+def _after(progress: Progress | None, rounds: int) -> Progress:
+    """The same for rounds that are counted from here."""
+    return lambda done, gap: progress(rounds + done, gap) if progress else None
 
 
 def _fewer(constants: Floats, slopes: Floats, alpha: Floats) -> tuple[Floats, Floats, Floats]:
@@ -78,10 +104,6 @@ def _fewer(constants: Floats, slopes: Floats, alpha: Floats) -> tuple[Floats, Fl
     )
 
 
-def _lifted(weights: Floats) -> Floats:
-    return np.asarray(np.maximum(weights / weights.max(), _LEAST_SHARE))
-
-
 def _next_point(
     response: Response, loss: Loss, candidate: Floats, noise: Floats, variances: Floats
 ) -> tuple[Floats, Floats]:
@@ -90,7 +112,7 @@ def _next_point(
     Precisions of equal cost may be mixed, and the loss is convex along the mixture: a few halvings of the step find
     where it is about least. A steep loss is thus never judged far from where it matters.
     """
-    answer, theirs, _ = response.respond(_lifted(candidate))
+    answer, theirs, _ = response.respond(lifted(candidate))
     steps = [1.0, *(0.5**k for k in range(1, 12))]
     best, chosen = np.inf, (noise, variances)
     with np.errstate(over="ignore"):
@@ -130,7 +152,7 @@ def _maximise(response: Response, constants: Floats, slopes: Floats, start: Floa
     def negative(alpha: Floats) -> tuple[float, Floats]:
         alpha = np.maximum(alpha, 0.0)
         weights = alpha @ slopes
-        _, variances, least = response.respond(np.maximum(weights, weights.max() * _LEAST_SHARE))
+        _, variances, least = response.respond(np.maximum(weights, weights.max() * LEAST_SHARE))
         return -(float(alpha @ constants) + least) / unit, -(constants + slopes @ variances) / unit
 
     found: Any = minimize(  # type: ignore[call-overload]  # the stubs lack (value, gradient) with constraints

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 ROWS = 1 << 19  # of a batch
+_KEPT_CELLS = 4096  # of a table whose columns of labels are kept for the next
 _MOST_SMALL = 2**15  # labels that codes of 16 bits tell apart
 
 
@@ -31,12 +34,25 @@ class Keys:
     def __init__(self, labels: Sequence[Sequence[Any]], *, compact: bool = False) -> None:
         import pyarrow as pa
 
-        self.labels = [pa.array(of_one_type(each).tolist()) for each in labels]
-        self.strides = np.cumprod([1, *(len(each) for each in labels[:0:-1])])[::-1] if labels else np.zeros(0)
+        self.strides = [math.prod(map(len, labels[axis + 1 :])) for axis in range(len(labels))]
+        self.cells = math.prod(map(len, labels))
         self.compact = compact
+        self.given = [tuple(each) for each in labels] if self.small else []
+        self.labels = [] if self.small else [pa.array(of_one_type(each).tolist()) for each in labels]
+
+    @property
+    def small(self) -> bool:
+        """Whether whole columns are kept: thousands of small tables have the same few."""
+        return self.cells <= _KEPT_CELLS and not self.compact
 
     def arrays(self, first: int, stop: int) -> list[pyarrow.Array]:
         """The labels of the cells from one to another."""
+        if self.small:
+            whole = [
+                _kept_column(labels, tuple(map(type, labels)), stride, self.cells)
+                for labels, stride in zip(self.given, self.strides, strict=True)
+            ]
+            return whole if stop - first == self.cells else [column[first:stop] for column in whole]
         return [self._array(axis, first, stop) for axis in range(len(self.labels))]
 
     def _array(self, axis: int, first: int, stop: int) -> Any:
@@ -45,6 +61,14 @@ class Keys:
         labels = self.labels[axis]
         codes = pa.array(codes_along(len(labels), int(self.strides[axis]), first, stop))
         return pa.DictionaryArray.from_arrays(codes, labels) if self.compact else labels.take(codes)
+
+
+@lru_cache(maxsize=1024)
+def _kept_column(labels: tuple[Any, ...], _: tuple[type, ...], stride: int, cells: int) -> Any:
+    """A column of labels of a table of so many cells; 1, 1.0 and True are told apart by their types."""
+    import pyarrow as pa
+
+    return pa.array(of_one_type(labels).tolist()).take(pa.array(codes_along(len(labels), stride, 0, cells)))
 
 
 def codes_along(count: int, stride: int, first: int, stop: int) -> NDArray[Any]:

@@ -20,7 +20,11 @@ from residua.workload import Explicit, Marginals, Products
 
 Parts = Iterator[str | PlainTable]
 ROWS_SHOWN = 40
-_OBJECTIVES = {"TotalVariance": "the least total variance", "MaxVariance": "the least maximum variance"}
+_OBJECTIVES = {
+    "TotalVariance": "the least total variance",
+    "MaxVariance": "the least maximum variance",
+    "LargestVariances": "the least sum of the largest variances",
+}
 _MOST_LISTED = 2**24  # queries: beyond this, the largest variance of a term is not searched for
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from residua.domain import Domain
 from residua.errors import SourceError
 from residua.linalg.layout import Layout
+from residua.machine import processors
 from residua.source.accumulate import Accumulator, Way
 from residua.source.bound import Bound
 from residua.source.choosing import Loss
@@ -22,7 +23,7 @@ from residua.source.options import Options
 from residua.source.persons import Persons
 from residua.source.problems import Problems
 from residua.source.source import Source
-from residua.source.tables import Codes, processors
+from residua.source.tables import Codes
 
 Progress = Callable[[int, int | None], None]  # rows read so far, about how many there are
 MOST_RECORDS = 2**62

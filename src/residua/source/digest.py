@@ -9,6 +9,7 @@ notices every accident; it is no defence against someone who makes up records to
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from functools import lru_cache
@@ -19,11 +20,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from residua.machine import processors
 from residua.source.spelling import plain, spelled
-from residua.source.tables import processors
 
 Pairs = NDArray[np.uint64]  # (rows, 2), fast to look up
 Lanes = NDArray[np.uint64]  # (2, rows), fast to mix
+Places = NDArray[np.int64]
 _MULTIPLIERS = np.array([[0xD6E8FEB86659FD93], [0xE7037ED1A0B428DB]], dtype=np.uint64)
 _SEEDS = np.array([[0x9E3779B97F4A7C15], [0xC2B2AE3D27D4EB4F]], dtype=np.uint64)
 _HALF = np.uint64(32)
@@ -31,6 +33,7 @@ _MASKS = np.array([(1 << 8 * n) - 1 for n in range(9)], dtype=np.uint64)
 _MOST_RANGE = 1 << 16  # whole numbers whose spellings are hashed once and looked up
 _WORTH_THREADS = 1 << 17  # values
 _WORTH_COMPILING = 2_000_000  # values: what NumPy does in about the time Numba takes to load
+_WORTH_LOOPS = 20_000_000  # values that are looked up, of which loops do four in the time NumPy takes for one
 _SAMPLE = 512
 
 
@@ -45,6 +48,7 @@ class Digest:
         self.rows = 0
         self._sums = np.zeros(2, dtype=np.uint64)
         self._pool = pool
+        self._values = 0
         self._direct = 0  # values that were hashed one by one
         self._ranges: dict[str, tuple[int, Pairs]] = {}
 
@@ -56,11 +60,18 @@ class Digest:
         if self._pool is not None and len(named) * batch.num_rows >= _WORTH_THREADS:
             parts = [named[i :: processors()] for i in range(processors())]
         rows = batch.num_rows
+        self._values += rows * len(named)
+        loops = "numba" in sys.modules or self._values >= _WORTH_LOOPS
         mapped = map if self._pool is None or len(parts) == 1 else self._pool.map
-        sums = list(mapped(lambda part: self._summed(part, rows), parts))
+        sums = list(mapped(lambda part: self._summed(part, rows, loops), parts))
         record = sums[0]
         for other in sums[1:]:
             record += other
+        if loops:
+            from residua.source.digest_kernel import sum_records
+
+            sum_records(record, np.ascontiguousarray(np.hstack([_MULTIPLIERS, _SEEDS])), self._sums)
+            return
         # Each lane is mixed with the other, so that all 128 bits of a record depend on one another before the sum.
         lanes = np.ascontiguousarray(record.T)
         self._sums += _mixed(lanes ^ _mixed(lanes[::-1] + _SEEDS)).sum(axis=1, dtype=np.uint64)
@@ -80,37 +91,50 @@ class Digest:
         """The digest as text."""
         return f"rows:{hashlib.sha256(repr(self.parts).encode()).hexdigest()}"
 
-    def _summed(self, named: Sequence[tuple[str, Any]], rows: int) -> Pairs:
+    def _summed(self, named: Sequence[tuple[str, Any]], rows: int, loops: bool) -> Pairs:
         total = np.zeros((rows, 2), dtype=np.uint64)
         for name, column in named:
-            total += self._hashed(name, plain(column))
+            found = self._found(name, plain(column))
+            if not isinstance(found, tuple):
+                total += found
+            elif loops:
+                from residua.source.digest_kernel import add_lookups
+
+                add_lookups(total, *found)
+            else:
+                total += _taken(*found)
         return total
 
     def _hashed(self, name: str, column: Any) -> Pairs:
         """The hash of every value of a column, zero where it is absent."""
+        found = self._found(name, column)
+        return _taken(*found) if isinstance(found, tuple) else found
+
+    def _found(self, name: str, column: Any) -> Pairs | tuple[Pairs, Places]:
+        """The same, or the hashes of what a column may hold, and which each value has; the place after is absent."""
         kind, rows = column.type, len(column)
         if pa.types.is_null(kind) or column.null_count == rows:
             return np.zeros((rows, 2), dtype=np.uint64)
         if pa.types.is_dictionary(kind):
             if len(column.dictionary) > rows:
-                return self._hashed(name, column.dictionary_decode())
+                return self._found(name, column.dictionary_decode())
             places = column.indices.cast(pa.int64()).fill_null(len(column.dictionary))
-            return _taken(self._hashed(name, plain(column.dictionary)), places.to_numpy(zero_copy_only=False))
+            return self._hashed(name, plain(column.dictionary)), places.to_numpy(zero_copy_only=False)
         if pa.types.is_boolean(kind):
-            column = column.cast(pa.uint8())
-            return _taken(_keyed(name, pa.array(["false", "true"])), column.fill_null(2).to_numpy(zero_copy_only=False))
+            column = column.cast(pa.uint8()).cast(pa.int64())
+            return _keyed(name, pa.array(["false", "true"])), column.fill_null(2).to_numpy(zero_copy_only=False)
         if pa.types.is_integer(kind):
             found = self._within_range(name, column)
             if found is not None:
                 return found
         elif _repeats(column):
-            return self._hashed(name, column.dictionary_encode())
+            return self._found(name, column.dictionary_encode())
         self._direct += rows
         if self._direct < _WORTH_COMPILING:
             return _keyed(name, spelled(column))
         return _compiled(name, column)
 
-    def _within_range(self, name: str, column: Any) -> Pairs | None:
+    def _within_range(self, name: str, column: Any) -> tuple[Pairs, Places] | None:
         ends = pc.min_max(column)
         low, high = ends["min"].as_py(), ends["max"].as_py()
         known = self._ranges.get(name)
@@ -122,10 +146,12 @@ class Digest:
             known = (low, _keyed(name, pa.array(np.arange(low, high + 1)).cast(pa.large_string())))
             self._ranges[name] = known
         start, table = known
-        places = column.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64) - start
+        present = column.fill_null(0) if column.null_count else column
+        places: Places = present.to_numpy(zero_copy_only=False).astype(np.int64)
+        places -= start
         if column.null_count:
             places[column.is_null().to_numpy(zero_copy_only=False)] = len(table)
-        return _taken(table, places)
+        return table, places
 
 
 def _repeats(column: Any) -> bool:

@@ -1,4 +1,4 @@
-"""The compiled loops of the digest, for values of which few come again: the same hash as in `digest`, faster."""
+"""The compiled loops of the digest, for many records: the same hash as in `digest`, faster."""
 
 from __future__ import annotations
 
@@ -75,3 +75,25 @@ def hash_integers(
             place -= 1
             digits[place] = 45  # the sign
         _hash(digits, place, _DIGITS - place, constants, out[row])
+
+
+@compiled
+def add_lookups(total: NDArray[np.uint64], table: NDArray[np.uint64], places: NDArray[np.int64]) -> None:
+    """Adds the row of a table that each record has a place in, (rows, 2), to its hash; nothing for the place after."""
+    last = table.shape[0]
+    for row in range(places.shape[0]):
+        place = places[row]
+        if place < last:
+            total[row, 0] += table[place, 0]
+            total[row, 1] += table[place, 1]
+
+
+@compiled
+def sum_records(records: NDArray[np.uint64], constants: NDArray[np.uint64], out: NDArray[np.uint64]) -> None:
+    """Adds the mixed hashes of records, (rows, 2), to the two sums; constants are (2, 2): multiplier and seed."""
+    first, second = out[0], out[1]
+    for row in range(records.shape[0]):
+        one, two = records[row, 0], records[row, 1]
+        first += _mixed(one ^ _mixed(two + constants[0, 1], constants[0, 0]), constants[0, 0])
+        second += _mixed(two ^ _mixed(one + constants[1, 1], constants[1, 0]), constants[1, 0])
+    out[0], out[1] = first, second

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from residua.errors import SourceError
+from residua.source.ahead import ahead
 from residua.source.naming import missing_columns
 from residua.source.options import NO_OPTIONS, Options
 from residua.source.paths import File, digest_of_files, expand
@@ -61,7 +62,7 @@ class FilesSource(Source):
         self.check(asked)
         for path in self.files:
             others = [name for name in distinct(self._names(path), repr(str(path))) if name not in asked]
-            for batch in self._read_one(path, [*asked, *others]):
+            for batch in ahead(self._read_one(path, [*asked, *others])):
                 batch = plain_batch(batch)
                 digest.add(batch)
                 yield batch.select(asked)

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.compiling import compiled
-from residua.source.tables import Codes, Tables, processors
+from residua.machine import processors
+from residua.source.tables import Codes, Tables
 
 _TILE = 2048  # rows; their cell numbers take 8 kB
 _THREAD_WORTH = 2_000_000  # increments; below, starting a second thread costs more than it brings

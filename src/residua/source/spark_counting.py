@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from residua.domain import Domain
 from residua.linalg.layout import Layout
+from residua.machine import processors
 from residua.source.accumulate import Accumulator
 from residua.source.counting import Buffer, smallest
 from residua.source.spark_rows import narrowed, row_of
 from residua.source.spark_tasks import Prove, Task
-from residua.source.tables import Codes, Tables, add_plainly, processors
+from residua.source.tables import Codes, Tables, add_plainly
 
 Columns = Sequence[NDArray[Any]]
 Rows = NDArray[np.intp] | None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from residua.cli.objective import NUMBERS, OBJECTIVES
 from residua.errors import SpecError
 from residua.ui.attributes import form_of_attribute, settings_of_attribute
 from residua.ui.tables import form_of_table, has_wish, settings_of_table
@@ -135,10 +136,11 @@ def _privacy(form: Any) -> dict[str, Any]:
 
 def _objective_form(settings: Mapping[str, Any]) -> dict[str, Any]:
     minimise = settings.get("minimise", "")
-    known = minimise in ("total", "max", "p-norm")
-    held = {"minimise", "p"} if known else {"p"}
+    known = minimise in OBJECTIVES
+    held = {"minimise", *NUMBERS} if known else set(NUMBERS)
     rest = {key: value for key, value in settings.items() if key not in held}
-    return {"minimise": minimise if known else "", "p": written(settings.get("p", "")), "rest": rest_text(rest)}
+    numbers = {key: written(settings.get(key, "")) for key in NUMBERS}
+    return {"minimise": minimise if known else "", **numbers, "rest": rest_text(rest)}
 
 
 def _objective(form: Any, *, wishes: bool) -> dict[str, Any]:
@@ -151,4 +153,6 @@ def _objective(form: Any, *, wishes: bool) -> dict[str, Any]:
         settings["minimise"] = str(minimise)
         if form.get("p"):
             settings["p"] = number("p", form["p"])
+        if form.get("count"):
+            settings["count"] = whole("the number of tables with the largest errors", form["count"])
     return joined("[objective]", settings, rest_of("[objective]", form.get("rest", "")))

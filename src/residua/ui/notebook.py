@@ -13,7 +13,7 @@ import numpy as np
 from residua.cli.spec import Spec
 from residua.domain.toml import settings_of_domain
 from residua.linalg.arrays import Floats
-from residua.plans.objectives import MaxVariance, PNormVariance
+from residua.plans.objectives import LargestVariances, MaxVariance, PNormVariance
 from residua.privacy import AddRemove, Guarantee
 from residua.ui.tables import ALONG
 from residua.workload import Explicit
@@ -122,6 +122,8 @@ def _plan(spec: Spec, guarantee: Guarantee | None = None) -> str:
         parts.append(f"targets={_targets(spec.targets)}")
     elif isinstance(spec.minimise, MaxVariance):
         parts.append("minimise=rs.MaxVariance()")
+    elif isinstance(spec.minimise, LargestVariances):
+        parts.append(f"minimise=rs.LargestVariances({spec.minimise.count})")
     elif isinstance(spec.minimise, PNormVariance):
         parts.append(f"minimise=rs.PNormVariance({spec.minimise.p!r})")
     if spec.unit != AddRemove():

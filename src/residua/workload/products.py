@@ -50,8 +50,12 @@ class Family:
     @cached_property
     def used(self) -> frozenset[int]:
         """The attributes that some term asks about."""
-        level = [self.sets.lattice.members(int(number)) for number in self.sets.numbers]
-        return frozenset(i for row in level for i in row)
+        lattice, sizes = self.sets.lattice, self.sets.lattice.set_sizes[self.sets.numbers]
+        found: set[int] = set()
+        for size in np.unique(sizes).tolist():
+            rows = self.sets.numbers[sizes == size] - lattice.offsets[size]
+            found.update(np.unique(lattice.levels[size][rows]).tolist())
+        return frozenset(found)
 
 
 @dataclass(frozen=True, eq=False)

@@ -145,7 +145,7 @@ def asked_along(workload: Workload) -> Along | None:
     """What is asked along one axis, if that is all that is asked, and prefixes or ranges are among it."""
     if not isinstance(workload, Products | Marginals):
         return None
-    members = {i for row in workload.lattice for i in row}
+    members = workload.lattice.used
     if len(members) != 1:
         return None
     (attribute,) = members

@@ -69,7 +69,7 @@ def crossed_by_itself(task: Task) -> LatticePlan | None:
     """The plan along long attributes, where there are some and this form is better than the lattice's own."""
     if not isinstance(task.workload, Products) or not isinstance(task.objective, TotalVariance | MaxVariance):
         return None
-    if len({i for row in task.workload.lattice for i in row}) < 2:  # one attribute alone has a form of its own
+    if len(task.workload.lattice.used) < 2:  # one attribute alone has a form of its own
         return None
     axes, reach = long_axes(task.workload), task.unit.contribution
     limited = set() if reach is None else set(dict(reach.limits))

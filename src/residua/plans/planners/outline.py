@@ -17,7 +17,7 @@ from residua.plans.solver.nested import Part, Problem, Wanted
 from residua.plans.tree.facts import coefficient
 from residua.plans.tree.nesting import Nesting, nesting_of
 from residua.plans.tree.rows import Nodes, terms_of, tree_rows
-from residua.workload import Explicit, Identity, Marginals, Products, as_products
+from residua.workload import Identity, Marginals, Products, as_products
 from residua.workload.nested import Hierarchy, LevelRows
 
 MOST_SHORT = 8  # attributes
@@ -25,19 +25,19 @@ MOST_SHORT = 8  # attributes
 
 def nested_attribute(workload: Workload, least: int) -> int | None:
     """The attribute whose levels are asked for, if all else is values of other attributes."""
-    if isinstance(workload, Explicit):
+    if not isinstance(workload, Products):  # marginals ask for values alone
         return None
     found: set[int] = set()
-    for asked, _ in terms_of(workload):
-        for i, queries in asked.items():
-            if isinstance(queries, Hierarchy | LevelRows):
+    for family in workload.families:  # not by terms: there may be millions
+        for i in family.used:
+            if isinstance(family.queries[i], Hierarchy | LevelRows):
                 found.add(i)
-            elif not isinstance(queries, Identity):
+            elif not isinstance(family.queries[i], Identity):
                 return None
     if len(found) != 1:
         return None
     (attribute,) = found
-    short = {i for row in workload.lattice for i in row} - {attribute}
+    short = workload.lattice.used - {attribute}
     return attribute if len(short) <= MOST_SHORT and int(workload.domain.sizes[attribute]) >= least else None
 
 

@@ -80,7 +80,7 @@ def _require_few_cells(workload: Workload) -> None:
     """Refuses what would take a matrix over too many cells, before there is one."""
     if not isinstance(workload, Products):
         return
-    used = sorted({i for row in workload.lattice for i in row})
+    used = sorted(workload.lattice.used)
     cells = math.prod(int(workload.domain.sizes[i]) for i in used)
     if cells > _MOST_CELLS:
         names = ", ".join(repr(workload.domain.names[i]) for i in used[:6]) + (", …" if len(used) > 6 else "")

@@ -13,6 +13,7 @@ const STEPS = 1000;
 const AIMS = [
   ["total", "the least total error"],
   ["max", "the least worst error"],
+  ["largest", "the least sum of the worst tables' errors"],
   ["p-norm", "between the two (p-norm)"],
 ];
 
@@ -137,10 +138,12 @@ function further(form, told, person, wishes, redraw) {
             field("Best is", choice(aim.minimise || "total", AIMS, (value) => {
               aim.minimise = value;
               aim.p = value === "p-norm" ? aim.p || "2" : "";
+              aim.count = value === "largest" ? aim.count || "10" : "";
               redraw();
               told();
             })),
             aim.minimise === "p-norm" ? field("p", input(aim.p, (value) => ((aim.p = value), told()), { size: "5" })) : "",
+            aim.minimise === "largest" ? field("Tables", input(aim.count, (value) => ((aim.count = value), told()), { size: "5" })) : "",
           ),
       field("Further settings of [privacy], as TOML", area(money.rest, (value) => ((money.rest = value), told()), { rows: "2", class: "code" })),
       field("Further settings of [objective], as TOML", area(aim.rest, (value) => ((aim.rest = value), told()), { rows: "2", class: "code" })),
