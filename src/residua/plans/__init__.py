@@ -28,6 +28,7 @@ from residua.plans.planners.plan import independent, plan
 from residua.plans.planners.tree import Tree
 from residua.plans.tables.plan import TablesPlan
 from residua.plans.tree import TreePlan
+from residua.plans.tree import algebra as _over_trees  # noqa: F401  # makes itself known
 
 __all__ = [
     "Axis",

@@ -12,22 +12,28 @@ than the squares asked: what it bounds holds of them. The weights are those that
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import eigvalsh, solve
+from scipy.sparse import csr_array
 
 from residua.linalg.arrays import Floats
 from residua.linalg.lattice import Lattice
 from residua.linalg.modes import contrasts
+from residua.plans.axis.strategy import Ordered
 from residua.plans.strategy import Strategy
 from residua.projection.crossing import Axis, axis_along
+from residua.projection.running import Running
 from residua.workload import AttributeQueries, Identity
 
 _FAINT = 1e-9  # of the mean eigenvalue of G: what nobody asks of an attribute still weighs this much
 _STEP, _SEARCHES = 4.0, 2
+_SHORT = 1024  # values of an axis whose eigenvalues are computed
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,11 +76,50 @@ class Along:
         B = contrasts(len(self.gram))
         return axis_along(self.spread, np.asarray(B.T @ np.linalg.inv(B @ self.gram @ B.T) @ B))
 
-    def noise(self, strategy: Strategy) -> tuple[float, Floats]:
-        """What a strategy's spread counts, and the eigenvalues of the noise of its rests."""
+    def noise(self, strategy: Strategy) -> Noise:
+        """What a strategy's spread and the noise of its rests count."""
         F = strategy.recovery * strategy.unit
         values = np.append(np.linalg.eigvalsh(F.T @ self.gram @ F), 0.0)  # there may be no rests
-        return float(strategy.spread @ self.gram @ strategy.spread), values
+        spread = float(strategy.spread @ self.gram @ strategy.spread)
+        return Noise(spread, float(values.sum()), float(np.linalg.norm(values)), float(values.max()))
+
+
+@dataclass(frozen=True, eq=False)
+class AlongSums:
+    """A long ordered attribute in the metric: squares over all prefixes, with bounds in place of eigenvalues."""
+
+    axis: Running
+
+    @property
+    def factors(self) -> dict[AttributeQueries, float]:
+        """Prefixes alone, once."""
+        return {}
+
+    @property
+    def least(self) -> float:
+        """All of the total in the last value, which is in one prefix."""
+        return 1.0
+
+    def noise(self, strategy: Strategy) -> Noise:
+        """Of a long axis, no eigenvalue is above the largest sum of a row of covariances, which are positive."""
+        assert isinstance(strategy, Ordered)
+        sums = np.cumsum(strategy.spread)
+        if strategy.size <= _SHORT:
+            values = np.linalg.eigvalsh(np.cumsum(np.cumsum(strategy.inverse, axis=0), axis=1))
+            return Noise(float(sums @ sums), float(values.sum()), float(np.linalg.norm(values)), float(values.max()))
+        total = float(np.sum(strategy.sum_variances - sums**2 / strategy.tells))
+        ones = csr_array(np.ones((1, strategy.size)))
+        largest = min(float(strategy.noise.applied(ones).max()), total)
+        return Noise(float(sums @ sums), total, math.sqrt(total * largest), largest)
+
+
+class Noise(NamedTuple):
+    """What a strategy's spread counts in the metric; sum, length, and largest of the eigenvalues of its rests."""
+
+    spread: float
+    total: float
+    length: float
+    largest: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +136,7 @@ class Asked:
     lattice: Lattice
     families: Sequence[tuple[Floats, Sequence[AttributeQueries]]]
     unasked: Floats
-    along: Sequence[Along]
+    along: Sequence[Along | AlongSums]
 
     @cached_property
     def weights(self) -> Floats:
@@ -106,8 +151,8 @@ class Asked:
         """
         found = {(one, strategy): one.noise(strategy) for one, strategy in zip(self.along, strategies, strict=True)}
         parts = [found[pair] for pair in zip(self.along, strategies, strict=True)]
-        noise = variances * self._summed(np.array([spread for spread, _ in parts]))
-        sums = (np.array([float(f(values)) for _, values in parts]) for f in (np.sum, np.linalg.norm, np.max))
+        noise = variances * self._summed(np.array([part.spread for part in parts]))
+        sums = np.array([(part.total, part.length, part.largest) for part in parts]).T
         total, length, largest = (float(noise @ self.lattice.products(each)) for each in sums)
         return total, min(length**2, total * largest), largest
 
@@ -126,17 +171,20 @@ def asked_metric(
     unasked: Floats,
     strategies: Sequence[Strategy],
     variances: Floats,
+    long: Mapping[int, Running],
 ) -> Asked:
     """The metric of all that was asked, for the noise of a plan.
 
-    Args but the last two: as for `Asked`.
+    Args but the last three: as for `Asked`.
         strategies: of each attribute.
         variances: σ²_S of the noise, 0 where there is none, (sets,).
+        long: attributes that are kept as running sums; all their prefixes are what is asked of them.
     """
-    kinds = [_kinds(lattice, families, i, strategy.size) for i, strategy in enumerate(strategies)]
+    kinds = [[] if i in long else _kinds(lattice, families, i, strategy.size) for i, strategy in enumerate(strategies)]
     omegas = [np.array([1.0 / asked.gram().trace() if len(row) > 1 else 1.0 for asked in row]) for row in kinds]
-    known = {tuple(row): Along.of(row, own) for row, own in zip(kinds, omegas, strict=True)}
-    best = Asked(lattice, families, unasked, [known[tuple(row)] for row in kinds])
+    known = {tuple(row): Along.of(row, own) for row, own in zip(kinds, omegas, strict=True) if row}
+    first = [AlongSums(long[i]) if i in long else known[tuple(row)] for i, row in enumerate(kinds)]
+    best = Asked(lattice, families, unasked, first)
     least = best.noise_sums(strategies, variances)[0]
     for i, k in [(i, k) for i, row in enumerate(kinds) if len(row) > 1 for k in range(len(row))] * _SEARCHES:
         for step in (_STEP, 1.0 / _STEP):

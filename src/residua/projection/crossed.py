@@ -19,7 +19,7 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats
 from residua.linalg.lattice import Lattice
 from residua.linalg.layout import layout_of
-from residua.projection import kernels
+from residua.projection import kernels, running_kernels
 from residua.projection.alternating import (
     NO_FLOOR,
     RELAXATION,
@@ -31,7 +31,7 @@ from residua.projection.alternating import (
     interior_of,
     mixing_share,
 )
-from residua.projection.crossing import Alike, Axis, Below, Crossing
+from residua.projection.crossing import Alike, AnyAxis, Below, Crossing
 
 _FIRST_PENALTY = 6.0
 _NO_ZEROS = np.zeros((0, 0), dtype=bool)
@@ -39,7 +39,7 @@ _NO_ZEROS = np.zeros((0, 0), dtype=bool)
 
 def nearest_crossed(
     lattice: Lattice,
-    axes: Sequence[Axis],
+    axes: Sequence[AnyAxis],
     coordinates: Floats,
     weights: Floats,
     *,
@@ -89,11 +89,11 @@ def nearest_crossed(
         solver.pool.shutdown()
 
 
-def _margins(axes: Sequence[Axis], fixed: Mapping[tuple[int, ...], Floats]) -> dict[tuple[int, ...], Floats]:
+def _margins(axes: Sequence[AnyAxis], fixed: Mapping[tuple[int, ...], Floats]) -> dict[tuple[int, ...], Floats]:
     """The given margins of single attributes as cells, and all else that is given."""
     total = np.ravel(fixed.get((), 0.0))
     alone = {members: own for members, own in fixed.items() if len(members) == 1}
-    return {**fixed, **{(i,): axes[i].up @ np.concatenate([total, own.ravel()]) for (i,), own in alone.items()}}
+    return {**fixed, **{(i,): axes[i].lifted(np.concatenate([total, own.ravel()]), 0) for (i,), own in alone.items()}}
 
 
 def _arranged(crossing: Crossing, zeros: Booleans | None) -> Booleans:
@@ -135,6 +135,10 @@ class _Crossed(Alternating):
         self._mean_lengths = lattice.products(np.array([_geometric_mean(axis.lengths) for axis in axes]))
         self._crossings = lattice.products(np.array([1.0 + axis.crossing for axis in axes]))
         self.set_penalty(_FIRST_PENALTY)
+        if any(part.running is not None for part in crossing.parts):
+            for part in crossing.parts:  # sums are large: to begin at zero would take hundreds of steps
+                part.rows(self.w)[:] = part.up(part.rows(self.top))
+                part.rows(self.w)[:] = self._allowed(part, self._floor)
 
     @property
     def total(self) -> float:
@@ -146,8 +150,8 @@ class _Crossed(Alternating):
         squares = np.bincount(self.below.sets, self.wanted_low**2, len(self.weights))
         for part in self.crossing.parts:
             squares[part.numbers] = (part.own(part.rows(self.wanted_top)) ** 2).sum(axis=1)
-        longest = [float(np.linalg.norm(axis.down[1:], axis=0).max()) for axis in self.crossing.axes]
-        return np.sqrt(squares), self.crossing.lattice.products(np.array(longest))
+        longest = np.array([axis.longest for axis in self.crossing.axes])
+        return np.sqrt(squares), self.crossing.lattice.products(longest)
 
     # ---- one step
 
@@ -175,12 +179,23 @@ class _Crossed(Alternating):
 
         def work(part: Alike) -> None:
             w = part.rows(self.w)
-            z = np.maximum(w, before * part.even)
-            if self.has_zeros:
-                z[part.rows(self.zeros)] = 0.0
+            z = self._allowed(part, before)
             w[:] = z + factor * (w - z)
 
         list(self.pool.map(work, self.crossing.parts))
+
+    def _allowed(self, part: Alike, floor: float) -> Floats:
+        """The nearest tables to w that keep the floor and the zeros, (tables, cells)."""
+        w = part.rows(self.w)
+        if not self.nonnegative and part.running is not None:
+            return w
+        if part.running is not None:
+            rising = running_kernels.nearest_rising(part.fibres(w), part.fibres(part.even), floor)
+            return np.asarray(rising.reshape(w.shape))
+        z = np.maximum(w, floor * part.even)
+        if self.has_zeros:
+            z[part.rows(self.zeros)] = 0.0
+        return np.asarray(z)
 
     def step(self) -> tuple[float, float]:
         """One step: how far tables and coordinates are apart, and how far the tables moved."""
@@ -189,19 +204,8 @@ class _Crossed(Alternating):
 
         def work(part: Alike) -> Floats:
             tables = part.up(part.rows(self.top))
-            penalties, norms = self.penalties[part.numbers], np.empty((len(tables), 2))
-            zeros = part.rows(self.zeros) if self.has_zeros else _NO_ZEROS
-            kernels.reflect(
-                tables,
-                part.rows(self.w),
-                zeros,
-                part.even,
-                self._floor,
-                part.cell_weights,
-                penalties,
-                RELAXATION,
-                norms,
-            )
+            norms = np.empty((len(tables), 2))
+            self._reflect(part, tables, norms)
             pull = part.down(tables)
             self.below.collect(part, pull, pulled)
             kernels.follow(
@@ -215,6 +219,16 @@ class _Crossed(Alternating):
         self.low += self._low_gains * (weights * (self.wanted_low - self.low) - self.below.summed(pulled))
         return float(np.sqrt(apart)), float(np.sqrt(moved))
 
+    def _reflect(self, part: Alike, tables: Floats, norms: Floats) -> None:
+        """The tables' half of a step, in place; tables become the penalty's gradient."""
+        penalties, weights, w = self.penalties[part.numbers], part.cell_weights, part.rows(self.w)
+        if part.running is None:
+            zeros = part.rows(self.zeros) if self.has_zeros else _NO_ZEROS
+            kernels.reflect(tables, w, zeros, part.even, self._floor, weights, penalties, RELAXATION, norms)
+            return
+        m, w, even, weights = part.fibres(tables), part.fibres(w), part.fibres(part.even), part.fibres(weights)
+        running_kernels.reflect_rising(m, w, even, self._floor, weights, penalties, RELAXATION, norms)
+
     # ---- the certificate
 
     def unprojected(self) -> Certificate:
@@ -225,35 +239,35 @@ class _Crossed(Alternating):
         """Distance, dual bound and feasibility of the present coordinates."""
         self.below.spread(self.low, self.top)
         p = np.empty(len(self.below.here))
-        total = max(float(self.top[0]), 0.0)
+        total, floor = max(float(self.top[0]), 0.0), self._floor if self.nonnegative else 0.0
 
         def work(part: Alike) -> Floats:
             tables = part.up(part.rows(self.top))
-            w = part.rows(self.w)
-            cut = np.minimum(w - self._floor * part.even, 0.0)
+            values, allowed = part.values(tables), self._allowed(part, self._floor)
+            cut = part.rows(self.w) - allowed
             zeros = part.rows(self.zeros) if self.has_zeros else np.zeros((1, 1), dtype=bool)
-            short = np.where(zeros, 0.0, np.maximum(-tables, 0.0)) if self.nonnegative else np.zeros((1, 1))
-            pressed = self.penalties[part.numbers, None] * part.cell_weights * cut  # −λ, except at the zeros
-            slope = -2.0 * total * float((np.where(zeros, 0.0, pressed) @ part.even).sum())
-            pressed = np.where(zeros, self.penalties[part.numbers, None] * part.cell_weights * w, pressed)
+            short = np.where(zeros, 0.0, np.maximum(-values, 0.0)) if self.nonnegative else np.zeros((1, 1))
+            pressed = self.penalties[part.numbers, None] * part.cell_weights * cut  # −λ, also at the zeros
+            slope = -2.0 * float((np.where(zeros, 0.0, pressed) @ part.even).sum())
             pull = -part.down(pressed)
+            # What was cut off is orthogonal to what is above the floor: so no large numbers cancel.
+            beside = 2.0 * float((pressed * (part.up(part.rows(self.wanted_top)) - allowed)).sum()) - floor * slope
             self.below.collect(part, pull, p)
             weights, free = self.weights[part.numbers], ~self.is_fixed[part.numbers]
-            own, wanted = part.own(pull), part.own(part.rows(self.wanted_top))
-            bound = -float((free / weights) @ (own**2).sum(axis=1)) - 2.0 * float((own * wanted).sum())
-            broken = float(np.abs(np.where(zeros, tables, 0.0)).max())
+            bound = beside - float((free / weights) @ (part.own(pull) ** 2).sum(axis=1))
+            broken = float(np.abs(np.where(zeros, values, 0.0)).max())
             return np.array(
                 [
                     bound,
                     max(float(short.max()), broken),
-                    slope,
-                    mixing_share(short, self.interior.evenness * total * part.even),
+                    total * slope,
+                    mixing_share(short, self.interior.evenness * total * part.even_values),
                 ]
             )
 
         bounds, broken, slopes, shares = np.array(list(self.pool.map(work, self.crossing.parts))).T
         p_low, weights, free = self.below.summed(p), self.weights[self.below.sets], ~self.is_fixed[self.below.sets]
-        bound = float(bounds.sum() - (free * p_low**2 / weights + 2.0 * p_low * self.wanted_low).sum())
+        bound = float(bounds.sum() - (free * p_low**2 / weights).sum())
         return Certificate(
             distance=self._distance(self.top, self.low),
             bound=bound,
@@ -282,8 +296,8 @@ class _Crossed(Alternating):
         """Mixes the coordinates kept with those of interior tables of the same total; their distance then."""
         axes, (top, low) = self.crossing.axes, self._kept
         total = float(top[0])
-        even = [axis.down[1:] @ axis.even for axis in axes]
-        rests = [axis.down[1:] @ rest for axis, rest in zip(axes, self.interior.rests, strict=True)]
+        even = [axis.own(axis.even, 0) for axis in axes]
+        rests = [axis.own(rest, 0) for axis, rest in zip(axes, self.interior.rests, strict=True)]
         inside = self.interior.coordinates(self.crossing.coordinates, even, rests)
         low = (1.0 - share) * low + share * total * inside[self.below.places]
         top = (1.0 - share) * top + share * total * self.crossing.gather(inside)

@@ -7,13 +7,14 @@ asked have such coordinates too, but different ones: those of `asked.py`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.modes import kronecker
 from residua.plans.lattice.crossed import CrossedBlocks
 from residua.plans.lattice.crossed_reading import AlongEstimator
 from residua.plans.lattice.estimates import CrossedEstimator
@@ -21,11 +22,13 @@ from residua.plans.lattice.plan import LatticePlan
 from residua.plans.strategy import Plain
 from residua.projection.asked import Asked, asked_metric
 from residua.projection.consistent import ConsistentTables, centred, centred_each
-from residua.projection.crossing import Axis, Crossing, axis_of
+from residua.projection.crossing import AnyAxis, Crossing, axis_of
 from residua.projection.family import FamilyProblem
 from residua.projection.problem import Fit, Progress
+from residua.projection.running import Running
 from residua.release.base import Release
 from residua.workload import AttributeQueries, applied, as_products, renumber
+from residua.workload.ordered import Prefixes
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,10 +78,14 @@ class ProductProblem(FamilyProblem):
                 tables[number] += centred(noise.marginal(tuple(members)))
         return observed
 
+    def _metric_term(self, term: Sequence[tuple[int, AttributeQueries]]) -> Sequence[tuple[int, AttributeQueries]]:
+        """A term as the metric counts it."""
+        return term
+
     def error(self, fit: Fit, truth: Fit) -> float:
         """The mean absolute difference over all asked queries that are answered; without any, over cells."""
         workload, total, queries = self.plan.workload, 0.0, 0
-        for term in () if workload is None else as_products(workload).terms():
+        for term in () if workload is None else map(self._metric_term, as_products(workload).terms()):
             members = tuple(i for i, _ in term)
             if fit.supports(members):
                 apart = applied(term, fit.marginal(members) - truth.marginal(members))
@@ -91,7 +98,7 @@ class CrossedProblem(ProductProblem):
     """Projection in the release's own metric, or with small tables weighing more."""
 
     @cached_property
-    def axes(self) -> tuple[Axis, ...]:
+    def axes(self) -> tuple[AnyAxis, ...]:
         """The coordinates along each attribute, the same object where the strategy is the same."""
         told = {int(i) for i in self.lattice.levels[1].ravel()} if len(self.lattice.levels) > 1 else set()
         chosen = [one if i in told else Plain(one.size) for i, one in enumerate(self.plan.strategies)]
@@ -100,7 +107,9 @@ class CrossedProblem(ProductProblem):
 
     def _own(self, members: tuple[int, ...], table: Floats) -> Floats:
         """The own coordinates of a table, one axis per attribute."""
-        return np.asarray(kronecker([self.axes[i].down[1:] for i in members], table[None])[0])
+        for k, i in enumerate(members):
+            table = self.axes[i].own(table, k)
+        return np.asarray(table)
 
     @cached_property
     def _tables(self) -> Crossing:
@@ -146,7 +155,7 @@ class CrossedProblem(ProductProblem):
         """The residuals of all tables from the coordinates of all sets."""
         buffer, found = self._tables.gather(coordinates), np.empty(self.layout.cells)
         for part in self._tables.parts:
-            tables = part.up(part.rows(buffer)).reshape(-1, *part.shape)
+            tables = part.values(part.up(part.rows(buffer))).reshape(-1, *part.shape)
             places = self.layout.starts[part.numbers][:, None] + np.arange(part.cells)
             found[places] = centred_each(tables).reshape(places.shape)
         return found
@@ -154,7 +163,35 @@ class CrossedProblem(ProductProblem):
 
 @dataclass(frozen=True, eq=False)
 class PlainProblem(CrossedProblem):
-    """Projection in plain squares over all that was asked (`asked.py`)."""
+    """Projection in plain squares over all that was asked (`asked.py`); along long axes over all prefixes.
+
+    Args:
+        longest: axes of more values are kept as running sums (`running.py`), whatever is asked of them.
+    """
+
+    longest: int = 4096
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.long and self.plan.domain.impossible:
+            names = ", ".join(repr(self.plan.domain.names[i]) for i in self.long)
+            raise PlanError(
+                f"releases with the long axis {names} cannot be projected with structural zeros; declare none."
+            )
+
+    @cached_property
+    def long(self) -> dict[int, Running]:
+        """The axes that are kept as running sums."""
+        sizes = self.plan.domain.sizes
+        found = {i for i in self.plan.axes if int(sizes[i]) > self.longest}
+        second: set[int] = set()
+        for number in np.flatnonzero(self.lattice.is_maximal) if len(found) > 1 else ():
+            held = [i for i in self.lattice.members(int(number)) if i in found]
+            second |= {*held} - {max(held, key=lambda i: (sizes[i], -i), default=-1)}
+        return {i: Running(int(sizes[i]), i in second) for i in sorted(found)}
+
+    def _metric_term(self, term: Sequence[tuple[int, AttributeQueries]]) -> Sequence[tuple[int, AttributeQueries]]:
+        return [(i, Prefixes(int(self.plan.domain.sizes[i])) if i in self.long else asked) for i, asked in term]
 
     @cached_property
     def metric(self) -> Asked:
@@ -164,7 +201,7 @@ class PlainProblem(CrossedProblem):
         for sets, _ in self._families:
             unasked[sets > 0] = 0.0
         noise = np.where(np.isfinite(variances), variances, 0.0)  # empty: no noise
-        return asked_metric(self.lattice, self._families, unasked, self.plan.strategies, noise)
+        return asked_metric(self.lattice, self._families, unasked, self.plan.strategies, noise, self.long)
 
     @cached_property
     def _families(self) -> list[tuple[Floats, tuple[AttributeQueries, ...]]]:
@@ -177,11 +214,12 @@ class PlainProblem(CrossedProblem):
             numbers = places[family.sets.numbers]
             sets = np.zeros(len(self.lattice))
             sets[numbers[numbers >= 0]] = 1.0
-            found.append((sets, family.queries))
+            asked = self._metric_term(list(enumerate(family.queries)))
+            found.append((sets, tuple(queries for _, queries in asked)))
         return found
 
     @cached_property
-    def axes(self) -> tuple[Axis, ...]:
+    def axes(self) -> tuple[AnyAxis, ...]:
         """The coordinates along each attribute in which what was asked has no cross terms."""
         return tuple(one.axis for one in self.metric.along)
 

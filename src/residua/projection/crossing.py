@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.lattice import Lattice
 from residua.linalg.layout import Layout, batches, layout_of
-from residua.linalg.modes import kronecker
+from residua.linalg.modes import along
 from residua.plans.strategy import Strategy
+from residua.projection.running import Running
 
 _LEAST_SHARE = 0.2  # of an equal share: smaller ones would weigh cells too differently
 
@@ -52,6 +53,26 @@ class Axis:
     def size(self) -> int:
         """n: how many values there are."""
         return len(self.even)
+
+    @property
+    def longest(self) -> float:
+        """How long the coordinates beside the total of one record can be."""
+        return float(np.linalg.norm(self.down[1:], axis=0).max())
+
+    def lifted(self, coordinates: Floats, axis: int) -> Floats:
+        """From coordinates to values, along one axis."""
+        return along(self.up, coordinates, axis)
+
+    def lowered(self, values: Floats, axis: int) -> Floats:
+        """What coordinates see of a function linear in the values, along one axis."""
+        return along(self.up.T, values, axis)
+
+    def own(self, values: Floats, axis: int) -> Floats:
+        """From values to the coordinates beside the total, along one axis."""
+        return along(self.down[1:], values, axis)
+
+
+AnyAxis = Axis | Running
 
 
 def axis_of(strategy: Strategy) -> Axis:
@@ -92,7 +113,7 @@ class Alike:
 
     numbers: Integers
     members: NDArray[np.int32]
-    axes: tuple[Axis, ...]
+    axes: tuple[AnyAxis, ...]
     start: int
 
     @cached_property
@@ -120,9 +141,24 @@ class Alike:
         return corner.reshape(len(self.numbers), math.prod(n - 1 for n in self.shape))
 
     @cached_property
+    def running(self) -> int | None:
+        """The axis along which these tables are kept as running sums, the longest of such; None: all in values."""
+        found = [k for k, axis in enumerate(self.axes) if isinstance(axis, Running)]
+        return max(found, key=lambda k: (self.axes[k].size, -k), default=None)
+
+    @cached_property
     def even(self) -> Floats:
-        """One record spread evenly, (cells,)."""
-        return crossed([axis.even for axis in self.axes])
+        """One record spread evenly, as these tables are kept, (cells,)."""
+        sums = [
+            axis.even_sums if k == self.running and isinstance(axis, Running) else axis.even
+            for k, axis in enumerate(self.axes)
+        ]
+        return crossed(sums)
+
+    @cached_property
+    def even_values(self) -> Floats:
+        """One record spread evenly, in values, (cells,)."""
+        return self.even if self.running is None else crossed([axis.even for axis in self.axes])
 
     @cached_property
     def cell_weights(self) -> Floats:
@@ -135,14 +171,31 @@ class Alike:
         return crossed([np.concatenate([[1.0], axis.lengths]) for axis in self.axes])
 
     def up(self, coordinates: Floats) -> Floats:
-        """From coordinates to cells, (tables, cells) each."""
+        """From coordinates to tables as they are kept, (tables, cells) each."""
         tables = coordinates.reshape(-1, *self.shape)
-        return kronecker([axis.up for axis in self.axes], tables).reshape(coordinates.shape)
+        for k, axis in enumerate(self.axes):
+            tables = tables if k == self.running else axis.lifted(tables, k + 1)
+        return np.array(tables, order="C").reshape(coordinates.shape)
 
-    def down(self, cells: Floats) -> Floats:
-        """What the coordinates see of a function linear in the cells: the transpose of `up`."""
-        tables = cells.reshape(-1, *self.shape)
-        return kronecker([axis.up.T for axis in self.axes], tables).reshape(cells.shape)
+    def down(self, tables: Floats) -> Floats:
+        """What the coordinates see of a function linear in the tables: the transpose of `up`."""
+        found = tables.reshape(-1, *self.shape)
+        for k, axis in enumerate(self.axes):
+            found = found if k == self.running else axis.lowered(found, k + 1)
+        return np.ascontiguousarray(found).reshape(tables.shape)
+
+    def values(self, tables: Floats) -> Floats:
+        """The cells of tables as they are kept, (tables, cells) each."""
+        if self.running is None:
+            return tables
+        found = self.axes[self.running].lifted(tables.reshape(-1, *self.shape), self.running + 1)
+        return np.ascontiguousarray(found).reshape(tables.shape)
+
+    def fibres(self, tables: NDArray[T]) -> NDArray[T]:
+        """Tables with their running sums along the last axis but one, (…, outer, n, inner), without copying."""
+        assert self.running is not None
+        outer, inner = math.prod(self.shape[: self.running]), math.prod(self.shape[self.running + 1 :])
+        return tables.reshape(*tables.shape[:-1], outer, self.shape[self.running], inner)
 
 
 def crossed(vectors: Sequence[Floats]) -> Floats:
@@ -164,7 +217,7 @@ class Crossing:
     """
 
     lattice: Lattice
-    axes: Sequence[Axis]
+    axes: Sequence[AnyAxis]
     chosen: Booleans
 
     @cached_property

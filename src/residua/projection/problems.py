@@ -11,6 +11,7 @@ from residua.plans.axis import AxisPlan
 from residua.plans.contract import Plan
 from residua.plans.groups.plan import GroupPlan
 from residua.plans.joint.plan import JointPlan
+from residua.plans.lattice.plan import LatticePlan
 from residua.plans.noise import LAPLACE
 from residua.plans.tree import TreePlan
 from residua.projection.axis import AxisProblem
@@ -21,11 +22,13 @@ from residua.projection.matrix import MatrixProblem
 from residua.projection.plain import ResidualProblem, TablesProblem
 from residua.projection.problem import Metric, Problem, Terms
 from residua.projection.tree import TreeProblem
+from residua.workload import as_products
+from residua.workload.ordered import Prefixes
 
 _OF_TABLES: tuple[Metric, ...] = ("margins", "covariance", "plain")
 _OF_HISTOGRAMS: tuple[Metric, ...] = ("covariance", "plain")
 _MANY_CELLS = 1e6
-_LONGEST = 4096  # values of an axis that is crossed with others
+_LONGEST = 4096  # values of an axis that is written out as a matrix
 
 
 def problem_of(plan: Plan, terms: Terms) -> Problem:
@@ -50,16 +53,22 @@ def problem_of(plan: Plan, terms: Terms) -> Problem:
                 "one histogram; publish them as they are."
             )
         return MatrixProblem(plan.space, terms)
-    for i in plan.family.axes:
-        if plan.domain.sizes[i] > _LONGEST:
-            raise PlanError(
-                f"{plan.domain.names[i]!r} has {plan.domain.sizes[i]:,} values; releases that cross an axis with other "
-                f"attributes are projected on axes of at most {_LONGEST:,} values, since that takes matrices over "
-                "them. Publish the release itself, or plan and project the axis alone."
-            )
+    if not plan.family.plain and terms.metric == "plain":
+        return PlainProblem(plan.family, terms, 0 if _by_sums(plan.family) else _LONGEST)
     if not plan.family.plain:
-        return (PlainProblem if terms.metric == "plain" else CrossedProblem)(plan.family, terms)
+        return CrossedProblem(plan.family, terms)
     return TablesProblem(plan.family, terms, own) if plan.noise == LAPLACE else ResidualProblem(plan.family, terms)
+
+
+def _by_sums(plan: LatticePlan) -> bool:
+    """Whether running sums serve axes of any length: prefixes alone are asked, and no table has two axes."""
+    if not plan.axes or plan.workload is None or plan.domain.impossible:
+        return False
+    lattice = plan.lattice
+    if any(len({*lattice.members(int(number))} & {*plan.axes}) > 1 for number in np.flatnonzero(lattice.is_maximal)):
+        return False
+    terms = as_products(plan.workload).terms()
+    return all(asked == Prefixes(asked.size) for term in terms for i, asked in term if i in plan.axes)
 
 
 def metric_of(plan: Plan, wanted: Metric | None) -> Metric:

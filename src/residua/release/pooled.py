@@ -1,9 +1,9 @@
 """Several releases as one: the best linear unbiased estimate from everything that was measured.
 
-Blocks of marginals or products measured several times by the same strategies are averaged by their precisions; other
-measurements, and mixtures on small domains, are pooled by least squares. Either way the result is the release of one
-plan whose privacy cost matrix is the sum of those measured, so that tables, intervals, files and projections work as
-for any other. Nothing is measured again.
+Blocks of marginals or products measured several times by the same strategies are averaged by their precisions, and so
+are nodes of one tree; other measurements, and mixtures on small domains, are pooled by least squares. Either way the
+result is the release of one plan whose privacy cost matrix is the sum of those measured, so that tables, intervals,
+files and projections work as for any other. Nothing is measured again.
 
 What is pooled lies between whole numbers; it is rounded to a grid so fine that the rounding, whose variance is counted,
 adds less than one part in 10^12.
@@ -45,10 +45,12 @@ from residua.plans.matrix.loewner import Stacked, gain, stack, standardise
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.matrix.realise import realised
 from residua.plans.noise import guarantee_like
+from residua.plans.tree.algebra import agree as same_tree
 from residua.privacy import Person
 from residua.privacy.exact import round_up
 from residua.release.base import Release
 from residua.release.pooled_axes import pooled_along
+from residua.release.pooled_trees import pooled_trees
 from residua.workload import Explicit, Marginals, Products, as_explicit, as_products, renumber
 
 _BATCH_CELLS = 1_000_000
@@ -91,6 +93,8 @@ def pool_of(
         found = _pooled_groups(parts, asked)
     elif blockwise.agree([part.planned for part in parts]):
         found = _pooled_blocks(parts, workload)
+    elif same_tree([part.planned for part in parts]):
+        found = _pooled_tree(parts, asked)
     else:
         found = _pooled_matrix(parts, _listed(workload))
     guarantee, receipt = _paid([part.planned for part in parts], found.planned, same_records=same_records)
@@ -147,6 +151,12 @@ def _pooled_lattice(parts: Sequence[Release], workload: Marginals | Products | N
     plan, blocks = _lattice_pool(plans, workload)
     held = [(cast("LatticePlan", part.plan), cast("LatticeBlocks", part.blocks), part.measurements) for part in parts]
     return Release(plan, blocks, _averaged(plan, blocks, held))
+
+
+def _pooled_tree(parts: Sequence[Release], workload: Marginals | Products | None) -> Release:
+    """Nodes measured with one strategy, averaged by their precisions."""
+    plan, sums = pooled_trees(parts, None if workload is None else as_products(workload))
+    return Release(plan, plan.blocks, _whole(sums))
 
 
 def _together(measured_plans: Sequence[LatticePlan], workload: Marginals | Products | None) -> LatticePlan:

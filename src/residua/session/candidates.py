@@ -10,7 +10,6 @@ from residua.plans.axis.strategy import MOST_DENSE
 from residua.plans.composition import require_plan
 from residua.plans.contract import Plan
 from residua.plans.lattice.from_axis import lattice_of
-from residua.plans.tree import TreePlan
 from residua.privacy import Unit
 from residua.session.signal import Workload
 
@@ -22,8 +21,6 @@ def poolable(plan: Plan, unit: Unit) -> Plan:
         PlanError: no plan, one with Laplace noise or with a bias, or one for another unit.
     """
     require_plan(plan)
-    if isinstance(plan, TreePlan):
-        plan.require_short()  # before anything is spent: what is released is read together with the rest
     if isinstance(plan, AxisPlan) and plan.size > MOST_DENSE:
         plan = lattice_of(plan)  # too long for a matrix: read together with plans that share its noise
     if not plan.noise.gaussian:

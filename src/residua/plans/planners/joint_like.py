@@ -22,7 +22,7 @@ from residua.plans.saddle import least_maximum
 _NOTHING = 1e-14  # of the largest: a block of which nothing is asked
 
 
-class _Roots:
+class Roots:
     """The best precisions for weights on queries, at privacy cost 1.
 
     Args:
@@ -65,7 +65,7 @@ def precisions_like(like: Plan, workload: Workload, weights: Floats, targets: Fl
     if like.domain != workload.domain:
         raise PlanError("like is a plan over another domain; plan over one domain.")
     squares = _squares(like.replaced(precisions=np.ones(len(like.precisions))), workload)
-    game = _Roots(squares)
+    game = Roots(squares)
     if targets is None:
         noise = game.respond(weights)[0]
     else:

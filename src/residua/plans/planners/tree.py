@@ -11,14 +11,17 @@ import numpy as np
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.linalg.tree import Levels
+from residua.plans.contract import Plan
 from residua.plans.forms import Form, Task
 from residua.plans.noise import guarantee_like
 from residua.plans.objectives import MaxVariance, TotalVariance, described
 from residua.plans.planners.forecast import Forecast
 from residua.plans.planners.outline import MOST_SHORT, Outline, asked_tables, nested_attribute, outlined, products_of
 from residua.plans.planners.pure_tree import pure_tree
+from residua.plans.planners.tree_like import by_strategy
 from residua.plans.solver.nested import NestedSolution, best_largest, best_total
 from residua.plans.tree.facts import coefficient
+from residua.plans.tree.nesting import nesting_of
 from residua.plans.tree.plan import TreePlan
 from residua.privacy import ZCDP
 
@@ -36,9 +39,13 @@ class Tree(Form):
     Args:
         precisions: `"node"`, a precision for each node, within a thousandth of the best possible; or `"level"`, one for
             each level, about a hundredth above it, priced by one sum of fractions; always so with Laplace noise.
+        like: a plan over the same tree whose strategy to use, set of short attributes by set, so that `common`,
+            `residual`, `top_up` and sessions work over any number of values; only how precisely each set is measured
+            is then chosen. Plan the sum of the workloads first, and then each of them like that.
     """
 
     precisions: Literal["node", "level"] = "node"
+    like: Plan | None = None
 
     def plan(self, task: Task) -> TreePlan:
         """The best plan over the tree.
@@ -56,7 +63,7 @@ class Tree(Form):
                 "form=rs.Tree() is for levels and values of one attribute, crossed with values of at most "
                 f"{MOST_SHORT} others; leave the form out."
             )
-        made = plan_tree(task, attribute, each=self.precisions)
+        made = plan_tree(task, attribute, each=self.precisions, like=self.like)
         if made is None:
             raise PlanError(
                 "form=rs.Tree() is for total variance, the largest variance, or targets; leave minimise out."
@@ -64,6 +71,8 @@ class Tree(Form):
         return made
 
     def _laplace(self, task: Task) -> TreePlan:
+        if self.like is not None:
+            raise PlanError("like is for plans with Gaussian noise, which combine with others; leave it out.")
         made = pure_tree(task, least=2)
         if made is None:
             raise PlanError(
@@ -78,13 +87,16 @@ def tree_by_itself(task: Task) -> int | None:
     return nested_attribute(task.workload, least=MANY)
 
 
-def plan_tree(task: Task, attribute: int, each: Literal["node", "level"] = "node") -> TreePlan | None:
+def plan_tree(
+    task: Task, attribute: int, each: Literal["node", "level"] = "node", like: Plan | None = None
+) -> TreePlan | None:
     """The best plan over the levels of an attribute; None where the objective is not of that kind.
 
     Args:
         task: what the plan is for.
         attribute: the attribute with levels.
         each: what has a precision of its own.
+        like: whose strategy to use.
     """
     if not isinstance(task.objective, TotalVariance | MaxVariance):
         return None
@@ -96,7 +108,23 @@ def plan_tree(task: Task, attribute: int, each: Literal["node", "level"] = "node
     else:
         over: Literal["nodes", "levels"] = "nodes" if task.objective.over == "queries" else "levels"
         solution = best_largest(outline.problem, each, over, task.effort.tolerance, task.effort.progress)
+    if like is not None:
+        return _like(task, attribute, like, solution.bound)
     return _made(task, attribute, outline, solution)
+
+
+def _like(task: Task, attribute: int, like: Plan, bound: float) -> TreePlan:
+    """The best plan by the strategy of another; its gap is against all plans."""
+    first = by_strategy(
+        like, task, asked_tables(task, attribute, nesting_of(like.domain[like.domain.names[attribute]]))
+    )
+    made = first.replaced(
+        guarantee=task.guarantee,
+        unit=task.unit,
+        workload=products_of(task.workload),
+        objective=described(task.objective),
+    )
+    return _priced(task, made.replaced(gap=max(_loss(task, made) * made.pcost / bound - 1.0, 0.0) + 1e-8))
 
 
 def _made(task: Task, attribute: int, outline: Outline, solution: NestedSolution) -> TreePlan:
@@ -115,6 +143,11 @@ def _made(task: Task, attribute: int, outline: Outline, solution: NestedSolution
         described(task.objective),
         gap=max(solution.loss / solution.bound - 1.0, 0.0) + 1e-8,
     )
+    return _priced(task, made)
+
+
+def _priced(task: Task, made: TreePlan) -> TreePlan:
+    """The plan with precisions for the budget, or for the loss that was asked for."""
     unit_cost = made.unit_pcost
     factor = task.allowed * _SLACK / unit_cost if task.allowed is not None else _wanted_factor(task, made)
     reach = task.unit.contribution
@@ -130,16 +163,19 @@ def _made(task: Task, attribute: int, outline: Outline, solution: NestedSolution
 
 def _wanted_factor(task: Task, made: TreePlan) -> float:
     """By how much the precisions are to be multiplied for the loss that was asked for."""
+    return _loss(task, made) / task.loss * (1.0 + 1e-8)  # rounding to integers adds less
+
+
+def _loss(task: Task, made: TreePlan) -> float:
+    """What is to be small, of a plan."""
     if isinstance(task.objective, TotalVariance):
-        loss = made.total_variance(products_of(task.workload))
-    else:
-        over = task.objective.over if isinstance(task.objective, MaxVariance) else "queries"
-        loss = max(
-            float(_variances(made, short, level).max() if over == "queries" else _variances(made, short, level).mean())
-            / target
-            for short, level, _, target in asked_tables(task, made.attribute, made.nesting)
-        )
-    return loss / task.loss * (1.0 + 1e-8)  # rounding to integers adds less
+        return made.total_variance(products_of(task.workload))
+    over = task.objective.over if isinstance(task.objective, MaxVariance) else "queries"
+    return max(
+        float(_variances(made, short, level).max() if over == "queries" else _variances(made, short, level).mean())
+        / target
+        for short, level, _, target in asked_tables(task, made.attribute, made.nesting)
+    )
 
 
 def _variances(made: TreePlan, short: tuple[int, ...], level: int) -> Floats:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from residua.linalg.layout import Layout, layout_of
 from residua.linalg.tables import centre
 from residua.plans.blocks import POINT, Batch, Blocks, Profile, even
 from residua.plans.noise import LAPLACE
-from residua.plans.tree.price import price
+from residua.plans.tree.price import price, price_together
 from residua.plans.tree.sets import Measured, SetOfNodes
 from residua.privacy import AddRemove, Unit
 
@@ -32,6 +32,8 @@ _BATCH_CELLS = 2_000_000
 @dataclass(frozen=True, eq=False)
 class TreeBlocks(Measured, Blocks):
     """Integer measurements over the nodes of a tree."""
+
+    exact_together = True
 
     @cached_property
     def starts(self) -> tuple[int, ...]:
@@ -69,6 +71,11 @@ class TreeBlocks(Measured, Blocks):
     def price(self, unit: Unit) -> Fraction:
         """What measuring costs this unit, by the verifier."""
         return price(self, unit)
+
+    @classmethod
+    def price_together(cls, several: Sequence[Self], unit: Unit) -> Fraction:
+        """Leaf by leaf: the most expensive one is not the same for all sets."""
+        return price_together(several, unit)
 
     def profile(self) -> Profile:
         """Nearly the same in every cell: the most expensive one stands for all; epsilon squared for Laplace noise."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from residua.domain import Domain, domain_of_settings
-from residua.errors import PlanError
+from residua.errors import PlanError, VerificationError
 from residua.linalg.arrays import Floats
 from residua.plans.blocks import Blocks
 from residua.plans.bodies import (
@@ -34,10 +34,9 @@ from residua.plans.tree.blocks import TreeBlocks
 from residua.plans.tree.facts import SetFacts
 from residua.plans.tree.nesting import Nesting, branched, nesting_of
 from residua.plans.tree.packing import laplace_of_body, laplace_to_body, packed, unpacked
-from residua.plans.tree.price import price
 from residua.plans.tree.projecting import over_cells, projected
 from residua.plans.tree.reading import TreeReading
-from residua.plans.tree.rows import AnyRows, Term, short_factors, terms_of, tree_rows
+from residua.plans.tree.rows import AnyRows, Term, inner_products, short_factors, terms_of, tree_rows
 from residua.plans.tree.sets import SetOfNodes
 from residua.privacy import AddRemove, Guarantee, Unit
 from residua.privacy.exact import round_up
@@ -118,13 +117,15 @@ class TreePlan(Plan):
     @cached_property
     def pcost(self) -> float:
         """The privacy cost for one record added or removed; `epsilon²` for Laplace noise."""
-        cost = self.blocks.cost(AddRemove())
-        return round_up(Fraction(round_up(cost)) ** 2 if self.noise == LAPLACE else cost)
+        return self._cost(AddRemove())
 
     @cached_property
     def unit_pcost(self) -> float:
         """The privacy cost for the plan's unit of protection."""
-        cost = price(self.compile(), self.unit)
+        return self._cost(self.unit)
+
+    def _cost(self, unit: Unit) -> float:
+        cost = self.blocks.cost(unit) if self.sets else Fraction(0)
         return round_up(Fraction(round_up(cost)) ** 2 if self.noise == LAPLACE else cost)
 
     @cached_property
@@ -223,7 +224,7 @@ class TreePlan(Plan):
         for facts in self.facts:
             if not set(facts.members) <= set(short):
                 continue
-            centred = [_inner(*rows[i], centred=i in facts.members) for i in short]
+            centred = [inner_products(*rows[i], centred=i in facts.members) for i in short]
             if not all(each.any() for each in centred):
                 continue
             along = np.block([[facts.covariances(a, b) for b in seconds] for a in firsts])
@@ -261,6 +262,8 @@ class TreePlan(Plan):
 
     def compile(self) -> TreeBlocks:
         """Residuals in every measured node, with noise rounded up."""
+        if not self.sets:
+            raise VerificationError("the plan has nothing to measure; what it answers is already known.")
         sets = []
         for members, start, precisions in zip(self.sets, self.starts, self.precisions, strict=True):
             sizes = tuple(int(self.domain.sizes[i]) for i in members)
@@ -316,8 +319,9 @@ class TreePlan(Plan):
         cells = math.prod(int(self.domain.sizes[i]) for i in self.measured_attributes)
         if cells > MOST_COLUMNS:
             raise PlanError(
-                f"a tree over {cells:,} cells is too large for a matrix; combine plans over at most {MOST_COLUMNS:,} "
-                "cells, or measure it by itself with rs.measure."
+                f"a tree over {cells:,} cells is too large for a matrix; combine it with plans over the same tree that "
+                f"take its strategy, form=rs.Tree(like=other), or plans over at most {MOST_COLUMNS:,} cells, or "
+                "measure it by itself with rs.measure."
             )
 
     def quieter(self, share: float) -> TreePlan:
@@ -386,13 +390,7 @@ class TreePlan(Plan):
         )
         if not all(0 <= start <= made.nesting.root for start in made.starts):
             raise ValueError("it measures a level that the attribute lacks")
-        if not len(made.sets) == len(made.starts) == len(made.precisions) or not made.sets:
+        if not len(made.sets) == len(made.starts) == len(made.precisions):
             raise ValueError("its sets and precisions do not fit")
         check_claims(made)  # compiles and prices it: the verifier checks every array
         return made
-
-
-def _inner(first: Floats, second: Floats, *, centred: bool) -> Floats:
-    """Inner products of rows of a short attribute: of their residuals, or of their means, (rows, rows)."""
-    means = np.multiply.outer(first.mean(axis=1), second.mean(axis=1))
-    return np.asarray(first @ second.T - first.shape[1] * means if centred else means)

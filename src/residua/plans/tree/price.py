@@ -12,6 +12,7 @@ every level but the root's.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import product
 
@@ -22,6 +23,7 @@ from residua.linalg.arrays import Floats
 from residua.plans.blocks import require_scales, rounded_up
 from residua.plans.noise import LAPLACE
 from residua.plans.persons import most_records
+from residua.plans.tree.nesting import Nesting
 from residua.plans.tree.sets import Measured, SetOfNodes
 from residua.privacy import Unit
 
@@ -38,6 +40,34 @@ def price(blocks: Measured, unit: Unit) -> Fraction:
     _check(blocks)
     if blocks.noise == LAPLACE:
         return rounded_up(_epsilon(blocks, unit))
+    return _scaled(blocks, unit)
+
+
+def price_together(several: Sequence[Measured], unit: Unit) -> Fraction:
+    """What measuring several sets of nodes costs together: ways from the root add up leaf by leaf, over one tree.
+
+    Raises:
+        VerificationError: as for `price`.
+    """
+    first = several[0]
+    for blocks in several:
+        _check(blocks)
+        if blocks.noise == LAPLACE or blocks.attribute != first.attribute or not _same(blocks.nesting, first.nesting):
+            return sum((price(each, unit) for each in several), Fraction(0))
+    together = tuple(each for blocks in several for each in blocks.sets)
+    drops = any(blocks.drops for blocks in several)
+    return _scaled(
+        Measured(first.sizes, first.attribute, first.nesting, together, drops, first.noise, first.names), unit
+    )
+
+
+def _same(first: Nesting, second: Nesting) -> bool:
+    """Whether two trees are the same one."""
+    return first is second or (first.sizes == second.sizes and all(map(np.array_equal, first.parents, second.parents)))
+
+
+def _scaled(blocks: Measured, unit: Unit) -> Fraction:
+    """What normal noise costs this unit."""
     largest = _largest(blocks)
     replaced = None
     if unit.contribution is None and len(blocks.short) <= _MOST_SHORT:

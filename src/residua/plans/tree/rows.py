@@ -143,3 +143,9 @@ def short_factors(asked: AttributeQueries | None, size: int) -> tuple[Floats, Fl
     rows = np.ones((1, size)) if asked is None else asked.matrix()
     means = rows.mean(axis=1)
     return rows, np.square(rows - means[:, None]).sum(axis=1), means
+
+
+def inner_products(first: Floats, second: Floats, *, centred: bool) -> Floats:
+    """Inner products of rows of a short attribute: of their residuals, or of their means, (rows, rows)."""
+    means = np.multiply.outer(first.mean(axis=1), second.mean(axis=1))
+    return np.asarray(first @ second.T - first.shape[1] * means if centred else means)
