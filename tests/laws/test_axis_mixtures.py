@@ -96,11 +96,3 @@ def test_long_mixtures_are_planned_by_themselves_measured_and_read(tmp_path):
     assert abs(months.estimates[0] - 31 * 50) < 6 * months.columns["stddev"][0]
     assert months.columns["stddev"] == pytest.approx(np.sqrt(plan.variances(rs.product(domain, {"day": "month"}))))
     assert release.table(["day"]).estimates[:31].sum() == pytest.approx(months.estimates[0])
-
-
-def test_what_is_not_planned_is_said_at_once():
-    domain = calendar(9_000)
-    with pytest.raises(PlanError, match=r"largest variance of all ranges of 9,000 values.*total variance"):
-        rs.plan(rs.ranges(domain, "day"), rs.GDP(1.0), minimise=rs.MaxVariance())
-    with pytest.raises(PlanError, match="largest variance of all ranges"):
-        rs.plan(rs.ranges(domain, "day"), targets=100.0)

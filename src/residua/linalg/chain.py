@@ -85,6 +85,14 @@ class OrderedNoise:
         applied(*self._arguments, rows.toarray(), found, np.empty((4, n)))
         return found
 
+    def combined_with_all(self, row: Floats) -> Floats:
+        """The covariance of one combination of running sums, (n,), with every running sum, (n,)."""
+        from residua.linalg.axis_kernels import applied
+
+        found = np.zeros((1, self.path.size))
+        applied(*self._arguments, row[None], found, np.empty((4, self.path.size)))
+        return np.asarray(found[0])
+
     def simulated(self, random: np.random.Generator) -> Floats:
         """Running sums of noise like this, in floats, (n,): for forecasts, never for a release."""
         from residua.linalg.axis_kernels import simulated

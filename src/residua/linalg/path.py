@@ -72,6 +72,15 @@ def range_path(n: int, prefixes: float, ranges: float, values: float = 0.0) -> P
     return Path(np.full(n - 1, scale), scale * ranges / (prefixes + ranges), scale, values)
 
 
+def ends_path(ends: Floats) -> Path:
+    """The path of all ranges with weights `u_i u_k`, i < k, of the running sums C_{−1}, …, C_{n−1} they are between.
+
+    Over running sums the Gram matrix is `Σu diag(u) − u uᵀ` without its first row and column: a diagonal and rank one.
+    """
+    conductances = 1 / (ends * ends.sum())
+    return Path(conductances[1:-1], float(conductances[0]), float(conductances[-1]))
+
+
 def relative_error(n: int) -> float:
     """How far a result along n nodes may be off, relatively: more than `(1 + u)^(8n + 64) − 1`."""
     return math.expm1((8 * n + 64) * 2.0**-52)

@@ -59,6 +59,18 @@ def inverse_root(least: float, most: float, error: float) -> InverseRoot:
     raise ArithmeticError("no sum of poles is close enough")
 
 
+def reciprocal_of(poles: Floats, weights: Floats) -> tuple[float, float, Floats, Floats]:
+    """c, b, z and d of `1/r(x) = c + b x + Σ_k d_k x/(x + z_k)`, in floats: for searches, never for a price."""
+    low, high = np.log(poles[:-1]), np.log(poles[1:])
+    for _ in range(60):
+        middle = (low + high) / 2
+        falls = (weights / (poles - np.exp(middle)[:, None])).sum(axis=1) <= 0
+        low, high = np.where(falls, middle, low), np.where(falls, high, middle)
+    zeros = np.exp((low + high) / 2)
+    factors = 1 / (zeros * (weights / (poles - zeros[:, None]) ** 2).sum(axis=1))
+    return 1 / float((weights / poles).sum()), 1 / float(weights.sum()), zeros, factors
+
+
 def _zolotarev(ratio: float, terms: int) -> InverseRoot:
     """The best approximation on [ratio², 1] with this many terms.
 

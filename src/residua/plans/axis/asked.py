@@ -10,19 +10,25 @@ from typing import Any
 import numpy as np
 
 from residua.linalg.arrays import Floats
-from residua.linalg.path import Path, prefix_path, range_path
+from residua.linalg.path import Path, ends_path, prefix_path, range_path
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What is asked along the axis: the weight of each prefix (one for all, or one for each), range and value."""
+    """What is asked along the axis: the weight of each prefix (one for all, or one for each), range and value.
+
+    Or, alone, `ends`: weights of the n + 1 running sums, from that of nothing on; a range has the product of two.
+    """
 
     prefixes: float | tuple[float, ...] = 0.0
     ranges: float = 0.0
     values: float = 0.0
+    ends: tuple[float, ...] = ()
 
     def path(self, n: int) -> Path:
         """The Gram matrix of the queries."""
+        if self.ends:
+            return ends_path(np.array(self.ends))
         if isinstance(self.prefixes, tuple):
             return replace(prefix_path(np.array(self.prefixes)), values=self.values)
         return range_path(n, self.prefixes, self.ranges, self.values)
@@ -30,6 +36,10 @@ class Asked:
     def to_body(self) -> dict[str, Any]:
         """The weights as plain values."""
         asked = {**vars(self)}
+        if self.ends:
+            asked["ends"] = packed(np.array(self.ends))
+        else:
+            del asked["ends"]
         if isinstance(self.prefixes, tuple):
             asked["prefixes"] = packed(np.array(self.prefixes))
         return asked
@@ -40,6 +50,8 @@ class Asked:
         asked = dict(body)
         if isinstance(asked["prefixes"], str):
             asked["prefixes"] = tuple(unpacked(asked["prefixes"]).tolist())
+        if "ends" in asked:
+            asked["ends"] = tuple(unpacked(asked["ends"]).tolist())
         return cls(**asked)
 
 

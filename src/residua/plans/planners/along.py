@@ -12,6 +12,7 @@ from residua.domain import Level
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.linalg.chain import OrderedNoise
+from residua.linalg.spans import largest_ranges
 from residua.plans.axis.asked import Asked
 from residua.plans.axis.rows import running_rows, terms_of
 from residua.plans.axis.runs import level_rows, runs_in_order
@@ -123,6 +124,9 @@ class Along:
             return self._largest_mean(noise, scales), np.ones(self.size)
         largest, places = 0.0, np.zeros(self.size)
         for (asked, *_), scale in zip(self.parts, scales.tolist(), strict=True):
+            if isinstance(asked, Ranges):  # a bound of the largest; they are everywhere
+                largest = max(largest, float(largest_ranges(noise)[0].max()) / scale)
+                continue
             found = _variances(asked, noise) / scale
             largest = max(largest, float(found.max()))
             if isinstance(asked, Prefixes):

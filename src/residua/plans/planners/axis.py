@@ -9,7 +9,9 @@ from functools import partial
 import numpy as np
 
 from residua.errors import PlanError
+from residua.linalg.arrays import Floats
 from residua.linalg.chain import OrderedNoise
+from residua.linalg.roots import InverseRoot
 from residua.plans.axis.asked import Asked
 from residua.plans.axis.plan import AxisPlan
 from residua.plans.axis.price import price
@@ -17,17 +19,18 @@ from residua.plans.forms import Form, Task
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.noise import guarantee_like
 from residua.plans.objectives import MaxVariance, TotalVariance
-from residua.plans.planners.along import asked_along
+from residua.plans.planners.along import Along, asked_along
 from residua.plans.planners.crossed import crossed_by_request
 from residua.plans.planners.forecast import Forecast
 from residua.plans.questions import Workload
 from residua.plans.solver.ordered import OrderedSolution, Scales, least_largest, least_of_kinds, least_total
+from residua.plans.solver.ranges import least_range, quiet_ranges
 from residua.privacy import ZCDP
 from residua.workload import Marginals, Products, as_products
 
 LONG = 512  # values; below, dense plans are as quick, and can be combined with every other plan
 LONG_WITH_LIMITS = 1025  # values, where persons are limited in each: the lattice form is slow beyond
-_MOST_RANGES = 1024  # values of which the largest variance of a range is left to the lattice form: minutes
+_MOST_RANGES = 1024  # values of which the largest variance of a range is left to the lattice form: minutes, to 0.1 %
 _SLACK = 1 - 2.0**-30
 _SECONDS, _BYTES = 3e-5, 800  # per value: to plan it, and to measure it
 _FINENESS = 2.0**6  # of the grid: the least standard deviation in steps of it
@@ -47,14 +50,15 @@ def by_itself(task: Task) -> bool:
     return found.size >= (LONG_WITH_LIMITS if limited else LONG)
 
 
-def plan_axis(task: Task) -> AxisPlan | None:
+def plan_axis(task: Task, *, by_request: bool = False) -> AxisPlan | None:
     """The best plan along one axis; None where the workload or the objective is not of that kind.
 
     Args:
         task: what the plan is for.
+        by_request: also where another form has the smaller gap, slowly.
 
     Raises:
-        PlanError: the axis is too long for this objective.
+        PlanError: the axis is longer than this machine's memory.
     """
     found = asked_along(task.workload)
     if found is None or found.size < 2:
@@ -67,19 +71,17 @@ def plan_axis(task: Task) -> AxisPlan | None:
             solution = least_total(asked.path(n), tolerance=tolerance, step=step)
             tried.append((asked, solution, found.total(_noise(asked, solution))))
         asked, solution, loss = min(tried, key=lambda each: each[2] * float(price(_noise(each[0], each[1]))))
-        return _made(task, found.attribute, asked, solution, loss, tried[0][1].bound + found.least_of_levels)
+        return _made(
+            task, found.attribute, asked, _noise(asked, solution), loss, tried[0][1].bound + found.least_of_levels
+        )
     if not isinstance(task.objective, MaxVariance):
         return None
     scales, means = found.scales(task.objective, _products(task.workload)), task.objective.over == "terms"
     kinds = found.least_scales(scales)
     if kinds.ranges and not means:
-        if n <= _MOST_RANGES:
+        if n <= _MOST_RANGES and not by_request:
             return None
-        raise PlanError(
-            f"the largest variance of all ranges of {n:,} values is not planned for: it takes matrices over values, at "
-            f"most {_MOST_RANGES:,} of them. Ask for their least total variance (leave minimise and targets out), "
-            'for rs.MaxVariance(over="terms"), or for the largest variance of prefixes.'
-        )
+        return _of_ranges(task, found, scales)
     if kinds == Scales(prefixes=kinds.prefixes) and not means and not found.levels:
         solution = least_largest(n, tolerance=tolerance, step=step)
         asked, bound = Asked(prefixes=tuple(solution.weights.tolist())), solution.bound / kinds.prefixes
@@ -94,18 +96,45 @@ def plan_axis(task: Task) -> AxisPlan | None:
                 [(asked, solution), *others],
                 key=lambda each: found.pull(_noise(*each), scales, means)[0] * float(price(_noise(*each))),
             )
-    return _made(task, found.attribute, asked, solution, found.pull(_noise(asked, solution), scales, means)[0], bound)
+    noise = _noise(asked, solution)
+    return _made(task, found.attribute, asked, noise, found.pull(noise, scales, means)[0], bound)
+
+
+def _of_ranges(task: Task, found: Along, scales: Floats) -> AxisPlan:
+    """The plan for the largest variance of all ranges, and of what else is asked.
+
+    Each kind alone bounds the loss. The noise is that for ranges, or for prefixes where their scale is smaller.
+    """
+    n, kinds = found.size, found.least_scales(scales)
+    tolerance, step = task.effort.tolerance, task.effort.progress
+    quiet = quiet_ranges(n, tolerance=tolerance, step=step)
+    bound = least_range(n, tolerance=tolerance, step=step) / kinds.ranges
+    asked = Asked(ends=tuple(quiet.ends.astype(np.float32).astype(np.float64).tolist()))
+    tried = [(asked, _noise_with(asked, quiet.q, quiet.root))]
+    if kinds.values:
+        bound = max(bound, 1 / kinds.values)
+    if 0 < kinds.prefixes < kinds.ranges:
+        prefixes = least_largest(n, tolerance=tolerance, step=step)
+        bound = max(bound, prefixes.bound / kinds.prefixes)
+        asked = Asked(prefixes=tuple(prefixes.weights.tolist()))
+        tried.append((asked, _noise(asked, prefixes)))
+    losses = [found.pull(noise, scales, False)[0] for _, noise in tried]
+    best = min(range(len(tried)), key=lambda each: losses[each] * float(price(tried[each][1])))
+    return _made(task, found.attribute, *tried[best], losses[best], bound)
 
 
 def _noise(asked: Asked, solution: OrderedSolution) -> OrderedNoise:
     """What will be sampled, before it is scaled."""
-    q = solution.q.astype(np.float32).astype(np.float64)  # seven digits are plenty, and half the file
-    return OrderedNoise(asked.path(len(q)), q, solution.root.poles, solution.root.weights)
+    return _noise_with(asked, solution.q, solution.root)
 
 
-def _made(task: Task, attribute: int, asked: Asked, solution: OrderedSolution, loss: float, bound: float) -> AxisPlan:
-    """The plan of a solution, whose noise has this loss; no plan has a loss × pcost below the bound."""
-    noise = _noise(asked, solution)
+def _noise_with(asked: Asked, q: Floats, root: InverseRoot) -> OrderedNoise:
+    q = q.astype(np.float32).astype(np.float64)  # seven digits are plenty, and half the file
+    return OrderedNoise(asked.path(len(q)), q, root.poles, root.weights)
+
+
+def _made(task: Task, attribute: int, asked: Asked, noise: OrderedNoise, loss: float, bound: float) -> AxisPlan:
+    """The plan with this noise, scaled, whose loss this is; no plan has a loss × pcost below the bound."""
     cost = float(price(noise))
     per_unit = float(task.unit.scaled(1, 2))
     reach = task.unit.contribution
@@ -162,7 +191,7 @@ class Axis(Form):
         """
         if task.laplace:
             raise PlanError("form=rs.Axis() has normal noise; leave the form out, or plan with ZCDP, GDP or ApproxDP.")
-        made: AxisPlan | LatticePlan | None = None if self.attributes else plan_axis(task)
+        made: AxisPlan | LatticePlan | None = None if self.attributes else plan_axis(task, by_request=True)
         if made is None and isinstance(task.workload, Products):
             made = crossed_by_request(task.workload, task, tuple(self.attributes))
         if made is None:

@@ -251,7 +251,8 @@ def _best_along(workload: Products, task: Task, i: int, worth: Floats) -> Ordere
         if each:
             weights[type(asked)] += each / asked.rows
     largest = max(weights.values())
-    asked_along = Asked(*(weights[kind] / largest for kind in _KINDS))
+    prefixes, ranges, values = (weights[kind] / largest for kind in _KINDS)
+    asked_along = Asked(prefixes, ranges, values)
     return ordered_strategy(n, asked_along, task)
 
 

@@ -1,0 +1,178 @@
+"""The noise whose largest variance of a range is least, or nearly so, and a bound that no plan is below.
+
+**The bound.** At the optimum the ranges that matter go over the middle of the axis, from anywhere in one half to
+anywhere in the other, and nature's weights for them are nearly a product u_i u_k, of how far they go to the left and to
+the right. A range is then a sum A_i + B_k of two prefixes that leave the middle, and the Gram matrix of such weights,
+split into what is even and what is odd under reflection, is `G ± G e eᵀ G`: G that of prefixes with weights u, e the
+first value. Its inverse is a path again (`linalg.path`), with a conductance at its first node: `−1/(2 − α)` and `1/α`,
+α the weight of the empty prefix. So `f = tr S^½` comes from two passes, and `largest variance × pcost ≥ f²/(1 − α²)`,
+whatever u and q are. Of an odd number of values the last is left out: fewer ranges, a lower bound.
+
+**The noise** is that of a path with weights for the running sums at both ends of a range. A running sum that ends a
+range of large variance gains weight, a cell that is expensive gains q. The square root is cut off: what varies least
+along the axis gets less noise than the root would say. None of this is proven; what it comes to is computed
+(`linalg.spans`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from residua.linalg.arrays import Floats
+from residua.linalg.chain import OrderedNoise
+from residua.linalg.path import Path, ends_path
+from residua.linalg.roots import InverseRoot, inverse_root, reciprocal_of
+from residua.linalg.spans import largest_ranges
+from residua.plans.solver.ordered import Step, spectrum
+
+_POWER = 1.9
+_RISE = 2.5
+_CUT = 3.0  # times the trace: poles beyond are left out
+_ERROR = 1e-4
+_NOTHING = 1e-12
+_PATIENCE = 8  # rounds without anything better
+_FEW_CELLS = 768  # while the noise is sought
+_SIZES = 8  # each axis is first planned this many times shorter
+_SHORT = 96
+_STEPS = 8  # at an end of the axis: values that are unlike the rest
+
+
+@dataclass(frozen=True, eq=False)
+class RangeSolution:
+    """Noise along an axis, and how good it is for the largest variance of a range.
+
+    Args:
+        ends: weights of C_{−1}, …, C_{n−1} as ends of ranges, (n + 1,).
+        q: the weights of the cells, (n,).
+        root: poles and weights of the covariance.
+        largest: no range has a variance above this.
+    """
+
+    ends: Floats
+    q: Floats
+    root: InverseRoot
+    largest: float
+
+
+# ---- the bound
+
+
+def least_range(n: int, *, tolerance: float, most_rounds: int = 60, step: Step | None = None) -> float:
+    """No plan along n values has a `largest variance of a range × pcost` below this."""
+    if n < 2:
+        return 1.0
+    u, q, best = np.full(n // 2 + 1, 1.0), np.full(n // 2, 1.0), 0.0
+    for size in _sizes(n):
+        half = size // 2
+        u, q = _stretched(u, half + 1), _stretched(q, half)
+        best, stood = 0.0, 0
+        for rounds in range(1, most_rounds + 1):
+            f, u, q = _bound_round(u, q)
+            stood = stood + 1 if f < best * (1 + tolerance / 10) else 0
+            best = max(best, f)
+            if step:
+                step(rounds, 0.0)
+            if stood >= 3:
+                break
+    return best
+
+
+def _bound_round(u: Floats, q: Floats) -> tuple[float, Floats, Floats]:
+    """The bound of these weights, of the prefixes from the middle and of half the cells, and better ones."""
+    u, q = u / u.sum(), q / (2 * q.sum())
+    empty, links, right = float(u[0]), 1 / u[1:-1], float(1 / u[-1])
+    f, shares = 0.0, np.zeros(len(q))
+    covariances, variances = [], np.zeros(len(q))
+    for left in (-1 / (2 - empty), 1 / empty):
+        path = Path(links, left, right)
+        root = inverse_root(*spectrum(path, path.gram_diagonal, q), error=_ERROR)
+        part = path.shares(q, root.poles, root.weights)
+        f += float(part.sum()) / (1 + root.error)
+        shares += part / 2
+        noise = OrderedNoise(path, q, root.poles, root.weights)
+        variances += noise.variances()[0] / 2
+        covariances.append(noise.combined_with_all(u[1:]))
+    pulls = np.append(0.0, variances + covariances[0] - covariances[1]) + u[1:] @ variances
+    bound = f**2 / (1 - empty**2)
+    q = q * (shares / (q * f)) ** _POWER
+    u = u * (pulls / (u @ pulls)) ** 1.5
+    return bound, u / u.sum(), q
+
+
+# ---- the noise
+
+
+def quiet_ranges(n: int, *, tolerance: float, most_rounds: int = 60, step: Step | None = None) -> RangeSolution:
+    """The noise whose `largest variance of a range × pcost` is nearly the least."""
+    ends, q = np.full(n + 1, 1.0), np.full(n, 1.0)
+    for size in _sizes(n):
+        ends, q = _stretched(ends, size + 1), _stretched(q, size)
+        best: tuple[float, Floats, Floats] | None = None
+        stood = 0
+        for rounds in range(1, most_rounds + 1):
+            loss, now, better = _noise_round(ends, q, _FEW_CELLS - 37 * (rounds % 4))  # seen at other places each time
+            stood = stood + 1 if best is not None and loss > best[0] * (1 - tolerance / 10) else 0
+            if best is None or loss < best[0]:
+                best = (loss, *now)
+            if step:
+                step(rounds, 0.0)
+            if stood >= _PATIENCE:
+                break
+            ends, q = better
+        assert best is not None
+        _, ends, q = best
+    noise = _noise_of(ends, q)
+    root = InverseRoot(noise.poles, noise.weights, np.inf)
+    return RangeSolution(ends, q, root, float(largest_ranges(noise)[0].max()))
+
+
+def _noise_of(ends: Floats, q: Floats) -> OrderedNoise:
+    path = ends_path(ends)
+    least, most = spectrum(path, path.gram_diagonal, q)
+    root = inverse_root(least, most, error=_ERROR)
+    weights = root.weights * np.exp(-((root.poles / (_CUT * most)) ** 2))
+    kept = weights > _NOTHING * weights.max()
+    return OrderedNoise(path, q, root.poles[kept], weights[kept])
+
+
+def _noise_round(ends: Floats, q: Floats, cells: int) -> tuple[float, tuple[Floats, Floats], tuple[Floats, Floats]]:
+    ends, q = ends / ends.sum(), q / q.sum()
+    noise = _noise_of(ends, q)
+    found, starts = largest_ranges(noise, cells, alone=True)
+    constant, slope, zeros, weights = reciprocal_of(noise.poles, noise.weights)
+    costs = (constant + noise.path.shares(q, zeros, weights)) / q + slope * noise.path.gram_diagonal
+    rises = np.interp(np.arange(len(ends)), starts, found / found.max())
+    better = ends * rises**_RISE, q * (costs / float(costs @ q)) ** _POWER
+    return float(found.max() * costs.max()), (ends, q), better
+
+
+# ---- from short axes to long ones
+
+
+def _sizes(n: int) -> list[int]:
+    """Ever longer axes up to this one."""
+    found = [n]
+    while found[0] > _SIZES * _SHORT:
+        found.insert(0, found[0] // _SIZES)
+    return found
+
+
+def _stretched(weights: Floats, count: int) -> Floats:
+    """Weights along an axis of another length: the same shape, and the same steps at both ends."""
+    if len(weights) == count:
+        return weights
+    half = count - count // 2
+    logs = np.log(weights)
+    found = np.concatenate([_from_end(logs, count)[:half], _from_end(logs[::-1], count)[: count - half][::-1]])
+    return np.asarray(np.exp(found))
+
+
+def _from_end(logs: Floats, count: int) -> Floats:
+    """Logarithms along another axis, right near its start: a power of the distance, but for the first few."""
+    ratio, places = count / len(logs), np.log(np.arange(len(logs)) + 0.5)
+    slope = (logs[4 * _STEPS] - logs[_STEPS]) / (places[4 * _STEPS] - places[_STEPS])
+    near, far = slice(_STEPS), slice(_STEPS, None)
+    known = np.concatenate([places[near], places[far] + np.log(ratio)])
+    values = np.concatenate([logs[near] - slope * np.log(ratio), logs[far]])
+    return np.asarray(np.interp(np.log(np.arange(count) + 0.5), known, values))
