@@ -141,7 +141,7 @@ CASES = {
     "ways not a list": (lambda: rs.marginals(DOMAIN, ways=1.5), WorkloadError, "ways=1.5 is not a list"),
     "ways twice": (lambda: rs.marginals(DOMAIN, ways=[1, 1]), WorkloadError, "lists a size twice"),
     "ways empty": (lambda: rs.marginals(DOMAIN, ways=[]), WorkloadError, "ways is empty; ask"),
-    "ways millions": (lambda: rs.marginals(MANY, ways=10), WorkloadError, "75,394,027,566 marginals; ask for fewer"),
+    "ways millions": (lambda: rs.marginals(MANY, ways=10), WorkloadError, "75,394,027,566 .*33,554,432 are the"),
     "max_cells zero": (lambda: rs.marginals(DOMAIN, max_cells=0), WorkloadError, "max_cells=0 is not a positive"),
     "max_cells fraction": (lambda: rs.marginals(DOMAIN, max_cells=5.5), WorkloadError, "max_cells=5.5"),
     "max_cells millions": (

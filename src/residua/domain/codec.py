@@ -143,7 +143,8 @@ def _codes_of_numbers(attribute: Attribute, column: Any) -> Codes:
     if pa.types.is_integer(column.type) and not column.null_count and low >= -_SMALL and high < _SMALL:
         array = column.to_numpy()
         if len(array) and array.min() >= low and array.max() <= high:  # the usual case, without masks
-            return cast(Codes, array.astype(np.int32) - np.int32(low))
+            found = array.astype(np.int32)
+            return cast(Codes, found - np.int32(low) if low else found)
     numbers, codes = whole(column)
     inside = (numbers >= low) & (numbers <= high)
     return np.where(codes < 0, codes, np.where(inside, numbers - low, UNKNOWN)).astype(np.int32)

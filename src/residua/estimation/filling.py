@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from residua.errors import PlanError
 from residua.estimation.conditionals import Given, Step
-from residua.estimation.row_kernels import choose, multiply, rake
 from residua.linalg.arrays import Floats, Integers
 
 Codes = NDArray[np.int32]
@@ -56,6 +55,8 @@ class _Column:
 
     def fill(self, codes: Codes, random: np.random.Generator, *, last: bool) -> None:
         """Chooses this attribute's values for the rows of a part, in place."""
+        from residua.estimation.row_kernels import choose  # takes long to load
+
         step, n = self.step, codes.shape[1]
         chances = self._chances(codes)
         groups = self.table.groups(codes)
@@ -81,6 +82,8 @@ class _Column:
 
     def _chances(self, codes: Codes) -> Floats:
         """The chances of each value for each row, raked to all tables, (rows, values)."""
+        from residua.estimation.row_kernels import multiply, rake  # takes long to load
+
         step, n = self.step, codes.shape[1]
         chances = np.tile(step.single, (n, 1))
         for ban in step.bans:

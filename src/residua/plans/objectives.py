@@ -198,9 +198,9 @@ class Stakeholders:
 class ConvexLoss:
     """Any convex, increasing, positive loss, given by its value and a (sub)gradient.
 
-    Solved by cutting planes, which is fast where the loss is smooth. Where hundreds of variances tie at a kink, a gap of
-    one per cent takes seconds and a hundredth of that long: `LargestVariances`, `MaxVariance` or `Stakeholders` are
-    faster where they say the same.
+    Solved by cutting planes, which is fast where the loss is smooth. Where hundreds of variances tie at a kink, a gap
+    of one per cent takes seconds, and a hundredth of that takes long: `LargestVariances`, `MaxVariance` or
+    `Stakeholders` are faster where they say the same.
 
     Args:
         value: variances, one per marginal in the workload's order → loss.

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import isotonic_regression
 from scipy.sparse import csr_array
 
 from residua.errors import PlanError
@@ -81,6 +80,8 @@ class AxisProblem(Problem):
 
     def solve(self, observed: Floats, progress: Progress | None = None) -> Along:
         """The nearest running sums that meet the terms."""
+        from scipy.optimize import isotonic_regression  # takes long to load
+
         total = float(self.terms.facts[0].values) if self.terms.facts else None
         open_ones = observed if total is None else observed[:-1]
         if self.terms.nonnegative and len(open_ones):

@@ -257,7 +257,8 @@ class Buffer:
         each = layout.cells // max(sum(len(group.numbers) for group in layout), 1)
         limit = _CODE_BYTES // (len(domain) * np.dtype(kind).itemsize)
         self._capacity = max(min(max(4 * each, _LEAST_ROWS), _MOST_ROWS, limit), 1)
-        self._codes: Codes = np.empty((len(domain), self._capacity), dtype=kind)
+        self._codes: Codes = np.zeros((len(domain), self._capacity), dtype=kind)
+        self._used = sorted({i for group in layout for i in group.members.ravel().tolist()})  # the others stay zero
         self._weights = np.empty(self._capacity, dtype=np.int64)
         self._weighted = False
         self._rows = 0
@@ -276,8 +277,8 @@ class Buffer:
             weights = None if weights is None else weights[kept]
         for low, high in self._portions(len(codes[0])):
             room = slice(self._rows, self._rows + high - low)
-            for target, column in zip(self._codes, codes, strict=True):
-                target[room] = column[low:high]
+            for i in self._used:
+                self._codes[i, room] = codes[i][low:high]
             if weights is not None:
                 self._weights[room] = weights[low:high]
             self._rows += high - low
@@ -310,8 +311,9 @@ def encoded(batch: Any, domain: Domain, pool: Executor, problems: Problems) -> l
         except SourceError as problem:  # a type that holds no values we know
             problems.say(str(problem))
             return np.zeros(batch.num_rows, dtype=np.int32)
-        if len(codes) and codes.min() < 0:
-            problems.note(name, attribute, codes, values)
+        if not len(codes) or codes.min() >= 0:
+            return codes
+        problems.note(name, attribute, codes, values)
         return settle(attribute, codes)
 
     return list(pool.map(column, range(len(domain))))

@@ -225,7 +225,10 @@ def _enumerated(domain: Domain, ways: int | Iterable[int] | None, max_cells: int
     if max_cells is None:
         wanted = sum(math.comb(d, size) for size in sizes)
         if wanted > _MOST_SETS:
-            raise WorkloadError(f"ways asks for {wanted:,} marginals; ask for fewer ways, or for max_cells.")
+            raise WorkloadError(
+                f"ways asks for {wanted:,} marginals, and {_MOST_SETS:,} are the most that memory is used for (about "
+                "200 bytes each); ask for fewer ways, or for those of at most max_cells."
+            )
         return [all_sets(d, size) for size in sizes]
     if isinstance(max_cells, bool) or not isinstance(max_cells, int | np.integer) or max_cells < 1:
         raise WorkloadError(f"max_cells={max_cells!r} is not a positive whole number.")

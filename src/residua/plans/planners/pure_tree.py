@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from scipy.optimize import minimize
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
@@ -216,6 +215,7 @@ def _many(many: Floats, level: int, nodes: int) -> Floats:
 
 def _descended(loss: Callable[[Floats], tuple[float, Floats]], depth: int) -> Floats:
     """The weights of levels after descents from several tilts of equal ones; they add up to 1."""
+    from scipy.optimize import minimize  # takes long to load
 
     def objective(logits: Floats) -> tuple[float, Floats]:
         omega = np.exp(logits - logits.max())

@@ -17,7 +17,6 @@ from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
-from scipy.optimize import minimize
 
 from residua.linalg.arrays import Floats, Integers
 from residua.plans.search.asked import Asked
@@ -70,6 +69,7 @@ def weighted_trees(asked: Asked, told: Told | None = None) -> list[Weighted]:
 
 def optimised(tree: Tree, loss: Loss, starts: list[Floats] | None = None) -> Weighted:
     """The weights of a tree's levels after descents from some starts, or from several tilts of equal weights."""
+    from scipy.optimize import minimize  # takes long to load
 
     def objective(logits: Floats) -> tuple[float, Floats]:
         omega = _shares(logits)

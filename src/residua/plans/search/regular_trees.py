@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-from scipy.optimize import minimize
 
 from residua.linalg.arrays import Floats
 
@@ -116,6 +115,8 @@ def branchings(loss: OrderedLoss) -> Iterator[Branching]:
 
 def weighted(loss: OrderedLoss, counts: tuple[int, ...]) -> Floats:
     """The best weights found of a tree with so many nodes per level, (levels + 2,)."""
+    from scipy.optimize import minimize  # takes long to load
+
     b = np.array([low / high for low, high in zip((loss.size, *counts), (*counts, 1), strict=True)])[:, None]
 
     def objective(x: Floats) -> tuple[float, Floats]:
@@ -136,6 +137,7 @@ def weighted(loss: OrderedLoss, counts: tuple[int, ...]) -> Floats:
 
 def _best(loss: OrderedLoss, levels: int) -> tuple[float, Floats]:
     """The loss and the branching of the best tree found with so many levels below its root."""
+    from scipy.optimize import minimize  # takes long to load
 
     def parts(x: Floats) -> tuple[Floats, Floats]:
         spread = np.exp(x[:levels] - x[:levels].max(axis=0))

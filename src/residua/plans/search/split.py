@@ -27,7 +27,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.optimize import minimize
 
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Lattice, closure
@@ -156,6 +155,8 @@ class Split:
 
     def improved(self, shares: Floats, rounds: int = 400) -> Floats:
         """A split at least as good, by descent; sets with a share of 0 stay out."""
+        from scipy.optimize import minimize  # takes long to load
+
         used = np.flatnonzero(shares > 0)
         even = float(shares.sum()) / len(used)
         x = shares[used] / even
