@@ -93,7 +93,6 @@ CRASH = """
     import os, signal, sys
     import pyarrow as pa, residua as rs
     from residua.measurement import continual
-    stop, folder = int(sys.argv[1]), sys.argv[2]
     done = 0
     def counted(function):
         def called(*args, **options):
@@ -107,22 +106,43 @@ CRASH = """
                 os.kill(os.getpid(), signal.SIGKILL)
             return found
         return called
+    def run(folder):
+        os.mkdir(folder)
+        stream = rs.Continual(folder + "/stream", ledger=rs.Ledger(folder + "/ledger", rs.ZCDP(0.5)), plan=plan)
+        stream.append(pa.table({"month": [1] * 40}))
+        stream.append(pa.table({"month": [2] * 40}))
+    plan, stop = rs.Plan.load(sys.argv[1] + "/plan.json"), 0
+    run(sys.argv[1] + "/whole")  # loads what every other run needs, once
     continual.write_document = counted(continual.write_document)
     rs.Ledger.debit = counted(rs.Ledger.debit)
-    path = folder + "/ledger"
-    ledger = rs.Ledger(path) if os.path.exists(path) else rs.Ledger(path, rs.ZCDP(0.5))
-    stream = rs.Continual(folder + "/stream", ledger=ledger, plan=rs.Plan.load(folder + "/plan.json"))
-    stream.append(pa.table({"month": [1] * 40}))
-    stream.append(pa.table({"month": [2] * 40}))
+    for stop in range(1, 1 + int(sys.argv[2])):
+        child = os.fork()
+        if not child:
+            run(f"{sys.argv[1]}/{stop}")
+            os._exit(0)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
+STOPS = 18
 
 
-@pytest.mark.parametrize("stop", [4, 8, 10])
-def test_it_survives_being_killed_anywhere(tmp_path, stop):
-    PLAN.save(tmp_path / "plan.json")
-    script = textwrap.dedent(CRASH)
-    ended = subprocess.run([sys.executable, "-c", script, str(stop), str(tmp_path)], capture_output=True, text=True)
-    assert ended.returncode == -signal.SIGKILL, ended.stderr
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory):
+    """A folder for every place to be killed at, each left by a process that was, or went through."""
+    folder = tmp_path_factory.mktemp("killed")
+    PLAN.save(folder / "plan.json")
+    command = [sys.executable, "-c", textwrap.dedent(CRASH), str(folder), str(STOPS + 1)]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    return folder, [int(line) for line in ended.stdout.split()]
+
+
+def test_every_place_to_be_killed_at_is_tried(killed):
+    assert killed[1] == [-signal.SIGKILL] * STOPS + [0]
+
+
+@pytest.mark.parametrize("stop", range(1, STOPS + 1))
+def test_it_survives_being_killed_anywhere(killed, stop):
+    tmp_path = killed[0] / str(stop)
     before = None
     if (tmp_path / "stream" / "confidential-noise.json").exists() and stop > 4:
         before = opened(tmp_path, plan=PLAN)._noise()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -34,6 +35,7 @@ from residua.projection.alternating import (
 from residua.projection.crossing import Alike, AnyAxis, Below, Crossing
 
 _FIRST_PENALTY = 6.0
+_FIRST_OF_SUMS = 30.0  # in running sums, whose own lengths are all alike
 _NO_ZEROS = np.zeros((0, 0), dtype=bool)
 
 
@@ -124,7 +126,9 @@ class _Crossed(Alternating):
         nonnegative: bool,
         interior: Interior,
     ) -> None:
-        super().__init__(weights, is_fixed, bool(zeros.size), nonnegative, interior, _FIRST_PENALTY)
+        in_sums = any(part.running is not None for part in crossing.parts)
+        first = _FIRST_OF_SUMS if in_sums else _FIRST_PENALTY
+        super().__init__(weights, is_fixed, bool(zeros.size), nonnegative, interior, first)
         self.crossing, self.zeros = crossing, zeros
         self.below = Below.of(crossing)
         self.wanted_top, self.wanted_low = crossing.gather(wanted), wanted[self.below.places]
@@ -134,8 +138,8 @@ class _Crossed(Alternating):
         lattice, axes = crossing.lattice, crossing.axes
         self._mean_lengths = lattice.products(np.array([_geometric_mean(axis.lengths) for axis in axes]))
         self._crossings = lattice.products(np.array([1.0 + axis.crossing for axis in axes]))
-        self.set_penalty(_FIRST_PENALTY)
-        if any(part.running is not None for part in crossing.parts):
+        self.set_penalty(first)
+        if in_sums:
             for part in crossing.parts:  # sums are large: to begin at zero would take hundreds of steps
                 part.rows(self.w)[:] = part.up(part.rows(self.top))
                 part.rows(self.w)[:] = self._allowed(part, self._floor)
@@ -290,7 +294,32 @@ class _Crossed(Alternating):
         """The last certificate; its coordinates are kept for `mix` and `written`."""
         found = self.certificate()
         self._kept = self.top.copy(), self.low.copy()
+        if self._one_table:
+            top = self._of_one_table()
+            low = np.empty_like(self.low)
+            low[self.below.which] = top[self.below.here]
+            self._kept = top, low
+            return replace(found, distance=self._distance(top, low), infeasibility=0.0, short=0.0)
         return found
+
+    @property
+    def _one_table(self) -> bool:
+        """Whether there is one table, in running sums, and nothing given but the total: what is allowed is a fit."""
+        parts = self.crossing.parts
+        alone = len(parts) == 1 and len(parts[0].numbers) == 1 and parts[0].running is not None
+        return alone and self.nonnegative and not self.is_fixed[1:].any()
+
+    def _of_one_table(self) -> Floats:
+        """The coordinates of the table that is allowed, with its total as given, (cells,)."""
+        part = self.crossing.parts[0]
+        found = part.inverse(self._allowed(part, self._floor)).ravel()
+        return found * (self.total / found[0]) if self.is_fixed[0] and found[0] > 0 else found
+
+    def _worth_closing(self, found: Certificate, tolerance: float, allowed: float) -> bool:
+        """Of one table the allowed one is a fit, and nothing has to be mixed in."""
+        if self._one_table:
+            return abs(found.distance - found.bound) <= allowed
+        return super()._worth_closing(found, tolerance, allowed)
 
     def mix(self, share: float) -> float:
         """Mixes the coordinates kept with those of interior tables of the same total; their distance then."""

@@ -184,6 +184,14 @@ class Alike:
             found = found if k == self.running else axis.lowered(found, k + 1)
         return np.ascontiguousarray(found).reshape(tables.shape)
 
+    def inverse(self, tables: Floats) -> Floats:
+        """From tables as they are kept to coordinates, (tables, cells) each."""
+        found = tables.reshape(-1, *self.shape)
+        for k, axis in enumerate(self.axes):
+            if k != self.running:
+                found = np.concatenate([found.sum(axis=k + 1, keepdims=True), axis.own(found, k + 1)], axis=k + 1)
+        return np.ascontiguousarray(found).reshape(tables.shape)
+
     def values(self, tables: Floats) -> Floats:
         """The cells of tables as they are kept, (tables, cells) each."""
         if self.running is None:
