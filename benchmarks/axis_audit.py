@@ -4,7 +4,8 @@ python -m benchmarks.axis_audit [releases of each neighbour, 10000]
 
 Two tables differ in one record of the most expensive cell. The attack is the best there is for normal noise. It is
 compared with the curve δ(ε) that the guarantee claims, at four ε, in standard errors: above 5.2 is a breach (one false
-alarm in a million for all of them), far below 0 a loose claim. Then the same with half the noise, a breach. The means, variances and covariances of 2,000 releases at this size, and the rounded noise, are tests of the suite
+alarm in a million for all of them), far below 0 a loose claim. Then the same with half the noise, a breach. The means,
+variances and covariances of 2,000 releases at this size, and the rounded noise, are tests of the suite
 (`tests/statistics/test_crossed_axes.py`).
 """
 
