@@ -18,8 +18,9 @@ def plans(tables: Marginals, ranges: Products, queries: Explicit, any_guarantee:
     assert_type(rs.plan(tables, rs.PureDP(1.0)), TablesPlan)
     assert_type(rs.plan(tables, noise="laplace", targets=1.0), TablesPlan)
     assert_type(rs.plan(ranges, rs.GDP(1.0), form=rs.Lattice(limit=5)), LatticePlan)
-    assert_type(rs.plan(ranges, rs.PureDP(1.0)), MatrixPlan)
-    assert_type(rs.plan(ranges, noise="laplace", targets=1.0), MatrixPlan)
+    assert_type(rs.plan(ranges, rs.GDP(1.0)), Plan)  # along a long axis, over a tree, or in lattice form
+    assert_type(rs.plan(ranges, rs.PureDP(1.0)), Plan)  # a tree over a long axis, or a matrix
+    assert_type(rs.plan(ranges, noise="laplace", targets=1.0), Plan)
     assert_type(rs.plan(queries, rs.ZCDP(1.0)), MatrixPlan)
     assert_type(rs.plan(queries, rs.PureDP(1.0)), MatrixPlan)
     assert_type(rs.plan(tables, rs.ZCDP(1.0), form=rs.Matrix()), MatrixPlan)

@@ -29,11 +29,16 @@ def estimated(plan, blocks, found):
     return found @ np.array(linear)
 
 
+def crossed(n, weight):
+    """Prefixes of n values by three regions, and the regions with some weight."""
+    domain = rs.Domain({"minute": rs.Integers(0, n - 1), "region": ["a", "b", "c"]})
+    workload = rs.prefixes(domain, "minute", by=["region"]) + weight * rs.marginals(domain, [("region",)])
+    return rs.plan(workload, rs.GDP(1.0), form=rs.Axis())
+
+
 @pytest.fixture(scope="module")
 def plan():
-    domain = rs.Domain({"minute": rs.Integers(0, 299), "region": ["a", "b", "c"]})
-    workload = rs.prefixes(domain, "minute", by=["region"]) + 50 * rs.marginals(domain, [("region",)])
-    return rs.plan(workload, rs.GDP(1.0), form=rs.Axis())
+    return crossed(300, 50)
 
 
 @pytest.fixture(scope="module")
@@ -117,9 +122,7 @@ def breach(plan, runs):
 
 @pytest.fixture(scope="module")
 def small():
-    domain = rs.Domain({"minute": rs.Integers(0, 23), "region": ["a", "b", "c"]})
-    workload = rs.prefixes(domain, "minute", by=["region"]) + 5 * rs.marginals(domain, [("region",)])
-    return rs.plan(workload, rs.GDP(1.0), form=rs.Axis())
+    return crossed(24, 5)  # 300 values by `python -m benchmarks.axis_audit`
 
 
 def test_neighbours_cannot_be_told_apart_better_than_claimed(small):

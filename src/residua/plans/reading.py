@@ -88,6 +88,13 @@ class Reading(ABC):
         """
         raise PlanError("these measurements are not read in batches; read the tables with release.tables or estimates.")
 
+    def running(self, position: int, q: float) -> tuple[Floats, Floats] | None:
+        """Estimates and variances of `C_j − q N` for the running sums C of a long attribute, N the last, (n,) each.
+
+        None where they are not read without a matrix.
+        """
+        return None
+
     def widths(self, asked: Answerable, confidence: float, together: float) -> float | Floats:
         """How many standard deviations intervals reach: one figure for all, or one for each number, flat.
 

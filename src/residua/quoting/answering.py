@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -61,6 +61,15 @@ class Answering(Protocol):
         self, first: Term, second: Term | None, factors: Floats, confidence: float, together: float
     ) -> float | Floats:
         """How many standard deviations an interval for `first − factors · second` reaches; one for all if normal."""
+        ...
+
+
+@runtime_checkable
+class Running(Protocol):
+    """What can answer for all running sums of a long attribute at once."""
+
+    def running(self, position: int, q: float) -> tuple[Floats, Floats] | None:
+        """Estimates and variances of `C_j − q N`, C the counts at or below each value, N of all, (n,) each; or None."""
         ...
 
 

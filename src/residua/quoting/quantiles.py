@@ -22,11 +22,11 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats
-from residua.quoting.answering import Answering
+from residua.quoting.answering import Answering, Running
 from residua.quoting.asking import SURE, Sure, cells, quoted
-from residua.quoting.pairs import Found, linear
+from residua.quoting.pairs import Found, Level, linear
 from residua.quoting.quoted import Quoted
-from residua.quoting.terms import Axis, By, groups_of
+from residua.quoting.terms import Axis, By, Term, groups_of
 from residua.quoting.values import Numbers, Values, ordered_numbers
 from residua.workload import Where
 
@@ -48,16 +48,15 @@ def quantile(
     shares = _shares(q)
     numbers = ordered_numbers(answering.domain, attribute, values)
     order = np.flatnonzero(numbers.counted)[np.argsort(numbers.values[numbers.counted], kind="stable")]
-    if len(order) > _MOST_VALUES:
-        raise PlanError(
-            f"{attribute!r} has {len(order):,} values; quantiles are found among {_MOST_VALUES:,} at "
-            "most; read them off the counts of ranges, such as release.count({…: rs.between(…)})."
-        )
     level = sure.level(cells(groups.shape) * len(order) * len(shares))
-    parts = []
-    for each in shares:
-        term = groups.term({position: _rows(numbers, order, each)})
-        parts.append(_inverted(linear(answering, term, level).arranged(groups, term, position), numbers, order))
+    if len(order) > _MOST_VALUES:
+        in_order = len(order) == len(numbers.values) and bool((np.diff(order) == 1).all())
+        alone = not groups.rows and in_order
+        parts = [_inverted(_along(answering, attribute, each, level, alone), numbers, order) for each in shares]
+    else:
+        terms = [groups.term({position: _rows(numbers, order, each)}) for each in shares]
+        found_at = [linear(answering, term, level).arranged(groups, term, position) for term in terms]
+        parts = [_inverted(each, numbers, order) for each in found_at]
     one = isinstance(q, int | float | np.number)
     found = parts[0] if one else _stacked(parts)
     axes: tuple[Axis, ...] = groups.axes if one else (*groups.axes, ("quantile", tuple(f"{each:g}" for each in shares)))
@@ -65,6 +64,28 @@ def quantile(
     remark = "between bin edges, the estimate by interpolation" if (numbers.lowest < numbers.highest).any() else ""
     what = f"{'median' if one and shares[0] == 0.5 else what} of {attribute}"
     return quoted(answering, sure, what, axes, found, numbers.remark, remark, dates=numbers.dates)
+
+
+def _along(answering: Answering, attribute: str, q: float, level: Level, alone: bool) -> Found:
+    """`D_j = C_j − q N` of every value of a long attribute, from its running sums, (n,).
+
+    Raises:
+        PlanError: they were not measured along the attribute, or groups are asked for.
+    """
+    position = answering.domain.position(attribute)
+    found = answering.running(position, q) if alone and isinstance(answering, Running) else None
+    if found is None:
+        size = int(answering.domain.sizes[position])
+        raise PlanError(
+            f"{attribute!r} has {size:,} values; quantiles of groups, of plans and of tables are found among "
+            f"{_MOST_VALUES:,} at most. More take a release of its prefixes or ranges alone, without by, where and "
+            "values; or read them off the counts of ranges, such as release.count({…: rs.between(…)})."
+        )
+    estimate, variance = found
+    nothing = Term(answering.domain, {position: None})
+    width = answering.widths(nothing, None, np.zeros(()), level.confidence, level.together)
+    reach = width * np.sqrt(variance)
+    return Found(estimate, np.sqrt(variance), estimate - reach, estimate + reach)
 
 
 def _rows(numbers: Numbers, order: Any, q: float) -> Floats:

@@ -55,6 +55,10 @@ class ReleaseAnswers:
         """Exact; None for a biased plan."""
         return None if self.plan.bias else self.noise.covariances(first, second, crossed)
 
+    def running(self, position: int, q: float) -> tuple[Floats, Floats] | None:
+        """Estimates and variances of the counts at or below each value, less q times all; None for a biased plan."""
+        return None if self.plan.bias else self.reading.running(position, q)
+
     def widths(
         self, first: Term, second: Term | None, factors: Floats, confidence: float, together: float
     ) -> float | Floats:

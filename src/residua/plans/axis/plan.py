@@ -126,6 +126,15 @@ class AxisPlan(Plan):
         squares = np.asarray((rows * rows).sum(axis=1)).ravel()
         return self.correlated.row_variances(rows) + squares * (ROUNDING_VARIANCE / self.grid**2)
 
+    def beside_total(self, q: float) -> Floats:
+        """The variances of `C_j − q N`, C the running sums and N the last of them, rounding included, (n,)."""
+        n = self.size
+        last = np.zeros(n)
+        last[-1] = 1.0
+        shared = self.correlated.combined_with_all(last)
+        found = self.correlated.variances()[0] + q**2 * shared[-1] - 2 * q * shared
+        return np.asarray(found + (1 + q**2 - 2 * q * last) * (ROUNDING_VARIANCE / self.grid**2))
+
     def _variances(self, workload: Workload) -> Floats:
         rows, answered = rows_of(workload, self.attribute)
         return np.where(answered, self.row_variances(rows), np.inf)

@@ -57,6 +57,12 @@ class AxisReading(Reading):
         row = self.plan.combined_row(combination)
         return float((row @ self._sums)[0]), self.plan.combination_variance(combination)
 
+    def running(self, position: int, q: float) -> tuple[Floats, Floats] | None:
+        """From passes along the axis."""
+        if position != self.plan.attribute:
+            return None
+        return self._sums - q * self._sums[-1], self.plan.beside_total(q)
+
     def whitened(self) -> tuple[Grouping, Floats, Floats]:
         """Cells, rows and measurements whose noise is independent with variance 1."""
         grouping, rows = self.plan.over_cells()

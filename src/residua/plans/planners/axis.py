@@ -22,6 +22,7 @@ from residua.plans.objectives import MaxVariance, TotalVariance
 from residua.plans.planners.along import Along, asked_along
 from residua.plans.planners.crossed import crossed_by_request
 from residua.plans.planners.forecast import Forecast
+from residua.plans.planners.levels_bound import largest_with_levels, total_with_levels
 from residua.plans.questions import Workload
 from residua.plans.solver.ordered import OrderedSolution, Scales, least_largest, least_of_kinds, least_total
 from residua.plans.solver.ranges import least_range, quiet_ranges
@@ -71,9 +72,10 @@ def plan_axis(task: Task, *, by_request: bool = False) -> AxisPlan | None:
             solution = least_total(asked.path(n), tolerance=tolerance, step=step)
             tried.append((asked, solution, found.total(_noise(asked, solution))))
         asked, solution, loss = min(tried, key=lambda each: each[2] * float(price(_noise(each[0], each[1]))))
-        return _made(
-            task, found.attribute, asked, _noise(asked, solution), loss, tried[0][1].bound + found.least_of_levels
-        )
+        bound = tried[0][1].bound + found.least_of_levels
+        if found.levels:
+            bound = max(bound, *(total_with_levels(found, found.asked.path(n), each.q) for _, each, _ in tried))
+        return _made(task, found.attribute, asked, _noise(asked, solution), loss, bound)
     if not isinstance(task.objective, MaxVariance):
         return None
     scales, means = found.scales(task.objective, _products(task.workload)), task.objective.over == "terms"
@@ -90,6 +92,8 @@ def plan_axis(task: Task, *, by_request: bool = False) -> AxisPlan | None:
         solution, ranges, values = least_of_kinds(n, kinds, pull, means=means, tolerance=tolerance, step=step)
         weights = float(solution.weights[0]) if means else tuple(solution.weights.tolist())
         asked, bound = Asked(weights, ranges, values), solution.bound
+        if found.levels and not means and solution.proof:
+            bound = max(bound, largest_with_levels(found, scales, *solution.proof))
         if found.levels:  # the weights know levels by the prefixes at their ends alone: another shape may serve better
             others = [(each, least_total(each.path(n), tolerance=tolerance, step=step)) for each in found.stand_ins()]
             asked, solution = min(

@@ -84,10 +84,6 @@ def plan(workload: Marginals, guarantee: PureDP, **options: Unpack[_Options]) ->
 
 
 @overload
-def plan(workload: Products, guarantee: PureDP, **options: Unpack[_Options]) -> MatrixPlan: ...
-
-
-@overload
 def plan(
     workload: Marginals, guarantee: None = None, *, noise: Literal["laplace"], **options: Unpack[_Options]
 ) -> TablesPlan: ...
@@ -95,17 +91,19 @@ def plan(
 
 @overload
 def plan(
-    workload: Products | Explicit, guarantee: None = None, *, noise: Literal["laplace"], **options: Unpack[_Options]
+    workload: Explicit, guarantee: None = None, *, noise: Literal["laplace"], **options: Unpack[_Options]
 ) -> MatrixPlan: ...
 
 
 @overload
 def plan(
-    workload: Marginals | Products,
-    guarantee: Normal = None,
-    *,
-    form: Lattice | None = None,
-    **options: Unpack[_Options],
+    workload: Marginals, guarantee: Normal = None, *, form: Lattice | None = None, **options: Unpack[_Options]
+) -> LatticePlan: ...
+
+
+@overload
+def plan(
+    workload: Products, guarantee: Normal = None, *, form: Lattice, **options: Unpack[_Options]
 ) -> LatticePlan: ...
 
 

@@ -40,6 +40,7 @@ class OrderedSolution:
         bound: no plan has a loss × pcost below this.
         rounds: how many rounds it took.
         weights: of the queries, where the largest variance counts, (n,); none otherwise.
+        proof: the queries and the weights of the cells that give the bound, where these are others.
     """
 
     path: Path
@@ -48,6 +49,7 @@ class OrderedSolution:
     bound: float
     rounds: int
     weights: Floats
+    proof: tuple[Path, Floats] | None = None
 
 
 def least_total(path: Path, *, tolerance: float, most_rounds: int = 500, step: Step | None = None) -> OrderedSolution:
@@ -143,7 +145,7 @@ def least_of_kinds(
     kinds = (each > 0) / np.count_nonzero(each)  # the share of each kind
     along = np.full(n, 1.0 / n)  # of the prefixes, each one's share
     q, best, found, stood = np.full(n, 1.0 / n), 0.0, None, 0
-    repairing = False
+    repairing, proof = False, None
     for rounds in range(1, most_rounds + 1):
         per_query = np.divide(kinds, each * sizes, out=np.zeros(3), where=each > 0)
         path = _path_of(n, per_query, None if means else along * n * per_query[0])
@@ -151,13 +153,15 @@ def least_of_kinds(
         shares = path.shares(q, root.poles, root.weights)
         f = float(shares.sum())
         stood = 0 if f / (1 + root.error) > best * (1 + tolerance / 20) else stood + 1
-        best = max(best, f / (1 + root.error))
+        if f / (1 + root.error) > best:
+            best, proof = f / (1 + root.error), (path, q)
         ratios = shares / (q * f)
         noise = OrderedNoise(path, q, root.poles, root.weights)
         worst, places = pull(noise)
         loss = worst * float(ratios.max()) * f
         if found is None or loss < found[0]:
-            found, stood = (loss, path, q, along, per_query), 0
+            stood = 0 if found is None or loss < found[0] * (1 - tolerance / 20) else stood
+            found = (loss, path, q, along, per_query)
         gap = found[0] * (1 + root.error) ** 2 / best**2 - 1
         if step:
             step(rounds, gap)
@@ -181,7 +185,7 @@ def least_of_kinds(
     _, path, q, along, per_query = found
     fine = inverse_root(*spectrum(path, path.gram_diagonal, q), error=min(_FINE, tolerance / 8))
     weights = np.array([per_query[0]]) if means else along * n * per_query[0]
-    return OrderedSolution(path, q, fine, best**2, rounds, weights), float(per_query[1]), float(per_query[2])
+    return OrderedSolution(path, q, fine, best**2, rounds, weights, proof), float(per_query[1]), float(per_query[2])
 
 
 def _path_of(n: int, per_query: Floats, prefixes: Floats | None) -> Path:
