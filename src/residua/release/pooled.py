@@ -265,15 +265,21 @@ def _pooled_groups(parts: Sequence[Release], workload: Marginals | Products | No
     chosen, overstated = np.full(plans[0].groups, -1, dtype=np.int64), []
     for k, held in enumerate(met):
         groups = np.flatnonzero(kind == k)
-        own = [_of_groups(part, groups) for part, plan in zip(parts, held, strict=True) if plan is not None]
-        if not own:
+        there = [part for part, plan in zip(parts, held, strict=True) if plan is not None]
+        if not there:
             continue
         chosen[groups] = len(members)
-        if agree([plan for plan, _, _ in own]):
-            lattice, blocks = _lattice_pool([cast("LatticePlan", plan) for plan, _, _ in own], None)
+        measuring = [plan for plan in held if plan is not None]
+        if agree(measuring):
+            lattice, blocks = _lattice_pool([cast("LatticePlan", plan) for plan in measuring], None)
             members.append((lattice, blocks))
-            measured.append(_averaged(lattice, blocks, cast("list[Held]", own)))
+            numbers = np.empty((len(groups), blocks.cells), dtype=np.int64)
+            for some in batches(len(groups), blocks.cells, _BATCH_CELLS):
+                own = [_of_groups(part, groups[some]) for part in there]
+                numbers[some] = _averaged(lattice, blocks, cast("list[Held]", own))
+            measured.append(numbers)
         else:
+            own = [_of_groups(part, groups) for part in there]
             matrix, numbers, receipt = _matrix_pool(own[0][0], [seen_in_groups(*each) for each in own], None)
             members.append((matrix, matrix.compile()))
             measured.append(numbers)

@@ -28,9 +28,10 @@ _MULTIPLIERS = np.array([[0xD6E8FEB86659FD93], [0xE7037ED1A0B428DB]], dtype=np.u
 _SEEDS = np.array([[0x9E3779B97F4A7C15], [0xC2B2AE3D27D4EB4F]], dtype=np.uint64)
 _HALF = np.uint64(32)
 _MASKS = np.array([(1 << 8 * n) - 1 for n in range(9)], dtype=np.uint64)
-_MOST_RANGE = 1 << 16  # whole numbers whose spellings are hashed once and looked up
+_MOST_RANGE = 1 << 18  # whole numbers whose spellings are hashed once and looked up
 _WORTH_THREADS = 1 << 17  # values
 _WORTH_COMPILING = 2_000_000  # values: what NumPy does in about the time Numba takes to load
+_WORTH_SUMMING = 1 << 24  # values that are looked up, which NumPy does faster
 _SAMPLE = 512
 
 
@@ -46,6 +47,7 @@ class Digest:
         self._sums = np.zeros(2, dtype=np.uint64)
         self._pool = pool
         self._direct = 0  # values that were hashed one by one
+        self._many = False  # whether so many values came that compiled loops pay
         self._ranges: dict[str, tuple[int, Pairs]] = {}
 
     def add(self, batch: Any, names: Sequence[str] | None = None) -> None:
@@ -62,8 +64,14 @@ class Digest:
         for other in sums[1:]:
             record += other
         # Each lane is mixed with the other, so that all 128 bits of a record depend on one another before the sum.
-        lanes = np.ascontiguousarray(record.T)
-        self._sums += _mixed(lanes ^ _mixed(lanes[::-1] + _SEEDS)).sum(axis=1, dtype=np.uint64)
+        if self._many:
+            from residua.source.digest_kernel import sum_mixed
+
+            self._sums += sum_mixed(record, np.hstack([_MULTIPLIERS, _SEEDS]))
+        else:
+            lanes = np.ascontiguousarray(record.T)
+            self._sums += _mixed(lanes ^ _mixed(lanes[::-1] + _SEEDS)).sum(axis=1, dtype=np.uint64)
+        self._many = self._many or self.rows * len(named) >= _WORTH_SUMMING
 
     @property
     def parts(self) -> tuple[int, int, int]:
@@ -82,8 +90,16 @@ class Digest:
 
     def _summed(self, named: Sequence[tuple[str, Any]], rows: int) -> Pairs:
         total = np.zeros((rows, 2), dtype=np.uint64)
-        for name, column in named:
-            total += self._hashed(name, plain(column))
+        for name, given in named:
+            column = plain(given)
+            known = self._range(name, column) if self._many and _whole(column) else None
+            if known is None:
+                total += self._hashed(name, column)
+            else:
+                from residua.source.digest_kernel import add_looked_up
+
+                values = column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+                add_looked_up(known[1], values, known[0], total)
         return total
 
     def _hashed(self, name: str, column: Any) -> Pairs:
@@ -111,21 +127,39 @@ class Digest:
         return _compiled(name, column)
 
     def _within_range(self, name: str, column: Any) -> Pairs | None:
-        ends = pc.min_max(column)
-        low, high = ends["min"].as_py(), ends["max"].as_py()
-        known = self._ranges.get(name)
-        if known is None or low < known[0] or high >= known[0] + len(known[1]):
-            if known is not None:
-                low, high = min(low, known[0]), max(high, known[0] + len(known[1]) - 1)
-            if high - low >= min(_MOST_RANGE, max(4 * len(column), 1024)) or high >= 2**63:
-                return None
-            known = (low, _keyed(name, pa.array(np.arange(low, high + 1)).cast(pa.large_string())))
-            self._ranges[name] = known
+        known = self._range(name, column)
+        if known is None:
+            return None
         start, table = known
         places = column.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64) - start
         if column.null_count:
             places[column.is_null().to_numpy(zero_copy_only=False)] = len(table)
         return _taken(table, places)
+
+    def _range(self, name: str, column: Any) -> tuple[int, Pairs] | None:
+        """The first whole number of a range that holds the column, and the hashes of all in it; None if it is wide."""
+        ends = pc.min_max(column)
+        low, high = ends["min"].as_py(), ends["max"].as_py()
+        known = self._ranges.get(name)
+        start, stop = (low, low) if known is None else (known[0], known[0] + len(known[1]))
+        if start <= low and high < stop:
+            return known
+        first, last = min(low, start), max(high + 1, stop)
+        if last - first > min(_MOST_RANGE, max(4 * len(column), 1024)) or high >= 2**63 - 1:
+            return None
+        # Only what is new is hashed: where a file is in order, every batch widens the range.
+        new = [_keyed(name, _spellings(*ends)) for ends in ((first, start), (stop, last))]
+        wider = new[1] if known is None else np.concatenate([new[0], known[1], new[1]])
+        self._ranges[name] = first, wider
+        return first, wider
+
+
+def _whole(column: Any) -> bool:
+    return bool(pa.types.is_integer(column.type)) and len(column) > 0 and column.null_count == 0
+
+
+def _spellings(first: int, stop: int) -> Any:
+    return pa.array(np.arange(first, stop, dtype=np.int64)).cast(pa.large_string())
 
 
 def _repeats(column: Any) -> bool:

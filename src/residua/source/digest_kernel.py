@@ -75,3 +75,27 @@ def hash_integers(
             place -= 1
             digits[place] = 45  # the sign
         _hash(digits, place, _DIGITS - place, constants, out[row])
+
+
+@compiled
+def add_looked_up(table: NDArray[np.uint64], values: NDArray[np.int64], first: int, total: NDArray[np.uint64]) -> None:
+    """Adds to each row of a total, (rows, 2), the hashes of its value, which stand in a table from `first` on."""
+    for row in range(values.shape[0]):
+        place = values[row] - first
+        total[row, 0] += table[place, 0]
+        total[row, 1] += table[place, 1]
+
+
+@compiled
+def sum_mixed(record: NDArray[np.uint64], constants: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The sum of all records' hashes, (2,), from the sums of their values', (rows, 2): each lane mixed with the other.
+
+    Constants are (2, 2): multiplier and seed of each lane.
+    """
+    out = np.zeros(2, np.uint64)
+    for row in range(record.shape[0]):
+        for lane in range(2):
+            multiplier = constants[lane, 0]
+            other = _mixed(record[row, 1 - lane] + constants[lane, 1], multiplier)
+            out[lane] += _mixed(record[row, lane] ^ other, multiplier)
+    return out

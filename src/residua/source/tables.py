@@ -118,3 +118,8 @@ def _cell_numbers(
 def processors() -> int:
     """How many processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def smallest(size: int) -> type[np.unsignedinteger[Any]]:
+    """The smallest type that holds every code below a size."""
+    return np.uint8 if size <= 2**8 else np.uint16 if size <= 2**16 else np.uint32
