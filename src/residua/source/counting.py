@@ -206,7 +206,7 @@ class Buffer:
     def __init__(self, layout: Layout, accumulator: Accumulator, only: SomeGroups | None = None) -> None:
         kind, attributes = smallest(int(layout.sizes.max())), len(layout.sizes)
         each = layout.cells // max(sum(len(group.numbers) for group in layout), 1)
-        limit = _CODE_BYTES // (attributes * np.dtype(kind).itemsize)
+        limit = (_CODE_BYTES if only is None else _CODE_BYTES >> 4) // (attributes * np.dtype(kind).itemsize)
         self._capacity = max(min(max(4 * each, _LEAST_ROWS), _MOST_ROWS, limit), 1)
         self._codes: Codes = np.empty((attributes, self._capacity), dtype=kind)
         self._only = only
