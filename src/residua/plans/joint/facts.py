@@ -112,10 +112,10 @@ class Facts:
             outside.append(apart)
         first, *rest = factors[1:] or factors
         each, cells = math.prod(map(len, rest)), math.prod(factor.shape[1] for factor in factors)
-        size, lost = reduce(np.kron, sizes), reduce(np.logical_or.outer, outside).ravel()
+        size, lost = reduce(_crossed, sizes), reduce(np.logical_or.outer, outside).ravel()
         step = max(1, _BATCH // (cells * each))
         for start in range(0, len(first), step):
-            left = reduce(np.kron, rest, first[start : start + step])
+            left = reduce(_crossed, rest, first[start : start + step])
             at = slice(start * each, start * each + len(left))
             yield self._down(tuple(table), left, size[at], lost[at].copy())
 
@@ -163,6 +163,10 @@ class Facts:
                 )
                 total[np.ix_(at, there)] = found
         return total
+
+
+def _crossed(first: Floats, second: Floats) -> Floats:
+    return np.asarray(np.kron(first, second), dtype=np.float64)
 
 
 def in_classes(axes: Sequence[Axis], attributes: Sequence[int], rows: Floats) -> tuple[Floats, Booleans]:

@@ -45,7 +45,7 @@ _WORTH_TRYING = 0.02  # a proven gap of one strategy per attribute
 _LARGEST = 2.0**28  # entries of the block that costs most
 _COARSEST = (2.0**25, 2.0**19, 2.0**13)  # at least of any that is asked for; fewer where its noise would be too large
 _SLACK = 1.0 - 2.0**-40
-_ROUNDS = 40
+_ROUNDS, _ROUNDS_OF_MAXIMUM = 120, 40
 
 
 @dataclass(frozen=True)
@@ -140,8 +140,8 @@ def plan_joint(workload: Workload, task: Task) -> JointPlan:
     blocks = closed(term.table for term in terms)
     found = orbits(axes, terms, blocks)
     check_memory(found, axes)
-    solver = Solver if targets is None else BlockwiseMaximum
-    solved = solver(axes, found).solve(task.effort.tolerance, min(task.effort.limit, _ROUNDS), task.effort.progress)
+    solver, rounds = (Solver, _ROUNDS) if targets is None else (BlockwiseMaximum, _ROUNDS_OF_MAXIMUM)
+    solved = solver(axes, found).solve(task.effort.tolerance, min(task.effort.limit, rounds), task.effort.progress)
     for coarsest in _COARSEST:
         strategies, shares = rounded(solved, coarsest)
         made = JointPlan(
