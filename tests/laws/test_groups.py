@@ -60,10 +60,11 @@ WORKLOADS = [
     rs.prefixes(DOMAIN, "age", by=["state"]),
     rs.queries(DOMAIN, ["state = 'A' and sex = 'F'", "age < 2", "state = 'B' and age = 1", "state <> 'C' and age > 2"]),
     rs.marginals(DOMAIN, [("age", "state", "sex", "job")]),
+    rs.product(DOMAIN, {"state": np.array([[1.0, -2.0, 0.0], [0.5, 3.0, 0.0]]), "job": np.array([[2.0, 0.0]])}),
 ]
 
 
-@pytest.mark.parametrize("workload", WORKLOADS, ids=["tables", "prefixes", "conditions", "all cells"])
+@pytest.mark.parametrize("workload", WORKLOADS, ids=["tables", "prefixes", "conditions", "all cells", "weighed groups"])
 def test_variances_and_covariances_are_those_of_the_dense_matrix(workload):
     rows = as_explicit(workload).over((0, 1, 2, 3)).toarray()
     inverse = np.linalg.pinv(GAMMA, rcond=1e-12)

@@ -214,6 +214,26 @@ def test_levels_are_blocks_of_their_own(asked):
     assert rs.plan(workload, rs.GDP(1.0), form=rs.Lattice()).gap > 0.1
 
 
+def test_products_are_read_at_the_levels_they_need():
+    """Variances and covariances of products are those of the same queries listed one by one, over the finest levels."""
+    domain = rs.Domain.of_sizes([4, 6, 5])
+    halves, first = np.array([[1.0, 1, 0, 0], [0, 0, 1, 1]]), np.array([[1.0, 1, 1, 0, 0]])
+    asked = (
+        rs.product(domain, {"a0": halves, "a1": "prefixes"})
+        + rs.product(domain, {"a1": "ranges", "a2": first})
+        + rs.marginals(domain, [("a0", "a1")])
+    )
+    plan = rs.plan(asked, rs.ZCDP(0.5), form=rs.Blockwise())
+    assert max(axis.depth for axis in plan.axes) > 1
+    others = rs.marginals(domain, [(), ("a0",), ("a2",), ("a1", "a2")]) + rs.product(domain, {"a0": 2 * halves})
+    for workload in (asked, others):
+        listed = as_explicit(workload)
+        one_by_one = plan.variances(listed)
+        assert plan.variances(workload) == pytest.approx(one_by_one, rel=1e-9)
+        assert np.isfinite(one_by_one).any()
+    assert plan.covariance(asked) == pytest.approx(plan.covariance(as_explicit(asked)), rel=1e-9, abs=1e-12)
+
+
 def test_what_is_answered_does_not_depend_on_the_last_bit():
     """Values of one class are compared before anything is computed: products of equal columns need not be equal."""
     domain = rs.Domain.of_sizes({"a": 64, "b": 115})

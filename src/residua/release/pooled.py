@@ -36,7 +36,7 @@ from residua.plans.groups.reading import seen_in_groups
 from residua.plans.joint import algebra as blockwise
 from residua.plans.joint.blocks import JointBlocks
 from residua.plans.joint.plan import JointPlan
-from residua.plans.lattice.algebra import agree, asking, compose
+from residua.plans.lattice.algebra import LATTICE, agree, asking
 from residua.plans.lattice.blocks import LatticeBlocks, gridded
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.matrix.algebra import noise_at_least
@@ -152,7 +152,9 @@ def _pooled_lattice(parts: Sequence[Release], workload: Marginals | Products | N
 def _together(measured_plans: Sequence[LatticePlan], workload: Marginals | Products | None) -> LatticePlan:
     """The plan that measures as precisely as all these together."""
     plans = [plan.replaced(workload=None) for plan in measured_plans]
-    return asking(reduce(compose, plans), workload if plans[0].plain or workload is None else as_products(workload))
+    return asking(
+        reduce(LATTICE.compose, plans), workload if plans[0].plain or workload is None else as_products(workload)
+    )
 
 
 def _lattice_pool(
@@ -173,7 +175,7 @@ def _lattice_pool(
 def _pooled_blocks(parts: Sequence[Release], workload: Explicit | Marginals | Products | None) -> Release:
     """Blocks measured by the same rows, averaged by their precisions."""
     plans = [cast("JointPlan", part.plan).replaced(workload=None) for part in parts]
-    plan = reduce(blockwise.compose, plans).replaced(workload=workload)
+    plan = reduce(blockwise.BLOCKWISE.compose, plans).replaced(workload=workload)
     blocks = plan.compile()
     places = {block: number for number, block in enumerate(blocks.measured)}
     sums, shares = np.zeros(blocks.cells), np.zeros(blocks.cells)

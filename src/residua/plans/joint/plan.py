@@ -39,6 +39,7 @@ from residua.plans.tolerances import nearness
 from residua.privacy import AddRemove, Guarantee, Unit
 
 _UP = 1.0 + 2.0**-46
+BY_ROWS = ", by given rows"  # in the objective of a plan whose rows are another's
 _SOON = 600  # coordinates of all blocks together, for which a proof against all plans takes a second or two
 
 
@@ -60,7 +61,8 @@ class JointPlan(Plan):
         workload: what was asked, if anything.
         objective: what the plan was optimised for, in words.
         gap: proven bound on how far the plan is, relative, from the best that measures blocks of this plan's split one
-            by one; `gap_any` is against all plans whatever. Infinite when nothing is proven.
+            by one, or that measures the same rows where these were given; `gap_any` is against all plans whatever.
+            Infinite when nothing is proven.
     """
 
     kinds: ClassVar[tuple[str, ...]] = ("blockwise",)
@@ -101,7 +103,11 @@ class JointPlan(Plan):
     @property
     def rival(self) -> str:
         """What `gap` compares the plan with."""
-        return "the best plan that measures block by block"
+        return (
+            "the best plan that measures these rows"
+            if self.objective.endswith(BY_ROWS)
+            else "the best plan that measures block by block"
+        )
 
     def rows_of(self, block: Block) -> Rows:
         """What is measured of a block."""
@@ -178,7 +184,11 @@ class JointPlan(Plan):
     @cached_property
     def gap_any(self) -> float:
         """Proven bound on how far the plan is from any linear Gaussian plan whatever; infinite on large domains."""
-        if self.workload is None or self.objective != "TotalVariance" or self.unit_pcost != self.pcost:
+        if (
+            self.workload is None
+            or self.objective.removesuffix(BY_ROWS) != "TotalVariance"
+            or self.unit_pcost != self.pcost
+        ):
             return math.inf
         return gap_of_any(self.axes, self.workload, self.total_variance(self.workload) * self.pcost)
 

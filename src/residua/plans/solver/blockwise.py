@@ -35,6 +35,7 @@ _MOST_LOWER = 300  # coordinates below a block by which it is tilted
 _GROWTH, _CAUTION, _SMALLEST_GROWTH = 1.8, 0.7, 0.2  # exponent of the weights on cells; smaller where the loss rises
 _FAR = 1.003  # times the best loss: too far, back to it with smaller steps
 _MOST_WORK, _FEWEST = 6e10, 16  # operations of all rounds, about; rounds beyond them where the gap is still large
+_LONGER = 5  # times the rounds of one search, for the better one of two
 _ENOUGH, _SMALL_GAP = 10, 0.03  # rounds after which work beyond that ends, where no more than this can be won
 _LEAST = 1e-14
 
@@ -116,19 +117,29 @@ class Blockwise:
             return self._played(Apart(self.orbits), tolerance, max(few, min(limit, affordable)), progress)
         many = min(2 * limit, max(affordable, _FEWEST))
         self.enough = max(affordable, _ENOUGH)
-        found = self._played(Together(table, self.orbits), tolerance, many, progress)
+        cells, states = Together(table, self.orbits), self.states
+        found = self._played(cells, tolerance, many, progress)
         if affordable < 2 * many:
             return found
         self.states = [self._start(block) for block in self.orbits.examples]
         self._played(Apart(self.orbits), tolerance, few, progress)
-        other = self._played(Together(table, self.orbits, slowly=True), tolerance, many, progress)
-        return min(found, other, key=lambda made: made.loss)
+        slower = Together(table, self.orbits, slowly=True)
+        other = self._played(slower, tolerance, many, progress)
+        if other.loss < found.loss:
+            found, cells, states = other, slower, self.states
+        more = min(_LONGER * limit, affordable - 2 * many)
+        if more <= 0 or found.loss <= found.bound * (1.0 + tolerance):
+            return found
+        self.states = states  # the better one goes on while rounds are cheap
+        return min(found, self._played(cells, tolerance, more, progress, found.loss), key=lambda made: made.loss)
 
-    def _played(self, cells: Cells, tolerance: float, limit: int, progress: Progress | None) -> Solved:
-        """Rounds in which cells are weighed in one way."""
+    def _played(
+        self, cells: Cells, tolerance: float, limit: int, progress: Progress | None, price: float = 1.0
+    ) -> Solved:
+        """Rounds in which cells are weighed in one way; the price of privacy is the loss where one is known."""
         self.cells, self.growth, self.step = cells, _GROWTH, 1.0
         cells.begin(self.states)
-        price, before, best, kept = 1.0, np.inf, None, None
+        before, best, kept = np.inf, None, None
         for number in range(limit):
             tilting = number >= cells.patience and (number - cells.patience) % cells.every == 0
             self._sweep(price, tilt=tilting)
