@@ -18,8 +18,8 @@ from residua.linalg.layout import layout_of
 from residua.source import Source, source_of
 from residua.source.bound import bound_of
 from residua.source.checking import checked
-from residua.source.counting import Kept
 from residua.source.digest import Digest
+from residua.source.kept import Kept
 from residua.source.paths import digest_of_files
 from tests.conformance.engines import domain_with, every_engine, layout_over, opened, records, table_of
 
@@ -220,7 +220,7 @@ def test_what_is_kept_is_given_up_when_nothing_is_measured(tmp_path: Path) -> No
     ]
     kept = [value for value in held if isinstance(value, Kept)]
     assert kept
-    assert not any(each.parts for each in kept)
+    assert not any(list(each.batches()) for each in kept)
 
 
 def test_a_ledger_of_version_0_1_0_recognises_its_files_by_their_bytes(tmp_path: Path) -> None:

@@ -9,8 +9,10 @@ import pytest
 
 import residua as rs
 from residua.errors import PlanError
+from residua.measurement import noisy as noisy_module
 from residua.plans.composition import composed_cost
 from residua.projection.problems import problem_of
+from residua.source import source_of
 from residua.workload import as_explicit
 
 DOMAIN = rs.Domain({"age": rs.Integers(0, 3), "state": ["A", "B", "C"], "sex": ["F", "M"], "job": ["x", "y"]})
@@ -58,10 +60,11 @@ WORKLOADS = [
     rs.prefixes(DOMAIN, "age", by=["state"]),
     rs.queries(DOMAIN, ["state = 'A' and sex = 'F'", "age < 2", "state = 'B' and age = 1", "state <> 'C' and age > 2"]),
     rs.marginals(DOMAIN, [("age", "state", "sex", "job")]),
+    rs.product(DOMAIN, {"state": np.array([[1.0, -2.0, 0.0], [0.5, 3.0, 0.0]]), "job": np.array([[2.0, 0.0]])}),
 ]
 
 
-@pytest.mark.parametrize("workload", WORKLOADS, ids=["tables", "prefixes", "conditions", "all cells"])
+@pytest.mark.parametrize("workload", WORKLOADS, ids=["tables", "prefixes", "conditions", "all cells", "weighed groups"])
 def test_variances_and_covariances_are_those_of_the_dense_matrix(workload):
     rows = as_explicit(workload).over((0, 1, 2, 3)).toarray()
     inverse = np.linalg.pinv(GAMMA, rcond=1e-12)
@@ -81,29 +84,58 @@ def test_over_cells_is_the_dense_matrix():
     assert wide[:, order.ravel()].T @ wide[:, order.ravel()] == pytest.approx(GAMMA, abs=1e-12)
 
 
-def costs() -> dict[object, float]:
+TOTAL, WEAK = (rs.plan(rs.marginals(DOMAIN, [()]), rs.ZCDP(rho)) for rho in (0.5, 0.1))
+COSTED = {
+    **PLANS,
+    "total": TOTAL,
+    "weak": WEAK,
+    "weak two": rs.plan(rs.marginals(DOMAIN, [("age", "sex")]), rs.ZCDP(0.1)),
+}
+CHOICES = {
+    "mixed": CHOSEN,
+    "totals": dict.fromkeys(CHOSEN, "total"),  # a record that stays in its group changes nothing
+    "one group": {("A", "x"): "total"},  # one that leaves it pays once
+    "two unequal": {("A", "x"): "total", ("B", "y"): "weak"},
+    "the cheap ones": {("A", "x"): "weak", ("B", "y"): "weak two"},  # what nobody chose costs nothing
+    "one of two tables": {("A", "y"): "two", ("C", "y"): "weak"},  # the dearest replacement stays within a group
+}
+UNITS = [rs.AddRemove(), rs.AddRemove(2), rs.ReplaceOne(), rs.Person(2, one_per="state")]
+
+
+def cost(matrix: np.ndarray, unit: object) -> float:
     """What the worst change of the data costs, by trying all."""
-    diagonal = np.diag(GAMMA)
-    swaps = diagonal[:, None] + diagonal[None, :] - 2 * GAMMA
-    pairs = diagonal[:, None] + diagonal[None, :] + 2 * GAMMA
+    diagonal = np.diag(matrix)
+    swaps = diagonal[:, None] + diagonal[None, :] - 2 * matrix
+    pairs = diagonal[:, None] + diagonal[None, :] + 2 * matrix
     state = np.indices((4, 3, 2, 2))[1].ravel()
-    apart = np.where(state[:, None] != state[None, :], pairs, 0)
-    return {
-        rs.AddRemove(): diagonal.max(),
-        rs.AddRemove(2): pairs.max(),
-        rs.ReplaceOne(): max(swaps.max(), diagonal.max()),
-        rs.Person(2, one_per="state"): apart.max(),
+    worst = {
+        UNITS[0]: diagonal.max(),
+        UNITS[1]: pairs.max(),
+        UNITS[2]: swaps.max(),
+        UNITS[3]: max(np.where(state[:, None] != state[None, :], pairs, 0).max(), diagonal.max()),
     }
+    return float(worst[unit])
 
 
-@pytest.mark.parametrize("unit", list(costs()), ids=str)
-def test_the_price_is_that_of_the_worst_change_of_the_data(unit):
-    """Exact: of a group that is costliest, another as costly exists here."""
-    plans = {name: plan.replaced(unit=unit, guarantee=rs.ZCDP(50.0)) for name, plan in PLANS.items()}
-    plan = rs.by_group(plans, by=["state", "job"], chosen=CHOSEN)
-    assert float(plan.blocks.price(unit)) == pytest.approx(costs()[unit], rel=1e-6)
-    assert plan.unit_pcost == pytest.approx(costs()[unit], rel=1e-6)
-    assert float(plan.blocks.price(unit)) >= costs()[unit] * (1 - 1e-12)
+@pytest.mark.parametrize("choice", CHOICES)
+@pytest.mark.parametrize("unit", UNITS, ids=str)
+def test_the_price_is_that_of_the_worst_change_of_the_data(unit, choice):
+    """Exact; of persons with limits a bound, exact where another group is as costly as the costliest."""
+    plans = {name: plan.replaced(unit=unit, guarantee=rs.ZCDP(50.0)) for name, plan in COSTED.items()}
+    plan = rs.by_group(plans, by=["state", "job"], chosen=CHOICES[choice])
+    truth, price = cost(gamma(plan), unit), float(plan.blocks.price(unit))
+    assert price >= truth * (1 - 1e-12)
+    assert plan.unit_pcost == pytest.approx(price, rel=1e-6)
+    assert price == pytest.approx(truth, rel=1e-6) or (isinstance(unit, rs.Person) and choice != "mixed")
+
+
+def test_what_is_measured_twice_in_a_group_costs_both():
+    """Measurements of the same groups are priced together, group by group, as the sum of their matrices is."""
+    first = rs.by_group(COSTED, by=["state", "job"], chosen={("A", "x"): "one", ("B", "x"): "weak"})
+    second = rs.by_group(COSTED, by=["state", "job"], chosen={("A", "x"): "weak two", ("B", "y"): "two"})
+    assert float(composed_cost([first, second])) == pytest.approx(cost(gamma(first) + gamma(second), UNITS[0]))
+    profile = first.blocks.profile()
+    assert [float(value) / 2.0**200 for value in profile.values] == pytest.approx([1.0, 0.0, 0.2, 0.0, 0.0, 0.0])
 
 
 def test_groups_do_not_add_up():
@@ -175,6 +207,26 @@ def test_a_projection_is_the_nearest_in_every_group(tmp_path):
     assert np.array_equal(again.estimates(["age", "state"]), projected.estimates(["age", "state"]), equal_nan=True)
     with pytest.raises(PlanError, match="without facts"):
         rs.project(release, total=100)
+
+
+@pytest.mark.parametrize("cells", [1, 20, 10_000], ids=["one by one", "few", "all"])
+def test_shares_of_groups_measure_what_all_at_once_would(cells, monkeypatch):
+    """Without noise, the integers of every group are those of its own table, however many are counted at a time."""
+    monkeypatch.setattr(noisy_module, "SHARE_CELLS", cells)
+    monkeypatch.setattr(noisy_module, "_drawn", lambda blocks, batch, shape: np.zeros(shape, dtype=np.int64))
+    still = source_of(DATA).checked(DOMAIN)
+    assert still.kept
+
+    def counted(layout, groups=None):
+        return still.count(layout, None, None, groups).tables
+
+    found = noisy_module.noisy_in_shares(MIXED.blocks, counted, None)
+    assert np.array_equal(found, noisy_module.noisy(MIXED.blocks, counted, None))
+    estimates = MIXED.reading(MIXED.blocks, found).marginal((0, 1, 3))
+    truth = CELLS.sum(axis=2).astype(float)
+    known = np.isfinite(estimates)
+    assert known.any()
+    assert estimates[known] == pytest.approx(truth[known], abs=1e-6)
 
 
 def test_estimates_have_the_variances_stated(tmp_path):

@@ -93,6 +93,28 @@ def test_plans_by_the_rows_of_another_combine_over_any_number_of_cells(tmp_path)
     assert release.plan.variances(workload) == pytest.approx(large.variances(workload), rel=1e-3)
 
 
+def test_no_precisions_of_the_same_rows_beat_the_gap_of_a_plan_like_another():
+    """Priced cell by cell: random precisions, and those of a search, at the same price have no less variance."""
+    domain = rs.Domain.of_sizes([5, 5, 5])
+    large = rs.plan(affine(domain), rs.ZCDP(0.5), form=rs.Blockwise())
+    singles = rs.prefixes(domain, domain.names[0]) + rs.marginals(domain, [domain.names[1:]])
+    small = rs.plan(singles, rs.ZCDP(0.5), form=rs.Blockwise(like=large))
+    assert 0 <= small.gap < 0.01
+    assert small.rival == "the best plan that measures these rows"
+    assert small.gap_any < np.inf
+    least, random = np.inf, np.random.default_rng(3)
+    best = small.precisions
+    for step in range(300):
+        moved = best * np.exp(random.normal(0.0, 0.3 if step < 100 else 0.03, len(best)))
+        made = small.replaced(precisions=moved)
+        loss = made.total_variance(singles) * made.pcost
+        if loss < least:
+            least, best = loss, moved
+    achieved = small.total_variance(singles) * small.pcost
+    assert achieved <= least * (1.0 + small.gap) * (1.0 + 1e-9)
+    assert least <= achieved * 1.2  # the search comes close, so that it could tell
+
+
 def test_what_cannot_be_is_refused():
     domain = rs.Domain.of_sizes(dict.fromkeys("abcdef", 30))
     pair = rs.queries(domain, ["a < b", "c < d", "e < f"])
@@ -105,6 +127,8 @@ def test_what_cannot_be_is_refused():
     made = rs.plan(pair, rs.GDP(1.0))
     with pytest.raises(PlanError, match="sees too little of a, c"):
         rs.plan(rs.queries(domain, ["a < c"]), rs.GDP(1.0), form=rs.Blockwise(like=made))
+    with pytest.raises(PlanError, match="smallest of the budgets"):
+        rs.plan(pair, rs.ZCDP(1e-12), form=rs.Blockwise(like=made))
     with pytest.raises(PlanError, match="not a blockwise plan"):
         rs.plan(pair, rs.GDP(1.0), form=rs.Blockwise(like=rs.plan(rs.marginals(domain, ways=1), rs.GDP(1.0))))
     with pytest.raises(PlanError, match="another domain"):

@@ -49,7 +49,7 @@ def test_census_tables_of_persons():
     """Between the two errors known of unions and single products of strategies; how far from its class is stated."""
     workload, known = sf1_persons()
     queries = workload.weights * workload.cells  # a table asked twice counts twice
-    plan = rs.plan(workload, rs.GDP(mu=1.0), form=rs.Lattice())  # blockwise takes half a minute: benchmarks.joint
+    plan = rs.plan(workload, rs.GDP(mu=1.0), form=rs.Lattice())
     rmse = np.sqrt(queries @ plan.variances(workload, per="term") / queries.sum())
     assert queries.sum() == 4151
     assert known["three groups of Kronecker strategies"] < rmse < known["one Kronecker strategy"]
@@ -57,4 +57,18 @@ def test_census_tables_of_persons():
     assert plan.gap == pytest.approx(0.64, abs=0.01)
     assert plan.variances(workload) @ np.repeat(workload.weights, workload.cells.astype(int)) == pytest.approx(
         queries.sum() * rmse**2
+    )
+
+
+def test_census_tables_of_persons_by_a_strategy_for_each_block():
+    """Far better than unions of products of strategies, within a tenth of the best in its class; about 10 seconds."""
+    workload, known = sf1_persons()
+    plan = rs.plan(workload, rs.GDP(mu=1.0))
+    variances = plan.variances(workload)
+    rmse = np.sqrt(variances.mean())
+    assert rmse <= 2.03 < known["three groups of Kronecker strategies"]
+    assert plan.gap <= 0.035  # ten percent are asked for
+    assert float(priced(plan)[1]) <= 1.0
+    assert plan.total_variance(workload) == pytest.approx(
+        variances @ np.repeat(workload.weights, workload.cells.astype(int))
     )

@@ -16,13 +16,14 @@ from residua.linalg.layout import Layout
 from residua.measurement.aside import Aside, aside_of, left_out_receipt
 from residua.measurement.ledger import Entry, Ledger
 from residua.measurement.memory import secure_memory
-from residua.measurement.noisy import noisy
+from residua.measurement.noisy import noisy, noisy_in_shares
 from residua.measurement.recognising import recognise
 from residua.measurement.rehearsal import rehearse
 from residua.measurement.told import told_of_debit, without_records
 from residua.plans.blocks import Blocks
 from residua.plans.composition import priced, require_plan
 from residua.plans.contract import Plan
+from residua.plans.groups.blocks import GroupBlocks
 from residua.plans.noise import Currency
 from residua.privacy import Guarantee, Person
 from residua.privacy.exact import round_up
@@ -31,6 +32,7 @@ from residua.source import Source, source_of
 from residua.source.bound import KEY_BYTES, Bound, bound_of, require_agreement
 from residua.source.checking import Checked
 from residua.source.counting import Tallies
+from residua.source.some_groups import SomeGroups
 
 if TYPE_CHECKING:
     from residua.source.spark import SparkSource
@@ -163,11 +165,11 @@ def carry_out(
     with data.snapshot() as still:
         checked = checked_data(still, plan.domain, blocks.most_records, progress, trial)
         try:
-            secure_memory(blocks)
+            secure_memory(blocks, kept=checked.kept)
             rehearse(blocks, still.rows_hint())
             entry, ledger = _paid(pay, checked.fingerprint)
             bound = None if trial is None else bound_of(plan.unit, plan.domain, ledger.choosing_key)
-            measurements = _measured_or_told(blocks, counter_of(checked, progress, tell, bound), progress, entry)
+            measurements = told_of_debit(lambda: _measured(blocks, checked, progress, tell, bound), entry)
         finally:
             checked.forget()
     return Release(plan, blocks, measurements, {**_receipt(entry, cost, blocks.currency), **told})
@@ -217,11 +219,28 @@ def _paid(pay: Callable[[str], tuple[Entry, Ledger]], fingerprint: str) -> tuple
     return entry, ledger
 
 
-def _measured_or_told(
-    blocks: Blocks, counter: Callable[[Layout], Integers], progress: Progress | None, entry: Entry
+def _measured(
+    blocks: Blocks,
+    checked: Checked,
+    progress: Progress | None,
+    notice: Callable[[Tallies], None],
+    bound: Bound | None,
 ) -> Integers:
-    """Measures; an error after the debit says that the debit stands, and keeps no true count alive."""
-    return told_of_debit(lambda: noisy(blocks, counter, step_of("adding noise", progress)), entry)
+    """Counts and adds noise; many groups share by share, where counting again reads nothing."""
+    step = step_of("adding noise", progress)
+    if not (isinstance(blocks, GroupBlocks) and checked.kept):
+        return noisy(blocks, counter_of(checked, progress, notice, bound), step)
+    told: list[Tallies] = []
+
+    def some(layout: Layout, groups: SomeGroups) -> Integers:
+        counted = checked.count(layout, step_of("counting", progress), bound, groups)
+        told[:] = [counted.tallies]
+        return counted.tables
+
+    measurements = noisy_in_shares(blocks, some, step)
+    for tallies in told:  # every share reads all records, and says the same of them
+        notice(tallies)
+    return measurements
 
 
 def counter_of(

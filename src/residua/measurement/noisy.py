@@ -9,6 +9,7 @@ import contextlib
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 
@@ -20,8 +21,11 @@ from residua.noise import rounded_laplace, rounded_normal
 from residua.noise.correlated import rounded_ordered
 from residua.noise.fields import rounded_field
 from residua.plans.blocks import Batch, Blocks
+from residua.plans.groups.blocks import GroupBlocks
+from residua.source.some_groups import SomeGroups
 
 _BATCH_CELLS = 4_000_000
+SHARE_CELLS = 1 << 22  # that the tables of some groups have together
 
 
 def maximal_layout(lattice: Lattice, sizes: Integers, measured: Integers) -> Layout:
@@ -110,6 +114,7 @@ def _flat(group: Group, buffer: Integers) -> Integers:
 
 
 Count = Callable[[Layout], Integers]  # counts the tables of a layout from the data, once
+CountSome = Callable[..., Integers]  # the same of `groups` alone, as often as asked
 Step = Callable[[int, int | None], None]
 Draw = Callable[[Floats, tuple[int, ...]], Integers]
 _DRAWN_BY: dict[str, Draw] = {"normal": rounded_normal, "ordered": rounded_normal, "laplace": rounded_laplace}
@@ -119,6 +124,23 @@ _WORTH_THREADS = 50_000  # cells: below, starting threads costs more than they s
 def noisy(blocks: Blocks, count: Count, progress: Step | None) -> Integers:
     """What measuring these blocks gives, (cells,)."""
     return with_noise(blocks, _counted(blocks, count), progress)
+
+
+def noisy_in_shares(blocks: GroupBlocks, count: CountSome, progress: Step | None) -> Integers:
+    """The same of groups, some at a time: only their tables are held. For records that are kept to count again."""
+    out = np.empty(blocks.cells, dtype=np.int64)
+    done = 0
+
+    def told(cells: int, _: int | None) -> None:
+        if progress:
+            progress(done + cells, blocks.cells)
+
+    for k, part in blocks.shares(SHARE_CELLS):
+        share, groups = blocks.share(k, part), SomeGroups(blocks.sizes, blocks.by, blocks.places[k][part])
+        measured = with_noise(share, _counted(share, partial(count, groups=groups)), told)
+        blocks.of_member(out, k)[part] = share.of_member(measured, 0)
+        done += share.cells
+    return out
 
 
 def with_noise(blocks: Blocks, tables: Integers, progress: Step | None = None) -> Integers:
@@ -157,11 +179,15 @@ def _counted(blocks: Blocks, count: Count) -> Integers:
     wanted = blocks.counted
     layout = maximal_layout(wanted.lattice, wanted.sizes, np.flatnonzero(wanted.starts >= 0))
     counts = count(layout)
-    alone = len(layout.groups) == 1 and len(layout.groups[0].numbers) == 1 and wanted.cells == layout.cells
     first = layout.groups[0]
     if int(counts[first.start : first.start + first.cells].sum()) > blocks.most_records:
         raise SourceError("there are more records than 64-bit measurements can hold; split the data.")
-    return counts if alone and not blocks.in_place else margins(layout, counts, wanted)
+    return counts if counted_alone(wanted) and not blocks.in_place else margins(layout, counts, wanted)
+
+
+def counted_alone(wanted: Layout) -> bool:
+    """Whether all tables that are wanted are counted, and none is summed from another."""
+    return bool((wanted.lattice.is_maximal == (wanted.starts >= 0)).all())
 
 
 def _in_threads(work: Callable[[Batch], int], parts: list[Batch], total: int, progress: Step | None) -> None:

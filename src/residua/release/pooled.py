@@ -36,7 +36,7 @@ from residua.plans.groups.reading import seen_in_groups
 from residua.plans.joint import algebra as blockwise
 from residua.plans.joint.blocks import JointBlocks
 from residua.plans.joint.plan import JointPlan
-from residua.plans.lattice.algebra import agree, asking, compose
+from residua.plans.lattice.algebra import LATTICE, agree, asking
 from residua.plans.lattice.blocks import LatticeBlocks, gridded
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.matrix.algebra import noise_at_least
@@ -162,7 +162,9 @@ def _pooled_tree(parts: Sequence[Release], workload: Marginals | Products | None
 def _together(measured_plans: Sequence[LatticePlan], workload: Marginals | Products | None) -> LatticePlan:
     """The plan that measures as precisely as all these together."""
     plans = [plan.replaced(workload=None) for plan in measured_plans]
-    return asking(reduce(compose, plans), workload if plans[0].plain or workload is None else as_products(workload))
+    return asking(
+        reduce(LATTICE.compose, plans), workload if plans[0].plain or workload is None else as_products(workload)
+    )
 
 
 def _lattice_pool(
@@ -183,7 +185,7 @@ def _lattice_pool(
 def _pooled_blocks(parts: Sequence[Release], workload: Explicit | Marginals | Products | None) -> Release:
     """Blocks measured by the same rows, averaged by their precisions."""
     plans = [cast("JointPlan", part.plan).replaced(workload=None) for part in parts]
-    plan = reduce(blockwise.compose, plans).replaced(workload=workload)
+    plan = reduce(blockwise.BLOCKWISE.compose, plans).replaced(workload=workload)
     blocks = plan.compile()
     places = {block: number for number, block in enumerate(blocks.measured)}
     sums, shares = np.zeros(blocks.cells), np.zeros(blocks.cells)
@@ -275,15 +277,21 @@ def _pooled_groups(parts: Sequence[Release], workload: Marginals | Products | No
     chosen, overstated = np.full(plans[0].groups, -1, dtype=np.int64), []
     for k, held in enumerate(met):
         groups = np.flatnonzero(kind == k)
-        own = [_of_groups(part, groups) for part, plan in zip(parts, held, strict=True) if plan is not None]
-        if not own:
+        there = [part for part, plan in zip(parts, held, strict=True) if plan is not None]
+        if not there:
             continue
         chosen[groups] = len(members)
-        if agree([plan for plan, _, _ in own]):
-            lattice, blocks = _lattice_pool([cast("LatticePlan", plan) for plan, _, _ in own], None)
+        measuring = [plan for plan in held if plan is not None]
+        if agree(measuring):
+            lattice, blocks = _lattice_pool([cast("LatticePlan", plan) for plan in measuring], None)
             members.append((lattice, blocks))
-            measured.append(_averaged(lattice, blocks, cast("list[Held]", own)))
+            numbers = np.empty((len(groups), blocks.cells), dtype=np.int64)
+            for some in batches(len(groups), blocks.cells, _BATCH_CELLS):
+                own = [_of_groups(part, groups[some]) for part in there]
+                numbers[some] = _averaged(lattice, blocks, cast("list[Held]", own))
+            measured.append(numbers)
         else:
+            own = [_of_groups(part, groups) for part in there]
             matrix, numbers, receipt = _matrix_pool(own[0][0], [seen_in_groups(*each) for each in own], None)
             members.append((matrix, matrix.compile()))
             measured.append(numbers)

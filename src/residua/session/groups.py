@@ -9,7 +9,8 @@ from typing import Any, cast
 import numpy as np
 
 from residua.errors import PlanError
-from residua.linalg.arrays import Booleans, Floats, Integers
+from residua.linalg.arrays import Booleans, Integers
+from residua.linalg.layout import batches
 from residua.plans.contract import Plan
 from residua.plans.groups.making import chosen_of, grouped, groups_of
 from residua.plans.groups.plan import GroupPlan
@@ -18,10 +19,11 @@ from residua.release import Release
 from residua.session.candidates import workload_of
 from residua.session.choice import Choice
 from residua.session.missing import shared
-from residua.session.recommend import By
+from residua.session.recommend import By, check_rule
 from residua.session.signal import REACH, Workload
-from residua.session.verdicts import Ratios, Verdicts, judged
+from residua.session.verdicts import Shares, Verdicts, judged, shares_of
 
+_SOME_CELLS = 1 << 20  # estimates that are judged at once
 _CLOSE = 2.0**-17  # a look is measured a little more coarsely than the most that candidates share
 
 
@@ -59,8 +61,9 @@ class GroupChoice(Choice):
             workload: other queries within a group to judge by, than those of the first candidate.
         """
         asked = workload_of(self._members[0], next(iter(self._candidates))) if workload is None else workload
-        ratios = [self._ratios(plan, asked) for plan in self._members]
-        chosen, stepping, shares = judged(ratios, self._depths, share=share, snr=snr, by=by, chain=self.nested)
+        check_rule(share, snr, by)
+        found = self._shares(asked, snr)
+        chosen, stepping, shares = judged(found, self._depths, share=share, by=by, chain=self.nested)
         return Verdicts(self.groups, tuple(self._candidates), chosen, stepping, shares)
 
     def finish(self, candidate: str | Plan | Mapping[Any, str | None] | Sequence[str | None]) -> Release:
@@ -144,19 +147,20 @@ class GroupChoice(Choice):
                 depth[k] = next((d for d, look in enumerate(looks) if not plan.can_answer(look)), len(looks))
         return np.asarray(depth[known.chosen])
 
-    def _ratios(self, candidate: Plan, workload: Workload) -> Ratios:
-        """Of the queries within each group, from what is known and what a candidate would do."""
+    def _shares(self, workload: Workload, snr: float) -> list[Shares]:
+        """Of the queries within each group, from what is known and what each candidate would do."""
         known, reading = cast("GroupPlan", self._known.plan), cast("GroupReading", self._known.reading)
-        noise = np.sqrt(candidate.variances(workload))
-        values: list[Floats] = []
-        errors: list[Floats] = []
-        for part in known.parts(workload):
-            kinds, variances = known.kinds_of(part)
-            values.append(reading.within(part))
-            errors.append(REACH * np.sqrt(variances[kinds]))
-        estimates, bounds = np.hstack(values), np.hstack(errors)
-        estimates = np.where(np.isfinite(bounds), estimates, np.nan)
-        return Ratios((estimates - bounds) / noise, estimates / noise, (estimates + bounds) / noise)
+        noise = [np.sqrt(plan.variances(workload)) for plan in self._members]
+        parts = list(known.parts(workload))
+        kinds = [known.kinds_of(part) for part in parts]
+        found: list[list[Shares]] = [[] for _ in noise]
+        for some in batches(known.groups, max(workload.queries, 1), _SOME_CELLS):
+            estimates = np.hstack([reading.within(part, some) for part in parts])
+            bounds = np.hstack([REACH * np.sqrt(variances[kind[some]]) for kind, variances in kinds])
+            for told, each in zip(found, noise, strict=True):
+                told.append(shares_of(estimates, bounds, each, snr))
+        bys: tuple[By, ...] = ("lower", "estimate", "upper")
+        return [{by: np.concatenate([each[by] for each in told]) for by in bys} for told in found]
 
     def _chosen(self, given: Mapping[Any, str | None] | Sequence[str | None]) -> Integers:
         if isinstance(given, Verdicts):

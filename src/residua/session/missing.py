@@ -18,8 +18,10 @@ from residua.plans.algebra import common, top_up
 from residua.plans.blocks import Blocks
 from residua.plans.composition import composed_cost, priced
 from residua.plans.contract import Plan
+from residua.plans.groups.algebra import kinds_of
+from residua.plans.groups.plan import GroupPlan
 from residua.privacy import Guarantee
-from residua.session.signal import answerable
+from residua.session.signal import Workload, answerable
 
 _CLOSE = Fraction(1, 2**16)
 _QUIETER = (0.0, 2.0**-46, 2.0**-40, 2.0**-34, 2.0**-28, 2.0**-22, 2.0**-17)
@@ -137,7 +139,7 @@ def require_telling(name: str, primary: Plan, known: Sequence[Plan]) -> None:
     Raises:
         PlanError: none of its queries is answerable.
     """
-    if primary.workload is None or any(answerable(plan, primary.workload) is not None for plan in known):
+    if primary.workload is None or any(_tells(plan, primary, primary.workload) for plan in known):
         return
     # What no part answers alone, several may answer together.
     if len(known) < 2 or answerable(reduce(add, known), primary.workload) is None:
@@ -146,6 +148,14 @@ def require_telling(name: str, primary: Plan, known: Sequence[Plan]) -> None:
             "spent: put another candidate first, or release one. In Python, blind=True looks nonetheless, for "
             "choice.compatible."
         )
+
+
+def _tells(known: Plan, primary: Plan, workload: Workload) -> bool:
+    """Whether some query is answerable; in the same groups, within one of them, whose queries are far fewer."""
+    if isinstance(known, GroupPlan) and isinstance(primary, GroupPlan) and known.by == primary.by:
+        met, _ = kinds_of([known, primary])
+        return any(_tells(mine, own, own.workload) for mine, own in met if mine and own and own.workload is not None)
+    return answerable(known, workload) is not None
 
 
 def shared(plans: Sequence[Plan], progress: Callable[[int, float], None] | None = None) -> Plan:

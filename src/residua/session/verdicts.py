@@ -9,34 +9,32 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from residua.linalg.arrays import Booleans, Floats, Integers
-from residua.session.recommend import By, check_rule
+from residua.session.recommend import By
 
 if TYPE_CHECKING:
     import pyarrow
 
 
-@dataclass(frozen=True, eq=False)
-class Ratios:
-    """Signal-to-noise ratios of the queries within each group, under one candidate.
+Shares = Mapping[By, Floats]  # which share of each group's queries is good enough, (groups,), by what it is judged
+
+
+def shares_of(estimates: Floats, bounds: Floats, noise: Floats, snr: float) -> Shares:
+    """Which share of each group's queries has at least this signal-to-noise ratio; of those that can be estimated.
 
     Args:
-        lower: lower bounds, (groups, queries within); not a number where a query cannot be estimated yet.
-        estimate: as estimated.
-        upper: upper bounds.
+        estimates: of the queries within each group, (groups, queries within).
+        bounds: how far they may be off, infinite where a query cannot be estimated yet.
+        noise: of each query under a candidate.
+        snr: the least ratio that is good enough.
     """
-
-    lower: Floats
-    estimate: Floats
-    upper: Floats
-
-    def shares(self, snr: float) -> dict[str, Floats]:
-        """Which share of each group's queries has at least this ratio, (groups,); of those that can be estimated."""
-        known = np.isfinite(self.estimate).sum(axis=1)
-        with np.errstate(invalid="ignore"):
-            return {
-                name: (found >= snr).sum(axis=1) / np.maximum(known, 1)
-                for name, found in (("lower", self.lower), ("estimate", self.estimate), ("upper", self.upper))
-            }
+    known, wanted = np.isfinite(bounds), snr * noise
+    there = np.maximum(known.sum(axis=1), 1)
+    with np.errstate(invalid="ignore"):
+        return {
+            "lower": (known & (estimates - bounds >= wanted)).sum(axis=1) / there,
+            "estimate": (known & (estimates >= wanted)).sum(axis=1) / there,
+            "upper": (known & (estimates + bounds >= wanted)).sum(axis=1) / there,
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +101,7 @@ class Verdicts(Mapping[Any, str | None]):
 
 
 def judged(
-    ratios: Sequence[Ratios], depths: Integers, *, share: float, snr: float, by: By, chain: bool
+    found: Sequence[Shares], depths: Integers, *, share: float, by: By, chain: bool
 ) -> tuple[Integers, Booleans, Floats]:
     """The rule for every group: the candidate, whether to step first, and the shares.
 
@@ -111,19 +109,16 @@ def judged(
     chain only the next one is judged. Where not even the first can serve, nothing is chosen.
 
     Args:
-        ratios: of each candidate, in their order, on the same queries.
+        found: the shares of each candidate, in their order, on the same queries.
         depths: how many candidates were dropped in each group by stepping, (groups,).
         share: which share of the queries must be good enough.
-        snr: the least ratio that is good enough.
         by: what to judge by.
         chain: whether looks are nested.
     """
-    check_rule(share, snr, by)
-    found = [each.shares(snr) for each in ratios]
     shares = np.stack([each[by] for each in found], axis=1)
-    groups, last = len(depths), len(ratios) - 1
+    groups, last = len(depths), len(found) - 1
     good = shares >= share
-    good[np.arange(len(ratios))[None, :] <= depths[:, None]] = False  # those before, and the first that stands
+    good[np.arange(len(found))[None, :] <= depths[:, None]] = False  # those before, and the first that stands
     rows = np.arange(groups)
     stepping = np.zeros(groups, dtype=bool)
     if chain:

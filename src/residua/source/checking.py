@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from residua.domain import Domain
     from residua.source.bound import Bound
     from residua.source.counting import Counted, Progress
+    from residua.source.some_groups import SomeGroups
     from residua.source.source import Source
 
 _MOST_KEPT = 1 << 30  # bytes
@@ -33,14 +34,17 @@ class Checked:
     Args:
         records: how many there are; confidential.
         fingerprint: of the dataset they are.
-        count: counts the tables of a layout. It raises a SourceError when the data is no longer what was checked.
+        count: counts the tables of a layout, where the records are kept of some groups alone, if asked. It raises a
+            SourceError when the data is no longer what was checked.
         forget: gives up what is kept of the records.
+        kept: whether the records are kept, so that counting again reads nothing.
     """
 
     records: int
     fingerprint: str
-    count: Callable[[Layout, Progress | None, Bound | None], Counted]
+    count: Callable[..., Counted]
     forget: Callable[[], None]
+    kept: bool = False
 
     def __repr__(self) -> str:
         return "Checked(confidential)"
@@ -48,7 +52,8 @@ class Checked:
 
 def checked(source: Source, domain: Domain, progress: Progress | None, bound: Bound | None) -> Checked:
     """Reads a source once: what `Source.checked` does."""
-    from residua.source.counting import Kept, count, count_kept
+    from residua.source.counting import count, count_kept
+    from residua.source.kept import Kept
     from residua.source.source import Source
 
     total = layout_of(closure([], len(domain)), domain.sizes)  # one table of one cell: how many records there are
@@ -62,9 +67,12 @@ def checked(source: Source, domain: Domain, progress: Progress | None, bound: Bo
         else count(source, domain, total, progress, bound, keep=kept)
     )
 
-    def again(layout: Layout, progress: Progress | None, bound: Bound | None) -> Counted:
+    def again(
+        layout: Layout, progress: Progress | None, bound: Bound | None, only: SomeGroups | None = None
+    ) -> Counted:
         if kept is not None and kept.whole:
-            return count_kept(kept, source.options, domain, layout, first, progress, bound)
+            return count_kept(kept, source.options, domain, layout, first, progress, bound, only)
+        assert only is None  # asked for where records are kept alone
         try:
             counted = source.count(domain, layout, progress, bound)
         except SourceError as problem:
@@ -74,4 +82,5 @@ def checked(source: Source, domain: Domain, progress: Progress | None, bound: Bo
             raise SourceError(f"the data changed after it was checked{hint}.")
         return counted
 
-    return Checked(int(first.tables[0]), first.fingerprint, again, kept.forget if kept is not None else lambda: None)
+    forget = kept.forget if kept is not None else lambda: None
+    return Checked(int(first.tables[0]), first.fingerprint, again, forget, kept is not None and kept.whole)

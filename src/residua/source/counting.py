@@ -19,11 +19,13 @@ from residua.machine import processors
 from residua.source.accumulate import Accumulator, Way
 from residua.source.bound import Bound
 from residua.source.choosing import Loss
+from residua.source.kept import Kept
 from residua.source.options import Options
 from residua.source.persons import Persons
 from residua.source.problems import Problems
+from residua.source.some_groups import SomeGroups
 from residua.source.source import Source
-from residua.source.tables import Codes
+from residua.source.tables import Codes, smallest
 
 Progress = Callable[[int, int | None], None]  # rows read so far, about how many there are
 MOST_RECORDS = 2**62
@@ -119,7 +121,7 @@ def count(
     problems = Problems(domain.names, source.show_values)
     with ThreadPoolExecutor(max_workers=processors()) as pool, persons or nullcontext():
         accumulator = Accumulator(layout, hint, pool, way)
-        buffer = Buffer(domain, layout, accumulator)
+        buffer = Buffer(layout, accumulator)
         digest = Digest(pool)
         rows = records = 0
         for batch in source.digested(columns, digest):
@@ -156,60 +158,6 @@ def columns_needed(source: Source, domain: Domain, bounded: bool) -> list[str]:
     return [*domain.names, *weight, *(name for name in named if name not in domain)]
 
 
-class Kept:
-    """The codes of counted records, as long as there is room for them; what is printed of it holds none.
-
-    Args:
-        domain: of the codes.
-        room: how many bytes may be kept; with more, all are given up.
-        person: the columns that say whose a record is, where they are kept as well.
-    """
-
-    def __init__(self, domain: Domain, room: int, person: Sequence[str] = ()) -> None:
-        self._kinds = [smallest(int(size)) for size in domain.sizes]
-        self._room, self._person = room, list(person)
-        self.whole = True
-        self.parts: list[tuple[list[Codes], NDArray[np.int64] | None, Any]] = []
-
-    def add(
-        self,
-        batch: Any,
-        codes: list[NDArray[np.int32]],
-        kept: NDArray[np.intp] | None,
-        weights: NDArray[np.int64] | None,
-    ) -> None:
-        """Keeps the kept rows of a batch."""
-        if not self.whole:
-            return
-        ids = batch.select(self._person) if self._person else None
-        if kept is not None:
-            codes = [column[kept] for column in codes]
-            weights = None if weights is None else weights[kept]
-            ids = None if ids is None else ids.take(kept)
-        ids = None if ids is None else _own(ids)
-        small = [column.astype(kind) for column, kind in zip(codes, self._kinds, strict=True)]
-        self._room -= sum(column.nbytes for column in small) + (0 if weights is None else weights.nbytes)
-        self._room -= 0 if ids is None else ids.nbytes
-        if self._room < 0:
-            self.forget()
-        else:
-            self.parts.append((small, weights, ids))
-
-    def forget(self) -> None:
-        """Gives up all of it."""
-        self.whole = False
-        self.parts.clear()
-
-
-def _own(batch: Any) -> Any:
-    """A batch in memory of its own: whoever made a frame may change what a batch of it only points at."""
-    import pyarrow as pa
-
-    columns = [column.dictionary_decode() if pa.types.is_dictionary(column.type) else column for column in batch]
-    plain = pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
-    return pa.ipc.read_record_batch(plain.serialize(), plain.schema)
-
-
 def count_kept(
     kept: Kept,
     options: Options,
@@ -218,15 +166,18 @@ def count_kept(
     first: Counted,
     progress: Progress | None,
     bound: Bound | None,
+    only: SomeGroups | None = None,
 ) -> Counted:
-    """Counts tables from kept codes; the policies did what they did when these were read."""
-    rows = sum(len(codes[0]) for codes, *_ in kept.parts)
-    done = 0
+    """Counts tables from kept codes, of some groups alone where given.
+
+    The policies did what they did when the codes were read.
+    """
+    rows, done = kept.rows, 0
     persons, problems = None if bound is None else Persons(options, bound), Problems(domain.names, False)
     with ThreadPoolExecutor(max_workers=processors()) as pool, persons or nullcontext():
         accumulator = Accumulator(layout, rows, pool)
-        buffer = Buffer(domain, layout, accumulator)
-        for codes, weights, ids in kept.parts:
+        buffer = Buffer(layout, accumulator, only)
+        for codes, weights, ids in kept.batches():
             if persons is None:
                 buffer.add(codes, None, weights)
             else:
@@ -244,21 +195,23 @@ def count_kept(
     return Counted(*found) if persons is None else Counted(*found, persons.nobody, persons.loss)
 
 
-def smallest(size: int) -> type[np.unsignedinteger[Any]]:
-    """The smallest type that holds every code below a size."""
-    return np.uint8 if size <= 2**8 else np.uint16 if size <= 2**16 else np.uint32
-
-
 class Buffer:
-    """Collects batches until there are enough rows for a pass over all tables to pay."""
+    """Collects batches until there are enough rows for a pass over all tables to pay.
 
-    def __init__(self, domain: Domain, layout: Layout, accumulator: Accumulator) -> None:
-        kind = smallest(int(domain.sizes.max()))
+    Args:
+        layout: the tables.
+        accumulator: where rows go.
+        only: the groups whose rows are collected, all when not given.
+    """
+
+    def __init__(self, layout: Layout, accumulator: Accumulator, only: SomeGroups | None = None) -> None:
+        kind, attributes = smallest(int(layout.sizes.max())), len(layout.sizes)
         each = layout.cells // max(sum(len(group.numbers) for group in layout), 1)
-        limit = _CODE_BYTES // (len(domain) * np.dtype(kind).itemsize)
+        limit = (_CODE_BYTES if only is None else _CODE_BYTES >> 4) // (attributes * np.dtype(kind).itemsize)
         self._capacity = max(min(max(4 * each, _LEAST_ROWS), _MOST_ROWS, limit), 1)
-        self._codes: Codes = np.zeros((len(domain), self._capacity), dtype=kind)
+        self._codes: Codes = np.zeros((attributes, self._capacity), dtype=kind)
         self._used = sorted({i for group in layout for i in group.members.ravel().tolist()})  # the others stay zero
+        self._only = only
         self._weights = np.empty(self._capacity, dtype=np.int64)
         self._weighted = False
         self._rows = 0
@@ -275,6 +228,10 @@ class Buffer:
         if kept is not None:
             codes = [column[kept] for column in codes]
             weights = None if weights is None else weights[kept]
+        if self._only is not None:
+            codes, here = self._only.renumbered(codes)
+            codes = [column[here] for column in codes]
+            weights = None if weights is None else weights[here]
         for low, high in self._portions(len(codes[0])):
             room = slice(self._rows, self._rows + high - low)
             for i in self._used:

@@ -30,7 +30,7 @@ _MULTIPLIERS = np.array([[0xD6E8FEB86659FD93], [0xE7037ED1A0B428DB]], dtype=np.u
 _SEEDS = np.array([[0x9E3779B97F4A7C15], [0xC2B2AE3D27D4EB4F]], dtype=np.uint64)
 _HALF = np.uint64(32)
 _MASKS = np.array([(1 << 8 * n) - 1 for n in range(9)], dtype=np.uint64)
-_MOST_RANGE = 1 << 16  # whole numbers whose spellings are hashed once and looked up
+_MOST_RANGE = 1 << 18  # whole numbers whose spellings are hashed once and looked up
 _WORTH_THREADS = 1 << 17  # values
 _WORTH_COMPILING = 2_000_000  # values: what NumPy does in about the time Numba takes to load
 _WORTH_LOOPS = 20_000_000  # values that are looked up, of which loops do four in the time NumPy takes for one
@@ -135,16 +135,9 @@ class Digest:
         return _compiled(name, column)
 
     def _within_range(self, name: str, column: Any) -> tuple[Pairs, Places] | None:
-        ends = pc.min_max(column)
-        low, high = ends["min"].as_py(), ends["max"].as_py()
-        known = self._ranges.get(name)
-        if known is None or low < known[0] or high >= known[0] + len(known[1]):
-            if known is not None:
-                low, high = min(low, known[0]), max(high, known[0] + len(known[1]) - 1)
-            if high - low >= min(_MOST_RANGE, max(4 * len(column), 1024)) or high >= 2**63:
-                return None
-            known = (low, _keyed(name, pa.array(np.arange(low, high + 1)).cast(pa.large_string())))
-            self._ranges[name] = known
+        known = self._range(name, column)
+        if known is None:
+            return None
         start, table = known
         present = column.fill_null(0) if column.null_count else column
         places: Places = present.to_numpy(zero_copy_only=False).astype(np.int64)
@@ -152,6 +145,27 @@ class Digest:
         if column.null_count:
             places[column.is_null().to_numpy(zero_copy_only=False)] = len(table)
         return table, places
+
+    def _range(self, name: str, column: Any) -> tuple[int, Pairs] | None:
+        """The first whole number of a range that holds the column, and the hashes of all in it; None if it is wide."""
+        ends = pc.min_max(column)
+        low, high = ends["min"].as_py(), ends["max"].as_py()
+        known = self._ranges.get(name)
+        start, stop = (low, low) if known is None else (known[0], known[0] + len(known[1]))
+        if start <= low and high < stop:
+            return known
+        first, last = min(low, start), max(high + 1, stop)
+        if last - first > min(_MOST_RANGE, max(4 * len(column), 1024)) or high >= 2**63 - 1:
+            return None
+        # Only what is new is hashed: where a file is in order, every batch widens the range.
+        new = [_keyed(name, _spellings(*ends)) for ends in ((first, start), (stop, last))]
+        wider = new[1] if known is None else np.concatenate([new[0], known[1], new[1]])
+        self._ranges[name] = first, wider
+        return first, wider
+
+
+def _spellings(first: int, stop: int) -> Any:
+    return pa.array(np.arange(first, stop, dtype=np.int64)).cast(pa.large_string())
 
 
 def _repeats(column: Any) -> bool:

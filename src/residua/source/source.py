@@ -152,6 +152,9 @@ class Source(ABC):
         for batch in self.batches(names):
             digest.add(batch, names)
             yield batch.select(asked)
+        import pyarrow  # where records were read, it is loaded
+
+        pyarrow.default_memory_pool().release_unused()  # what reading took is not kept for the next reading
 
     def batches(self, columns: Sequence[str]) -> Iterator[Any]:
         """Arrow record batches of these columns, in the order asked for.

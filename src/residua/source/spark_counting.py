@@ -13,10 +13,10 @@ from residua.domain import Domain
 from residua.linalg.layout import Layout
 from residua.machine import processors
 from residua.source.accumulate import Accumulator
-from residua.source.counting import Buffer, smallest
+from residua.source.counting import Buffer
 from residua.source.spark_rows import narrowed, row_of
 from residua.source.spark_tasks import Prove, Task
-from residua.source.tables import Codes, Tables, add_plainly
+from residua.source.tables import Codes, Tables, add_plainly, smallest
 
 Columns = Sequence[NDArray[Any]]
 Rows = NDArray[np.intp] | None
@@ -30,7 +30,7 @@ class Whole:
 
     def __init__(self, domain: Domain, layout: Layout, pool: ThreadPoolExecutor) -> None:
         self._accumulator = Accumulator(layout, None, pool)
-        self._buffer = Buffer(domain, layout, self._accumulator)
+        self._buffer = Buffer(layout, self._accumulator)
 
     def add(self, codes: Columns, kept: Rows, weights: Weights, prove: Prove) -> Iterator[Any]:
         """Adds rows (those kept); nothing is sent yet."""

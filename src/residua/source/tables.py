@@ -112,3 +112,8 @@ def _cell_numbers(
     for attribute in members:
         places = places * sizes[attribute] + codes[attribute, :rows]
     return places
+
+
+def smallest(size: int) -> type[np.unsignedinteger[Any]]:
+    """The smallest type that holds every code below a size."""
+    return np.uint8 if size <= 2**8 else np.uint16 if size <= 2**16 else np.uint32

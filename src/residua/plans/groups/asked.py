@@ -89,7 +89,8 @@ class Part:
         assert self.order is not None
         of_kind = csr_array((np.ones(len(kinds)), (np.arange(len(kinds)), kinds)), shape=(len(kinds), len(squares)))
         weights = (self.rows.multiply(self.rows) @ of_kind).toarray()
-        found = np.where((weights > 0).astype(float) @ unknown > 0, np.inf, weights @ known)
+        found = np.asarray(weights @ known)
+        found[(weights > 0).astype(np.float32) @ unknown > 0] = np.inf
         return np.asarray(found.ravel()[self.order])
 
 

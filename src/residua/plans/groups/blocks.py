@@ -5,7 +5,8 @@ The measurements stand member by member, and within a member group by group: wha
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -24,7 +25,7 @@ from residua.plans.groups.members import Member, member_of
 from residua.plans.noise import NORMAL, Noise
 from residua.privacy import AddRemove, Unit
 
-_BATCH_CELLS = 1_000_000
+_BATCH_CELLS = 1 << 18
 _ONE = AddRemove()
 
 
@@ -127,13 +128,32 @@ class GroupBlocks(Blocks):
 
     # ---- measuring
 
+    def shares(self, most_cells: int) -> Iterator[tuple[int, slice]]:
+        """All groups that measure something, some of one member at a time: the member, and which of its groups.
+
+        Args:
+            most_cells: about how many cells the tables of a share may have.
+        """
+        for k, (member, count) in enumerate(zip(self._members, self.counts, strict=True)):
+            tables = {piece.attributes for piece in member.pieces}
+            each = sum(math.prod(int(self.sizes[i]) for i in attributes) for attributes in tables)
+            for part in batches(count, max(each, 1), most_cells):
+                yield k, part
+
+    def share(self, k: int, part: slice) -> GroupBlocks:
+        """What a share measures, as if there were no other groups: numbered by the first attribute of `by` alone."""
+        sizes = np.array(self.sizes, dtype=np.int64)
+        sizes[list(self.by)] = 1
+        sizes[self.by[0]] = part.stop - part.start
+        return GroupBlocks(sizes, self.by, (self.members[k],), np.zeros(part.stop - part.start, dtype=np.int64))
+
     @cached_property
     def _members(self) -> tuple[Member, ...]:
         return tuple(member_of(blocks) for blocks in self.members)
 
     @cached_property
     def counted(self) -> Layout:
-        """The tables of the members, each crossed with what makes groups."""
+        """The tables of the members, each crossed with what makes groups: those that no other contains."""
         used = [member for member, count in zip(self._members, self.counts, strict=True) if count]
         rows = {tuple(sorted({*self.by, *piece.attributes})) for member in used for piece in member.pieces}
         by_size: dict[int, list[tuple[int, ...]]] = {}
@@ -141,10 +161,16 @@ class GroupBlocks(Blocks):
             by_size.setdefault(len(row), []).append(row)
         sets = [np.array(found, dtype=np.int32) for found in by_size.values()]
         lattice = closure(sets, len(self.sizes))
-        chosen = np.zeros(len(lattice), dtype=bool)
-        for found in sets:
-            chosen[lattice.find(found)] = True
-        return layout_of(lattice, self.sizes, chosen)
+        return layout_of(lattice, self.sizes, lattice.is_maximal)
+
+    @cached_property
+    def _sums(self) -> dict[tuple[int, ...], tuple[int, ...]]:
+        """The counted table that each table within a group is summed from: the smallest that holds it."""
+        held = [tuple(row) for group in self.counted for row in group.members.tolist()]
+        held.sort(key=lambda row: math.prod(int(self.sizes[i]) for i in row))
+        used = {piece.attributes for member in self._members for piece in member.pieces}
+        found = {each: next((row for row in held if {*self.by, *each} <= {*row}), None) for each in used}
+        return {each: row for each, row in found.items() if row is not None}
 
     def batches(self) -> Sequence[Batch]:
         """One table of one member, some groups at a time."""
@@ -166,12 +192,14 @@ class GroupBlocks(Blocks):
 
     def _tables(self, tables: Integers, attributes: tuple[int, ...], groups: Integers) -> Integers:
         """The true tables of some groups, (groups, n_1, …, n_k)."""
-        members = tuple(sorted({*self.by, *attributes}))
+        members = self._sums[attributes]
         number = self.counted.lattice.find(np.array([members], dtype=np.int32))[0]
         start, shape = int(self.counted.starts[number]), [int(self.sizes[i]) for i in members]
-        table = tables[start : start + int(np.prod(shape, dtype=np.int64))].reshape(shape)
-        grouped = table.transpose([members.index(i) for i in (*self.by, *attributes)])
-        return np.asarray(grouped[np.unravel_index(groups, [int(self.sizes[i]) for i in self.by])])
+        table = tables[start : start + math.prod(shape)].reshape(shape)
+        summed = [i for i in members if i not in self.by and i not in attributes]
+        grouped = table.transpose([members.index(i) for i in (*self.by, *attributes, *summed)])
+        chosen = grouped[np.unravel_index(groups, [int(self.sizes[i]) for i in self.by])]
+        return np.asarray(chosen.sum(axis=tuple(range(1 + len(attributes), chosen.ndim))) if summed else chosen)
 
     def store(self, batch: Batch, measured: Integers, out: Integers) -> None:
         """Each group's integers among its own."""

@@ -40,13 +40,21 @@ class GroupReading(Reading):
         """What was measured, in words."""
         return f"{self.blocks.cells:,} measurements in {self.plan.groups:,} groups of {', '.join(self.plan.by_names)}."
 
-    def within(self, part: Part) -> Floats:
-        """Every group's answers to the queries within, (groups, queries within); 0 in groups that measured nothing."""
-        found = np.zeros((self.plan.groups, part.inner.queries))
-        for k, places in enumerate(self.blocks.places):
+    def within(self, part: Part, some: slice | None = None) -> Floats:
+        """The answers of every group, or some, to the queries within, (groups, queries within); 0 where nothing is.
+
+        Args:
+            part: what is asked.
+            some: which groups are asked, all if left out.
+        """
+        first, stop, _ = (some or slice(None)).indices(self.plan.groups)
+        found = np.zeros((stop - first, part.inner.queries))
+        for k, everywhere in enumerate(self.blocks.places):
+            low, high = np.searchsorted(everywhere, (first, stop)).tolist()
+            places = everywhere[low:high] - first
             if not len(places):
                 continue
-            measured, member = self.blocks.of_member(self.measurements, k), member_of(self.blocks.members[k])
+            measured, member = self.blocks.of_member(self.measurements, k)[low:high], member_of(self.blocks.members[k])
             if isinstance(part.inner, Explicit):
                 tables = member.table(measured, part.inner.attributes).reshape(len(places), -1)
                 found[places] = (part.inner.matrix @ tables.T).T

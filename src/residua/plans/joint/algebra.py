@@ -6,21 +6,18 @@ lattice plans (`lattice/algebra.py`). Plans with other rows are compared as matr
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from functools import reduce
 
 import numpy as np
 
-from residua.errors import PlanError
 from residua.linalg.arrays import Floats
-from residua.plans.combining import Progress, register_closed
+from residua.plans.combining import register_closed
 from residua.plans.joint.measured import Rows
 from residua.plans.joint.plan import JointPlan
 from residua.plans.levels.family import Block, rank
 from residua.plans.noise import guarantee_like
+from residua.plans.precisions import Precisions
 from residua.plans.questions import Workload
-from residua.plans.tolerances import ORDER_TOLERANCE
 
 
 def agree(plans: Sequence[object]) -> bool:
@@ -36,51 +33,6 @@ def agree(plans: Sequence[object]) -> bool:
             if known.setdefault(block, plan.rows_of(block)) != plan.rows_of(block):
                 return False
     return True
-
-
-def compose(first: JointPlan, second: JointPlan) -> JointPlan:
-    """The plan that runs both and pools what they measure."""
-    like, (a, b) = _aligned([first, second])
-    workload: Workload | None = None
-    if first.workload is not None and second.workload is not None:
-        workload = first.workload + second.workload
-    return _made(like, a + b, "both plans together", workload)
-
-
-def can_answer(plan: JointPlan, other: JointPlan) -> bool:
-    """Whether what `other` releases can be computed from what `plan` releases."""
-    _, (have, wanted) = _aligned([plan, other])
-    return bool((wanted <= have * (1.0 + ORDER_TOLERANCE)).all())
-
-
-def common(plans: Sequence[JointPlan], progress: Progress | None = None) -> JointPlan:
-    """The most that all these plans release, whichever of them is chosen."""
-    like, precisions = _aligned(plans)
-    return _made(like, reduce(np.minimum, precisions), "common to all candidates", None)
-
-
-def residual(plan: JointPlan, given: JointPlan) -> JointPlan:
-    """What is left of a plan once `given` is known.
-
-    Raises:
-        PlanError: the plan does not answer `given`, so that some of it would be wasted.
-    """
-    like, (wanted, have) = _aligned([plan, given])
-    if not (have <= wanted * (1.0 + ORDER_TOLERANCE)).all():
-        raise PlanError("given is not answered by the plan; use common([…]) first, or top_up for what is missing.")
-    return _made(like, _left(wanted, have), "what is left", plan.workload)
-
-
-def top_up(plan: JointPlan, given: Sequence[JointPlan]) -> JointPlan:
-    """The least to measure so that, pooled with all given, everything is at least as accurate as the plan says."""
-    like, (wanted, *have) = _aligned([plan, *given])
-    return _made(like, _left(wanted, np.sum(have, axis=0)), "what is missing", plan.workload)
-
-
-def _left(wanted: Floats, have: Floats) -> Floats:
-    """`max(0, τ_wanted − τ_have)`, less than ORDER_TOLERANCE being nothing; rounding never makes it more."""
-    left = wanted * (1.0 - 2.0**-44) - have
-    return np.where(left > ORDER_TOLERANCE * wanted, left, 0.0)
 
 
 def _aligned(plans: Sequence[JointPlan]) -> tuple[JointPlan, list[Floats]]:
@@ -113,4 +65,5 @@ def _made(like: JointPlan, precisions: Floats, objective: str, workload: Workloa
     return made.replaced(guarantee=guarantee_like(like.guarantee, made.unit_pcost))
 
 
-register_closed(agree, sys.modules[__name__])
+BLOCKWISE = Precisions(_aligned, _made)
+register_closed(agree, BLOCKWISE)

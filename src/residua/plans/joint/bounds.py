@@ -25,20 +25,28 @@ _ROUNDS = 6
 
 def gap_of_any(axes: Sequence[Axis], workload: Workload, achieved: float) -> float:
     """How far a weighted sum of variances, times pcost, is at most above any plan's; infinite where it is too large."""
-    weights = query_weights(workload)
+    blocks = _blocks_of(axes, workload)
+    if blocks is None or coordinates_of(axes, workload) > MOST_DIMENSIONS:
+        return math.inf
+    ends = np.cumsum([0, *(dimensions(axes, block) for block in blocks)])
+    spans = {block: np.arange(ends[k], ends[k + 1]) for k, block in enumerate(blocks)}
+    G = _gram(axes, workload, query_weights(workload), spans, int(ends[-1]))
+    return max(achieved / _bound(axes, spans, G) - 1.0, 0.0)
+
+
+def coordinates_of(axes: Sequence[Axis], workload: Workload) -> float:
+    """How many coordinates the blocks of all that is asked have together; infinite where they are not worth listing."""
+    blocks = _blocks_of(axes, workload)
+    return math.inf if blocks is None else sum(dimensions(axes, block) for block in blocks)
+
+
+def _blocks_of(axes: Sequence[Axis], workload: Workload) -> list[Block] | None:
     tops: set[Block] = set()
     for attributes, _, _ in asked(workload):
         tops.add(tuple((i, axes[i].depth) for i in attributes if axes[i].depth))
         if sum(math.prod(axes[i].starts[-1] for i, _ in top) for top in tops) > 4 * MOST_DIMENSIONS:
-            return math.inf
-    blocks = closed(tops)
-    sizes = [dimensions(axes, block) for block in blocks]
-    if sum(sizes) > MOST_DIMENSIONS:
-        return math.inf
-    ends = np.cumsum([0, *sizes])
-    spans = {block: np.arange(ends[k], ends[k + 1]) for k, block in enumerate(blocks)}
-    G = _gram(axes, workload, weights, spans, int(ends[-1]))
-    return max(achieved / _bound(axes, spans, G) - 1.0, 0.0)
+            return None
+    return closed(tops)
 
 
 def _gram(axes: Sequence[Axis], workload: Workload, weights: Floats, spans: dict[Block, Integers], size: int) -> Floats:

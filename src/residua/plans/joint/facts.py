@@ -6,19 +6,20 @@ b is `c = q_b R⁻¹` in measured rows, and takes `c S` from the blocks below. I
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.plans.joint.measured import Rows, Split, split
-from residua.plans.levels.axes import Axis
+from residua.plans.levels.axes import Axis, told_apart
 from residua.plans.levels.family import Block, below, places
 from residua.plans.questions import Workload
 from residua.plans.tolerances import SUPPORT_TOLERANCE
-from residua.workload import Explicit, Joint, as_products, parts_of
+from residua.workload import AttributeQueries, Explicit, Joint, as_products, parts_of
 
 _BATCH = 2**22
 Parts = dict[Block, Floats]
@@ -59,9 +60,9 @@ class Facts:
         """The noise variance of each block."""
         return dict(zip(self.blocks, self.noise.tolist(), strict=True))
 
-    def inside(self, attributes: Sequence[int]) -> list[Block]:
-        """The blocks of these attributes alone, finest first."""
-        finest = tuple((i, self.axes[i].depth) for i in attributes if self.axes[i].depth)
+    def inside(self, table: Block) -> list[Block]:
+        """The blocks of these attributes and levels alone, finest first."""
+        finest = tuple((i, level) for i, level in table if level)
         return [block for block in reversed(below(finest)) if block in self.variance_of]
 
     def taken_apart(self, attributes: Sequence[int], rows: Floats) -> tuple[Parts, Booleans]:
@@ -75,11 +76,14 @@ class Facts:
         rows, lost = in_classes(self.axes, attributes, rows)
         for axis, i in enumerate(attributes, start=1):
             rows = self.axes[i].coordinates(rows, axis)
-        left = rows.reshape(len(rows), -1).copy()
         table = tuple((i, self.axes[i].depth) for i in attributes)
+        return self._down(table, rows.reshape(len(rows), -1).copy(), size, lost)
+
+    def _down(self, table: Block, left: Floats, size: Floats, lost: Booleans) -> tuple[Parts, Booleans]:
+        """Queries in coordinates of a table, which are used up, from the finest block down."""
         unseen = np.ones(left.shape[1], dtype=bool)
         found: Parts = {}
-        for block in self.inside(attributes):
+        for block in self.inside(table):
             at = self._places(table, block)
             unseen[at] = False
             own = self.splits[block]
@@ -95,6 +99,38 @@ class Facts:
             lost |= np.abs(left[:, unseen]).max(axis=1) > SUPPORT_TOLERANCE * size
         return found, lost
 
+    def _product(self, term: Sequence[tuple[int, AttributeQueries]]) -> Iterator[tuple[Parts, Booleans]]:
+        """The same of a product, some queries at a time, its rows in coordinates of the coarsest levels they need."""
+        table, factors, sizes, outside = [], [np.ones((1, 1))], [np.ones(1)], [np.zeros(1, dtype=bool)]
+        for i, queries in term:
+            axis, matrix = self.axes[i], np.asarray(queries.matrix(), dtype=np.float64)
+            level = axis.level_within(told_apart(matrix))
+            short, apart = axis.shortened(matrix, 1)
+            table.append((i, axis.depth if level is None else level))
+            factors.append(axis.coordinates(short, 1)[:, : axis.count(table[-1][1])])
+            sizes.append(np.sqrt((matrix**2).sum(axis=1)))
+            outside.append(apart)
+        first, *rest = factors[1:] or factors
+        each, cells = math.prod(map(len, rest)), math.prod(factor.shape[1] for factor in factors)
+        size, lost = reduce(_crossed, sizes), reduce(np.logical_or.outer, outside).ravel()
+        step = max(1, _BATCH // (cells * each))
+        for start in range(0, len(first), step):
+            left = reduce(_crossed, rest, first[start : start + step])
+            at = slice(start * each, start * each + len(left))
+            yield self._down(tuple(table), left, size[at], lost[at].copy())
+
+    def _asked(self, workload: Workload) -> Iterator[tuple[Integers, Parts, Booleans]]:
+        """A workload some queries at a time: their places in it, their parts, and which cannot be answered."""
+        if isinstance(workload, Explicit):
+            for attributes, rows, at in asked(workload):
+                yield at, *self.taken_apart(attributes, rows)
+            return
+        first = 0
+        for term in as_products(workload).terms():
+            for parts, lost in self._product(term):
+                yield np.arange(first, first + len(lost)), parts, lost
+                first += len(lost)
+
     def _places(self, table: Block, block: Block) -> Integers:
         key = (table, block)
         if key not in self._known:
@@ -108,9 +144,8 @@ class Facts:
     def variances(self, workload: Workload) -> Floats:
         """The variance of every query, (queries,); infinite where it cannot be answered."""
         found = np.empty(workload.queries)
-        for attributes, rows, at in asked(workload):
-            parts, lost = self.taken_apart(attributes, rows)
-            total = np.zeros(len(rows))
+        for at, parts, lost in self._asked(workload):
+            total = np.zeros(len(at))
             for block, part in parts.items():
                 total += self.variance_of[block] * (part**2).sum(axis=1)
             found[at] = np.where(lost, np.inf, total)
@@ -119,9 +154,8 @@ class Facts:
     def covariance(self, first: Workload, second: Workload) -> Floats:
         """Covariances between the queries of two workloads, all answerable, (queries, queries)."""
         total = np.zeros((first.queries, second.queries))
-        others = [(at, self.taken_apart(attributes, rows)[0]) for attributes, rows, at in asked(second)]
-        for attributes, rows, at in asked(first):
-            own = self.taken_apart(attributes, rows)[0]
+        others = [(at, parts) for at, parts, _ in self._asked(second)]
+        for at, own, _ in self._asked(first):
             for there, parts in others:
                 found = sum(
                     (self.variance_of[block] * (own[block] @ parts[block].T) for block in own.keys() & parts.keys()),
@@ -129,6 +163,10 @@ class Facts:
                 )
                 total[np.ix_(at, there)] = found
         return total
+
+
+def _crossed(first: Floats, second: Floats) -> Floats:
+    return np.asarray(np.kron(first, second), dtype=np.float64)
 
 
 def in_classes(axes: Sequence[Axis], attributes: Sequence[int], rows: Floats) -> tuple[Floats, Booleans]:

@@ -26,7 +26,7 @@ from residua.plans.bodies import any_workload_of_body, any_workload_to_body, che
 from residua.plans.cells import MOST_COLUMNS, Grouping
 from residua.plans.contract import Plan
 from residua.plans.joint.blocks import JointBlocks
-from residua.plans.joint.bounds import gap_of_any
+from residua.plans.joint.bounds import coordinates_of, gap_of_any
 from residua.plans.joint.facts import Facts
 from residua.plans.joint.measured import Rows
 from residua.plans.joint.reading import JointReading
@@ -35,9 +35,12 @@ from residua.plans.levels.cells import table_for
 from residua.plans.levels.family import Block, below, dimensions, rank
 from residua.plans.noise import LARGEST_SCALE, SMALLEST_SCALE
 from residua.plans.questions import Workload, combined, in_one_table
+from residua.plans.tolerances import nearness
 from residua.privacy import AddRemove, Guarantee, Unit
 
 _UP = 1.0 + 2.0**-46
+BY_ROWS = ", by given rows"  # in the objective of a plan whose rows are another's
+_SOON = 600  # coordinates of all blocks together, for which a proof against all plans takes a second or two
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +61,8 @@ class JointPlan(Plan):
         workload: what was asked, if anything.
         objective: what the plan was optimised for, in words.
         gap: proven bound on how far the plan is, relative, from the best that measures blocks of this plan's split one
-            by one; `gap_any` is against all plans whatever. Infinite when nothing is proven.
+            by one, or that measures the same rows where these were given; `gap_any` is against all plans whatever.
+            Infinite when nothing is proven.
     """
 
     kinds: ClassVar[tuple[str, ...]] = ("blockwise",)
@@ -99,7 +103,11 @@ class JointPlan(Plan):
     @property
     def rival(self) -> str:
         """What `gap` compares the plan with."""
-        return "the best plan that measures block by block"
+        return (
+            "the best plan that measures these rows"
+            if self.objective.endswith(BY_ROWS)
+            else "the best plan that measures block by block"
+        )
 
     def rows_of(self, block: Block) -> Rows:
         """What is measured of a block."""
@@ -176,7 +184,11 @@ class JointPlan(Plan):
     @cached_property
     def gap_any(self) -> float:
         """Proven bound on how far the plan is from any linear Gaussian plan whatever; infinite on large domains."""
-        if self.workload is None or self.objective != "TotalVariance" or self.unit_pcost != self.pcost:
+        if (
+            self.workload is None
+            or self.objective.removesuffix(BY_ROWS) != "TotalVariance"
+            or self.unit_pcost != self.pcost
+        ):
             return math.inf
         return gap_of_any(self.axes, self.workload, self.total_variance(self.workload) * self.pcost)
 
@@ -187,18 +199,27 @@ class JointPlan(Plan):
 
     @property
     def remarks(self) -> tuple[tuple[str, str], ...]:
-        """How many blocks there are, and whether the price is a bound alone."""
+        """How many blocks there are, how far any plan is, where soon known, and whether the price is a bound alone."""
         kinds = len(set(self.numbers))
         parts = (
             f"{len(self.blocks_of):,} blocks of attributes and levels, measured by {kinds:,} strategies of their own"
         )
-        loose = ("Price", "a bound; what it really costs is not computed and may be less")
-        return (("Blocks", parts), loose) if self.looseness else (("Blocks", parts),)
+        left = self._soon_known
+        far = (("All plans", f"proven {nearness(left, 'the best of all plans')}"),) if math.isfinite(left) else ()
+        loose = (("Price", "a bound; what it really costs is not computed and may be less"),)
+        return (("Blocks", parts), *far, *(loose if self.looseness else ()))
+
+    @property
+    def _soon_known(self) -> float:
+        """`gap_any` where that takes a second or two, else infinite."""
+        soon = self.workload is not None and coordinates_of(self.axes, self.workload) <= _SOON
+        return self.gap_any if soon else math.inf
 
     @property
     def details(self) -> dict[str, Any]:
-        """That the price is a bound of unknown looseness, where it is."""
-        return {"price_looseness": None} if self.looseness else {}
+        """How far any plan is, where soon known; that the price is a bound of unknown looseness, where it is."""
+        far = {"gap_any": self._soon_known} if math.isfinite(self._soon_known) else {}
+        return {**far, **({"price_looseness": None} if self.looseness else {})}
 
     def __repr__(self) -> str:
         return (

@@ -74,7 +74,7 @@ class JointReading(Reading):
         axes = self.plan.axes
         table = tuple((i, axes[i].depth) for i in positions)
         found = np.zeros(math.prod(axes[i].starts[-1] for i in positions))
-        for block in self.plan.facts.inside(positions):
+        for block in self.plan.facts.inside(table):
             if block in self.coordinates:
                 found[places(axes, table, block)] = self.coordinates[block]
         tensor = found.reshape([axes[i].starts[-1] for i in positions])

@@ -15,7 +15,6 @@ Reference: common-mechanism, Theorems 3.5 and 5.4 and Eq. 1.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from functools import reduce
 
@@ -24,11 +23,11 @@ import numpy as np
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.linalg.lattice import Lattice, closure
-from residua.plans.combining import Progress, register_closed
+from residua.plans.combining import register_closed
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.noise import guarantee_like
+from residua.plans.precisions import Precisions
 from residua.plans.strategy import Strategy
-from residua.plans.tolerances import ORDER_TOLERANCE
 from residua.workload import Family, Marginals, Products, as_products, renumber
 
 Asked = Marginals | Products | None
@@ -40,47 +39,6 @@ def agree(plans: Sequence[object]) -> bool:
     if len(kin) == len(plans) and all(plan.plain for plan in kin):
         return True  # at any number of attributes without a look at each
     return len(kin) == len(plans) and all(len(set(_used(i, kin))) < 2 for i in range(len(kin[0].domain)))
-
-
-def compose(first: LatticePlan, second: LatticePlan) -> LatticePlan:
-    """The plan that runs both and pools what they measure."""
-    like, (a, b) = _aligned([first, second])
-    workload: Asked = None
-    if first.workload is not None and second.workload is not None:
-        joined = first.workload + second.workload
-        assert isinstance(joined, Products | Marginals)  # neither was explicit
-        workload = joined
-    return _made(like, a + b, "both plans together", workload)
-
-
-def can_answer(plan: LatticePlan, other: LatticePlan) -> bool:
-    """Whether what `other` releases can be computed from what `plan` releases."""
-    _, (have, wanted) = _aligned([plan, other])
-    return bool((wanted <= have * (1.0 + ORDER_TOLERANCE)).all())
-
-
-def common(plans: Sequence[LatticePlan], progress: Progress | None = None) -> LatticePlan:
-    """The most that all these plans release, whichever of them is chosen."""
-    like, precisions = _aligned(plans)
-    return _made(like, reduce(np.minimum, precisions), "common to all candidates", None)
-
-
-def residual(plan: LatticePlan, given: LatticePlan) -> LatticePlan:
-    """What is left of a plan once `given` is known.
-
-    Raises:
-        PlanError: the plan does not answer `given`, so that some of it would be wasted.
-    """
-    like, (wanted, have) = _aligned([plan, given])
-    if not (have <= wanted * (1.0 + ORDER_TOLERANCE)).all():
-        raise PlanError("given is not answered by the plan; use common([…]) first, or top_up for what is missing.")
-    return _made(like, _left(wanted, have), "what is left", plan.workload)
-
-
-def top_up(plan: LatticePlan, given: Sequence[LatticePlan]) -> LatticePlan:
-    """The least to measure so that, pooled with all given, everything is at least as accurate as the plan says."""
-    like, (wanted, *have) = _aligned([plan, *given])
-    return _made(like, _left(wanted, np.sum(have, axis=0)), "what is missing", plan.workload)
 
 
 def asking(plan: LatticePlan, workload: Asked) -> LatticePlan:
@@ -95,16 +53,6 @@ def asking(plan: LatticePlan, workload: Asked) -> LatticePlan:
         families = (Family(_moved(family.sets, wider), family.queries) for family in workload.families)
         asked = Products(workload.domain, wider, tuple(families))
     return plan.replaced(lattice=wider, precisions=plan.on(wider), workload=asked)
-
-
-def _left(wanted: Floats, have: Floats) -> Floats:
-    """`max(0, τ_wanted − τ_have)`, less than ORDER_TOLERANCE being nothing.
-
-    Noise scales are rounded up when plans are compiled; giving up 2^-44 of the precision makes sure that what is left
-    and what was known never cost more together than the plan itself.
-    """
-    left = wanted * (1.0 - 2.0**-44) - have
-    return np.where(left > ORDER_TOLERANCE * wanted, left, 0.0)
 
 
 def _aligned(plans: Sequence[LatticePlan]) -> tuple[LatticePlan, list[Floats]]:
@@ -159,4 +107,5 @@ def _moved(sets: Marginals, lattice: Lattice) -> Marginals:
     return Marginals(sets.domain, lattice, renumber(sets.lattice, lattice)[sets.numbers], sets.weights)
 
 
-register_closed(agree, sys.modules[__name__])
+LATTICE = Precisions(_aligned, _made)
+register_closed(agree, LATTICE)

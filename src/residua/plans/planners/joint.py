@@ -21,7 +21,7 @@ from residua.plans.contract import Plan
 from residua.plans.forms import Form, Lattice, Task
 from residua.plans.joint.facts import asked, query_weights
 from residua.plans.joint.measured import Rows
-from residua.plans.joint.plan import JointPlan
+from residua.plans.joint.plan import BY_ROWS, JointPlan
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.levels.family import closed
 from residua.plans.matrix.integers import FILLING
@@ -58,7 +58,7 @@ class Blockwise(Form):
 
     Args:
         like: a blockwise plan whose rows to measure, so that `common`, `residual`, `top_up` and sessions combine the
-            two exactly over any number of cells. Nothing is proven of such a plan.
+            two exactly over any number of cells. Its gap is against all plans that measure these rows.
     """
 
     like: Plan | None = None
@@ -172,17 +172,26 @@ def plan_like(like: Plan, workload: Workload, task: Task) -> JointPlan:
         PlanError: another objective, another form or domain, or rows that do not tell what is asked.
     """
     targets = _targets(workload, task.objective)
-    precisions = precisions_like(like, workload, query_weights(workload), targets, task)
+    precisions, bound = precisions_like(like, workload, query_weights(workload), targets, task)
     assert isinstance(like, JointPlan)
     made = like.replaced(
         precisions=precisions,
         guarantee=task.guarantee,
         unit=task.unit,
         workload=workload,
-        objective=described(task.objective),
-        gap=math.inf,
+        objective=described(task.objective) + BY_ROWS,
     )
-    return _scaled(made, task, targets)
+    proven = by_cells(task.unit) and bound > 0
+    gap = max(_loss(made, workload, targets) * made.pcost / bound - 1.0, 0.0) if proven else math.inf
+    made = _scaled(made.replaced(gap=gap), task, targets)
+    try:
+        made.compile()
+    except VerificationError:
+        raise PlanError(
+            "like measures integers too fine for the noise of this budget; plan it, or one plan for all that is asked, "
+            "at the smallest of the budgets first, and then each like that."
+        ) from None
+    return made
 
 
 def _loss(made: JointPlan, workload: Workload, targets: Floats | None) -> float:

@@ -34,7 +34,9 @@ from residua.plans.solver.orbits import Orbits, Term
 _MOST_LOWER = 300  # coordinates below a block by which it is tilted
 _GROWTH, _CAUTION, _SMALLEST_GROWTH = 1.8, 0.7, 0.2  # exponent of the weights on cells; smaller where the loss rises
 _FAR = 1.003  # times the best loss: too far, back to it with smaller steps
-_MOST_WORK, _FEWEST = 6e10, 16  # operations of all rounds, about; rounds in any case
+_MOST_WORK, _FEWEST = 6e10, 16  # operations of all rounds, about; rounds beyond them where the gap is still large
+_LONGER = 5  # times the rounds of one search, for the better one of two
+_ENOUGH, _SMALL_GAP = 10, 0.03  # rounds after which work beyond that ends, where no more than this can be won
 _LEAST = 1e-14
 
 Progress = Callable[[int, float], None]
@@ -67,6 +69,7 @@ class Blockwise:
 
     def __init__(self, axes: Sequence[Axis], found: Orbits) -> None:
         self.axes, self.orbits = axes, found
+        self.enough = 2**31  # rounds after which a small gap will do
         self.below = {block: self._tilting(block) for block in found.kinds}
         self.states = [self._start(block) for block in found.examples]
         self.terms = [(self._ordered(term), count) for term, count in found.terms]
@@ -113,19 +116,30 @@ class Blockwise:
         if table is None:
             return self._played(Apart(self.orbits), tolerance, max(few, min(limit, affordable)), progress)
         many = min(2 * limit, max(affordable, _FEWEST))
-        found = self._played(Together(table, self.orbits), tolerance, many, progress)
+        self.enough = max(affordable, _ENOUGH)
+        cells, states = Together(table, self.orbits), self.states
+        found = self._played(cells, tolerance, many, progress)
         if affordable < 2 * many:
             return found
         self.states = [self._start(block) for block in self.orbits.examples]
         self._played(Apart(self.orbits), tolerance, few, progress)
-        other = self._played(Together(table, self.orbits, slowly=True), tolerance, many, progress)
-        return min(found, other, key=lambda made: made.loss)
+        slower = Together(table, self.orbits, slowly=True)
+        other = self._played(slower, tolerance, many, progress)
+        if other.loss < found.loss:
+            found, cells, states = other, slower, self.states
+        more = min(_LONGER * limit, affordable - 2 * many)
+        if more <= 0 or found.loss <= found.bound * (1.0 + tolerance):
+            return found
+        self.states = states  # the better one goes on while rounds are cheap
+        return min(found, self._played(cells, tolerance, more, progress, found.loss), key=lambda made: made.loss)
 
-    def _played(self, cells: Cells, tolerance: float, limit: int, progress: Progress | None) -> Solved:
-        """Rounds in which cells are weighed in one way."""
+    def _played(
+        self, cells: Cells, tolerance: float, limit: int, progress: Progress | None, price: float = 1.0
+    ) -> Solved:
+        """Rounds in which cells are weighed in one way; the price of privacy is the loss where one is known."""
         self.cells, self.growth, self.step = cells, _GROWTH, 1.0
         cells.begin(self.states)
-        price, before, best, kept = 1.0, np.inf, None, None
+        before, best, kept = np.inf, None, None
         for number in range(limit):
             tilting = number >= cells.patience and (number - cells.patience) % cells.every == 0
             self._sweep(price, tilt=tilting)
@@ -138,6 +152,8 @@ class Blockwise:
             if progress:
                 progress(number + 1, gap)
             if number > cells.patience + 2 and gap < tolerance and abs(before / made.loss - 1.0) < tolerance / 5:
+                break
+            if number + 1 >= self.enough and best.loss / best.bound - 1.0 < _SMALL_GAP:
                 break
             before = made.loss
             if made.loss > best.loss * _FAR and number > cells.patience + cells.settling:
@@ -168,7 +184,10 @@ class Blockwise:
             for kind in level:
                 number = self.orbits.counts[kind]
                 self._improve(kind, sums[kind][0] / number, sums[kind][1] / number, price, tilt=tilt)
-            for ((listed, spans, _), _), Z in zip(self.terms, grams, strict=True):
+            for number, ((listed, spans, _), _) in enumerate(self.terms):
+                # Smallest first: what finer blocks left behind stands last, and nobody looks at it again.
+                still = sum(len(spans[block]) for block in listed if rank(block)[0] <= height)
+                Z = grams[number] = grams[number][:still, :still]
                 for block in listed:
                     if rank(block)[0] == height and self.below[block] and self._state(block).tilt.any():
                         own, lower, T = spans[block], self._lower(block, spans), self._state(block).tilt
