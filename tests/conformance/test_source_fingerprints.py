@@ -82,6 +82,8 @@ def test_compiled_loops_give_the_same_digest(monkeypatch: pytest.MonkeyPatch) ->
         "text": pa.array([None if x is None else f"label {x}" for x in small]).dictionary_encode(),
         "nothing": pa.nulls(3000, pa.int32()),
         "fraction": pa.array(rng.normal(size=3000)),
+        "rising": pa.array(np.sort(rng.integers(-50, 2000, 3000))),  # the range it is looked up in widens upwards
+        "falling": pa.array(np.sort(rng.integers(-50, 2000, 3000))[::-1]),
     }
     table = pa.table(columns)
     monkeypatch.setattr(digest_module, "_WORTH_LOOPS", 0)
@@ -89,6 +91,7 @@ def test_compiled_loops_give_the_same_digest(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(digest_module, "_WORTH_LOOPS", 2**62)
     monkeypatch.setattr(digest_module, "sys", SimpleNamespace(modules={}))  # as if Numba were not loaded yet
     assert digest_of(table, 700) == looped != digest_of(table[1:], 700)
+    assert digest_of(table.take(rng.permutation(3000)), 3000) == looped
 
 
 def test_digests_of_parts_add_up() -> None:
