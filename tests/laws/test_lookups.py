@@ -56,6 +56,15 @@ def test_whole_numbers_are_found_in_long_lists():
     attribute = rs.Categories(values)
     asked = pa.array([0, 4999, 5000, -1, None, 17])
     assert encode(attribute, asked).tolist() == [values.index(0), values.index(4999), -1, -1, -2, values.index(17)]
+    few = rs.Categories(values[1:-1])  # nothing listed is above 4,999
+    assert encode(few, asked).tolist() == [
+        values.index(0) - 1,
+        values.index(4999) - 1,
+        -1,
+        -1,
+        -2,
+        values.index(17) - 1,
+    ]
 
 
 def test_a_million_values_with_one_twice_are_refused_at_once():
