@@ -20,11 +20,12 @@ def counted(events: list[object], last: int):
 
 def test_items_come_in_order_and_one_more_is_made_at_most():
     events: list[object] = []
+    before = set(threading.enumerate())
     items = ahead(counted(events, 10))
     assert [next(items), next(items)] == [0, 1]
     items.close()
     assert events in ([0, 1, "closed"], [0, 1, 2, "closed"])
-    assert threading.active_count() == 1 or all("ThreadPool" not in t.name for t in threading.enumerate())
+    assert set(threading.enumerate()) <= before
 
 
 def test_an_error_while_reading_comes_where_it_would_have_come():
@@ -51,7 +52,7 @@ def test_no_more_is_under_way_than_allowed_and_all_is_done_at_the_end():
             behind.do(job, i)
             assert i - len(done) < 4
     assert sorted(done) == list(range(20))
-    assert most[0] == 2
+    assert most[0] <= 2
 
 
 def test_what_fails_in_a_thread_is_raised_and_nothing_follows():

@@ -8,6 +8,7 @@ own values. Where values are numbers, a list of edges says the same: groups clos
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -141,7 +142,8 @@ def _grouped(name: str, groups: Any, cells: Cells, below: Level | None) -> tuple
             raise DomainError(f"level {name!r}: {member!r} is not a value of the attribute; correct it.")
     found = dict(pairs)
     if len(found) < len(pairs):
-        twice = next(member for i, (member, _) in enumerate(pairs) if member in dict(pairs[:i]))
+        times = Counter(member for member, _ in pairs)
+        twice = next(member for member, _ in pairs if times[member] > 1)
         raise DomainError(f"level {name!r}: {twice!r} is in two groups; put it into one.")
     labels = tuple(dict.fromkeys(group for _, group in pairs))
     empty = [group for group in groups if _is_list(groups[group]) and group not in labels]
@@ -158,8 +160,8 @@ def _codes_of_members(
     # Members are the values when they are all of them (so files are read as they were written), else groups below.
     through = set(found) != set(cells.labels) and set(found) <= set(declared)
     members: Sequence[Any] = declared if through else cells.labels
-    known = {*cells.labels, *declared}
-    outside = [m for m in found if m not in known] or [m for m in found if m not in set(members)]
+    known, meant = {*cells.labels, *declared}, set(members)
+    outside = [m for m in found if m not in known] or [m for m in found if m not in meant]
     if outside:
         also = f", nor a group of level {below.name!r}" if below is not None else ""
         raise DomainError(f"level {name!r}: {outside[0]!r} is not a value of the attribute{also}; correct it.")
