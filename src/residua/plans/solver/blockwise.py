@@ -36,7 +36,7 @@ _GROWTH, _CAUTION, _SMALLEST_GROWTH = 1.8, 0.7, 0.2  # exponent of the weights o
 _FAR = 1.003  # times the best loss: too far, back to it with smaller steps
 _MOST_WORK, _FEWEST = 6e10, 16  # operations of all rounds, about; rounds beyond them where the gap is still large
 _LONGER = 5  # times the rounds of one search, for the better one of two
-_ENOUGH, _SMALL_GAP = 10, 0.03  # rounds after which work beyond that ends, where no more than this can be won
+_ENOUGH, _SMALL_GAP = 10, 0.019  # rounds after which work beyond that ends, where no more than this can be won
 _LEAST = 1e-14
 
 Progress = Callable[[int, float], None]
