@@ -1,4 +1,4 @@
-"""A real browser for all tests, and what those of the planner page share: a server for each file, and one tab."""
+"""A real browser, and what tests of the planner page share besides: a server for each file, and one tab."""
 
 from __future__ import annotations
 
@@ -36,8 +36,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         made.process.terminate()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """One for each file: while it is there, an event loop runs, and tests of other files may need their own."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
