@@ -1,5 +1,6 @@
 """From data to published tables through the real door: real files, a real ledger, real folders."""
 
+import gc
 import json
 import pickle
 import shutil
@@ -14,6 +15,7 @@ import residua as rs
 from residua.errors import FileError, LedgerError, PlanError, SourceError
 from residua.measurement.noisy import margins, maximal_layout
 from residua.release import Release
+from residua.source.counting import Counted
 
 
 @pytest.fixture(scope="module")
@@ -419,6 +421,11 @@ def test_the_statement_never_claims_more_than_is_true(make, tmp_path):
     assert "epsilon = 4.8866 at delta = 1e-06" in statement  # 4.88655… rounded up
 
 
+def counts_alive():
+    gc.collect()
+    return sum(isinstance(each, Counted) for each in gc.get_objects())
+
+
 def test_what_goes_wrong_after_the_debit_says_so_and_keeps_no_count(domain, records, tmp_path):
     ledger = rs.Ledger(tmp_path / "l", rs.ZCDP(1.0))
     plan = rs.plan(rs.marginals(domain, ways=[1]), rs.ZCDP(0.4))
@@ -427,9 +434,11 @@ def test_what_goes_wrong_after_the_debit_says_so_and_keeps_no_count(domain, reco
         if step == "adding noise":
             raise RuntimeError("the terminal is gone")
 
+    before = counts_alive()
     with pytest.raises(RuntimeError, match="gone") as caught:
         rs.measure(plan, records, ledger=ledger, progress=progress)
     assert "Debit 1 of the ledger stands" in caught.value.__notes__[0]
+    assert counts_alive() == before  # with all frames of the error, and what their variables lead to
     frame = caught.value.__traceback__
     while frame is not None:
         if frame.tb_frame.f_code.co_name in ("residual_measurements", "add_noise", "counter"):

@@ -19,6 +19,7 @@ from residua.source import Source, source_of
 from residua.source.bound import bound_of
 from residua.source.checking import checked
 from residua.source.digest import Digest
+from residua.source.checking import Checked
 from residua.source.kept import Kept
 from residua.source.paths import digest_of_files
 from tests.conformance.engines import domain_with, every_engine, layout_over, opened, records, table_of
@@ -213,14 +214,12 @@ def test_what_is_kept_is_given_up_when_nothing_is_measured(tmp_path: Path) -> No
     while trace is not None:
         frames += list(trace.tb_frame.f_locals.values())
         trace = trace.tb_next
-    held = [
-        cell.cell_contents
-        for value in frames
-        for cell in getattr(getattr(value, "count", None), "__closure__", None) or ()
-    ]
-    kept = [value for value in held if isinstance(value, Kept)]
-    assert kept
-    assert not any(list(each.batches()) for each in kept)
+    (checked,) = [value for value in frames if isinstance(value, Checked)]
+    assert checked.records == 0
+    assert checked.count.__closure__ is None  # it leads to no count and to nothing that was kept
+    kept = checked.given_up.__self__
+    assert isinstance(kept, Kept)
+    assert not list(kept.batches())
 
 
 def test_a_ledger_of_version_0_1_0_recognises_its_files_by_their_bytes(tmp_path: Path) -> None:

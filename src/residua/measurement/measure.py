@@ -16,7 +16,7 @@ from residua.linalg.layout import Layout
 from residua.measurement.aside import Aside, aside_of, left_out_receipt
 from residua.measurement.ledger import Entry, Ledger
 from residua.measurement.memory import secure_memory
-from residua.measurement.noisy import noisy, noisy_in_shares
+from residua.measurement.noisy import first_shares, noisy, noisy_in_shares
 from residua.measurement.recognising import recognise
 from residua.measurement.rehearsal import rehearse
 from residua.measurement.told import told_of_debit, without_records
@@ -166,7 +166,8 @@ def carry_out(
         checked = checked_data(still, plan.domain, blocks.most_records, progress, trial)
         try:
             secure_memory(blocks, kept=checked.kept)
-            rehearse(blocks, still.rows_hint())
+            for part in first_shares(blocks) if checked.kept else (blocks,):
+                rehearse(part, still.rows_hint())
             entry, ledger = _paid(pay, checked.fingerprint)
             bound = None if trial is None else bound_of(plan.unit, plan.domain, ledger.choosing_key)
             measurements = told_of_debit(lambda: _measured(blocks, checked, progress, tell, bound), entry)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -141,6 +141,15 @@ def noisy_in_shares(blocks: GroupBlocks, count: CountSome, progress: Step | None
         blocks.of_member(out, k)[part] = share.of_member(measured, 0)
         done += share.cells
     return out
+
+
+def first_shares(blocks: Blocks) -> Sequence[Blocks]:
+    """A share of each kind of what is measured in shares; the blocks themselves where all is measured at once."""
+    first: dict[int, Blocks] = {}
+    if isinstance(blocks, GroupBlocks):
+        for k, part in blocks.shares(SHARE_CELLS):
+            first.setdefault(k, blocks.share(k, part))
+    return list(first.values()) or [blocks]
 
 
 def with_noise(blocks: Blocks, tables: Integers, progress: Step | None = None) -> Integers:

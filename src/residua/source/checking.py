@@ -27,27 +27,36 @@ if TYPE_CHECKING:
 _MOST_KEPT = 1 << 30  # bytes
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(eq=False, repr=False)
 class Checked:
-    """Records that fit a domain.
+    """Records that fit a domain, until they are forgotten.
 
     Args:
         records: how many there are; confidential.
         fingerprint: of the dataset they are.
         count: counts the tables of a layout, where the records are kept of some groups alone, if asked. It raises a
             SourceError when the data is no longer what was checked.
-        forget: gives up what is kept of the records.
+        given_up: gives up what is kept of the records.
         kept: whether the records are kept, so that counting again reads nothing.
     """
 
     records: int
     fingerprint: str
     count: Callable[..., Counted]
-    forget: Callable[[], None]
+    given_up: Callable[[], None]
     kept: bool = False
+
+    def forget(self) -> None:
+        """Gives up all but the fingerprint: the frames of an error may keep this object for long."""
+        self.given_up()
+        self.records, self.count = 0, _forgotten
 
     def __repr__(self) -> str:
         return "Checked(confidential)"
+
+
+def _forgotten(*_: object) -> Counted:
+    raise AssertionError("what was checked is forgotten")
 
 
 def checked(source: Source, domain: Domain, progress: Progress | None, bound: Bound | None) -> Checked:
@@ -82,5 +91,5 @@ def checked(source: Source, domain: Domain, progress: Progress | None, bound: Bo
             raise SourceError(f"the data changed after it was checked{hint}.")
         return counted
 
-    forget = kept.forget if kept is not None else lambda: None
-    return Checked(int(first.tables[0]), first.fingerprint, again, forget, kept is not None and kept.whole)
+    given_up = kept.forget if kept is not None else lambda: None
+    return Checked(int(first.tables[0]), first.fingerprint, again, given_up, kept is not None and kept.whole)
