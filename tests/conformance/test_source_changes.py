@@ -17,9 +17,8 @@ from residua.linalg.lattice import closure
 from residua.linalg.layout import layout_of
 from residua.source import Source, source_of
 from residua.source.bound import bound_of
-from residua.source.checking import checked
+from residua.source.checking import Checked, checked
 from residua.source.digest import Digest
-from residua.source.checking import Checked
 from residua.source.kept import Kept
 from residua.source.paths import digest_of_files
 from tests.conformance.engines import domain_with, every_engine, layout_over, opened, records, table_of

@@ -17,6 +17,9 @@ USUAL_ORDER, USUAL_COUNT = 2, 10
 def objective_of(settings: Mapping[str, Any], has_targets: bool) -> Objective | None:
     """The objective that `[objective]` names; None where targets, or estimates, say what is best."""
     name = settings.get("minimise")
+    if name is not None and name not in (*OBJECTIVES, "estimates"):
+        known = ", ".join(f'"{each}"' for each in OBJECTIVES)
+        raise SpecError(f'[objective] minimise = {name!r} is not {known} or "estimates"; use one of them.')
     if name == "estimates":
         if has_targets or len(settings) > 1:
             raise SpecError('[objective] minimise = "estimates" has neither targets nor other keys; remove them.')
@@ -30,9 +33,6 @@ def objective_of(settings: Mapping[str, Any], has_targets: bool) -> Objective | 
         return PNormVariance(settings.get("p", USUAL_ORDER))
     if name == "largest":
         return LargestVariances(settings.get("count", USUAL_COUNT))
-    if name is None or name == "total":
-        return None if has_targets else TotalVariance()
-    if name == "max":
-        return None if has_targets else MaxVariance()
-    known = ", ".join(f'"{each}"' for each in OBJECTIVES)
-    raise SpecError(f'[objective] minimise = {name!r} is not {known} or "estimates"; use one of them.')
+    if has_targets:
+        return None
+    return MaxVariance() if name == "max" else TotalVariance()

@@ -18,7 +18,7 @@ from residua.linalg.arrays import Floats
 from residua.plans.losses import Gradient, Loss, least_loss
 from residua.plans.saddle import Progress, Response, Solution, least_largest, least_maximum, least_norm, least_sum
 from residua.plans.targets import Targets, Workload, targets_of
-from residua.workload import Marginals
+from residua.workload import Explicit, Marginals, Products
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class MaxVariance:
         targets: one variance for all marginals, a mapping from attribute sets to variances, or an array with one
             target for each query of the workload (equal within a marginal). Weights are not used then.
         over: `"queries"`, the largest single variance, or `"terms"`, the largest mean variance of a term's queries; the
-            same for marginals, whose cells are all alike.
+            same for marginals, whose cells are all alike. In plans over a tree each level is a term.
     """
 
     targets: Targets | None = None
@@ -225,6 +225,31 @@ class ConvexLoss:
         """Cutting planes."""
         start = workload.weights * workload.cells
         return least_loss(response, self.value, self.gradient, start, effort.tolerance, effort.limit, effort.progress)
+
+
+def check_objective(objective: Objective, workload: Marginals | Products | Explicit, *, single: bool) -> None:
+    """Refuses what cannot be minimised, before anything is solved.
+
+    Args:
+        objective: what to minimise.
+        workload: of these queries.
+        single: whether the plan would know single queries alone, and not which term each is of.
+
+    Raises:
+        PlanError: an objective of marginals, or of terms whose queries are not alike.
+    """
+    if isinstance(workload, Marginals):
+        return
+    if not isinstance(objective, TotalVariance | MaxVariance):
+        what = "products" if isinstance(workload, Products) else "explicit queries"
+        raise PlanError(
+            f"minimise: {type(objective).__name__} is for marginals; {what} take TotalVariance or MaxVariance."
+        )
+    if isinstance(objective, MaxVariance) and objective.over == "terms" and isinstance(workload, Products) and single:
+        raise PlanError(
+            "minimise: MaxVariance(over='terms') is not for plans by one matrix, which know single queries alone; "
+            "leave over out, or form, with Gaussian noise."
+        )
 
 
 def described(objective: Objective) -> str:

@@ -17,7 +17,7 @@ from residua.plans.forms import Form, Lattice, Matrix, Task
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.noise import NOISES
-from residua.plans.objectives import Effort, MaxVariance, Objective, TotalVariance
+from residua.plans.objectives import Effort, MaxVariance, Objective, TotalVariance, check_objective
 from residua.plans.persons import reach_of
 from residua.plans.planners.attended import attended, attends
 from residua.plans.planners.crossed import plan_crossed
@@ -204,10 +204,11 @@ def plan(
     made = form.plan(task) if form is not None else None
     if made is not None:
         return made
-    if isinstance(form, Matrix):
-        workload = as_explicit(workload)
     if form is None and (structured := by_structure(task)) is not None:
         return structured
+    check_objective(objective, workload, single=laplace or isinstance(form, Matrix))
+    if isinstance(form, Matrix):
+        workload = as_explicit(workload)
     given = None
     if isinstance(form, Lattice) and form.like is not None and not laplace and not isinstance(workload, Explicit):
         given = _given(form.like, workload)
