@@ -148,3 +148,15 @@ def test_long_axes_get_it_by_themselves_are_saved_measured_and_read(tmp_path):
     release = rs.measure(loaded, data, ledger=rs.Ledger(tmp_path / "l", rs.GDP(1.0)))
     found = release.count({"minute": rs.between(100, 1_400)})
     assert abs(float(found.estimate) - 3 * 1_301) < 6 * 4.0
+
+
+def test_the_largest_variances_are_shown_of_every_term():
+    """Of all ranges no less than the largest of them, and hardly more; of prefixes the largest itself."""
+    domain = rs.Domain({"a": rs.Integers(0, 499)})
+    asked = rs.ranges(domain, "a"), rs.prefixes(domain, "a")
+    plan = rs.plan(asked[0] + asked[1], rs.GDP(1.0), form=rs.Axis(), minimise=rs.MaxVariance())
+    ranges, prefixes = (float(plan.variances(each).max()) for each in asked)
+    found = plan.largest_variances(asked[0] + asked[1])
+    assert ranges * (1 - 1e-9) <= found[0] <= 1.001 * ranges
+    assert found[1] == pytest.approx(prefixes)
+    assert f"{np.sqrt(found[0]):,.3f}" in str(plan)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from residua.linalg.arrays import Floats
+from residua.plans.axis import AxisPlan
 from residua.plans.bodies import guarantee_to_body, unit_to_body
 from residua.plans.contract import Plan
 from residua.plans.tolerances import nearness
@@ -170,6 +171,8 @@ def _term_facts(plan: Plan, workload: Products) -> list[dict[str, Any]]:
 
 def _largest(plan: Plan, workload: Products) -> list[float]:
     """The largest variance of each term's queries, infinite where there are too many to look at."""
+    if isinstance(plan, AxisPlan):
+        return [float(each) for each in plan.largest_variances(workload)]
     if workload.queries > _MOST_LISTED:
         return [math.inf] * len(workload)
     ends = np.cumsum(workload.cells.astype(np.int64))

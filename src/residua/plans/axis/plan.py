@@ -16,6 +16,7 @@ from residua.domain import Domain, domain_of_settings
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.linalg.chain import OrderedNoise, over_running_sums
+from residua.linalg.spans import largest_ranges
 from residua.plans.axis.asked import Asked, packed, unpacked
 from residua.plans.axis.blocks import AxisBlocks
 from residua.plans.axis.price import price
@@ -152,6 +153,17 @@ class AxisPlan(Plan):
             return self.correlated.sum_of_range_variances() / along.rows + rounding
         rows, answered = crossed_rows(asked, self.attribute, self.size)
         return float(self.row_variances(rows).mean()) if answered.all() else float(np.inf)
+
+    def largest_variances(self, workload: Products) -> Floats:
+        """The largest variance of each term's queries, (terms,); of all ranges of a long axis a bound of it."""
+        return np.array([self._largest_variance(asked) for asked, _ in terms_of(workload)])
+
+    def _largest_variance(self, asked: dict[int, AttributeQueries]) -> float:
+        along = asked.get(self.attribute)
+        if len(asked) == 1 and isinstance(along, Ranges) and along.rows > 2**16:
+            return float(largest_ranges(self.correlated)[0].max()) + 2 * ROUNDING_VARIANCE / self.grid**2
+        rows, answered = crossed_rows(asked, self.attribute, self.size)
+        return float(self.row_variances(rows).max()) if answered.all() else float(np.inf)
 
     def _cell_variances(self, positions: tuple[int, ...]) -> Floats:
         if positions not in ((), (self.attribute,)):
