@@ -79,4 +79,4 @@ class GapWarning(UserWarning):
 
 
 class LongWarning(UserWarning):
-    """Planning will take long, or much memory; the message says how long, and how much."""
+    """Planning or combining plans will take long, or much memory; the message says how long, or how much."""

@@ -109,6 +109,8 @@ def test_two_axes_crossed_with_each_other_and_a_third_attribute():
     assert least_of_all(as_products(workload), plan.strategies) <= best.total_variance(workload) * (1 + 1e-9)
     with pytest.raises(PlanError, match="sex"):
         rs.plan(workload, rs.GDP(1.0), form=rs.Axis(("sex",)))
+    with pytest.raises(rs.ResiduaError, match="unknown attribute 'sxe'"):
+        rs.plan(workload, rs.GDP(1.0), form=rs.Axis("sxe"))  # a name, not its letters
 
 
 def test_noise_along_two_axes_is_exact_and_as_stated():

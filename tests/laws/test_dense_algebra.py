@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import residua as rs
-from residua.errors import PlanError, VerificationError
+from residua.errors import LongWarning, PlanError, VerificationError
 from residua.plans import MatrixPlan
 from residua.plans.composition import composed_cost, composed_profile, priced
 from residua.plans.matrix import algebra as dense_algebra
@@ -285,3 +285,12 @@ def test_bad_input_is_refused():
     narrow = rs.plan(rs.explicit(wide, np.eye(20), attributes=[wide.names[0]]), rs.GDP(1.0))
     with pytest.raises(PlanError, match="8,000 cells"):
         rs.common([marginal, narrow])
+
+
+def test_combining_over_many_cells_says_that_it_takes_long(monkeypatch):
+    domain = rs.Domain.of_sizes({"a": 6})
+    plans = [rs.plan(rs.queries(domain, [f"a <= {k}", "1"]), rs.GDP(1.0)) for k in (1, 3)]
+    rs.common(plans)
+    monkeypatch.setattr(dense_algebra, "_LONG", 2)
+    with pytest.warns(LongWarning, match="over 3 cells, which takes minutes; plans that share"):
+        rs.common(plans)

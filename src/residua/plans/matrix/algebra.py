@@ -15,12 +15,13 @@ Reference: common-mechanism, Sections 3 and 5.
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from residua.errors import PlanError
+from residua.errors import LongWarning, PlanError
 from residua.linalg.arrays import Floats
 from residua.plans.cells import Grouping, Refinement, refine
 from residua.plans.combining import Progress, register_general
@@ -33,6 +34,7 @@ from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.matrix.realise import noisier, nothing, realised, within
 from residua.plans.tolerances import MATRIX_ORDER_TOLERANCE
 
+_LONG = 2048  # cells: from here on decompositions take minutes
 _ROOM = 2.0**-31  # by this much a common plan stays below its candidates, beyond what rounding needs
 
 
@@ -64,6 +66,13 @@ def compared(plans: Sequence[Plan]) -> Compared:
     parts = [plan.over_cells() for plan in plans]
     cells = refine(plans[0].domain.sizes, [grouping for grouping, _ in parts])
     weights = np.sqrt(cells.sizes.astype(np.float64))
+    if len(plans) > 1 and len(weights) > _LONG:
+        warnings.warn(
+            f"plans are combined by matrices over {len(weights):,} cells, which takes minutes; plans that share a "
+            "strategy (form=rs.Tree(like=…), rs.Lattice(like=…), rs.Axis()) combine at once.",
+            LongWarning,
+            stacklevel=4,
+        )
     lifted = tuple(
         np.asarray(cells.lifted(rows, which), dtype=np.float64) * weights for which, (_, rows) in enumerate(parts)
     )

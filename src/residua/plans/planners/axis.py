@@ -187,6 +187,10 @@ class Axis(Form):
 
     attributes: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        if isinstance(self.attributes, str):  # a name is a sequence of letters
+            object.__setattr__(self, "attributes", (self.attributes,))
+
     def plan(self, task: Task) -> AxisPlan | LatticePlan:
         """The best plan along the axis; of a workload that crosses it with others, a lattice plan.
 
