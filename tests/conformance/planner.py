@@ -93,6 +93,15 @@ def planned(page: Page) -> None:
     expect(page.locator("#answer")).to_have_attribute("aria-busy", "false")
 
 
+def open_all(page: Page) -> None:
+    """Opens whatever is folded, and what that brings to light."""
+    closed = page.locator("details:not([open]) > summary:visible")
+    for _ in range(3):  # what is opened is filled a little later
+        while closed.count():
+            closed.first.click()
+        page.wait_for_timeout(150)
+
+
 def errors(page: Page) -> dict[str, str]:
     rows = page.locator("#errors tbody tr").all()
     return {row.locator("th").inner_text(): row.locator("td").nth(1).inner_text() for row in rows}

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import expect
 
 from residua.cli.spec import read_spec
-from tests.conformance.planner import SPEC, check_accessible, downloaded, errors, planned, toml, upload
+from tests.conformance.planner import SPEC, check_accessible, downloaded, errors, open_all, planned, toml, upload
 from tests.published import LABELS, NAME
 
 pytestmark = pytest.mark.xdist_group("planner")
@@ -22,8 +22,7 @@ def test_it_is_accessible_and_tells_no_source(page, server):
     page.click("#keep")
     page.wait_for_selector("#compare table")
     assert "secret" not in page.content()
-    for summary in page.locator("summary").all():
-        summary.click()
+    open_all(page)
     planned(page)
     check_accessible(page)
     page.emulate_media(color_scheme="dark")

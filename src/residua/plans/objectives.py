@@ -227,13 +227,16 @@ class ConvexLoss:
         return least_loss(response, self.value, self.gradient, start, effort.tolerance, effort.limit, effort.progress)
 
 
-def check_objective(objective: Objective, workload: Marginals | Products | Explicit, *, single: bool) -> None:
+def check_objective(
+    objective: Objective, workload: Marginals | Products | Explicit, *, laplace: bool, matrix: bool
+) -> None:
     """Refuses what cannot be minimised, before anything is solved.
 
     Args:
         objective: what to minimise.
         workload: of these queries.
-        single: whether the plan would know single queries alone, and not which term each is of.
+        laplace: whether with Laplace noise.
+        matrix: whether by one matrix in any case, which knows single queries alone, not which term each is of.
 
     Raises:
         PlanError: an objective of marginals, or of terms whose queries are not alike.
@@ -242,10 +245,10 @@ def check_objective(objective: Objective, workload: Marginals | Products | Expli
         return
     if not isinstance(objective, TotalVariance | MaxVariance):
         what = "products" if isinstance(workload, Products) else "explicit queries"
-        raise PlanError(
-            f"minimise: {type(objective).__name__} is for marginals; {what} take TotalVariance or MaxVariance."
-        )
-    if isinstance(objective, MaxVariance) and objective.over == "terms" and isinstance(workload, Products) and single:
+        why = "is not for pure DP; with PureDP, minimise" if laplace else f"is for marginals; {what} take"
+        raise PlanError(f"minimise: {type(objective).__name__} {why} TotalVariance or MaxVariance.")
+    by_terms = isinstance(workload, Products) and isinstance(objective, MaxVariance) and objective.over == "terms"
+    if by_terms and (laplace or matrix):
         raise PlanError(
             "minimise: MaxVariance(over='terms') is not for plans by one matrix, which know single queries alone; "
             "leave over out, or form, with Gaussian noise."

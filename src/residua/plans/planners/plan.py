@@ -206,7 +206,7 @@ def plan(
         return made
     if form is None and (structured := by_structure(task)) is not None:
         return structured
-    check_objective(objective, workload, single=laplace or isinstance(form, Matrix))
+    check_objective(objective, workload, laplace=laplace, matrix=isinstance(form, Matrix))
     if isinstance(form, Matrix):
         workload = as_explicit(workload)
     given = None
