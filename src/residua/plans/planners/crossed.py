@@ -28,7 +28,7 @@ from residua.plans.lattice.crossed import ROUNDING
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.lattice.totals import tells_of
 from residua.plans.noise import guarantee_like
-from residua.plans.objectives import MaxVariance, Scaled, TotalVariance, described
+from residua.plans.objectives import MaxVariance, Scaled, TotalVariance, check_objective, described
 from residua.plans.planners.certificate import least_of_all
 from residua.plans.planners.forecast import Forecast
 from residua.plans.planners.products import plan_products
@@ -145,9 +145,7 @@ def plan_crossed(
     Raises:
         PlanError: two long attributes crossed with each other, or an objective of another kind.
     """
-    if not isinstance(task.objective, TotalVariance | MaxVariance):
-        name = type(task.objective).__name__
-        raise PlanError(f"{name} is for marginals; products take TotalVariance or MaxVariance.")
+    check_objective(task.objective, workload, laplace=False, matrix=False)
     sizes = workload.domain.sizes
     longest = int(sizes[list(axes)].max())
     Forecast(longest * _SECONDS, float(longest * _BYTES), f"an axis of {longest:,} values").check()

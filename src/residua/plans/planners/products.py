@@ -22,7 +22,7 @@ from residua.plans.lattice.contribution import table_prices
 from residua.plans.lattice.from_axis import lattice_of
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.noise import guarantee_like
-from residua.plans.objectives import MaxVariance, Scaled, TotalVariance, described
+from residua.plans.objectives import MaxVariance, Scaled, check_objective, described
 from residua.plans.persons import by_cells, most_records, reach_of
 from residua.plans.planners.rounding import column_bits, integer_strategies
 from residua.plans.saddle import Solution, least_maximum
@@ -45,9 +45,7 @@ def plan_products(workload: Products, task: Task, given: Sequence[Strategy | Non
         task: what the plan is for.
         given: for each attribute a strategy to measure it by, or None to choose one.
     """
-    if not isinstance(task.objective, TotalVariance | MaxVariance):
-        name = type(task.objective).__name__
-        raise PlanError(f"{name} is for marginals; products take TotalVariance or MaxVariance.")
+    check_objective(task.objective, workload, laplace=False, matrix=False)
     made = _planned(workload, task, given or [None] * len(workload.domain))
     reach = None if by_cells(task.unit) else reach_of(task.unit, workload.domain.names, workload.domain.sizes)
     if given is not None or reach is None or all(made.strategies[i].plain for i in reach.limits):
