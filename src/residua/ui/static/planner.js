@@ -45,10 +45,10 @@ function arrange() {
   at("seek-field").hidden = state.form.attributes.length <= 15;
 }
 
+// At once: drawn later, the cards would be replaced under the fingers of somebody who types in them by then.
 function renamed(before, after) {
   tables.rename(state.form, before, after);
-  clearTimeout(renamed.later);
-  renamed.later = setTimeout(() => tables.draw(at("tables"), state.form, changed), 400);
+  tables.draw(at("tables"), state.form, changed);
 }
 
 function changed() {
