@@ -7,6 +7,7 @@ import hashlib
 import os
 import secrets
 import shutil
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,17 @@ _MOST_COST = 1e300
 _FEW_FILES = 64  # a disk takes as long for each of many as for all at once
 _MOST_LEFT_OUT = 2.0**63
 # What reading plain values that a stranger wrote can raise, besides what we raise ourselves.
-DAMAGE = (ArithmeticError, AttributeError, LookupError, MemoryError, OSError, RecursionError, TypeError, ValueError)
+DAMAGE = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    OSError,
+    RecursionError,
+    TypeError,
+    ValueError,
+    zlib.error,
+)
 
 
 def require_folder(path: Path, what: str, document: str, hint: str = "check the path") -> None:

@@ -67,6 +67,7 @@ def write_tables(
     if spark:
         _write_on_executors(published, target, confidence, form, format, title=title, language=language)
         return
+    _use_system_memory()
     shown = plain_table(("table", "left"), ("rows", "right"), ("file", "left"))
     with progress_bar() as show:
 
@@ -85,6 +86,13 @@ def write_tables(
     out.print(shown)
     if written > ROWS_LISTED:
         out.print(f"… {written - ROWS_LISTED:,} more tables; {target} holds all {written:,}.")
+
+
+def _use_system_memory() -> None:
+    """Arrow's own pool gives memory back after every batch and asks for it again: a second of the system's time."""
+    import pyarrow
+
+    pyarrow.set_memory_pool(pyarrow.system_memory_pool())
 
 
 def _write_on_executors(

@@ -116,8 +116,7 @@ def _kept(make: Callable[[Dimension], str]) -> Callable[[Dimension], str]:
     return lru_cache(maxsize=_KEPT)(make)
 
 
-def _text(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
+_text = json.JSONEncoder(ensure_ascii=False).encode  # json.dumps makes an encoder at every call
 
 
 def _entry(head: dict[str, Any], schema: str, parts: str, texts: Iterable[str], keys: list[str]) -> str:

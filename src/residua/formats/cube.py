@@ -164,8 +164,11 @@ class Cube:
         """Whether a column of error bars says nothing of any cell."""
         if name == "estimate":
             return False
-        given = self.table.stddev if name == "stddev" else self.table.stddev * self.table.width
-        return bool(np.isnan(given).all())
+        if isinstance(self.table.stddev, float) and isinstance(self.table.width, float):  # as of most tables
+            return math.isnan(self.table.stddev if name == "stddev" else self.table.stddev * self.table.width)
+        one = np.asarray(self.table.stddev)
+        stddevs = one.reshape(-1) if any(one.strides) else one.reshape(-1)[:1]  # flat, as widths are
+        return bool(np.isnan(stddevs if name == "stddev" else stddevs * self.table.width).all())
 
 
 def blank(measures: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,15 @@ from residua.formats.about import About
 from residua.formats.behind import Behind
 from residua.formats.beside import Beside
 from residua.formats.cube import Cube
+from residua.formats.lines import Lines, OtherForm
 from residua.formats.writer import Writer
 from residua.machine import processors
 from residua.printable import inert
 from residua.published.streaming import ROWS
 
-_WAITING = 8  # files
+_WAITING = 4  # jobs
+_JOB_CELLS, _JOB_FILES = 1 << 16, 64  # of a job: threads are handed several small tables at a time
+_WORTH_LOADING = 200_000  # cells: below, importing the compiled loops costs more than they save
 _BESIDE = {"csv": ("datapackage", "csvw"), "datapackage": ("datapackage",), "csvw": ("csvw",)}
 
 
@@ -34,6 +38,9 @@ class Delimited(Writer):
         self.spreadsheet = spreadsheet
         self.beside = Beside(about, spreadsheet=spreadsheet)
         self.behind = Behind(processors(), _WAITING)
+        self.lines = Lines(spreadsheet=spreadsheet)
+        self.job: list[tuple[Path, Cube]] = []
+        self.cells = self.cells_of_job = 0
         self.package = self.group = None
         if "datapackage" in beside:
             head: dict[str, Any] = {
@@ -55,21 +62,27 @@ class Delimited(Writer):
     def add(self, cube: Cube) -> Path:
         """Writes a table."""
         path = self.folder / f"{cube.name}.csv"
-        if self.spreadsheet:
-            self.behind.do(_write, path, iter([_inert_batch(cube)]))
-        elif len(cube) <= ROWS:  # one batch, made here: what the table's numbers are kept in may be used again
-            self.behind.do(_write, path, iter(list(cube.batches())))
-        else:
-            self.behind.wait()
-            _write(path, cube.batches())
         if self.package is not None:
             self.package.add(self.beside.resource(cube, path.name))
         if self.group is not None:
             self.group.add(self.beside.csvw(cube, path.name))
+        self.job.append((path, cube))
+        self.cells += len(cube)
+        self.cells_of_job += len(cube)
+        if self.cells_of_job >= _JOB_CELLS or len(self.job) >= _JOB_FILES:
+            self._hand_over()
+        if len(cube) > ROWS:  # no other beside it in memory
+            self.behind.wait()
         return path
+
+    def _hand_over(self) -> None:
+        compiled = "numba" in sys.modules or self.cells >= _WORTH_LOADING
+        self.behind.do(_write, self.job, self.lines if compiled else None, self.spreadsheet)
+        self.job, self.cells_of_job = [], 0
 
     def close(self) -> None:
         """Ends `datapackage.json` and `csv-metadata.json`, when all tables are written."""
+        self._hand_over()
         self.behind.wait()
         self.behind.abandon()
         for listing in filter(None, (self.package, self.group)):
@@ -82,7 +95,29 @@ class Delimited(Writer):
             listing.file.close()
 
 
-def _write(path: Path, batches: Iterator[Any]) -> None:
+def _write(job: Sequence[tuple[Path, Cube]], lines: Lines | None, spreadsheet: bool) -> None:
+    """Writes some tables, by compiled loops if they are given and can, else by Arrow: the bytes are the same."""
+    for path, cube in job:
+        if lines is None or not _by_loops(path, lines.of(cube)):
+            _by_arrow(path, iter([_inert_batch(cube)]) if spreadsheet else cube.batches())
+
+
+def _by_loops(path: Path, parts: Iterator[memoryview] | None) -> bool:
+    """Writes lines that were made; whether it could."""
+    if parts is None:
+        return False
+    try:
+        first = next(parts)  # before the file is there: small tables are all in it
+        with path.open("wb") as file:
+            file.write(first)
+            for part in parts:
+                file.write(part)
+    except OtherForm:
+        return False
+    return True
+
+
+def _by_arrow(path: Path, batches: Iterator[Any]) -> None:
     """Writes the batches of a table."""
     import pyarrow.csv
 

@@ -8,19 +8,24 @@ tables of one shape and written as they come; no more than a batch, or one table
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from residua.domain import Domain
 from residua.errors import PlanError
 from residua.folders import write_synced
 from residua.formats.about import About
 from residua.formats.behind import Behind
+from residua.formats.lines import texts_of
+from residua.formats.long_csv import LongCsv
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.layout import batches
 from residua.plans.lattice.plan import LatticePlan
@@ -33,7 +38,8 @@ if TYPE_CHECKING:
 
 NAMES = {"long": "tables.parquet", "long-csv": "tables.csv"}
 _ABOUT = "about.json"  # beside CSV, which has no place for it
-ROWS = 1 << 20  # of a row group
+ROWS = 1 << 18  # of a row group: what is made for it is small enough to be used again by the next
+_WORTH_LOADING = 1_000_000  # cells: below, importing the compiled loops costs more than they save
 _KEPT_CELLS = 4096  # of a table whose columns are kept for the next
 
 
@@ -77,14 +83,10 @@ class LongFile:
     @cached_property
     def _labels(self) -> tuple[Any, list[Integers]]:
         """All labels of the domain once, as text, and where those of each attribute are."""
-        import pyarrow
-
         texts = [np.array([str(label) for label in self.domain[name].labels], dtype=object) for name in self.domain]
         known, places = np.unique(np.concatenate(texts), return_inverse=True)
         cuts = np.cumsum([len(each) for each in texts])[:-1]
-        return pyarrow.array(known, pyarrow.string()), [
-            part.astype(np.int32) for part in np.split(places.ravel(), cuts)
-        ]
+        return _texts(known.tolist()), [part.astype(np.int32) for part in np.split(places.ravel(), cuts)]
 
     def _codes(self, attribute: int, stride: int, first: int, stop: int) -> Integers:
         """Where the labels of an attribute are that is the axis of a table with this stride, of some rows."""
@@ -115,7 +117,7 @@ class LongFile:
         import pyarrow.csv
         import pyarrow.parquet
 
-        if self.path.suffix == ".csv":
+        if self.path.suffix == ".csv":  # a small one
             return pyarrow.csv.CSVWriter(self.path, self.schema)
         texts = [name for name in self.schema.names if name not in ("estimate", "stddev")]
         return pyarrow.parquet.ParquetWriter(
@@ -124,6 +126,8 @@ class LongFile:
             compression="zstd",
             compression_level=1,
             use_dictionary=texts,
+            # Arrow's own pool gives memory back to the system and asks for it again with every row group.
+            memory_pool=pyarrow.system_memory_pool(),
             # Of labels they take as long as writing the numbers, and no reader skips by them; by tables readers do.
             write_statistics=["table", *(name for name in self.schema.names if name not in texts)],
         )
@@ -138,8 +142,14 @@ class LongFile:
 
     def close(self) -> None:
         """Ends the file, once all that was handed over is written."""
-        with self.writer:
-            self.behind.wait()
+        self.behind.wait()
+        self.writer.close()
+
+    def abandon(self) -> None:
+        """Lets go of the file, when something went wrong: what it says after that hides why."""
+        self.behind.abandon()
+        with suppress(Exception):
+            self.writer.close()
 
     def _batch(self, cells: _Cells, part: slice, rows: slice) -> pyarrow.RecordBatch:
         """Some rows of some tables."""
@@ -147,10 +157,9 @@ class LongFile:
 
         members, size, own = cells.members[part], cells.estimates[0].size, rows.stop - rows.start
         labels = self._labels[0] if cells.labels is None else None
-        names = pyarrow.array(self.domain.names, pyarrow.string())
-        titles = pyarrow.array([" × ".join(self.domain.names[i] for i in row) or "total" for row in members])
-        dictionary = pyarrow.DictionaryArray.from_arrays
-        columns = [dictionary(np.repeat(np.arange(len(members), dtype=np.int32), own), titles)]
+        names = _texts(self.domain.names)
+        titles = _texts([" × ".join(self.domain.names[i] for i in row) or "total" for row in members])
+        columns = [_dictionary(np.repeat(np.arange(len(members), dtype=np.int32), own), titles)]
         stride = size
         for j in range(self.ways):
             if j >= members.shape[1]:
@@ -161,19 +170,45 @@ class LongFile:
             stride //= count
             if cells.labels is not None:
                 codes = codes_along(count, stride, rows.start, rows.stop).astype(np.int32, copy=False)
-                known = pyarrow.array(cells.labels[j], pyarrow.string())
+                known = _texts(cells.labels[j])
             else:
                 make = self._kept_codes if size <= _KEPT_CELLS else self._codes
                 codes = np.concatenate([make(i, stride, rows.start, rows.stop) for i in members[:, j].tolist()])
                 known = labels
-            columns += [dictionary(which, names), dictionary(codes, known)]
+            columns += [_dictionary(which, names), _dictionary(codes, known)]
         # A copy: the rows are written while what the estimates are kept in is used again.
-        columns.append(pyarrow.array(cells.estimates[part].reshape(len(members), -1)[:, rows].flatten()))
+        columns.append(_array(cells.estimates[part].reshape(len(members), -1)[:, rows].flatten()))
         if cells.stddevs is not None:
             alike = cells.stddevs.size == len(cells.members)
             wide = np.repeat(cells.stddevs[part], own) if alike else cells.stddevs.reshape(-1)[rows]
-            columns.append(pyarrow.array(wide))
+            columns.append(_array(wide))
         return pyarrow.record_batch(columns, schema=self.schema)
+
+
+# Arrays are made of their bytes: `pyarrow.array` imports pandas where that is installed, half a second, for nothing.
+
+
+def _array(numbers: NDArray[Any]) -> Any:
+    """Numbers as an Arrow array, without copying."""
+    import pyarrow
+
+    content = pyarrow.py_buffer(np.ascontiguousarray(numbers))
+    return pyarrow.Array.from_buffers(pyarrow.from_numpy_dtype(numbers.dtype), len(numbers), [None, content])
+
+
+def _texts(texts: Sequence[str]) -> Any:
+    """Texts as an Arrow array."""
+    import pyarrow
+
+    text, ends = texts_of([each.encode() for each in texts])
+    buffers = [None, pyarrow.py_buffer(ends.astype(np.int32)), pyarrow.py_buffer(text)]
+    return pyarrow.Array.from_buffers(pyarrow.string(), len(texts), buffers)
+
+
+def _dictionary(codes: NDArray[Any], texts: Any) -> Any:
+    import pyarrow
+
+    return pyarrow.DictionaryArray.from_arrays(_array(codes), texts)
 
 
 def _write(writer: Any, batch: pyarrow.RecordBatch) -> None:
@@ -196,12 +231,21 @@ def write_long(published: Any, path: Path, about: About) -> int:
     written = 0
     with Behind(threads=1, most=2) as behind:
         file = LongFile(published.domain, ways, about, isinstance(published, Release), path, behind)
+        lines = None
+        if path.suffix == ".csv" and ("numba" in sys.modules or workload.queries >= _WORTH_LOADING):
+            lines = LongCsv(published.domain, ways, file.schema.names, path, behind)
+        target = lines or file
         try:
             for cells in _streamed(published) if _in_batches(published) else _one_by_one(published):
-                file.add(cells)
+                if lines is None:
+                    file.add(cells)
+                else:
+                    lines.add(cells.members, cells.estimates, cells.stddevs, cells.labels)
                 written += cells.estimates.size
-        finally:
-            file.close()
+            target.close()
+        except BaseException:
+            target.abandon()
+            raise
     if path.suffix == ".csv":
         known = {"title": about.title, "notes": list(about.notes), **about.plain()}
         write_synced(path.with_name(_ABOUT), json.dumps(known, ensure_ascii=False, indent=1).encode())

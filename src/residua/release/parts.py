@@ -154,6 +154,6 @@ class PartedIntegers:
             raise FileError(
                 f"{name!r} in {str(self._folder)!r} does not hold its measurements; copy it again."
             ) from None
-        found: NDArray[np.int64] = column.to_numpy()
-        found.setflags(write=False)
-        return found
+        # Not `to_numpy`, which imports pandas where that is installed: half a second, for nothing.
+        found: NDArray[np.int64] = np.frombuffer(column.buffers()[1], dtype=np.int64)
+        return found[column.offset : column.offset + cells]
