@@ -61,14 +61,18 @@ class Search:
     Args:
         gram: the Gram matrix of all rows asked, (n, n): where to begin.
         spread: a spread vector to keep; None to search for one.
+        start: weights on the values and a spread vector to begin with; None for equal ones.
     """
 
-    def __init__(self, gram: Floats, spread: Floats | None = None) -> None:
+    def __init__(
+        self, gram: Floats, spread: Floats | None = None, *, start: tuple[Floats, Floats] | None = None
+    ) -> None:
         n = len(gram)
         self.kept = spread is not None
         self.basis = contrasts(n)
-        self.q = np.full(n, 1.0 / n)
-        self.v = self.q if spread is None else spread
+        even: Floats = np.full(n, 1.0 / n)
+        self.q, self.v = (even, even.copy()) if start is None else start
+        self.v = self.v if spread is None else spread
         self.memory, self.exponent = Acceleration(), _EXPONENT
         self.mark, self.waited = np.inf, 0
         self.problem = gram, gram

@@ -24,6 +24,7 @@ from residua.plans.objectives import Effort, MaxVariance, Objective
 from residua.plans.saddle import Progress
 from residua.plans.solver.attribute import SETTLED, RealStrategy, Search, best_cells
 from residua.plans.solver.closed_form import ProductGame, felt
+from residua.plans.solver.ordered_start import ordered_start
 from residua.plans.strategy import Strategy
 from residua.workload import AttributeQueries, Identity, Products
 
@@ -145,7 +146,8 @@ class _Searches:
             elif not plain:
                 asked = tuple(family.queries[i] for family in workload.families)
                 if asked not in known:
-                    known[asked] = Search(np.asarray(sum(each.gram() / each.gram().trace() for each in kinds)))
+                    gram = np.asarray(sum(each.gram() / each.gram().trace() for each in kinds))
+                    known[asked] = Search(gram, start=ordered_start(kinds))
                 self.searches[i] = known[asked]
 
     @property
