@@ -100,13 +100,15 @@ high = 1439
 """
 
 
-def test_a_long_axis_gets_a_tree_from_plan_to_table(tmp_path: Path) -> None:
+def test_a_long_axis_gets_runs_from_plan_to_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("residua.plans.search.runs._STAGES", ((20, 1),))  # a short search
+    monkeypatch.setattr("residua.plans.search.runs._HATS", (5.0,))
     (tmp_path / "spec.toml").write_text(LONG, encoding="utf-8")
     minutes = [i * i % 1440 for i in range(3000)]
     (tmp_path / "people.csv").write_text("minute\n" + "".join(f"{minute}\n" for minute in minutes), encoding="utf-8")
     planned = inside("plan", "spec.toml", cwd=tmp_path)
     assert planned.code == 0
-    for part in ("PureDP(epsilon=1.0)", "Tree", "Strategy", "Others by their loss", "loose"):
+    for part in ("PureDP(epsilon=1.0)", "Runs", "Strategy", "Others by their loss", "loose"):
         assert part in planned.out
     assert inside("release", "spec.toml", "--out", "out", cwd=tmp_path).code == 0
     table = inside("table", "out", "minute=prefixes", "--csv", cwd=tmp_path)

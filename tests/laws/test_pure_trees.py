@@ -13,7 +13,7 @@ import pytest
 import residua as rs
 from residua.errors import FileError, PlanError, VerificationError
 from residua.files import read_document, write_document
-from residua.plans import TreePlan
+from residua.plans import RunsPlan, TreePlan
 from residua.plans.contract import KIND, VERSION
 from residua.plans.noise import NORMAL
 from residua.plans.search.asked import Asked
@@ -25,6 +25,8 @@ from residua.plans.tree.facts import SetFacts
 from residua.plans.tree.intervals import _coefficients, _largest
 from residua.plans.tree.nesting import branched
 from residua.plans.tree.rows import AnyRows, Runs
+from residua.projection.problem import Terms
+from residua.projection.problems import problem_of
 from residua.workload import as_explicit
 from tests.laws.trees import blocks
 
@@ -267,12 +269,14 @@ def test_targets_are_met_with_the_epsilon_that_they_need():
     assert total.total_variance(RANGES) == pytest.approx(1e6, rel=1e-6)
 
 
-def test_long_axes_get_trees_by_themselves_and_what_has_none_is_refused_at_once():
+def test_long_axes_are_planned_by_themselves_and_what_has_no_form_is_refused_at_once(monkeypatch):
+    monkeypatch.setattr("residua.plans.search.runs._STAGES", ((20, 1),))
+    monkeypatch.setattr("residua.plans.search.runs._HATS", (5.0,))
     x = rs.Integers(0, 1_999, levels={"ten": list(range(0, 2001, 10))})
     long, wide = rs.Domain({"x": x, "sex": ["f", "m"]}), rs.Domain({"x": x, "y": ["a", "b", "c"]})
-    for workload in (rs.prefixes(long, "x"), rs.ranges(long, "x"), rs.hierarchy(long, "x")):
+    for workload, form in ((rs.prefixes(long, "x"), RunsPlan), (rs.hierarchy(long, "x"), TreePlan)):
         plan = rs.plan(workload, rs.PureDP(0.5))
-        assert isinstance(plan, TreePlan)
+        assert isinstance(plan, form)
         assert plan.epsilon <= 0.5
         assert plan.candidates[0].loss < plan.candidates[-1].loss
     refused = {
@@ -288,3 +292,14 @@ def test_long_axes_get_trees_by_themselves_and_what_has_none_is_refused_at_once(
             rs.plan(workload, rs.PureDP(1.0), **options)
     with pytest.raises(PlanError, match="levels"):
         rs.plan(rs.marginals(long, [("x",)]), rs.PureDP(1.0), form=rs.Tree())
+
+
+def test_simulated_observations_have_the_stated_variances():
+    """Errors of projections are forecast with Laplace noise; false alarm below 1e-6 (five standard errors)."""
+    plan, random, draws = planned(LEVELS), np.random.default_rng(0), 400
+    problem = problem_of(plan, Terms(metric="plain"))
+    nothing = problem.fit_of(np.zeros(int(problem.cells)), 0.0, 0.0)
+    seen = np.array([problem.unprojected(problem.simulated(nothing, random)).array for _ in range(draws)])
+    leaves = plan.variances(rs.marginals(NESTED, [("x",)]))
+    found = (seen[:, : len(leaves)] ** 2).mean()  # squares of Laplace noise have a kurtosis of 6
+    assert abs(found / leaves.mean() - 1) < 5 * math.sqrt(5 / (draws * len(leaves)) * 4)

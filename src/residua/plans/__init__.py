@@ -26,6 +26,7 @@ from residua.plans.planners.axis import Axis
 from residua.plans.planners.joint import Blockwise
 from residua.plans.planners.plan import independent, plan
 from residua.plans.planners.tree import Tree
+from residua.plans.runs import RunsPlan
 from residua.plans.tables.plan import TablesPlan
 from residua.plans.tree import TreePlan
 from residua.plans.tree import algebra as _over_trees  # noqa: F401  # makes itself known
@@ -45,6 +46,7 @@ __all__ = [
     "MaxVariance",
     "PNormVariance",
     "Plan",
+    "RunsPlan",
     "Stakeholders",
     "TablesPlan",
     "TotalVariance",

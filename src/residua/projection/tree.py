@@ -20,6 +20,7 @@ import numpy as np
 from residua.arrays import let_go
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
+from residua.plans.noise import LAPLACE
 from residua.plans.reading import Reading
 from residua.plans.tree import TreePlan
 from residua.plans.tree.facts import coefficient
@@ -290,7 +291,9 @@ class TreeProblem(Problem):
         for batch in blocks.batches():
             number = batch.work[0]
             cells = blocks.sets[number].cells  # type: ignore[attr-defined]
-            drawn = np.rint(random.standard_normal((len(batch.scales), cells)) * batch.scales[:, None])
+            shape = (len(batch.scales), cells)
+            fresh = random.laplace(size=shape) if self.plan.noise == LAPLACE else random.standard_normal(shape)
+            drawn = np.rint(fresh * batch.scales[:, None])
             noise[batch.start : batch.start + drawn.size] = drawn.ravel()
         found = self._read(self.plan.reading(blocks, noise))
         for level in range(self.first, self.nesting.root + 1):

@@ -141,7 +141,7 @@ def plan(
     objective's loss is no larger.
 
     With `PureDP(epsilon)` the noise is Laplace: the plan is a `MatrixPlan` (marginals: `TablesPlan`; along many values:
-    `TreePlan`), its strategy is the best found of those tried, and its `gap` is relative to a loose bound on all.
+    `RunsPlan` or `TreePlan`), its strategy is the best of those tried, and its `gap` is relative to a loose bound.
     With the class `PureDP` in place of a guarantee, targets are met with the least epsilon found.
 
     Guarantee: measuring the plan satisfies its `guarantee` for its `unit`; no linear Gaussian mechanism has a loss

@@ -1,0 +1,183 @@
+"""How far estimates over runs stray: one by one where they are few, by bounds where they are many.
+
+An answer `vᵀx` has the coefficients `R C w/σ²` on what a run measures, v what is asked of its parts, `s = vᵀa`,
+`w = v − s 1 + β 1`, β = s in the run of all values and `(C w)_c/u_c` in part c of a run. Their squares times σ² add up
+to the variance, and the largest share of one of them is all that `mixed_reach` needs: at most the leverage of any row,
+`R Cov(parts) Rᵀ/σ²` (Cauchy and Schwarz). Of a running sum, v is `(1, …, 1, κ, 0, …)` in the runs where it ends, and a
+multiple of 1 in all others, so that β, from the top down, and with it every coefficient, is bounded level by level.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from residua.linalg.arrays import Floats
+from residua.plans.axis.rows import crossed_rows, rows_of, running_rows, terms_of
+from residua.plans.reading import Answerable
+from residua.plans.runs.solved import Solved, over_values
+from residua.plans.tails import check_confidence, mixed_reach, reaches, ruled_reach
+from residua.workload import Explicit, Identity, marginals
+from residua.workload.ordered import Prefixes, Ranges
+
+_MOST_COEFFICIENTS = 2**24
+_MOST_INVERTED = 64  # answers whose own distribution is computed
+_BINS = 2.0**-8  # logarithms of coefficients, rounded up to whole bins: at most 0.4 % wider
+
+
+def laplace_widths(plan: Any, blocks: Any, asked: Answerable, confidence: float, together: float) -> Floats:
+    """How many standard deviations the interval of each number reaches, flat.
+
+    Guarantee: an interval holds the truth with at least the confidence stated; several at once by the union bound.
+
+    Args:
+        plan: the plan as it was measured.
+        blocks: what was measured.
+        asked: what the numbers are.
+        confidence: of one interval.
+        together: how many are to hold at once.
+    """
+    check_confidence(confidence)
+    miss = (1.0 - confidence) / together
+    if isinstance(asked, Mapping):
+        found = _listed(plan.solved, plan.combined_row(asked), miss)
+    elif isinstance(asked, Explicit):
+        found = _listed(plan.solved, rows_of(asked, plan.attribute)[0], miss)
+    else:
+        if isinstance(asked, tuple):
+            asked = marginals(plan.domain, [asked])
+        found = np.concatenate([_term(plan, term, miss) for term, _ in terms_of(asked)])
+    # Each noise is within 1/2 of its Laplace variable; by Cauchy and Schwarz, in standard deviations.
+    return found + math.sqrt(blocks.cells / 8) / float(blocks.scales.min())
+
+
+def _term(plan: Any, term: Mapping[int, Any], miss: float) -> Floats:
+    """The widths of all queries of one term; those of other attributes are multiples of the same."""
+    solved: Solved = plan.solved
+    along = term.get(plan.attribute)
+    others = math.prod(queries.rows for i, queries in term.items() if i != plan.attribute)
+    count = 1 if along is None else along.rows
+    n = solved.shape.size
+    if others == 1 and count * n > _MOST_COEFFICIENTS and isinstance(along, Prefixes | Ranges | Identity):
+        most = largest_leverage(solved)
+        if isinstance(along, Identity):
+            return np.minimum(mixed_reach(np.full(count, most), miss), ruled_reach(own_shares(solved), miss))
+        ends = 2.0 if isinstance(along, Ranges) else 1.0
+        variances = solved.row_variances(running_rows(along))
+        return mixed_reach(np.minimum((ends * largest_coefficient(solved)) ** 2 / variances, most), miss)
+    if others == 1 and count * n <= _MOST_COEFFICIENTS:
+        return _listed(solved, crossed_rows(dict(term), plan.attribute, n)[0], miss)
+    return mixed_reach(np.full(count * others, largest_leverage(solved)), miss)
+
+
+def _listed(solved: Solved, rows: csr_array, miss: float) -> Floats:
+    """The widths of some combinations of running sums, by their own coefficients where these are not too many."""
+    count = rows.shape[0]
+    if count * solved.shape.size > _MOST_COEFFICIENTS:
+        return mixed_reach(np.full(count, largest_leverage(solved)), miss)
+    roots = coefficients(solved, over_values(rows))
+    if count <= _MOST_INVERTED:
+        return np.array([_reach(each, miss) for each in roots.T])
+    squares = roots**2
+    total = squares.sum(axis=0)
+    share = np.where(total > 0, squares.max(axis=0) / np.where(total > 0, total, 1.0), 0.0)
+    return np.where(total > 0, np.minimum(mixed_reach(share, miss), ruled_reach(share, miss)), 0.0)
+
+
+def coefficients(solved: Solved, given: Floats) -> Floats:
+    """Coefficients of what is measured times its noise's deviation, (cells, rows): squares add up to the variance.
+
+    Args:
+        solved: the runs.
+        given: coefficients of the values, (n, rows).
+    """
+    shape, own, shares = solved.shape, [], []
+    v = shape.padded(given)
+    for number, level in enumerate(solved.levels):
+        own.append(v)
+        shares.append(np.einsum("ri,rik->rk", level.a[shape.kind_of(number)], v))
+        if number + 1 < len(shape.parts):
+            v = shares[-1].reshape(-1, shape.parts[number + 1], given.shape[1])
+    beta, found = shares[-1], []
+    for number in range(len(own) - 1, -1, -1):
+        level, kinds = solved.levels[number], shape.kind_of(number)
+        w = own[number] + (beta - shares[number])[:, None, :]
+        spread = np.einsum("rij,rjk->rik", level.C[kinds], w)
+        found.append(np.einsum("pi,rik->rpk", solved.rows[number], spread).reshape(-1, given.shape[1]))
+        beta = (spread * level.below[kinds][:, :, None]).reshape(-1, given.shape[1])
+    return np.concatenate(found[::-1])
+
+
+def largest_leverage(solved: Solved) -> float:
+    """The largest variance of an estimated row relative to its noise's: at least any share in any answer's variance."""
+    variance = {0: float(solved.levels[-1].u[0])}  # of the total of a run of each kind
+    most = 0.0
+    for number in range(len(solved.levels) - 1, -1, -1):
+        level, R, below = solved.levels[number], solved.rows[number], dict[int, float]()
+        for kind, V in variance.items():
+            known = level.given[kind] + V * np.multiply.outer(level.a[kind], level.a[kind])
+            most = max(most, float(np.einsum("pi,ij,pj->p", R, known, R).max()))
+            if number:
+                for part, own in zip(solved.shape.part_kinds(number, kind).tolist(), np.diagonal(known), strict=True):
+                    below[part] = max(below.get(part, 0.0), float(own))
+        variance = below
+    return min(most * (1.0 + 1e-9), 1.0)
+
+
+def own_shares(solved: Solved) -> Floats:
+    """The share of the row that measures a value alone in the variance of that value, (n,)."""
+    R, n = solved.rows[0], solved.shape.size
+    alone = np.abs(R[(R != 0).sum(axis=1) == 1]).max(axis=0, initial=0.0)
+    part = solved.shape.places(np.arange(n))[0][1]
+    return np.asarray(alone[part] ** 2 * solved.row_variances(running_rows(Identity(n))))
+
+
+def largest_coefficient(solved: Solved) -> float:
+    """At least any coefficient of any running sum, times its noise's deviation."""
+    low, high = np.ones(2), np.ones(2)  # of κ, by kind of part
+    bends: list[list[tuple[Floats, Floats]]] = []  # per level and kind: w without β at either end of κ, (b, parts)
+    for number, level in enumerate(solved.levels):
+        here, lows, highs = [], np.zeros(2), np.zeros(2)
+        for kind in solved.shape.kinds(number):
+            m = solved.shape.columns(number, kind)
+            parts = solved.shape.part_kinds(number, kind) if number else np.zeros(m, dtype=np.int64)
+            a, before = level.a[kind, :m], level.before[kind, :m]
+            ends = []
+            for kappa in (low[parts], high[parts]):
+                v = np.tril(np.ones((m, m)), -1).T + np.diag(kappa)  # column c: a sum that ends in part c
+                w = np.zeros((level.a.shape[1], m))
+                w[:m] = v - (before + kappa * a)
+                ends.append(w)
+            here.append((ends[0], ends[1]))
+            told = np.stack([before + low[parts] * a, before + high[parts] * a])
+            lows[kind], highs[kind] = told.min(), told.max()
+        bends.append(here)
+        low, high = lows, highs
+    beta, most = float(max(abs(low[0]), abs(high[0]))), 0.0
+    for number in range(len(solved.levels) - 1, -1, -1):
+        level, R, below = solved.levels[number], solved.rows[number], 0.0
+        for kind in solved.shape.kinds(number):
+            own = R @ level.C[kind]
+            whole = np.abs(own.sum(axis=1))
+            bent = np.maximum(*(np.abs(own @ w).max(axis=1) for w in bends[number][kind]))
+            most = max(most, float((bent + beta * whole).max()))
+            spread = np.maximum(*(np.abs(level.C[kind] @ w).max(axis=1) for w in bends[number][kind]))
+            spread = spread + beta * np.abs(level.C[kind].sum(axis=1))
+            below = max(below, float((spread * level.below[kind]).max()))
+        beta = below
+    return most * (1.0 + 1e-9)
+
+
+def _reach(roots: Floats, miss: float) -> float:
+    """How far a sum of Laplace variables strays, in standard deviations, from the roots of its terms' variances."""
+    stddev = float(np.linalg.norm(roots))
+    if stddev == 0.0 or not math.isfinite(stddev):
+        return 0.0
+    terms = np.abs(roots) / (stddev * math.sqrt(2.0))
+    terms = np.maximum(terms[terms > 0], 1e-9)  # rounded up: fewer bins
+    bins, counts = np.unique(np.ceil(np.log(terms) / _BINS), return_counts=True)
+    return float(reaches(np.exp(bins * _BINS)[None, :], miss, counts.astype(np.float64))[0])
