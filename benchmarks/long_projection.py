@@ -1,10 +1,12 @@
 """Releases of long axes crossed with others projected at once, and plans over one tree combined.
 
-python -m benchmarks.long_projection [values of the axis …] [--leaves 2000000]
+python -m benchmarks.long_projection [values of the axis …] [--crossed 60x40 1440x365] [--leaves 2000000]
 
 First: prefixes of an ordered attribute crossed with 16 × 2 values, all tables of one release projected to non-negative
-ones that add up; 1,000 values in running sums and with matrices, longer axes in running sums alone. Then: what three
-plans over one tree have in common, the difference, a top-up, and a session that looks and finishes.
+ones that add up; 1,000 values in running sums and with matrices, longer axes in running sums alone; each also with
+structural zeros (a fifth of the values for one sex, the ends of the axis for two regions). Then the same of two
+attributes asked by prefixes, crossed with 2 values, to a gap of 1e-3 and to the usual one. Then: what three plans over
+one tree have in common, the difference, a top-up, and a session that looks and finishes.
 """
 
 import argparse
@@ -26,33 +28,49 @@ REGIONS, SEXES = [f"r{k:02}" for k in range(16)], ["f", "m"]
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("values", nargs="*", type=int, default=[1_000, 10_000])
+    parser.add_argument("values", nargs="*", type=int, default=[1_000, 10_000, 100_000])
+    parser.add_argument("--crossed", nargs="*", default=["60x40", "300x150", "1440x365"])
     parser.add_argument("--leaves", type=int, default=2_000_000)
     asked = parser.parse_args()
+    columns = ("values", "tables kept as", "rounds", "CPU s", "gap", "least cell", "MB at most")
     rows = [row for n in asked.values for row in projections(n)]
-    columns = ("values", "tables kept as", "CPU s", "gap", "least cell", "MB at most")
     print_rows("All tables of n × 16 × 2 projected at once", columns, rows)
-    print_rows(f"Plans over one tree of {asked.leaves:,} leaves × 2 × 4", ("step", "CPU s"), combined(asked.leaves))
+    rows = [row for each in asked.crossed for row in projections_of_two(*map(int, each.split("x")))]
+    print_rows("All tables of m × n × 2 projected at once, prefixes of both", columns, rows)
+    if asked.leaves:
+        print_rows(f"Plans over one tree of {asked.leaves:,} leaves × 2 × 4", ("step", "CPU s"), combined(asked.leaves))
 
 
 def projections(n: int) -> list[tuple[str, ...]]:
     release = crossed_release(n)
-    return [projected(release, n, in_sums=in_sums) for in_sums in ((True, False) if n <= 1_000 else (True,))]
+    ways = (True, False) if n <= 1_000 else (True,)
+    rows = [projected(release, f"{n:,}", in_sums=in_sums) for in_sums in ways]
+    return [*rows, projected(crossed_release(n, impossible=True), f"{n:,}, zeros", in_sums=True)]
 
 
-def projected(release: rs.Release, n: int, *, in_sums: bool) -> tuple[str, ...]:
+def projections_of_two(m: int, n: int) -> list[tuple[str, ...]]:
+    release = release_of_two(m, n)
+    ways = (True, False) if m * n <= 10_000 else (True,)
+    rows = [projected(release, f"{m:,} × {n:,}", in_sums=in_sums) for in_sums in ways]
+    return [projected(release, f"{m:,} × {n:,}, to 1e-3", in_sums=True, tolerance=1e-3), *rows]
+
+
+def projected(release: rs.Release, values: str, *, in_sums: bool, tolerance: float | None = None) -> tuple[str, ...]:
+    rounds = [0]
     with mock.patch.multiple(problems, _by_sums=lambda plan: in_sums):
         start = time.process_time()
-        found = rs.project(release, simulations=0)
+        found = rs.project(release, simulations=0, tolerance=tolerance, progress=lambda done, _: rounds.append(done))
         took = time.process_time() - start
-    least = float(found.estimates(["time", "region", "sex"]).min())
-    name = "running sums" if in_sums else "matrices"
-    return f"{n:,}", name, f"{took:.1f}", f"{found.gap / max(found.distance, 1e-300):.1e}", f"{least:.2g}", megabytes()
+    least = float(found.fit.marginal(range(3)).min())
+    name, gap = "running sums" if in_sums else "matrices", found.gap / max(found.distance, 1e-300)
+    return values, name, f"{rounds[-1]:,}", f"{took:.1f}", f"{gap:.1e}", f"{least:.2g}", megabytes()
 
 
-def crossed_release(n: int) -> rs.Release:
+def crossed_release(n: int, *, impossible: bool = False) -> rs.Release:
     rng, rows = np.random.default_rng(0), 30 * n
-    domain = rs.Domain({"time": rs.Integers(0, n - 1), "region": REGIONS, "sex": SEXES})
+    late, ends = rs.between(n // 2, n // 2 + n // 5), [0, 1, n - 2, n - 1]
+    rules = [{"time": late, "sex": "f"}, {"time": ends, "region": REGIONS[3:5]}] if impossible else []
+    domain = rs.Domain({"time": rs.Integers(0, n - 1), "region": REGIONS, "sex": SEXES}, impossible=rules)
     data = pa.table(
         {
             "time": np.minimum((rng.beta(2, 5, rows) * n).astype(int), n - 1),
@@ -61,7 +79,24 @@ def crossed_release(n: int) -> rs.Release:
         }
     )
     workload = rs.product(domain, {"time": "prefixes"}, ways=[1, 2, 3])
-    plan = rs.plan(workload, BUDGET, form=rs.Axis())
+    return released(rs.plan(workload, BUDGET, form=rs.Axis()), data)
+
+
+def release_of_two(m: int, n: int) -> rs.Release:
+    rng, rows = np.random.default_rng(0), 2 * m * n
+    domain = rs.Domain({"minute": rs.Integers(0, m - 1), "day": rs.Integers(0, n - 1), "sex": SEXES})
+    data = pa.table(
+        {
+            "minute": np.minimum((rng.beta(2, 5, rows) * m).astype(int), m - 1),
+            "day": rng.integers(0, n, rows),
+            "sex": pa.array(SEXES).take(pa.array(rng.integers(0, 2, rows))),
+        }
+    )
+    workload = rs.product(domain, {"minute": "prefixes", "day": "prefixes"}, ways=[1, 2, 3])
+    return released(rs.plan(workload, BUDGET, form=rs.Axis(("minute", "day")), tolerance=1e-2), data)
+
+
+def released(plan: rs.Plan, data: pa.Table) -> rs.Release:
     with tempfile.TemporaryDirectory() as folder:
         return rs.measure(plan, data, ledger=rs.Ledger(f"{folder}/ledger", BUDGET))
 

@@ -229,7 +229,7 @@ class Alternating(ABC):
         if found.infeasibility <= 1e-10 * found.total:
             return Nearest(self.as_they_came(), 0.0, 0.0, found.infeasibility, 0, True)
         most = self._most()
-        self.shift(min(tolerance, (self.interior.evenness or 1.0) / 2.0), 1.0)
+        self.shift(self._first_floor(tolerance), 1.0)
         done = 0
         while done < rounds:
             for _ in range(min(_CHECK_EVERY, rounds - done)):
@@ -251,6 +251,15 @@ class Alternating(ABC):
             self._adapt(apart, moved, found, tolerance, allowed)
         return self._closed(tolerance).nearest(self.written(), done)
 
+    @property
+    def _is_fit(self) -> bool:
+        """Whether the tables z are a fit as they are, so that neither floor nor mixture is needed."""
+        return False
+
+    def _first_floor(self, tolerance: float) -> float:
+        """The floor's share before anything is known of what it costs."""
+        return 0.0 if self._is_fit else min(tolerance, (self.interior.evenness or 1.0) / 2.0)
+
     def _worth_closing(self, found: Certificate, tolerance: float, allowed: float) -> bool:
         """Whether the gap is likely to be good enough after mixing, from what that cost before."""
         share = self._share(found)
@@ -265,9 +274,9 @@ class Alternating(ABC):
         """
         room = (self.interior.evenness or 1.0) / 2.0
         wanted = min(10.0 * tolerance, room, allowed / 4.0 / max(found.slope, 1e-300))
-        if not 0.5 < wanted / self.floor_share < 2.0:
+        if not self._is_fit and not 0.5 * self.floor_share < wanted < 2.0 * self.floor_share:
             self.shift(wanted, 1.0)
-        if not self._settling and abs(found.distance - found.bound) <= allowed:
+        if not self._is_fit and not self._settling and abs(found.distance - found.bound) <= allowed:
             self._settling = True
             self._change_penalty(_SETTLING)
             return

@@ -29,6 +29,7 @@ from residua.plans.axis.strategy import Ordered
 from residua.plans.strategy import Strategy
 from residua.projection.crossing import Axis, axis_along
 from residua.projection.running import Running
+from residua.projection.waves import Waves
 from residua.workload import AttributeQueries, Identity
 
 _FAINT = 1e-9  # of the mean eigenvalue of G: what nobody asks of an attribute still weighs this much
@@ -88,7 +89,7 @@ class Along:
 class AlongSums:
     """A long ordered attribute in the metric: squares over all prefixes, with bounds in place of eigenvalues."""
 
-    axis: Running
+    axis: Running | Waves
 
     @property
     def factors(self) -> dict[AttributeQueries, float]:
@@ -171,14 +172,14 @@ def asked_metric(
     unasked: Floats,
     strategies: Sequence[Strategy],
     variances: Floats,
-    long: Mapping[int, Running],
+    long: Mapping[int, Running | Waves],
 ) -> Asked:
     """The metric of all that was asked, for the noise of a plan.
 
     Args but the last three: as for `Asked`.
         strategies: of each attribute.
         variances: σ²_S of the noise, 0 where there is none, (sets,).
-        long: attributes that are kept as running sums; all their prefixes are what is asked of them.
+        long: attributes all of whose prefixes are what is asked of them.
     """
     kinds = [[] if i in long else _kinds(lattice, families, i, strategy.size) for i, strategy in enumerate(strategies)]
     omegas = [np.array([1.0 / asked.gram().trace() if len(row) > 1 else 1.0 for asked in row]) for row in kinds]

@@ -33,9 +33,11 @@ from residua.projection.alternating import (
     mixing_share,
 )
 from residua.projection.crossing import Alike, AnyAxis, Below, Crossing
+from residua.projection.tails import weighed
 
 _FIRST_PENALTY = 6.0
-_FIRST_OF_SUMS = 30.0  # in running sums, whose own lengths are all alike
+_FIRST_OF_SUMS = 4.0  # in running sums, whose own lengths are all alike
+_TRIED = 30.0  # times the gap allowed: the allowed table is often nearer to the best than the coordinates are
 _NO_ZEROS = np.zeros((0, 0), dtype=bool)
 
 
@@ -82,8 +84,11 @@ def nearest_crossed(
         start = crossing.coordinates.starts[number]
         coordinates[start : start + table.size] = table.ravel()
         is_fixed[number] = True
+    arranged = _arranged(crossing, zeros)
+    if nonnegative:
+        crossing = weighed(crossing, coordinates, arranged)
     interior = interior_of(_margins(axes, fixed or {}), [axis.even for axis in axes])
-    solver = _Crossed(crossing, coordinates, weights, is_fixed, _arranged(crossing, zeros), nonnegative, interior)
+    solver = _Crossed(crossing, coordinates, weights, is_fixed, arranged, nonnegative, interior)
     try:
         with threadpool_limits(1, user_api="blas"):  # the tables are worked on side by side already
             return solver.solve(tolerance, rounds, progress)
@@ -130,6 +135,7 @@ class _Crossed(Alternating):
         first = _FIRST_OF_SUMS if in_sums else _FIRST_PENALTY
         super().__init__(weights, is_fixed, bool(zeros.size), nonnegative, interior, first)
         self.crossing, self.zeros = crossing, zeros
+        self._evens = {id(part): part.even_without(part.rows(zeros)) for part in crossing.parts if zeros.size}
         self.below = Below.of(crossing)
         self.wanted_top, self.wanted_low = crossing.gather(wanted), wanted[self.below.places]
         self.top, self.low = self.wanted_top.copy(), self.wanted_low.copy()
@@ -190,16 +196,26 @@ class _Crossed(Alternating):
 
     def _allowed(self, part: Alike, floor: float) -> Floats:
         """The nearest tables to w that keep the floor and the zeros, (tables, cells)."""
-        w = part.rows(self.w)
+        w, even = part.rows(self.w), self._even(part)
         if not self.nonnegative and part.running is not None:
             return w
         if part.running is not None:
-            rising = running_kernels.nearest_rising(part.fibres(w), part.fibres(part.even), floor)
+            rising = running_kernels.nearest_rising(
+                part.fibres(w), self._ties(part), part.fibres(even), floor, part.last_weight
+            )
             return np.asarray(rising.reshape(w.shape))
-        z = np.maximum(w, floor * part.even)
+        z = np.maximum(w, floor * even)
         if self.has_zeros:
             z[part.rows(self.zeros)] = 0.0
         return np.asarray(z)
+
+    def _even(self, part: Alike) -> Floats:
+        """One record spread evenly over what is possible, more or less, as tables are kept, (tables or 1, cells)."""
+        return self._evens.get(id(part), part.even[None])
+
+    def _ties(self, part: Alike) -> Booleans:
+        """The zeros of tables kept as running sums, (tables, outer, n, inner), or nothing."""
+        return part.fibres(part.rows(self.zeros)) if self.has_zeros else running_kernels.NO_ZEROS
 
     def step(self) -> tuple[float, float]:
         """One step: how far tables and coordinates are apart, and how far the tables moved."""
@@ -230,8 +246,10 @@ class _Crossed(Alternating):
             zeros = part.rows(self.zeros) if self.has_zeros else _NO_ZEROS
             kernels.reflect(tables, w, zeros, part.even, self._floor, weights, penalties, RELAXATION, norms)
             return
-        m, w, even, weights = part.fibres(tables), part.fibres(w), part.fibres(part.even), part.fibres(weights)
-        running_kernels.reflect_rising(m, w, even, self._floor, weights, penalties, RELAXATION, norms)
+        m, w, even, weights = (part.fibres(each) for each in (tables, w, self._even(part), weights))
+        running_kernels.reflect_rising(
+            m, w, self._ties(part), even, self._floor, part.last_weight, weights, penalties, RELAXATION, norms
+        )  # fmt: skip
 
     # ---- the certificate
 
@@ -252,7 +270,7 @@ class _Crossed(Alternating):
             zeros = part.rows(self.zeros) if self.has_zeros else np.zeros((1, 1), dtype=bool)
             short = np.where(zeros, 0.0, np.maximum(-values, 0.0)) if self.nonnegative else np.zeros((1, 1))
             pressed = self.penalties[part.numbers, None] * part.cell_weights * cut  # −λ, also at the zeros
-            slope = -2.0 * float((np.where(zeros, 0.0, pressed) @ part.even).sum())
+            slope = -2.0 * float(np.vdot(pressed, np.broadcast_to(self._even(part), pressed.shape)))
             pull = -part.down(pressed)
             # What was cut off is orthogonal to what is above the floor: so no large numbers cancel.
             beside = 2.0 * float((pressed * (part.up(part.rows(self.wanted_top)) - allowed)).sum()) - floor * slope
@@ -294,7 +312,7 @@ class _Crossed(Alternating):
         """The last certificate; its coordinates are kept for `mix` and `written`."""
         found = self.certificate()
         self._kept = self.top.copy(), self.low.copy()
-        if self._one_table:
+        if self._is_fit:
             top = self._of_one_table()
             low = np.empty_like(self.low)
             low[self.below.which] = top[self.below.here]
@@ -303,7 +321,7 @@ class _Crossed(Alternating):
         return found
 
     @property
-    def _one_table(self) -> bool:
+    def _is_fit(self) -> bool:
         """Whether there is one table, in running sums, and nothing given but the total: what is allowed is a fit."""
         parts = self.crossing.parts
         alone = len(parts) == 1 and len(parts[0].numbers) == 1 and parts[0].running is not None
@@ -312,13 +330,17 @@ class _Crossed(Alternating):
     def _of_one_table(self) -> Floats:
         """The coordinates of the table that is allowed, with its total as given, (cells,)."""
         part = self.crossing.parts[0]
-        found = part.inverse(self._allowed(part, self._floor)).ravel()
-        return found * (self.total / found[0]) if self.is_fixed[0] and found[0] > 0 else found
+        table = self._allowed(part, self._floor)
+        found = part.inverse(table)
+        if self.is_fixed[0] and found[0, 0] > 0:
+            running_kernels.give_total(part.fibres(table), self._ties(part), self.total / found[0, 0])
+            found = part.inverse(table)
+        return np.asarray(found.ravel())
 
     def _worth_closing(self, found: Certificate, tolerance: float, allowed: float) -> bool:
-        """Of one table the allowed one is a fit, and nothing has to be mixed in."""
-        if self._one_table:
-            return abs(found.distance - found.bound) <= allowed
+        """Of one table the allowed one is a fit, and nothing has to be mixed in: it is tried where it may do."""
+        if self._is_fit:
+            return abs(found.distance - found.bound) <= _TRIED * allowed
         return super()._worth_closing(found, tolerance, allowed)
 
     def mix(self, share: float) -> float:

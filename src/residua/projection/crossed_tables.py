@@ -13,7 +13,6 @@ from functools import cached_property
 
 import numpy as np
 
-from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
 from residua.plans.lattice.crossed import CrossedBlocks
 from residua.plans.lattice.crossed_reading import AlongEstimator
@@ -26,6 +25,7 @@ from residua.projection.crossing import AnyAxis, Crossing, axis_of
 from residua.projection.family import FamilyProblem
 from residua.projection.problem import Fit, Progress
 from residua.projection.running import Running
+from residua.projection.waves import Waves
 from residua.release.base import Release
 from residua.workload import AttributeQueries, applied, as_products, renumber
 from residua.workload.ordered import Prefixes
@@ -166,29 +166,23 @@ class PlainProblem(CrossedProblem):
     """Projection in plain squares over all that was asked (`asked.py`); along long axes over all prefixes.
 
     Args:
-        longest: axes of more values are kept as running sums (`running.py`), whatever is asked of them.
+        longest: of axes of more values all prefixes count (`running.py`, `waves.py`), whatever is asked of them.
     """
 
     longest: int = 4096
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.long and self.plan.domain.impossible:
-            names = ", ".join(repr(self.plan.domain.names[i]) for i in self.long)
-            raise PlanError(
-                f"releases with the long axis {names} cannot be projected with structural zeros; declare none."
-            )
-
     @cached_property
-    def long(self) -> dict[int, Running]:
-        """The axes that are kept as running sums."""
+    def long(self) -> dict[int, Running | Waves]:
+        """The axes of which all prefixes count: kept as running sums, or as waves beside a longer one in some table."""
         sizes = self.plan.domain.sizes
-        found = {i for i in self.plan.axes if int(sizes[i]) > self.longest}
-        second: set[int] = set()
-        for number in np.flatnonzero(self.lattice.is_maximal) if len(found) > 1 else ():
-            held = [i for i in self.lattice.members(int(number)) if i in found]
-            second |= {*held} - {max(held, key=lambda i: (sizes[i], -i), default=-1)}
-        return {i: Running(int(sizes[i]), i in second) for i in sorted(found)}
+        tables = [{*self.lattice.members(int(number))} for number in np.flatnonzero(self.lattice.is_maximal)]
+        longest_first = sorted((-int(sizes[i]), i) for i in self.plan.axes if int(sizes[i]) > self.longest)
+        running: set[int] = set()
+        for _, i in longest_first:
+            if not any(i in members and members & running for members in tables):
+                running.add(i)
+        found = {i: Running(-size) if i in running else Waves(-size) for size, i in longest_first}
+        return dict(sorted(found.items()))
 
     def _metric_term(self, term: Sequence[tuple[int, AttributeQueries]]) -> Sequence[tuple[int, AttributeQueries]]:
         return [(i, Prefixes(int(self.plan.domain.sizes[i])) if i in self.long else asked) for i, asked in term]

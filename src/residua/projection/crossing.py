@@ -23,6 +23,7 @@ from residua.linalg.layout import Layout, batches, layout_of
 from residua.linalg.modes import along
 from residua.plans.strategy import Strategy
 from residua.projection.running import Running
+from residua.projection.waves import Waves
 
 _LEAST_SHARE = 0.2  # of an equal share: smaller ones would weigh cells too differently
 
@@ -72,7 +73,7 @@ class Axis:
         return along(self.down[1:], values, axis)
 
 
-AnyAxis = Axis | Running
+AnyAxis = Axis | Running | Waves
 
 
 def axis_of(strategy: Strategy) -> Axis:
@@ -142,9 +143,14 @@ class Alike:
 
     @cached_property
     def running(self) -> int | None:
-        """The axis along which these tables are kept as running sums, the longest of such; None: all in values."""
-        found = [k for k, axis in enumerate(self.axes) if isinstance(axis, Running)]
-        return max(found, key=lambda k: (self.axes[k].size, -k), default=None)
+        """The axis along which these tables are kept as running sums, of which there is one; None: all in values."""
+        return next((k for k, axis in enumerate(self.axes) if isinstance(axis, Running)), None)
+
+    @property
+    def last_weight(self) -> float:
+        """How much the last running sum, the total along the axis, weighs beside the others."""
+        assert self.running is not None
+        return self.axes[self.running].total_length
 
     @cached_property
     def even(self) -> Floats:
@@ -159,6 +165,14 @@ class Alike:
     def even_values(self) -> Floats:
         """One record spread evenly, in values, (cells,)."""
         return self.even if self.running is None else crossed([axis.even for axis in self.axes])
+
+    def even_without(self, zeros: Booleans) -> Floats:
+        """`even` without what it has in impossible cells of these tables, (tables, cells)."""
+        values = np.where(zeros, 0.0, self.even_values)
+        if self.running is None:
+            return values
+        sums = np.cumsum(values.reshape(-1, *self.shape), axis=self.running + 1)
+        return np.roll(sums, 1, axis=self.running + 1).reshape(values.shape)
 
     @cached_property
     def cell_weights(self) -> Floats:

@@ -13,6 +13,7 @@ from residua.plans.groups.plan import GroupPlan
 from residua.plans.joint.plan import JointPlan
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.noise import LAPLACE
+from residua.plans.runs import RunsPlan
 from residua.plans.tree import TreePlan
 from residua.projection.axis import AxisProblem
 from residua.projection.crossed_tables import CrossedProblem, PlainProblem
@@ -21,6 +22,7 @@ from residua.projection.joint import JointProblem
 from residua.projection.matrix import MatrixProblem
 from residua.projection.plain import ResidualProblem, TablesProblem
 from residua.projection.problem import Metric, Problem, Terms
+from residua.projection.runs import RunsProblem
 from residua.projection.tree import TreeProblem
 from residua.workload import as_products
 from residua.workload.ordered import Prefixes
@@ -41,6 +43,8 @@ def problem_of(plan: Plan, terms: Terms) -> Problem:
     if plan.family is None:
         if isinstance(plan, AxisPlan):
             return AxisProblem(plan, terms)
+        if isinstance(plan, RunsPlan):
+            return RunsProblem(plan, terms)
         if isinstance(plan, TreePlan):
             return TreeProblem(plan, terms)
         if isinstance(plan, GroupPlan):
@@ -61,11 +65,8 @@ def problem_of(plan: Plan, terms: Terms) -> Problem:
 
 
 def _by_sums(plan: LatticePlan) -> bool:
-    """Whether running sums serve axes of any length: prefixes alone are asked, and no table has two axes."""
-    if not plan.axes or plan.workload is None or plan.domain.impossible:
-        return False
-    lattice = plan.lattice
-    if any(len({*lattice.members(int(number))} & {*plan.axes}) > 1 for number in np.flatnonzero(lattice.is_maximal)):
+    """Whether running sums serve axes of any length: prefixes alone are asked of them."""
+    if not plan.axes or plan.workload is None:
         return False
     terms = as_products(plan.workload).terms()
     return all(asked == Prefixes(asked.size) for term in terms for i, asked in term if i in plan.axes)
@@ -77,7 +78,7 @@ def metric_of(plan: Plan, wanted: Metric | None) -> Metric:
     Raises:
         PlanError: releases of this form cannot be projected in that sense.
     """
-    if isinstance(plan, AxisPlan):
+    if isinstance(plan, AxisPlan | RunsPlan):
         if wanted not in (None, "plain"):
             raise PlanError(f"metric={wanted!r}: along an axis it is squares over prefixes; leave metric out.")
         return "plain"

@@ -5,8 +5,7 @@ alone, and the coordinates beside it are the running sums before the last: `[v, 
 
 No count of a table is negative where its running sums do not fall, and sums that do not fall are one pass away from any
 others. So the table of an axis is kept as running sums, in which no direction is stiffer than another, however long
-the axis is. Where a table has several such axes, that holds along the longest; along the others it is kept in values,
-of which `FᵀF` is at most twice its diagonal.
+the axis is. Where a table has several such axes, that holds along the longest (for the others: `waves.py`).
 """
 
 from __future__ import annotations
@@ -26,31 +25,31 @@ class Running:
 
     Args:
         size: n.
-        second: whether some table has a longer axis beside it.
+        last: how much the penalty weighs the last running sum, the total along the axis, beside the others.
     """
 
     size: int
-    second: bool
+    last: float = 1.0
 
     @cached_property
     def lengths(self) -> Floats:
-        """1 along running sums, (n − 1,); `diag FᵀF` in values."""
-        return np.full(self.size - 1, 2.0 if self.second else 1.0)
+        """All 1, (n − 1,): tables are kept as the coordinates are."""
+        return np.ones(self.size - 1)
 
     @property
     def total_length(self) -> float:
-        """1, either way."""
-        return 1.0
+        """The weight of the last running sum."""
+        return self.last
 
     @property
     def crossing(self) -> float:
-        """0 along running sums, in which coordinates are what they are; 1 in values."""
-        return float(self.second)
+        """0: there are no cross terms."""
+        return 0.0
 
     @cached_property
     def cell_weights(self) -> Floats:
-        """All alike, (n,)."""
-        return np.ones(self.size)
+        """All alike but that of the total, (n,)."""
+        return np.concatenate([[self.last], np.ones(self.size - 1)])
 
     @cached_property
     def even(self) -> Floats:

@@ -2,7 +2,11 @@
 
 A table is (outer, n, inner) with its running sums along the middle axis, the last of them, the total, in place 0. The
 nearest sums that do not fall are the means of blocks of neighbours, found in one pass, and raised to zero; above a
-floor they are those of what is beside the floor.
+floor they are those of what is beside the floor. Where a cell is impossible, its sum is that before it (zero before the
+first), so that both are in one block from the start.
+
+Fibres are copied a few at a time: they lie next to each other in memory, and what one of them reads is near to what the
+others will.
 """
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator"
@@ -17,72 +21,138 @@ from residua.compiling import compiled, compiled_inline
 
 _compiled: Any = compiled
 _inlined: Any = compiled_inline
+_TOGETHER = 8  # fibres: as many floats as a line of the cache holds
+NO_ZEROS = np.zeros((0, 0, 0, 0), dtype=bool)
 
 
 @_inlined
-def _nearest(sums, means, counts, out):
-    """The nearest numbers that do not fall and are not negative."""
-    n, blocks = len(sums), 0
-    for i in range(n):
-        mean, count = sums[i], 1
-        while blocks > 0 and means[blocks - 1] >= mean:
+def _nearest(sums, tied, last, totals, weights, ends, out):
+    """The nearest numbers that do not fall, are not negative, and are that before where `tied` says (if it does).
+
+    All weigh 1 but the last.
+    """
+    n, blocks, i = len(sums), 0, 0
+    while i < len(tied) and tied[i]:
+        out[i] = 0.0
+        i += 1
+    at = i
+    while i < n:
+        weight = last if i == n - 1 else 1.0
+        total = weight * sums[i]
+        i += 1
+        while i < len(tied) and tied[i]:
+            own = last if i == n - 1 else 1.0
+            total += own * sums[i]
+            weight += own
+            i += 1
+        while blocks > 0 and totals[blocks - 1] * weight >= total * weights[blocks - 1]:
             blocks -= 1
-            mean = (means[blocks] * counts[blocks] + mean * count) / (counts[blocks] + count)
-            count += counts[blocks]
-        means[blocks], counts[blocks] = mean, count
+            total += totals[blocks]
+            weight += weights[blocks]
+        totals[blocks], weights[blocks], ends[blocks] = total, weight, i
         blocks += 1
-    at = 0
     for block in range(blocks):
-        mean = max(means[block], 0.0)
-        for _ in range(counts[block]):
+        mean = max(totals[block] / weights[block], 0.0)
+        while at < ends[block]:
             out[at] = mean
             at += 1
 
 
+@_inlined
+def _ties(zeros, t, a, first, width, tied):
+    """Copies which cells of a few fibres are impossible."""
+    for i in range(zeros.shape[2]):
+        for k in range(width):
+            tied[k, i] = zeros[t, a, i, first + k]
+
+
 @_compiled
-def nearest_rising(w, even, floor):
-    """The nearest tables to w, (tables, outer, n, inner), that keep `floor · even`, (outer, n, inner)."""
-    n = w.shape[2]
+def nearest_rising(w, zeros, even, floor, last):
+    """The nearest tables to w, (tables, outer, n, inner), that keep `floor · even` and the zeros.
+
+    zeros are in the order of values, (tables, outer, n, inner), or empty; even is that of each table, or of all of them
+    alike, (tables or 1, outer, n, inner), and does not rise at zeros.
+    """
+    n, inner = w.shape[2], w.shape[3]
     found = np.empty_like(w)
-    sums, means, out, counts = np.empty(n), np.empty(n), np.empty(n), np.empty(n, dtype=np.int64)
+    sums, out, totals = np.empty((_TOGETHER, n)), np.empty((_TOGETHER, n)), np.empty(n)
+    weights, ends = np.empty(n), np.empty(n, dtype=np.int64)
+    tied = np.empty((_TOGETHER, zeros.shape[2]), dtype=np.bool_)
     for t in range(w.shape[0]):
+        e = t if even.shape[0] > 1 else 0
         for a in range(w.shape[1]):
-            for b in range(w.shape[3]):
+            for first in range(0, inner, _TOGETHER):
+                width = min(_TOGETHER, inner - first)
+                _ties(zeros, t, a, first, width, tied)
                 for i in range(n):
                     place = (i + 1) % n
-                    sums[i] = w[t, a, place, b] - floor * even[a, place, b]
-                _nearest(sums, means, counts, out)
+                    for k in range(width):
+                        sums[k, i] = w[t, a, place, first + k] - floor * even[e, a, place, first + k]
+                for k in range(width):
+                    _nearest(sums[k], tied[k], last, totals, weights, ends, out[k])
                 for i in range(n):
                     place = (i + 1) % n
-                    found[t, a, place, b] = out[i] + floor * even[a, place, b]
+                    for k in range(width):
+                        found[t, a, place, first + k] = out[k, i] + floor * even[e, a, place, first + k]
     return found
 
 
 @_compiled
-def reflect_rising(m, w, even, floor, cell_weights, penalties, relax, norms):
-    """As `kernels.reflect`, where what is allowed are running sums that do not fall."""
-    n = w.shape[2]
-    sums, means, counts = np.empty(n), np.empty(n), np.empty(n, dtype=np.int64)
-    z, x = np.empty(n), np.empty(n)
+def reflect_rising(m, w, zeros, even, floor, last, cell_weights, penalties, relax, norms):
+    """As `kernels.reflect`, where what is allowed are running sums that do not fall (see `nearest_rising`)."""
+    n, inner = w.shape[2], w.shape[3]
+    sums, z, x = np.empty((_TOGETHER, n)), np.empty((_TOGETHER, n)), np.empty((_TOGETHER, n))
+    totals, weights, ends = np.empty(n), np.empty(n), np.empty(n, dtype=np.int64)
+    tied = np.empty((_TOGETHER, zeros.shape[2]), dtype=np.bool_)
     for t in range(w.shape[0]):
+        e = t if even.shape[0] > 1 else 0
         apart, moved = 0.0, 0.0
         for a in range(w.shape[1]):
-            for b in range(w.shape[3]):
+            for first in range(0, inner, _TOGETHER):
+                width = min(_TOGETHER, inner - first)
+                _ties(zeros, t, a, first, width, tied)
                 for i in range(n):
                     place = (i + 1) % n
-                    sums[i] = w[t, a, place, b] - floor * even[a, place, b]
-                _nearest(sums, means, counts, z)
+                    for k in range(width):
+                        sums[k, i] = w[t, a, place, first + k] - floor * even[e, a, place, first + k]
+                for k in range(width):
+                    _nearest(sums[k], tied[k], last, totals, weights, ends, z[k])
                 for i in range(n):
                     place = (i + 1) % n
-                    sums[i] += relax * (m[t, a, place, b] - z[i] - floor * even[a, place, b])
-                _nearest(sums, means, counts, x)
+                    for k in range(width):
+                        lowest = floor * even[e, a, place, first + k]
+                        sums[k, i] += relax * (m[t, a, place, first + k] - z[k, i] - lowest)
+                for k in range(width):
+                    _nearest(sums[k], tied[k], last, totals, weights, ends, x[k])
                 for i in range(n):
                     place = (i + 1) % n
-                    lowest, weight = floor * even[a, place, b], cell_weights[a, place, b]
-                    apart += weight * (m[t, a, place, b] - x[i] - lowest) ** 2
-                    moved += weight * (x[i] - z[i]) ** 2
-                    w[t, a, place, b] = sums[i] + lowest
-                    m[t, a, place, b] = (
-                        penalties[t] * weight * (m[t, a, place, b] - 2.0 * (x[i] + lowest) + sums[i] + lowest)
-                    )
+                    for k in range(width):
+                        b = first + k
+                        weight, lowest = cell_weights[a, place, b], floor * even[e, a, place, b]
+                        apart += weight * (m[t, a, place, b] - x[k, i] - lowest) ** 2
+                        moved += weight * (x[k, i] - z[k, i]) ** 2
+                        w[t, a, place, b] = sums[k, i] + lowest
+                        m[t, a, place, b] = (
+                            penalties[t] * weight * (m[t, a, place, b] - 2.0 * x[k, i] + sums[k, i] - lowest)
+                        )
         norms[t, 0], norms[t, 1] = penalties[t] * apart, penalties[t] * moved
+
+
+@_compiled
+def give_total(sums, zeros, share):
+    """Multiplies the total of every fibre of rising sums, (tables, outer, n, inner), by a share, in place.
+
+    They stay rising, and every sum below its fibre's new total stays what it is: sums are cut off at the new total, or
+    raised from the last value on that is not impossible.
+    """
+    n = sums.shape[2]
+    for t in range(sums.shape[0]):
+        for a in range(sums.shape[1]):
+            for b in range(sums.shape[3]):
+                total = share * sums[t, a, 0, b]
+                last = n - 1
+                while last < zeros.shape[2] and last > 0 and zeros[t, a, last, b]:
+                    last -= 1
+                for i in range(n):
+                    place = (i + 1) % n
+                    sums[t, a, place, b] = total if i >= last else min(sums[t, a, place, b], total)
