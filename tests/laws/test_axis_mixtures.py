@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import datetime
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy.sparse import csr_array
 
 import residua as rs
 from residua.errors import PlanError
-from residua.linalg.chain import over_running_sums
-from residua.linalg.path import prefix_path
 from residua.plans import AxisPlan
-from residua.plans.solver.nested_bound import in_order, nested
-from tests.laws.test_axis import gram_of
 
 
 def calendar(days):
@@ -30,12 +22,17 @@ DOMAIN = calendar(100)
 PREFIXES, VALUES = rs.prefixes(DOMAIN, "day"), rs.marginals(DOMAIN, [("day",)])
 LEVELS, MONTHS, RANGES = rs.hierarchy(DOMAIN, "day"), rs.product(DOMAIN, {"day": "month"}), rs.ranges(DOMAIN, "day")
 CASES = {
-    "prefixes and levels": (PREFIXES + LEVELS, None, 0.02),
-    "heavy months": (PREFIXES + 5 * MONTHS, None, 0.04),
-    "ranges and levels": (RANGES + 100 * LEVELS, None, 0.02),
-    "largest of prefixes and values": (PREFIXES + VALUES, rs.MaxVariance(), 0.02),
-    "largest of prefixes and levels": (PREFIXES + LEVELS, rs.MaxVariance(), 0.03),
-    "means of kinds": (PREFIXES + RANGES + 3 * VALUES, rs.MaxVariance(over="terms"), 0.01),
+    "prefixes and levels": (PREFIXES + LEVELS, None),
+    "heavy months": (PREFIXES + 5 * MONTHS, None),
+    "months thirty times as heavy": (PREFIXES + 30 * MONTHS, None),
+    "ranges and levels": (RANGES + 100 * LEVELS, None),
+    "prefixes, ranges and levels": (PREFIXES + RANGES + 10 * LEVELS, None),
+    "largest of prefixes and values": (PREFIXES + VALUES, rs.MaxVariance()),
+    "largest of prefixes and levels": (PREFIXES + LEVELS, rs.MaxVariance()),
+    "months at a quarter": (PREFIXES + MONTHS, rs.MaxVariance(targets=[1.0] * 100 + [0.25] * 4)),
+    "values at a quarter": (PREFIXES + VALUES, rs.MaxVariance(targets=[1.0] * 100 + [0.25] * 100)),
+    "means of kinds": (PREFIXES + RANGES + 3 * VALUES, rs.MaxVariance(over="terms")),
+    "means of kinds and levels": (PREFIXES + RANGES + 3 * LEVELS, rs.MaxVariance(over="terms")),
 }
 
 
@@ -44,12 +41,13 @@ def loss_of(plan, workload, objective):
         return plan.total_variance(workload)
     if objective.over == "terms":
         return objective.loss(workload, plan.variances(workload, per="term"))
-    return float((plan.variances(workload) / np.repeat(objective.scales(workload), workload.cells.astype(int))).max())
+    scales = np.repeat(objective.scales(workload), workload.cells.astype(int))
+    return float((plan.variances(workload) / scales).max())
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_mixtures_are_nearly_as_good_as_the_dense_optimum_and_the_gap_is_true(case):
-    workload, objective, lost = CASES[case]
+def test_mixtures_are_as_good_as_the_dense_optimum_and_the_gap_is_true(case):
+    workload, objective = CASES[case]
     options = {} if objective is None else {"minimise": objective}
     plan = rs.plan(workload, rs.ZCDP(0.5), form=rs.Axis(), **options)
     assert isinstance(plan, AxisPlan)
@@ -59,9 +57,7 @@ def test_mixtures_are_nearly_as_good_as_the_dense_optimum_and_the_gap_is_true(ca
         dense = rs.plan(workload, rs.ZCDP(0.5), form=rs.Matrix(), tolerance=5e-3, **options)
         theirs = loss_of(dense, workload, objective)
         assert ours / (1 + plan.gap) <= theirs * (1 + 1e-9)  # nobody is better than the gap says
-        assert ours <= theirs * (1 + lost)
-    assert plan.gap <= 0.2
-    assert objective is None or plan.gap <= lost
+    assert plan.gap <= 1e-3
 
 
 def test_variances_of_levels_are_those_of_their_sums():
@@ -95,7 +91,7 @@ def test_long_mixtures_are_planned_by_themselves_measured_and_read(tmp_path):
     workload = rs.prefixes(domain, "day") + rs.hierarchy(domain, "day")
     plan = rs.plan(workload, rs.GDP(1.0))
     assert isinstance(plan, AxisPlan)
-    assert plan.gap < 0.03
+    assert plan.gap < 1e-3
     plan.save(tmp_path / "plan.json")
     days = domain["day"].labels
     data = pa.table({"day": pa.array([days[i] for i in range(60)] * 50)})
@@ -106,35 +102,9 @@ def test_long_mixtures_are_planned_by_themselves_measured_and_read(tmp_path):
     assert release.table(["day"]).estimates[:31].sum() == pytest.approx(months.estimates[0])
 
 
-@given(st.integers(0, 2**32), st.sampled_from([0.0, 0.4]))
-@settings(max_examples=40, deadline=None)
-def test_the_bound_with_nested_levels_is_below_the_matrix_and_close(seed, values):
-    """`tr (Q^½ G Q^½)^½` of prefixes, values, groups of three and groups of nine, whatever their weights."""
-    rng = np.random.default_rng(seed)
-    n = 27
-    path = replace(prefix_path(rng.uniform(0.1, 2, n)), values=values)
-    q = rng.dirichlet(np.full(n, 5.0))
-    codes = [np.arange(n) // 9, np.arange(n) // 3]
-    order = in_order(codes)
-    assert order == [1, 0]
-    groups = [(np.arange(9 - 6 * k)[:, None] == codes[1 - k]).astype(float) for k in range(2)]
-    weights = (10 ** rng.uniform(-2, 2, 2)).tolist()
-    parts = nested(path, q, [over_running_sums(csr_array(each)) for each in groups], [codes[k] for k in order])
-    gram = gram_of(path) + sum(w * rows.T @ rows for w, rows in zip(weights, groups, strict=True))
-    exact = np.sqrt(np.maximum(np.linalg.eigvalsh(np.sqrt(q)[:, None] * gram * np.sqrt(q)), 0)).sum()
-    assert parts.root([0.0, 0.0]) <= parts.root(weights) <= exact * (1 + 1e-9)
-    assert parts.root(weights) >= 0.9 * exact
-    double = parts.root([2 * each for each in weights], 2.0)
-    assert double == pytest.approx(np.sqrt(2) * parts.root(weights))
-
-
-def test_levels_that_are_not_nested_are_not_taken_together():
-    assert in_order([np.arange(12) // 4, np.arange(12) // 3, np.arange(12) // 6]) == [1, 2]
-
-
 def test_years_of_days_are_planned_to_the_end():
     """The search once went on with steps too small to count, and never came to what it does last: a gap of a half."""
     domain = calendar(1_100)
     plan = rs.plan(rs.prefixes(domain, "day") + rs.hierarchy(domain, "day"), rs.GDP(1.0), minimise=rs.MaxVariance())
     assert isinstance(plan, AxisPlan)
-    assert plan.gap < 0.02
+    assert plan.gap < 1e-3

@@ -32,7 +32,7 @@ queries = rs.explicit(cells, (np.random.default_rng(0).random((1500, 1500)) < 0.
 few = rs.Domain.of_sizes({"a": 400})
 asked = {
     "dense": lambda: rs.plan(queries, rs.GDP(1.0), minimise=rs.MaxVariance()),
-    "product": lambda: rs.plan(rs.prefixes(cells, "a"), rs.GDP(1.0)),
+    "product": lambda: rs.plan(rs.prefixes(cells, "a"), rs.GDP(1.0), form=rs.Lattice()),
     "pure": lambda: rs.plan(rs.explicit(few, np.tril(np.ones((400, 400)))), rs.PureDP(1.0)),
     "one call": lambda: attended(lambda told: linalg.svd(np.eye(2000) + 1.0), Forecast(60.0, 0.0, "one call"), None),
 }

@@ -77,7 +77,8 @@ def test_variances_of_a_workload(data):
     gamma = dense.gamma(plan)
     expected = []
     for members in dense.asked_of(workload):
-        inside = int(plan.lattice.find(np.array([members], np.int32).reshape(1, -1))[0]) >= 0
+        told = [i for i in members if domain.sizes[i] > 1]  # a table with an attribute of one value is the one without
+        inside = any(int(plan.lattice.find(np.array([each], np.int32))[0]) >= 0 for each in (members, told))
         found = dense.covariance(gamma, dense.marginal_matrix(sizes_of(plan), members)) if inside else None
         cells = math.prod(domain.sizes[list(members)].tolist())
         expected.append(np.full(cells, np.inf) if found is None else np.diag(found))

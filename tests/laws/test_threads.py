@@ -1,5 +1,6 @@
 """Planning small matrices takes one thread, large ones as many as the machine gives."""
 
+import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import residua as rs
@@ -24,8 +25,10 @@ def test_small_matrices_take_one_thread_and_large_ones_what_there_is():
         assert blas() == before
 
 
-def test_a_plan_is_made_with_one_thread():
-    domain = rs.Domain({"x": rs.Integers(0, 39)})
+@pytest.mark.parametrize("values", [40, 2000])
+def test_a_plan_is_made_with_one_thread(values):
+    """Along an axis, however long, nothing large is decomposed."""
+    domain = rs.Domain({"x": rs.Integers(0, values - 1)})
     seen = []
     with threadpool_limits(2, user_api="blas"):
         rs.plan(rs.prefixes(domain, "x"), rs.ZCDP(0.5), progress=lambda rounds, gap: seen.append(set(blas())))

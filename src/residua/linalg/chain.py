@@ -40,6 +40,11 @@ class OrderedNoise:
     poles: Floats
     weights: Floats
 
+    @property
+    def size(self) -> int:
+        """How many values the axis has."""
+        return self.path.size
+
     def scaled(self, factor: float) -> OrderedNoise:
         """The noise with its variances multiplied."""
         return OrderedNoise(self.path, self.q, self.poles, self.weights * factor)
@@ -95,33 +100,20 @@ class OrderedNoise:
 
     def simulated(self, random: np.random.Generator) -> Floats:
         """Running sums of noise like this, in floats, (n,): for forecasts, never for a release."""
+        found = np.zeros(self.size)
+        self.add_simulated(random.standard_normal((len(self.poles), self.size + 1)), found)
+        return found
+
+    def add_simulated(self, z: Floats, out: Floats) -> None:
+        """Adds noise from standard normals, (parts, n + 1), to running sums, (n,)."""
         from residua.linalg.axis_kernels import simulated
 
-        n, parts = self.path.size, len(self.poles)
-        found = np.zeros(n)
-        simulated(*self._arguments, random.standard_normal((parts, n + 1)), found, np.empty(n))
-        return found
+        simulated(*self._arguments, z, out, np.empty(self.size))
 
     @property
     def _arguments(self) -> tuple[Floats, float, float, float, Floats, Floats, Floats]:
         path = self.path
         return path.links, path.left, path.right, path.values, self.q, self.poles, self.weights
-
-
-def simulated_along(noises: tuple[OrderedNoise, ...], random: np.random.Generator) -> Floats:
-    """Running sums along one or two axes of noise with the product of their covariances, in floats, (n,) or (n, m)."""
-    from residua.linalg.axis_kernels import simulated
-
-    if len(noises) == 1:
-        return noises[0].simulated(random)
-    first, second = noises
-    n, total = first.path.size, np.zeros((second.path.size, first.path.size))
-    for part in range(len(first.poles)):
-        rows = np.array([second.simulated(random) for _ in range(n + 1)])
-        one = OrderedNoise(first.path, first.q, first.poles[part : part + 1], first.weights[part : part + 1])
-        for column, out in zip(rows.T, total, strict=True):
-            simulated(*one._arguments, np.ascontiguousarray(column)[None], out, np.empty(n))
-    return np.asarray(total.T)
 
 
 def over_running_sums(rows: csr_array) -> csr_array:

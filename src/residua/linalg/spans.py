@@ -15,24 +15,29 @@ from __future__ import annotations
 
 import numpy as np
 
+from residua.linalg import network
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.chain import OrderedNoise
+from residua.linalg.nested_noise import AxisNoise, NestedNoise
 from residua.linalg.path import relative_error
 
 MOST_CELLS = 4096
 _GRADING = 3  # cell k of K starts at (k/K)³ of half the axis
 
 
-def largest_ranges(noise: OrderedNoise, cells: int = MOST_CELLS, *, alone: bool = False) -> tuple[Floats, Integers]:
+def largest_ranges(noise: AxisNoise, cells: int = MOST_CELLS, *, alone: bool = False) -> tuple[Floats, Integers]:
     """For each cell of running sums no less than the largest variance of a range that ends in it, (cells,).
 
     Also where the cells start, counted from C_{−1} = 0, (cells,). With at least n + 1 cells it is that variance. If the
-    first sum of each cell shall stand `alone`, the variances of ranges between these: a look at some, no bound.
+    first sum of each cell shall stand `alone`, the variances of ranges between these: a look at some, no bound. With
+    nested groups it is a bound alone, however many cells there are: the variances of both ends.
     """
     from residua.linalg.span_kernels import cell_facts, largest, lower
 
-    starts = cell_starts(noise.path.size + 1, cells)
-    ends = np.append(starts, noise.path.size + 1)
+    starts = cell_starts(noise.size + 1, cells)
+    if isinstance(noise, NestedNoise):  # no covariance of two running sums is negative
+        each = np.maximum.reduceat(np.append(0.0, noise.sum_variances()), starts)
+        return (each + each.max()) * (1 + network.relative_error(noise.size)), starts
+    ends = np.append(starts, noise.size + 1)
     path, count = noise.path, len(starts)
     room, sums = np.empty(path.size), np.empty(path.size + 1)
     total, shared, facts = np.zeros(path.size + 1), np.zeros((count, count)), np.zeros((4, count))

@@ -27,6 +27,7 @@ from residua.domain import Label
 from residua.errors import FileError, LedgerError, PlanError, SourceError
 from residua.files import read_document, sync_folder, write_document
 from residua.linalg.arrays import Floats, Integers
+from residua.linalg.chain import OrderedNoise
 from residua.locks import lock, require_locks
 from residua.measurement.ledger import Entry, Ledger
 from residua.measurement.told import told_of_debit, without_records
@@ -197,7 +198,7 @@ class Continual:
 
             def measured() -> int:
                 counts: Integers = checked.count(blocks.counted, None, None).tables
-                rounded, settled = rounded_so_far(plan.correlated, plan.grid, drawn)
+                rounded, settled = rounded_so_far(_forward(plan), plan.grid, drawn)
                 if settled.more != drawn.more:
                     self._keep(settled)
                 before = (int(body["sums"][-1]), int(rounded[k - 1])) if k else (0, 0)
@@ -215,6 +216,7 @@ class Continual:
             raise PlanError(
                 "plan is not along one axis; give rs.plan(rs.prefixes(domain, attribute), …, form=rs.Axis())."
             )
+        noise = _forward(plan)
         if not isinstance(plan.unit, AddRemove | ReplaceOne):
             raise PlanError(
                 f"the plan protects {plan.unit}; which records of a person were counted in earlier periods is not "
@@ -234,7 +236,7 @@ class Continual:
                 return self._pay(blocks.currency, cost)
             token = secrets.token_hex(16)
             plan.save(self._folder / _PLAN)
-            self._keep(begun(plan.correlated))
+            self._keep(begun(noise))
             body = {"token": token, "sums": [], "receipt": {"dataset": f"continual {token}"}}
             write_document(self._folder / _RELEASED, _KIND, _VERSION, body)
             sync_folder(self._folder.parent)
@@ -329,3 +331,17 @@ class Continual:
 
     def __repr__(self) -> str:
         return f"Continual({str(self._folder)!r}, {self.periods} of {self.horizon} periods)"
+
+
+def _forward(plan: AxisPlan) -> OrderedNoise:
+    """The plan's noise, if it can be drawn period by period.
+
+    Raises:
+        PlanError: it is shaped for groups of periods, and drawn from their ends inwards.
+    """
+    if isinstance(plan.correlated, OrderedNoise):
+        return plan.correlated
+    raise PlanError(
+        "plan has noise that is shaped for groups of periods, and not drawn in their order; plan for rs.prefixes "
+        "alone: groups can be read off its release as well."
+    )

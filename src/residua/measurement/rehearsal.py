@@ -19,6 +19,9 @@ from residua.linalg.arrays import Integers
 from residua.linalg.chain import OrderedNoise
 from residua.linalg.lattice import closure
 from residua.linalg.layout import layout_of
+from residua.linalg.nested_noise import AxisNoise, NestedNoise
+from residua.linalg.nesting import nesting_of
+from residua.linalg.network import star_network
 from residua.linalg.path import range_path
 from residua.noise.correlated import exactly_ordered, rounded_ordered
 from residua.noise.rounding import refine, rounded
@@ -69,7 +72,8 @@ def _tried(blocks: Blocks) -> Batch:
 def _draw(blocks: Blocks, batch: Batch) -> None:
     """Draws as they will be drawn, and some whose words are known, which ball arithmetic must confirm."""
     if blocks.noise == ORDERED:
-        _draw_ordered()
+        noises = [noise for each in blocks.batches() for noise in blocks.correlation(each) or ()]
+        _draw_ordered(any(isinstance(noise, NestedNoise) for noise in noises))
         return
     tail = {"normal": NORMAL, "laplace": LAPLACE}[blocks.noise.name]
     scale = float(batch.scales[0])
@@ -82,10 +86,14 @@ def _draw(blocks: Blocks, batch: Batch) -> None:
         raise _wrong("noise")
 
 
-def _draw_ordered() -> None:
-    """Noise along a short axis, in floats and in balls."""
-    poles, weights = np.array([0.1, 5.0]), np.array([3.0, 7.0])
-    noise = OrderedNoise(range_path(_DRAWS, 1.0, 1.0, 0.5), np.full(_DRAWS, 1 / _DRAWS), poles, weights)
+def _draw_ordered(nested: bool) -> None:
+    """Noise along a short axis, in floats and in balls; with nested groups, if there will be some."""
+    q, poles, weights = np.full(_DRAWS, 1 / _DRAWS), np.array([0.1, 5.0]), np.array([3.0, 7.0])
+    noise: AxisNoise = OrderedNoise(range_path(_DRAWS, 1.0, 1.0, 0.5), q, poles, weights)
+    if nested:
+        tree = nesting_of(_DRAWS, [(0, 9), (3, 9), (20, _DRAWS - 1)])
+        assert tree is not None
+        noise = NestedNoise(star_network(tree, np.ones(_DRAWS), 1.0, q, np.ones(3)), q, poles, weights)
     fresh = rounded_ordered(noise, 2**10, 1)
     known, exact = rounded_ordered(noise, 2**10, 1, _entropy=_Known()), exactly_ordered(noise, 2**10, _entropy=_Known())
     if (fresh == fresh[0, 0]).all() or not np.array_equal(known[0], exact):

@@ -1,4 +1,4 @@
-"""Exact draws of `round(t·C)` for noise C whose parts are first-order chains (`linalg/chain.py`).
+"""Exact draws of `round(t·C)` for noise C whose parts are first-order chains (`linalg/chain.py`), or trees of them.
 
 Every normal z is a real number of which 64 bits are drawn at first (`normals.py`): floats ẑ and B with |ẑ − z| ≤ B. The
 chains are computed from them in floats with a running bound E on the error of every running sum. Where `t·(Ĉ ± E)`
@@ -15,7 +15,8 @@ is accumulated in pairs as well, so that only its step errs; an earlier error is
     E_i = φ E_{i−1} + σ B + 16u (σ|ẑ| + ψ|Ĉ_{i−1}|) + 2⁻¹⁰⁰|Ĉ_i|,
 
 computed in floats and enlarged by 2⁻³⁰ at each step, which covers the rounding of the bound itself. The same for
-`1 − m_i = (1 − m_{i−1}) − ψ_i (1 − m_{i−1})`, where the path is grounded on its left.
+`1 − m_i = (1 − m_{i−1}) − ψ_i (1 − m_{i−1})`, where the path is grounded on its left. Noise with nested groups has
+steps and a bound of its own (`nested.py`); all the rest is the same.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ import numpy as np
 
 from residua.errors import PrivacyError
 from residua.linalg.arrays import Booleans, Floats, Integers
-from residua.linalg.chain import OrderedNoise
+from residua.linalg.nested_noise import AxisNoise, NestedNoise
+from residua.noise import nested
 from residua.noise.entropy import Entropy, SystemEntropy
 from residua.noise.normals import Normals
 from residua.noise.refining import judged, refined
@@ -34,7 +36,7 @@ _KEPT = 1 << 26  # stiffnesses that are kept for the next axes
 UNDECIDED = 2.0**-50  # from the middle between two integers, beyond the bound: covers the comparison's own rounding
 
 
-def rounded_ordered(noise: OrderedNoise, grid: int, axes: int, *, _entropy: Entropy | None = None) -> Integers:
+def rounded_ordered(noise: AxisNoise, grid: int, axes: int, *, _entropy: Entropy | None = None) -> Integers:
     """Draw `round(t·C)`, C the running sums of noise along an axis, exactly.
 
     Guarantee:
@@ -53,10 +55,14 @@ def rounded_ordered(noise: OrderedNoise, grid: int, axes: int, *, _entropy: Entr
     """
     require_grid(grid)
     source = SystemEntropy() if _entropy is None else _entropy
-    n, parts = noise.path.size, len(noise.poles)
+    n, parts = noise.size, len(noise.poles)
     draws = np.empty((axes, n), dtype=np.int64)
     together = max(_BLOCK // (parts * (n + 1)), 1)  # short axes are drawn many at a time
-    stiff = stiffness_of(noise) if axes > together and parts * n <= _KEPT else None
+    stiff = (
+        stiffness_of(noise)
+        if axes > together and parts * n * (4 if isinstance(noise, NestedNoise) else 1) <= _KEPT
+        else None
+    )
     for start in range(0, axes, together):
         block = draws[start : start + together]
         normals = Normals(source, (len(block), parts, n + 1))
@@ -67,10 +73,10 @@ def rounded_ordered(noise: OrderedNoise, grid: int, axes: int, *, _entropy: Entr
     return draws
 
 
-def exactly_ordered(noise: OrderedNoise, grid: int, *, _entropy: Entropy | None = None) -> Integers:
+def exactly_ordered(noise: AxisNoise, grid: int, *, _entropy: Entropy | None = None) -> Integers:
     """One axis of `rounded_ordered`, all of it in ball arithmetic: slow, the judge of the floats, (n,)."""
     source = SystemEntropy() if _entropy is None else _entropy
-    return judged(noise, grid, Normals(source, (1, len(noise.poles), noise.path.size + 1)), 0)
+    return judged(noise, grid, Normals(source, (1, len(noise.poles), noise.size + 1)), 0)
 
 
 def require_grid(grid: int) -> None:
@@ -91,20 +97,22 @@ def rounded_where_decided(grid: int, sums: Floats, bounds: Floats, draws: Intege
     return ~(np.abs(scaled - sums) < 0.5 - bounds * grid * (1 + 2.0**-30) - UNDECIDED)  # so that NaN stays open
 
 
-def stiffness_of(noise: OrderedNoise) -> list[Floats]:
-    """R of every part, right to 2u relatively, (n,) each."""
+def stiffness_of(noise: AxisNoise) -> list[Floats]:
+    """R of every part, right to 2u relatively, (n,) each; with nested groups its factors (`nested.py`)."""
     return [_stiff(noise, part) for part in range(len(noise.poles))]
 
 
-def _stiff(noise: OrderedNoise, part: int) -> Floats:
+def _stiff(noise: AxisNoise, part: int) -> Floats:
     from residua.noise.chain_kernels import stiff
 
-    path, found = noise.path, np.empty(noise.path.size)
+    if isinstance(noise, NestedNoise):
+        return nested.float_factors_of(noise, part)
+    path, found = noise.path, np.empty(noise.size)
     stiff(path.links, path.right, path.values, noise.q, noise.poles[part], found)
     return found
 
 
-def float_sums(noise: OrderedNoise, normals: Normals, stiff: list[Floats] | None = None) -> tuple[Floats, Floats]:
+def float_sums(noise: AxisNoise, normals: Normals, stiff: list[Floats] | None = None) -> tuple[Floats, Floats]:
     """Running sums in floats and the bounds on their errors, (axes, n) each; of fewer normals the first ones."""
     axes, _, numbers = normals.shape
     sums, bounds = np.zeros((2, axes, numbers - 1))
@@ -115,11 +123,12 @@ def float_sums(noise: OrderedNoise, normals: Normals, stiff: list[Floats] | None
     return sums, bounds
 
 
-def add_floats(
-    noise: OrderedNoise, part: int, stiff: Floats, z: Floats, b: Floats, sums: Floats, bounds: Floats
-) -> None:
+def add_floats(noise: AxisNoise, part: int, stiff: Floats, z: Floats, b: Floats, sums: Floats, bounds: Floats) -> None:
     """Adds one part to running sums and to the bounds on their errors, (axes, n) each."""
     from residua.noise.chain_kernels import float_chains
 
-    p, a = noise.poles[part], noise.weights[part]
-    float_chains(noise.path.left, noise.path.values, noise.q, p, a, stiff, z, b, sums, bounds)
+    if isinstance(noise, NestedNoise):
+        nested.add_floats(noise, stiff, z, b, sums, bounds)
+    else:
+        p, a = noise.poles[part], noise.weights[part]
+        float_chains(noise.path.left, noise.path.values, noise.q, p, a, stiff, z, b, sums, bounds)

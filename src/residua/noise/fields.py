@@ -12,7 +12,7 @@ import numpy as np
 
 from residua.errors import PrivacyError
 from residua.linalg.arrays import Booleans, Floats, Integers
-from residua.linalg.chain import OrderedNoise
+from residua.linalg.nested_noise import AxisNoise
 from residua.noise.correlated import add_floats, float_sums, require_grid, rounded_where_decided, stiffness_of
 from residua.noise.entropy import Entropy, SystemEntropy
 from residua.noise.normals import GUARD_BITS, Normals
@@ -22,7 +22,7 @@ from residua.noise.table import precision
 
 
 def rounded_field(
-    first: OrderedNoise, second: OrderedNoise, grid: int, fields: int, *, _entropy: Entropy | None = None
+    first: AxisNoise, second: AxisNoise, grid: int, fields: int, *, _entropy: Entropy | None = None
 ) -> Integers:
     """Draw `round(t·C)`, C the running sums along both axes of noise with covariance `Σ₁ ⊗ Σ₂`, exactly.
 
@@ -43,7 +43,7 @@ def rounded_field(
     """
     require_grid(grid)
     source = SystemEntropy() if _entropy is None else _entropy
-    n, m = first.path.size, second.path.size
+    n, m = first.size, second.size
     draws = np.empty((fields, n, m), dtype=np.int64)
     stiff = stiffness_of(first), stiffness_of(second)
     for field in range(fields):
@@ -62,29 +62,29 @@ def rounded_field(
     return draws
 
 
-def exact_field(first: OrderedNoise, second: OrderedNoise, grid: int, *, _entropy: Entropy) -> Integers:
+def exact_field(first: AxisNoise, second: AxisNoise, grid: int, *, _entropy: Entropy) -> Integers:
     """One field of `rounded_field`, all of it in ball arithmetic: slow, the judge of the floats, (n₁, n₂)."""
-    shape = (first.path.size + 1, len(second.poles), second.path.size + 1)
+    shape = (first.size + 1, len(second.poles), second.size + 1)
     return _judged(first, second, grid, [Normals(_entropy, shape) for _ in first.poles]).T
 
 
 def _refined(
-    first: OrderedNoise, second: OrderedNoise, grid: int, normals: list[Normals], draws: Integers, is_open: Booleans
+    first: AxisNoise, second: AxisNoise, grid: int, normals: list[Normals], draws: Integers, is_open: Booleans
 ) -> None:
     """Decides the open draws of a field in place, in pairs of floats or else in balls, (n₂, n₁)."""
     from residua.noise.chain_kernels import round_pairs
 
     sums, bounds = _pair_sums(first, second, normals)
     still = is_open.copy()
-    for column in range(second.path.size):
+    for column in range(second.size):
         round_pairs(float(grid), sums[column], bounds[column], draws[column], still[column])
     if still.any():
         draws[still] = _judged(first, second, grid, normals)[still]
 
 
-def _pair_sums(first: OrderedNoise, second: OrderedNoise, normals: list[Normals]) -> tuple[Floats, Floats]:
+def _pair_sums(first: AxisNoise, second: AxisNoise, normals: list[Normals]) -> tuple[Floats, Floats]:
     """Running sums along both axes in pairs of floats, (n₂, 2, n₁), and the bounds on their errors, (n₂, n₁)."""
-    n, m = first.path.size, second.path.size
+    n, m = first.size, second.size
     sums, bounds = np.zeros((m, 2, n)), np.zeros((m, n))
     factors = [pair_factors_of(second, j, m) for j in range(len(second.poles))]
     for part, own in enumerate(normals):
@@ -99,9 +99,9 @@ def _pair_sums(first: OrderedNoise, second: OrderedNoise, normals: list[Normals]
     return sums, bounds
 
 
-def _judged(first: OrderedNoise, second: OrderedNoise, grid: int, normals: list[Normals]) -> Integers:
+def _judged(first: AxisNoise, second: AxisNoise, grid: int, normals: list[Normals]) -> Integers:
     """A field in ball arithmetic, with as many more bits of every normal as it needs, (n₂, n₁)."""
-    n, m = first.path.size, second.path.size
+    n, m = first.size, second.size
     for words in range(2, MOST_WORDS):
         with precision(64 * words + GUARD_BITS):
             inner = [

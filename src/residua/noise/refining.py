@@ -17,13 +17,14 @@ from flint import arb
 
 from residua.errors import PrivacyError
 from residua.linalg.arrays import Booleans, Floats, Integers
-from residua.linalg.chain import OrderedNoise
+from residua.linalg.nested_noise import AxisNoise, NestedNoise
+from residua.noise import nested
 from residua.noise.normals import GUARD_BITS, Normals
 from residua.noise.rounding import MOST_WORDS
 from residua.noise.table import precision
 
 
-def refined(noise: OrderedNoise, grid: int, normals: Normals, axis: int, draws: Integers, is_open: Booleans) -> None:
+def refined(noise: AxisNoise, grid: int, normals: Normals, axis: int, draws: Integers, is_open: Booleans) -> None:
     """Decides the open draws of an axis, in place, with as many more bits of its normals as they need.
 
     Args:
@@ -43,7 +44,7 @@ def refined(noise: OrderedNoise, grid: int, normals: Normals, axis: int, draws: 
         draws[still] = judged(noise, grid, normals, axis)[still]
 
 
-def pair_sums(noise: OrderedNoise, normals: Normals, axis: int) -> tuple[Floats, Floats]:
+def pair_sums(noise: AxisNoise, normals: Normals, axis: int) -> tuple[Floats, Floats]:
     """Running sums in pairs of floats, (2, n), and the bounds on their errors, (n,)."""
     count = normals.shape[2] - 1
     sums, bounds = np.zeros((1, 2, count)), np.zeros((1, count))
@@ -53,13 +54,15 @@ def pair_sums(noise: OrderedNoise, normals: Normals, axis: int) -> tuple[Floats,
     return sums[0], bounds[0]
 
 
-Factors = tuple[tuple[float, float], Floats, Floats]
+Factors = tuple[tuple[float, float], Floats, Floats] | Floats
 
 
-def pair_factors_of(noise: OrderedNoise, part: int, count: int) -> Factors:
-    """The factor of the last normal, and ψ and σ of the first values, in pairs, (2, count)."""
+def pair_factors_of(noise: AxisNoise, part: int, count: int) -> Factors:
+    """The factor of the last normal, and ψ and σ of the first values, in pairs, (2, count); or what `nested.py` has."""
     from residua.noise.chain_kernels import pair_factors
 
+    if isinstance(noise, NestedNoise):
+        return nested.pair_factors_of(noise, part)
     path, p, a = noise.path, noise.poles[part], noise.weights[part]
     psi, sigma = np.empty((2, 2, count))
     extra = pair_factors(path.links, path.left, path.right, path.values, noise.q, p, a, psi, sigma)
@@ -67,16 +70,20 @@ def pair_factors_of(noise: OrderedNoise, part: int, count: int) -> Factors:
 
 
 def add_pairs(
-    noise: OrderedNoise, factors: Factors, z: Floats, low: Floats, b: Floats, sums: Floats, bounds: Floats
+    noise: AxisNoise, factors: Factors, z: Floats, low: Floats, b: Floats, sums: Floats, bounds: Floats
 ) -> None:
     """Adds one part to running sums in pairs, (axes, 2, n), and to the bounds on their errors, (axes, n)."""
     from residua.noise.chain_kernels import pair_chains
 
-    eta = 64.0 * (noise.path.size + 16) * 2.0**-100
-    pair_chains(eta, *factors, z, low, b, sums, bounds)
+    if isinstance(noise, NestedNoise):
+        assert isinstance(factors, np.ndarray)
+        nested.add_pairs(noise, factors, z, low, b, sums, bounds)
+    else:
+        eta = 64.0 * (noise.size + 16) * 2.0**-100
+        pair_chains(eta, *factors, z, low, b, sums, bounds)
 
 
-def judged(noise: OrderedNoise, grid: int, normals: Normals, axis: int) -> Integers:
+def judged(noise: AxisNoise, grid: int, normals: Normals, axis: int) -> Integers:
     """The draws of one axis in ball arithmetic, (n,)."""
     for words in range(2, MOST_WORDS):
         with precision(64 * words + GUARD_BITS):
@@ -93,9 +100,11 @@ def rounded_ball(grid: int, ball: arb) -> int | None:
     return None if found is None else int(found)
 
 
-def ball_chains(noise: OrderedNoise, normals: list[list[arb]]) -> list[arb]:
+def ball_chains(noise: AxisNoise, normals: list[list[arb]]) -> list[arb]:
     """The running sums of noise as balls, from the normals of each part; of fewer normals the first ones, (n,)."""
-    path, n, count = noise.path, noise.path.size, len(normals[0]) - 1
+    if isinstance(noise, NestedNoise):
+        return nested.ball_sums(noise, normals)
+    path, n, count = noise.path, noise.size, len(normals[0]) - 1
     q, links = [arb(x) for x in noise.q.tolist()], [arb(x) for x in path.links.tolist()]
     left, right, values = arb(path.left), arb(path.right), arb(path.values)
     total = [arb(0)] * count

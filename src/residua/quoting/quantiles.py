@@ -78,8 +78,9 @@ def _along(answering: Answering, attribute: str, q: float, level: Level, alone: 
         size = int(answering.domain.sizes[position])
         raise PlanError(
             f"{attribute!r} has {size:,} values; quantiles of groups, of plans and of tables are found among "
-            f"{_MOST_VALUES:,} at most. More take a release of its prefixes or ranges alone, without by, where and "
-            "values; or read them off the counts of ranges, such as release.count({…: rs.between(…)})."
+            f"{_MOST_VALUES:,} at most. More take a release of its prefixes or ranges alone, with normal noise (ZCDP, "
+            "GDP, ApproxDP), without by, where and values; or read them off the counts of ranges, such as "
+            "release.count({…: rs.between(…)})."
         )
     estimate, variance = found
     nothing = Term(answering.domain, {position: None})

@@ -11,15 +11,18 @@ import numpy as np
 
 from residua.errors import VerificationError
 from residua.linalg.arrays import Integers
-from residua.linalg.chain import OrderedNoise
 from residua.linalg.lattice import closure
 from residua.linalg.layout import Layout, layout_of
-from residua.plans.axis.price import price
+from residua.linalg.nested_noise import AxisNoise, NestedNoise
+from residua.plans.axis.price import opposed, price
 from residua.plans.blocks import POINT, WORD, Batch, Blocks, Profile, even, rounded_up
 from residua.plans.noise import LARGEST_SCALE, ORDERED, Noise
 from residua.privacy import AddRemove, Unit
 
-HELD_ALONG = 16  # numbers per value while noise is drawn: normals, stiffnesses, running sums and bounds, in pairs
+
+def held_along(noise: AxisNoise) -> int:
+    """Numbers per value while noise is drawn: normals, stiffnesses or factors, running sums and bounds, in pairs."""
+    return 32 if isinstance(noise, NestedNoise) else 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +41,7 @@ class AxisBlocks(Blocks):
 
     sizes: Integers
     attribute: int
-    correlated: OrderedNoise
+    correlated: AxisNoise
     grid: int
 
     @property
@@ -56,20 +59,17 @@ class AxisBlocks(Blocks):
         return {"scales": np.array([float(self.grid)])}
 
     def price(self, unit: Unit) -> Fraction:
-        """The verifier; replacing a record costs at most twice as much as adding one: no entry of Γ is negative.
-
-        (`S (S + z)⁻¹` is a positive diagonal plus the inverse of an M-matrix between two positive diagonals.)
-        """
+        """The verifier; replacing a record costs at most twice as much as adding one if no entry of Γ is negative."""
         if not 0 <= self.attribute < len(self.sizes):
             raise VerificationError("the axis is no attribute of the domain; plan again.")
-        if self.grid < 1 or self.grid & (self.grid - 1) or self.correlated.path.size != self.cells:
+        if self.grid < 1 or self.grid & (self.grid - 1) or self.correlated.size != self.cells:
             raise VerificationError("the noise along the axis does not fit what is measured; plan again.")
         if self.most_records < 2**28:
             raise VerificationError("the grid is so fine that numbers could overflow; plan again.")
         cost = price(self.correlated)
         if float(self.correlated.variances()[0].max()) * float(self.grid) ** 2 > LARGEST_SCALE**2:
             raise VerificationError("the noise along the axis is larger than can be sampled; give a larger budget.")
-        return rounded_up(unit.scaled(cost, 2 * cost))
+        return rounded_up(unit.scaled(cost, 2 * (1 + opposed(self.correlated)) * cost))
 
     def profile(self) -> Profile:
         """Nearly the same in every cell: the most expensive one stands for all."""
@@ -95,13 +95,13 @@ class AxisBlocks(Blocks):
     @property
     def drawn_at_once(self) -> int:
         """Two words of every normal, should one not suffice, and what the passes along the axis hold."""
-        return (2 * len(self.correlated.poles) + HELD_ALONG) * (self.cells + 1)
+        return (2 * len(self.correlated.poles) + held_along(self.correlated)) * (self.cells + 1)
 
     def batches(self) -> Sequence[Batch]:
         """The axis."""
         return [Batch(0, np.array([float(self.grid)]), self.correlated)]
 
-    def correlation(self, batch: Batch) -> tuple[OrderedNoise]:
+    def correlation(self, batch: Batch) -> tuple[AxisNoise]:
         """Along the axis."""
         return (self.correlated,)
 

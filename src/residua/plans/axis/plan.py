@@ -9,19 +9,21 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from residua.domain import Domain, domain_of_settings
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
-from residua.linalg.chain import OrderedNoise, over_running_sums
+from residua.linalg.chain import over_running_sums
+from residua.linalg.nested_noise import AxisNoise
 from residua.linalg.spans import largest_ranges
+from residua.plans.axis.along import AlongPlan
 from residua.plans.axis.asked import Asked, packed, unpacked
 from residua.plans.axis.blocks import AxisBlocks
-from residua.plans.axis.price import price
+from residua.plans.axis.price import opposed, price
 from residua.plans.axis.reading import AxisReading
-from residua.plans.axis.rows import crossed_rows, rows_of, terms_of
+from residua.plans.axis.rows import crossed_rows, terms_of
 from residua.plans.blocks import Blocks
 from residua.plans.bodies import (
     check_claims,
@@ -33,20 +35,17 @@ from residua.plans.bodies import (
     products_to_body,
 )
 from residua.plans.cells import Grouping
-from residua.plans.contract import Plan
 from residua.plans.noise import ORDERED, ROUNDING_VARIANCE, Noise
-from residua.plans.questions import Workload, combined, in_one_table
 from residua.privacy import AddRemove, Guarantee, Unit
 from residua.privacy.exact import round_up
-from residua.quoting import Term
-from residua.workload import AttributeQueries, Explicit, Products
+from residua.workload import AttributeQueries, Products
 from residua.workload.ordered import Ranges
 
 _MOST_CELLS = 4096
 
 
 @dataclass(frozen=True, eq=False)
-class AxisPlan(Plan):
+class AxisPlan(AlongPlan):
     """`x + N` along one attribute, N normal with covariance `Σ_j a_j (G + p_j Q⁻¹)⁻¹`: the dense optimum in passes.
 
     Guarantee: measuring this plan satisfies `guarantee` for `unit`; no unbiased linear mechanism with Gaussian noise
@@ -87,20 +86,10 @@ class AxisPlan(Plan):
         """Normal, correlated along the axis."""
         return ORDERED
 
-    @property
-    def name(self) -> str:
-        """The attribute that is the axis."""
-        return self.domain.names[self.attribute]
-
-    @property
-    def size(self) -> int:
-        """How many values the axis has."""
-        return int(self.domain.sizes[self.attribute])
-
     @cached_property
-    def correlated(self) -> OrderedNoise:
+    def correlated(self) -> AxisNoise:
         """The noise per count, before rounding."""
-        return OrderedNoise(self.asked.path(self.size), self.q, self.poles, self.weights)
+        return self.asked.noise(self.q, self.poles, self.weights)
 
     # ---- cost
 
@@ -112,7 +101,7 @@ class AxisPlan(Plan):
     @property
     def unit_pcost(self) -> float:
         """The privacy cost for the plan's unit of protection."""
-        return float(self.unit.scaled(self.pcost, 2 * self.pcost))
+        return float(self.unit.scaled(self.pcost, 2 * (1 + opposed(self.correlated)) * self.pcost))
 
     @property
     def looseness(self) -> float:
@@ -136,15 +125,6 @@ class AxisPlan(Plan):
         found = self.correlated.variances()[0] + q**2 * shared[-1] - 2 * q * shared
         return np.asarray(found + (1 + q**2 - 2 * q * last) * (ROUNDING_VARIANCE / self.grid**2))
 
-    def _variances(self, workload: Workload) -> Floats:
-        rows, answered = rows_of(workload, self.attribute)
-        return np.where(answered, self.row_variances(rows), np.inf)
-
-    def _term_variances(self, workload: Workload) -> Floats:
-        if isinstance(workload, Explicit):
-            return super()._term_variances(workload)
-        return np.array([self._term_variance(asked) for asked, _ in terms_of(workload)])
-
     def _term_variance(self, asked: dict[int, AttributeQueries]) -> float:
         """The mean variance of a term's queries; of all ranges in closed form."""
         along = asked.get(self.attribute)
@@ -165,32 +145,10 @@ class AxisPlan(Plan):
         rows, answered = crossed_rows(asked, self.attribute, self.size)
         return float(self.row_variances(rows).max()) if answered.all() else float(np.inf)
 
-    def _cell_variances(self, positions: tuple[int, ...]) -> Floats:
-        if positions not in ((), (self.attribute,)):
-            return np.full([int(self.domain.sizes[i]) for i in positions], np.inf)
-        return super()._cell_variances(positions)
-
-    def _covariance(self, first: Workload, second: Workload) -> Floats:
-        one, other = rows_of(first, self.attribute)[0], rows_of(second, self.attribute)[0]
-        rounding = (one @ other.T).toarray() * (ROUNDING_VARIANCE / self.grid**2)
-        return np.asarray(self.correlated.covariance(one, other) + rounding)
-
-    def _paired(self, first: Term, second: Term, crossed: tuple[int, ...]) -> Floats:
-        """Variances in passes; covariances from those of all queries."""
-        if first is second and not crossed:
-            return self._variances(first.workload).reshape(first.shape)
-        return super()._paired(first, second, crossed)
-
-    def combined_row(self, combination: Mapping[Any, ArrayLike]) -> csr_array:
-        """A linear combination of cells as a row over running sums, (1, n)."""
-        members, total = in_one_table(self.domain, combined(self.domain, combination))
-        if not set(members) <= {self.attribute}:
-            raise PlanError(f"this plan measures {self.name!r} alone; plan for a workload that asks for the rest.")
-        return over_running_sums(csr_array(np.broadcast_to(total, (1, self.size))))
-
-    def combination_variance(self, combination: Mapping[Any, ArrayLike]) -> float:
-        """Variance of a linear combination of cells."""
-        return float(self.row_variances(self.combined_row(combination))[0])
+    def row_covariances(self, first: csr_array, second: csr_array) -> Floats:
+        """Covariances of combinations of running sums, rounding included."""
+        rounding = (first @ second.T).toarray() * (ROUNDING_VARIANCE / self.grid**2)
+        return np.asarray(self.correlated.covariance(first, second) + rounding)
 
     # ---- measuring
 
@@ -205,11 +163,6 @@ class AxisPlan(Plan):
     def reading(self, blocks: Blocks, measurements: NDArray[Any]) -> AxisReading:
         """Estimates from running sums."""
         return AxisReading(self, measurements)
-
-    @property
-    def measured_attributes(self) -> tuple[int, ...]:
-        """The axis."""
-        return (self.attribute,)
 
     # ---- algebra
 

@@ -20,15 +20,15 @@ from itertools import pairwise
 import numpy as np
 
 from residua.errors import VerificationError
+from residua.linalg import network, path
 from residua.linalg.arrays import Floats
-from residua.linalg.chain import OrderedNoise
-from residua.linalg.path import relative_error
+from residua.linalg.nested_noise import AxisNoise, NestedNoise
 from residua.privacy.exact import round_up
 
 _LEAST, _MOST = 2.0**-200, 2.0**200  # between these no sum of products of them over- or underflows
 
 
-def price(noise: OrderedNoise) -> Fraction:
+def price(noise: AxisNoise) -> Fraction:
     """What one record added or removed costs, never less than the truth.
 
     Raises:
@@ -36,10 +36,21 @@ def price(noise: OrderedNoise) -> Fraction:
     """
     _check(noise)
     constant, slope, zeros, weights = reciprocal(noise.poles, noise.weights)
-    shares = noise.path.shares(noise.q, zeros, weights)
-    costs = constant / noise.q + slope * noise.path.gram_diagonal + shares / noise.q
+    queries = noise.network if isinstance(noise, NestedNoise) else noise.path
+    error = network.relative_error(noise.size) if isinstance(noise, NestedNoise) else path.relative_error(noise.size)
+    shares = queries.shares(noise.q, zeros, weights)
+    costs = constant / noise.q + slope * queries.gram_diagonal + shares / noise.q
     found = Fraction(float(costs.max()))
-    return found * (1 + Fraction(relative_error(noise.path.size)) + Fraction(len(zeros) + 8, 2**52))
+    return found * (1 + Fraction(error) + Fraction(len(zeros) + 8, 2**52))
+
+
+def opposed(noise: AxisNoise) -> int:
+    """How far two columns of `Γ` may point apart, at most, relatively to their norms: 0 or 1.
+
+    Of a path, no entry of Γ is negative: `S (S + z)⁻¹` is a positive diagonal plus the inverse of an M-matrix between
+    two positive diagonals. With nested groups entries may be.
+    """
+    return 1 if isinstance(noise, NestedNoise) else 0
 
 
 def reciprocal(poles: Floats, weights: Floats) -> tuple[float, float, Floats, Floats]:
@@ -81,20 +92,29 @@ def _enclosed(low: float, high: float, p: list[Fraction], a: list[Fraction]) -> 
     return Fraction(below), Fraction(above)
 
 
-def _check(noise: OrderedNoise) -> None:
-    path = noise.path
-    arrays = (path.links, noise.q, noise.poles, noise.weights, np.array([path.right]))
-    if not all(
-        len(each) and np.isfinite(each).all() and (each >= _LEAST).all() and (each <= _MOST).all() for each in arrays
-    ):
-        raise VerificationError(
-            "the noise along the axis has numbers that are not positive, or out of range; plan again."
-        )
-    if noise.q.shape != (path.size,) or noise.poles.shape != noise.weights.shape or (np.diff(noise.poles) <= 0).any():
-        raise VerificationError("the noise along the axis is incomplete; plan again.")
+def _check(noise: AxisNoise) -> None:
+    if isinstance(noise, NestedNoise):
+        queries = noise.network
+        positive, others = [queries.grounds], [queries.springs, queries.held, *queries.arguments[5:]]
+        if queries.first != math.inf:
+            positive.append(np.array([queries.first]))
+        fits = queries.grounds.shape == queries.springs.shape == (noise.size,) and noise.size > 1
+    else:
+        along = noise.path
+        positive, others = [along.links, np.array([along.right])], [np.array([along.left, along.values])]
+        fits = True
+    for each in (*positive, noise.q, noise.poles, noise.weights):
+        if not (len(each) and np.isfinite(each).all() and (each >= _LEAST).all() and (each <= _MOST).all()):
+            raise VerificationError(
+                "the noise along the axis has numbers that are not positive, or out of range; plan again."
+            )
     if (
-        not (0 <= path.left <= _MOST and 0 <= path.values <= _MOST)
-        or 0 < path.left < _LEAST
-        or 0 < path.values < _LEAST
+        not fits
+        or noise.q.shape != (noise.size,)
+        or noise.poles.shape != noise.weights.shape
+        or (np.diff(noise.poles) <= 0).any()
     ):
-        raise VerificationError("the noise along the axis has numbers that are out of range; plan again.")
+        raise VerificationError("the noise along the axis is incomplete; plan again.")
+    for each in others:
+        if not ((each >= 0) & (each <= _MOST) & ((each == 0) | (each >= _LEAST))).all():
+            raise VerificationError("the noise along the axis has numbers that are out of range; plan again.")

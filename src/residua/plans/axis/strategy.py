@@ -20,9 +20,10 @@ from scipy.sparse import csr_array
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.chain import OrderedNoise, over_running_sums
+from residua.linalg.chain import over_running_sums
+from residua.linalg.nested_noise import AxisNoise
 from residua.plans.axis.asked import Asked, packed, unpacked
-from residua.plans.axis.price import price
+from residua.plans.axis.price import opposed, price
 from residua.plans.axis.rows import running_rows
 from residua.plans.strategy import OTHERS, Strategy
 from residua.workload import AttributeQueries, Identity
@@ -59,9 +60,9 @@ class Ordered(Strategy):
             raise PlanError("the noise along an axis does not fit it; plan again.")
 
     @cached_property
-    def noise(self) -> OrderedNoise:
+    def noise(self) -> AxisNoise:
         """The noise per count at precision 1."""
-        return OrderedNoise(self.asked.path(self.size), self.q, self.poles, self.weights)
+        return self.asked.noise(self.q, self.poles, self.weights)
 
     # ---- price
 
@@ -113,8 +114,13 @@ class Ordered(Strategy):
 
     @property
     def least(self) -> float:
-        """No entry of Γ is negative: what the rest of two values shares is above `−1/t`."""
-        return -self.tells / self.cost
+        """Where no entry of Γ is negative, what the rest of two values shares is above `−1/t`."""
+        return -1.0 if self.opposed else -self.tells / self.cost
+
+    @property
+    def opposed(self) -> int:
+        """How far two columns of Γ may point apart, relatively to their norms: 0, or 1 with nested groups."""
+        return opposed(self.noise)
 
     @property
     def largest(self) -> int:

@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 from residua.domain import Domain
 from residua.errors import VerificationError
 from residua.linalg.arrays import Booleans, Floats, Integers
-from residua.linalg.chain import OrderedNoise, simulated_along
 from residua.linalg.lattice import Lattice
 from residua.linalg.layout import Layout, layout_of
+from residua.linalg.nested_noise import AxisNoise, simulated_along
 from residua.linalg.norms import column_norms
-from residua.plans.axis.blocks import HELD_ALONG
+from residua.plans.axis.blocks import held_along
 from residua.plans.axis.strategy import Ordered
 from residua.plans.blocks import POINT, WORD, Batch, Blocks, Profile, even, rounded_up
 from residua.plans.lattice.blocks import LatticeBlocks, compile_blocks
@@ -187,8 +187,8 @@ class CrossedBlocks(Blocks):
     def price(self, unit: Unit) -> Fraction:
         """The verifier: exact for records added or removed; k² times that for persons; for replacements a bound.
 
-        Two columns of `Γ/f ⊗ RᵀR` share no less than the most negative ratio of an integer strategy times the norms:
-        no entry of Γ is negative.
+        Two columns of `Γ/f ⊗ RᵀR` share no less than the most negative ratio of an integer strategy, or of Γ, times the
+        norms.
         """
         if len(self.measured) != len(self.grids) or len(self.measured) != len(self.scales) or not len(self.measured):
             raise VerificationError("the blocks are incomplete; each needs a set, a grid factor and a noise scale.")
@@ -198,7 +198,8 @@ class CrossedBlocks(Blocks):
             cost = self._cost(number)
             pcost += cost
             apart = [_least_ratio(self.strategies[i]) for at, i in enumerate(members) if at not in axes]
-            replaced += 2 * cost * (1 - min([Fraction(0), *apart]))
+            apart += [Fraction(-axis.opposed) for axis in self._axes(number)]
+            replaced += 2 * cost * (1 - min(apart))
         return rounded_up(unit.scaled(pcost, max(replaced, pcost if self.drops else Fraction(0))))
 
     def _cost(self, number: int) -> Fraction:
@@ -248,7 +249,7 @@ class CrossedBlocks(Blocks):
 
     # ---- measuring
 
-    def sampled(self, number: int) -> tuple[OrderedNoise, ...]:
+    def sampled(self, number: int) -> tuple[AxisNoise, ...]:
         """The noise along each axis of a block, as it is drawn; the first has the factor."""
         first, *others = self._axes(number)
         return (first.noise.scaled(self.along[number][1]), *(axis.noise for axis in others))
@@ -261,7 +262,7 @@ class CrossedBlocks(Blocks):
         ]
         return [*white, *along]
 
-    def correlation(self, batch: Batch) -> tuple[OrderedNoise, ...] | None:
+    def correlation(self, batch: Batch) -> tuple[AxisNoise, ...] | None:
         """The noise along the fibres of a batch; None where it is independent."""
         return self.sampled(batch.work) if isinstance(batch.work, int) else None
 
@@ -289,8 +290,8 @@ class CrossedBlocks(Blocks):
         """What is held while noise is drawn along axes: two words of every normal, should it need them."""
         noises = [self.sampled(number) for number in self.along]
         sizes = [
-            2 * math.prod(len(one.poles) * (one.path.size + 1) for one in each)
-            + HELD_ALONG * math.prod(one.path.size + 1 for one in each)
+            2 * math.prod(len(one.poles) * (one.size + 1) for one in each)
+            + max(map(held_along, each)) * math.prod(one.size + 1 for one in each)
             for each in noises
         ]
         return max(sizes, default=0)
@@ -306,7 +307,7 @@ class CrossedBlocks(Blocks):
         for number in self.along:
             at, shape, grid = self.where(number)
             noises = self.sampled(number)
-            cells = math.prod(noise.path.size for noise in noises)
+            cells = math.prod(noise.size for noise in noises)
             fibres = found[at].reshape(math.prod(shape) // cells, cells)
             for fibre in fibres:
                 fibre[:] = simulated_along(noises, random).ravel() * grid

@@ -13,6 +13,7 @@ import numpy as np
 
 from residua.linalg.arrays import Floats
 from residua.linalg.lattice import Lattice
+from residua.plans.axis.strategy import Ordered
 from residua.plans.strategy import Strategy
 
 _NOTHING = 1e-12  # of what is known of a block: not worth a measurement of its own
@@ -52,5 +53,7 @@ def replacement_bound(lattice: Lattice, precisions: Floats, strategies: Sequence
     tells = tells_of(strategies)
     costs = lattice.products(np.array([strategy.cost for strategy in strategies]))
     whole = lattice.sum_over_subsets(costs, tells) * to_measure(lattice, precisions, tells)
-    apart = lattice.maxima(np.array([0.0 if strategy.tells else -strategy.least for strategy in strategies]))
+    apart = lattice.maxima(
+        np.array([strategy.opposed if isinstance(strategy, Ordered) else -strategy.least for strategy in strategies])
+    )
     return float(2 * (whole[1:] * (1 + np.maximum(apart[1:], 0.0))).sum())

@@ -11,7 +11,7 @@ import numpy as np
 from residua.domain import Level
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
-from residua.linalg.chain import OrderedNoise
+from residua.linalg.nested_noise import AxisNoise
 from residua.linalg.spans import largest_ranges
 from residua.plans.axis.asked import Asked
 from residua.plans.axis.rows import running_rows, terms_of
@@ -111,11 +111,11 @@ class Along:
                 found[type(asked)] = min(found[type(asked)], scale)
         return Scales(*(0.0 if np.isinf(each) else float(each) for each in found.values()))
 
-    def total(self, noise: OrderedNoise) -> float:
+    def total(self, noise: AxisNoise) -> float:
         """The weighted total variance of all queries."""
         return sum(weight * _mean(asked, noise) * asked.rows for asked, weight, _ in self.parts)
 
-    def pull(self, noise: OrderedNoise, scales: Floats, means: bool) -> tuple[float, Floats]:
+    def pull(self, noise: AxisNoise, scales: Floats, means: bool) -> tuple[float, Floats]:
         """The largest variance, or mean variance of a term, over its scale; and the largest at each place.
 
         A query is at the places where its running sums are, (n,).
@@ -136,7 +136,7 @@ class Along:
                 np.maximum.at(places, rows.indices, np.repeat(found, np.diff(rows.indptr)))
         return largest, places
 
-    def _largest_mean(self, noise: OrderedNoise, scales: Floats) -> float:
+    def _largest_mean(self, noise: AxisNoise, scales: Floats) -> float:
         sums: dict[int, float] = {}
         rows: dict[int, float] = {}
         for (asked, _, number), scale in zip(self.parts, scales.tolist(), strict=True):
@@ -171,13 +171,13 @@ def asked_along(workload: Workload) -> Along | None:
     return Along(domain.names[attribute], attribute, n, parts)
 
 
-def _mean(asked: AttributeQueries, noise: OrderedNoise) -> float:
+def _mean(asked: AttributeQueries, noise: AxisNoise) -> float:
     if isinstance(asked, Ranges):
         return noise.sum_of_range_variances() / asked.rows
     return float(_variances(asked, noise).mean())
 
 
-def _variances(asked: AttributeQueries, noise: OrderedNoise) -> Floats:
+def _variances(asked: AttributeQueries, noise: AxisNoise) -> Floats:
     if isinstance(asked, Prefixes):
         return noise.variances()[0]
     if isinstance(asked, Identity):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -10,11 +11,11 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
-from residua.linalg.chain import OrderedNoise
+from residua.linalg.nested_noise import AxisNoise
 from residua.linalg.roots import InverseRoot
 from residua.plans.axis.asked import Asked
 from residua.plans.axis.plan import AxisPlan
-from residua.plans.axis.price import price
+from residua.plans.axis.price import opposed, price
 from residua.plans.forms import Form, Task
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.noise import guarantee_like
@@ -22,7 +23,7 @@ from residua.plans.objectives import MaxVariance, TotalVariance
 from residua.plans.planners.along import Along, asked_along
 from residua.plans.planners.crossed import crossed_by_request
 from residua.plans.planners.forecast import Forecast
-from residua.plans.planners.levels_bound import largest_with_levels, total_with_levels
+from residua.plans.planners.nested import Shaped, nested_largest, nested_total
 from residua.plans.questions import Workload
 from residua.plans.solver.ordered import OrderedSolution, Scales, least_largest, least_of_kinds, least_total
 from residua.plans.solver.ranges import least_range, quiet_ranges
@@ -34,6 +35,7 @@ LONG_WITH_LIMITS = 1025  # values, where persons are limited in each: the lattic
 _MOST_RANGES = 1024  # values of which the largest variance of a range is left to the lattice form: minutes, to 0.1 %
 _SLACK = 1 - 2.0**-30
 _SECONDS, _BYTES = 3e-5, 800  # per value: to plan it, and to measure it
+_SECONDS_NESTED = 2e-4  # with nested groups
 _FINENESS = 2.0**6  # of the grid: the least standard deviation in steps of it
 _ROUNDING = 1 / (6 * _FINENESS**2)  # what rounding two running sums adds to the variance of their difference, at most
 
@@ -65,16 +67,19 @@ def plan_axis(task: Task, *, by_request: bool = False) -> AxisPlan | None:
     if found is None or found.size < 2:
         return None
     n, tolerance, step = found.size, 0.9 * task.effort.tolerance, task.effort.progress
-    Forecast(n * _SECONDS, float(n * _BYTES), f"an axis of {n:,} values").check()
+    seconds = n * (_SECONDS_NESTED if found.levels else _SECONDS)
+    Forecast(seconds, float(n * _BYTES), f"an axis of {n:,} values").check()
+    # Where records are replaced, noise shaped for groups has the worse price: Γ may have negative entries.
+    joins = task.unit.contribution is not None
     if isinstance(task.objective, TotalVariance):
+        if found.levels and joins:
+            return _of_nested(task, found, nested_total(found, tolerance=tolerance, step=step), found.total)
         tried = []
         for asked in found.stand_ins():
             solution = least_total(asked.path(n), tolerance=tolerance, step=step)
             tried.append((asked, solution, found.total(_noise(asked, solution))))
         asked, solution, loss = min(tried, key=lambda each: each[2] * float(price(_noise(each[0], each[1]))))
         bound = tried[0][1].bound + found.least_of_levels
-        if found.levels:
-            bound = max(bound, *(total_with_levels(found, found.asked.path(n), each.q) for _, each, _ in tried))
         return _made(task, found.attribute, asked, _noise(asked, solution), loss, bound)
     if not isinstance(task.objective, MaxVariance):
         return None
@@ -84,22 +89,50 @@ def plan_axis(task: Task, *, by_request: bool = False) -> AxisPlan | None:
         if n <= _MOST_RANGES and not by_request:
             return None
         return _of_ranges(task, found, scales)
+
+    def worst(noise: AxisNoise) -> float:
+        return found.pull(noise, scales, means)[0]
+
     if kinds == Scales(prefixes=kinds.prefixes) and not means and not found.levels:
         solution = least_largest(n, tolerance=tolerance, step=step)
         asked, bound = Asked(prefixes=tuple(solution.weights.tolist())), solution.bound / kinds.prefixes
-    else:
-        pull = partial(found.pull, scales=scales, means=means)
-        solution, ranges, values = least_of_kinds(n, kinds, pull, means=means, tolerance=tolerance, step=step)
-        weights = float(solution.weights[0]) if means else tuple(solution.weights.tolist())
-        asked, bound = Asked(weights, ranges, values), solution.bound
-        if found.levels and not means and solution.proof:
-            bound = max(bound, largest_with_levels(found, scales, *solution.proof))
-        if found.levels:  # the weights know levels by the prefixes at their ends alone: another shape may serve better
-            others = [(each, least_total(each.path(n), tolerance=tolerance, step=step)) for each in found.stand_ins()]
-            asked, solution = min(
-                [(asked, solution), *others],
-                key=lambda each: found.pull(_noise(*each), scales, means)[0] * float(price(_noise(*each))),
-            )
+        noise = _noise(asked, solution)
+        return _made(task, found.attribute, asked, noise, worst(noise), bound)
+
+    def nested() -> AxisPlan:
+        shaped = nested_largest(found, scales, means, tolerance=tolerance, step=step)
+        return _of_nested(task, found, shaped, worst)
+
+    if found.levels and joins:
+        return nested()
+    made = _of_kinds(task, found, scales, means)
+    if joins and not means and made.gap > task.effort.tolerance:  # values need weights of their own
+        return min(made, nested(), key=lambda each: each.gap)
+    return made
+
+
+def _of_nested(task: Task, found: Along, shaped: Shaped, loss: Callable[[AxisNoise], float]) -> AxisPlan:
+    """The plan with noise that is shaped for nested groups."""
+    asked, q, root, bound = shaped
+    noise = _noise_with(asked, q, root)
+    return _made(task, found.attribute, asked, noise, loss(noise), bound)
+
+
+def _of_kinds(task: Task, found: Along, scales: Floats, means: bool) -> AxisPlan:
+    """The plan for the largest variance of several kinds, with noise along a path: one weight for all of a kind."""
+    n, tolerance, step = found.size, 0.9 * task.effort.tolerance, task.effort.progress
+    pull = partial(found.pull, scales=scales, means=means)
+    solution, ranges, values = least_of_kinds(
+        n, found.least_scales(scales), pull, means=means, tolerance=tolerance, step=step
+    )
+    weights = float(solution.weights[0]) if means else tuple(solution.weights.tolist())
+    asked, bound = Asked(weights, ranges, values), solution.bound
+    if found.levels:  # the weights know levels by the prefixes at their ends alone: another shape may serve better
+        others = [(each, least_total(each.path(n), tolerance=tolerance, step=step)) for each in found.stand_ins()]
+        asked, solution = min(
+            [(asked, solution), *others],
+            key=lambda each: found.pull(_noise(*each), scales, means)[0] * float(price(_noise(*each))),
+        )
     noise = _noise(asked, solution)
     return _made(task, found.attribute, asked, noise, found.pull(noise, scales, means)[0], bound)
 
@@ -127,20 +160,20 @@ def _of_ranges(task: Task, found: Along, scales: Floats) -> AxisPlan:
     return _made(task, found.attribute, *tried[best], losses[best], bound)
 
 
-def _noise(asked: Asked, solution: OrderedSolution) -> OrderedNoise:
+def _noise(asked: Asked, solution: OrderedSolution) -> AxisNoise:
     """What will be sampled, before it is scaled."""
     return _noise_with(asked, solution.q, solution.root)
 
 
-def _noise_with(asked: Asked, q: Floats, root: InverseRoot) -> OrderedNoise:
+def _noise_with(asked: Asked, q: Floats, root: InverseRoot) -> AxisNoise:
     q = q.astype(np.float32).astype(np.float64)  # seven digits are plenty, and half the file
-    return OrderedNoise(asked.path(len(q)), q, root.poles, root.weights)
+    return asked.noise(q, root.poles, root.weights)
 
 
-def _made(task: Task, attribute: int, asked: Asked, noise: OrderedNoise, loss: float, bound: float) -> AxisPlan:
+def _made(task: Task, attribute: int, asked: Asked, noise: AxisNoise, loss: float, bound: float) -> AxisPlan:
     """The plan with this noise, scaled, whose loss this is; no plan has a loss × pcost below the bound."""
     cost = float(price(noise))
-    per_unit = float(task.unit.scaled(1, 2))
+    per_unit = float(task.unit.scaled(1, 2 * (1 + opposed(noise))))
     reach = task.unit.contribution
     exact = reach is not None and not reach.limits  # only then k² times the largest diagonal entry is what others cost
     gap = loss * cost / bound - 1 if exact else math.inf

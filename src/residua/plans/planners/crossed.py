@@ -202,7 +202,8 @@ def _stand_in(workload: Products, axes: Sequence[int]) -> Products:
     for family in workload.families:
         queries, factors = list(family.queries), np.ones(len(domain))
         for i in axes:
-            queries[i] = type(family.queries[i])(_STAND_IN)
+            kind = type(family.queries[i])
+            queries[i] = (kind if kind in _KINDS else Identity)(_STAND_IN)  # levels of so few values are nearly values
             factors[i] = family.queries[i].rows / queries[i].rows
         sets = family.sets
         weights = sets.weights * workload.lattice.products(factors)[sets.numbers]

@@ -18,6 +18,7 @@ import numpy as np
 
 from residua.linalg.arrays import Floats
 from residua.linalg.chain import OrderedNoise
+from residua.linalg.network import Network
 from residua.linalg.path import Path, prefix_path, range_path
 from residua.linalg.roots import InverseRoot, inverse_root
 
@@ -40,20 +41,20 @@ class OrderedSolution:
         bound: no plan has a loss × pcost below this.
         rounds: how many rounds it took.
         weights: of the queries, where the largest variance counts, (n,); none otherwise.
-        proof: the queries and the weights of the cells that give the bound, where these are others.
     """
 
-    path: Path
+    path: Path | Network
     q: Floats
     root: InverseRoot
     bound: float
     rounds: int
     weights: Floats
-    proof: tuple[Path, Floats] | None = None
 
 
-def least_total(path: Path, *, tolerance: float, most_rounds: int = 500, step: Step | None = None) -> OrderedSolution:
-    """The noise of least total variance along a path, to within a relative `tolerance` of every plan."""
+def least_total(
+    path: Path | Network, *, tolerance: float, most_rounds: int = 500, step: Step | None = None
+) -> OrderedSolution:
+    """The noise of least total variance along a path or a network, to within a relative `tolerance` of every plan."""
     diagonal = path.gram_diagonal
     q = np.sqrt(diagonal)
     q /= q.sum()
@@ -145,7 +146,7 @@ def least_of_kinds(
     kinds = (each > 0) / np.count_nonzero(each)  # the share of each kind
     along = np.full(n, 1.0 / n)  # of the prefixes, each one's share
     q, best, found, stood = np.full(n, 1.0 / n), 0.0, None, 0
-    repairing, proof = False, None
+    repairing = False
     for rounds in range(1, most_rounds + 1):
         per_query = np.divide(kinds, each * sizes, out=np.zeros(3), where=each > 0)
         path = _path_of(n, per_query, None if means else along * n * per_query[0])
@@ -153,8 +154,7 @@ def least_of_kinds(
         shares = path.shares(q, root.poles, root.weights)
         f = float(shares.sum())
         stood = 0 if f / (1 + root.error) > best * (1 + tolerance / 20) else stood + 1
-        if f / (1 + root.error) > best:
-            best, proof = f / (1 + root.error), (path, q)
+        best = max(best, f / (1 + root.error))
         ratios = shares / (q * f)
         noise = OrderedNoise(path, q, root.poles, root.weights)
         worst, places = pull(noise)
@@ -185,7 +185,7 @@ def least_of_kinds(
     _, path, q, along, per_query = found
     fine = inverse_root(*spectrum(path, path.gram_diagonal, q), error=min(_FINE, tolerance / 8))
     weights = np.array([per_query[0]]) if means else along * n * per_query[0]
-    return OrderedSolution(path, q, fine, best**2, rounds, weights, proof), float(per_query[1]), float(per_query[2])
+    return OrderedSolution(path, q, fine, best**2, rounds, weights), float(per_query[1]), float(per_query[2])
 
 
 def _path_of(n: int, per_query: Floats, prefixes: Floats | None) -> Path:
@@ -195,8 +195,9 @@ def _path_of(n: int, per_query: Floats, prefixes: Floats | None) -> Path:
     return replace(prefix_path(prefixes), values=float(per_query[2]))
 
 
-def spectrum(path: Path, diagonal: Floats, q: Floats) -> tuple[float, float]:
-    """Bounds on the eigenvalues of S: its trace, and what Gershgorin's circles say of its inverse."""
+def spectrum(queries: Path | Network, diagonal: Floats, q: Floats) -> tuple[float, float]:
+    """Bounds on the eigenvalues of S: its trace, and what Gershgorin's circles say of its inverse, without groups."""
+    path = queries.path if isinstance(queries, Network) else queries
     degrees = np.zeros(path.size)
     degrees[:-1] += 2 * path.links
     degrees[1:] += 2 * path.links
