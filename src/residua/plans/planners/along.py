@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -50,11 +50,12 @@ class Along:
     @property
     def asked(self) -> Asked:
         """Prefixes, ranges and values, without levels."""
-        found: dict[type, float] = {Prefixes: 0.0, Ranges: 0.0, Identity: 0.0}
-        for asked, weight, _ in self.parts:
-            if type(asked) in found:
-                found[type(asked)] += weight
-        return Asked(found[Prefixes], found[Ranges], found[Identity])
+        return replace(self.asked_with_levels, groups=())
+
+    @cached_property
+    def asked_with_levels(self) -> Asked:
+        """All of it."""
+        return asked_by((asked, weight) for asked, weight, _ in self.parts)
 
     def stand_ins(self) -> list[Asked]:
         """What the noise may be shaped for: all but the levels, or with something like them in their place.
@@ -158,17 +159,43 @@ def asked_along(workload: Workload) -> Along | None:
         return None
     n, parts = int(domain.sizes[attribute]), []
     for number, (asked, weight) in enumerate(terms_of(workload)):
-        along = asked.get(attribute)
-        several: list[AttributeQueries | None] = [along]
-        if isinstance(along, Hierarchy):
-            several = [*(LevelRows(n, level) for level in along.levels), Identity(n)]
-        for each in several:
-            if not isinstance(each, _KINDS) or (isinstance(each, LevelRows) and not runs_in_order(each.level)):
-                return None
-            parts.append((each, weight, number))
+        several = kinds_of(asked[attribute]) if attribute in asked else None
+        if several is None:
+            return None
+        parts += [(each, weight, number) for each in several]
     if not any(isinstance(asked, Prefixes | Ranges) for asked, *_ in parts):
         return None
     return Along(domain.names[attribute], attribute, n, parts)
+
+
+def kinds_of(asked: AttributeQueries) -> list[AttributeQueries] | None:
+    """Rows along an axis kind by kind: prefixes, ranges, values, levels of runs; None where there are others."""
+    several = [asked]
+    if isinstance(asked, Hierarchy):
+        several = [*(LevelRows(asked.size, level) for level in asked.levels), Identity(asked.size)]
+    for each in several:
+        if not isinstance(each, _KINDS) or (isinstance(each, LevelRows) and not runs_in_order(each.level)):
+            return None
+    return several
+
+
+def asked_by(parts: Iterable[tuple[AttributeQueries, float]]) -> Asked:
+    """What several kinds ask together, each row of a kind with its weight."""
+    found: dict[type, float] = {Prefixes: 0.0, Ranges: 0.0, Identity: 0.0}
+    groups: list[tuple[int, int, float]] = []
+    for asked, weight in parts:
+        if isinstance(asked, LevelRows):
+            groups += [(*run, weight) for run in runs_of(asked.level)]
+        else:
+            found[type(asked)] += weight
+    return Asked(found[Prefixes], found[Ranges], found[Identity], groups=tuple(groups))
+
+
+def runs_of(level: Level) -> list[tuple[int, int]]:
+    """The first and the last value of every group."""
+    codes = np.asarray(level.codes)
+    ends = np.flatnonzero(np.diff(codes))
+    return list(zip([0, *(ends + 1).tolist()], [*ends.tolist(), len(codes) - 1], strict=True))
 
 
 def _mean(asked: AttributeQueries, noise: AxisNoise) -> float:

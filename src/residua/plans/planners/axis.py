@@ -237,7 +237,8 @@ class Axis(Form):
             made = crossed_by_request(task.workload, task, tuple(self.attributes))
         if made is None:
             raise PlanError(
-                "form=rs.Axis() is for prefixes and ranges of an attribute, its values beside them, alone or crossed "
-                "with other attributes, and for total variance or the largest one; leave the form out."
+                "form=rs.Axis() is for prefixes and ranges of an attribute, its values beside them, and its levels for "
+                "records that are added or removed; alone or crossed with other attributes; for total variance or the "
+                "largest one. Leave the form out."
             )
         return made

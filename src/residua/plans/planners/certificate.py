@@ -13,16 +13,17 @@ from dataclasses import replace
 import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
+from residua.linalg.network import Network
 from residua.linalg.path import Path
 from residua.linalg.roots import inverse_root
 from residua.plans.axis.asked import Asked
 from residua.plans.axis.strategy import Ordered
+from residua.plans.planners.along import asked_by, kinds_of
 from residua.plans.solver.attribute import best_cells, weighed_gram
 from residua.plans.solver.closed_form import ProductGame
 from residua.plans.solver.ordered import spectrum
 from residua.plans.strategy import Strategy
-from residua.workload import Identity, Products
-from residua.workload.ordered import Prefixes, Ranges
+from residua.workload import AttributeQueries, Identity, Products
 
 _ERROR = 1e-5
 
@@ -122,7 +123,6 @@ def _along(
     known: dict[tuple[object, ...], float],
 ) -> float:
     """`tr √` along one axis of weighted mean Gram matrices and `bare · 11ᵀ`; of several axes the product's."""
-    weights = {"prefixes": 0.0, "ranges": 0.0, "identity": 0.0}
     if len(along) > 1:  # one family's Kronecker product at a time
         values = []
         for f, value in asked:
@@ -131,33 +131,50 @@ def _along(
         return float(np.sqrt(sum(values) + bare))
     axis = strategies[along[0]]
     assert isinstance(axis, Ordered)
+    each: dict[AttributeQueries, float] = {}
     for f, value in asked:
         rows = workload.families[f].queries[along[0]]
-        kind = "prefixes" if isinstance(rows, Prefixes) else "ranges" if isinstance(rows, Ranges) else "identity"
-        weights[kind] += value / rows.rows
-    scale = sum(weights.values())
-    key = (along[0], *(round(float(np.log(max(each / scale, 1e-30))), 12) for each in [*weights.values(), bare]))
+        if kinds_of(rows) is not None:  # of others nothing is known here, and leaving them out lowers the bound
+            each[rows] = each.get(rows, 0.0) + value / rows.rows
+    if not each:
+        return float(np.sqrt(bare))
+    scale = sum(each.values())
+    ratios = [round(float(np.log(max(weight / scale, 1e-30))), 12) for weight in (bare, *each.values())]
+    key = (along[0], *each, *ratios)
     if key not in known:
-        known[key] = _trace(axis, [each / scale for each in weights.values()], bare / scale)
+        parts = [(kind, weight / scale) for rows, weight in each.items() for kind in kinds_of(rows) or ()]
+        known[key] = _trace(axis, asked_by(parts), bare / scale)
     return known[key] * float(np.sqrt(scale))
 
 
-def _trace(axis: Ordered, weights: Sequence[float], bare: float) -> float:
+def _trace(axis: Ordered, asked: Asked, bare: float) -> float:
     """`tr √(Q^½ (G + bare 11ᵀ) Q^½)`, never more than the truth."""
-    prefixes, ranges, values = weights
-    if not prefixes + ranges:
-        q = axis.q / axis.q.sum()
-        return float(np.sqrt(values * max(float(np.sqrt(q).sum()) ** 2, 0.0)))
-    path = Asked(prefixes, ranges, values).path(axis.size)
-    found = _trace_of(path, axis.q)
-    if not bare:
-        return found
-    if ranges:  # no path any more
-        return float(np.hypot(found, np.sqrt(bare)))
-    return _trace_of(replace(path, right=1 / (1 / path.right + bare)), axis.q)
+    q, n = axis.q / axis.q.sum(), axis.size
+    if asked.prefixes and not asked.ranges and not asked.groups:
+        path = asked.path(n)
+        return _trace_of(replace(path, right=1 / (1 / path.right + bare)), q)
+    if bare:  # the total is a group of all values
+        asked = replace(asked, groups=(*asked.groups, (0, n - 1, bare)))
+    if not (asked.prefixes or asked.ranges):
+        return _trace_of_groups(n, asked, q)
+    return _trace_of(asked.network(n) if asked.groups else asked.path(n), q)
 
 
-def _trace_of(path: Path, q: Floats) -> float:
-    q = q / q.sum()
-    root = inverse_root(*spectrum(path, path.gram_diagonal, q), error=_ERROR)
-    return float(path.shares(q, root.poles, root.weights).sum()) / (1 + root.error)
+def _trace_of(queries: Path | Network, q: Floats) -> float:
+    root = inverse_root(*spectrum(queries, queries.gram_diagonal, q), error=_ERROR)
+    return float(queries.shares(q, root.poles, root.weights).sum()) / (1 + root.error)
+
+
+def _trace_of_groups(n: int, asked: Asked, q: Floats) -> float:
+    """The same where neither prefixes nor ranges are asked: S is singular, and `√` right from its least energy on.
+
+    Below that the rational function is less than the root, and nothing at 0.
+    """
+    network = asked.network(n)
+    sums = np.append(0.0, np.cumsum(q))
+    ends = np.array([group[:2] for group in asked.groups], dtype=np.int64).reshape(-1, 2)
+    held = np.array([group[2] for group in asked.groups])
+    energies = np.append(held * (sums[ends[:, 1] + 1] - sums[ends[:, 0]]), asked.values * float(q.min()))
+    least = float(energies[energies > 0].min())
+    root = inverse_root(least, max(float(network.gram_diagonal @ q), 2 * least), error=_ERROR)
+    return float(network.shares(q, root.poles, root.weights).sum()) / (1 + root.error)

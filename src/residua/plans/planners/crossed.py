@@ -29,6 +29,7 @@ from residua.plans.lattice.plan import LatticePlan
 from residua.plans.lattice.totals import tells_of
 from residua.plans.noise import guarantee_like
 from residua.plans.objectives import MaxVariance, Scaled, TotalVariance, check_objective, described
+from residua.plans.planners.along import asked_by, kinds_of
 from residua.plans.planners.certificate import least_of_all
 from residua.plans.planners.forecast import Forecast
 from residua.plans.planners.products import plan_products
@@ -38,29 +39,34 @@ from residua.plans.solver.maxima import query_game
 from residua.plans.solver.ordered import least_total
 from residua.plans.solver.totals import TellingGame, TellingQueries
 from residua.plans.strategy import Plain, Strategy
-from residua.privacy import GDP, ZCDP
-from residua.workload import AttributeQueries, Family, Identity, Marginals, Products, as_products
+from residua.privacy import GDP, ZCDP, Unit
+from residua.workload import Family, Identity, Marginals, Products
+from residua.workload.nested import Hierarchy, LevelRows
 from residua.workload.ordered import Prefixes, Ranges
 
 LONG = 512  # values, crossed with others; below, the lattice form is quick, and knows more of persons
-LONG_WITH_LIMITS = 1025  # where persons are limited in each value: the lattice form is slow beyond
+LONG_WITH_MORE = 1025  # where persons are limited in each value, or levels are asked too: others are slow beyond
 MOST_CROSSED = 1024  # values of an axis that is crossed with others and measured like a short attribute
 MOST_FIELD = 2**21  # cells of two axes along both of which noise is correlated
 _STAND_IN = 48  # values of a long attribute while the others' strategies are sought
 _SLACK = 1 - 2.0**-30
 _SECONDS, _BYTES = 3e-5, 800  # per value of an axis
 _ROUNDS = 3  # of what is asked along an axis against what the other attributes make it worth
-_KINDS = (Prefixes, Ranges, Identity)
 
 
-def long_axes(workload: Products | Marginals, *, least: int = LONG) -> tuple[int, ...]:
-    """Positions of the attributes along which noise is to be correlated: long, and asked by their order."""
-    asked = as_products(workload)
+def long_axes(workload: Products, unit: Unit, *, least: int = LONG) -> tuple[int, ...]:
+    """Positions of the attributes along which noise is to be correlated: long, and asked by their order.
+
+    Levels may be asked beside it, but for records that are replaced: noise shaped for groups has no good price then.
+    """
     found = []
-    for i, n in enumerate(asked.domain.sizes.tolist()):
-        kinds = {type(family.queries[i]) for family in asked.families if i in family.used}
-        ordered = kinds & {Prefixes, Ranges} and kinds <= set(_KINDS)
-        if n >= least and ordered and not asked.domain[asked.domain.names[i]].has_other:
+    for i, n in enumerate(workload.domain.sizes.tolist()):
+        if n < least or workload.domain[workload.domain.names[i]].has_other:
+            continue
+        several = [kinds_of(family.queries[i]) for family in workload.families if i in family.used]
+        kinds = {None if kind is None else type(kind) for each in several for kind in each or (None,)}
+        levels_fit = LevelRows not in kinds or unit.contribution is not None
+        if kinds & {Prefixes, Ranges} and None not in kinds and levels_fit:
             found.append(i)
     return tuple(found)
 
@@ -71,12 +77,18 @@ def crossed_by_itself(task: Task) -> LatticePlan | None:
         return None
     if len(task.workload.lattice.used) < 2:  # one attribute alone has a form of its own
         return None
-    axes, reach = long_axes(task.workload), task.unit.contribution
+    axes, reach = long_axes(task.workload, task.unit), task.unit.contribution
     limited = set() if reach is None else set(dict(reach.limits))
     names, sizes = task.workload.domain.names, task.workload.domain.sizes
-    if not axes or any(names[i] in limited and sizes[i] < LONG_WITH_LIMITS for i in axes):
+    if not axes or any(
+        sizes[i] < LONG_WITH_MORE and (names[i] in limited or _levels_asked(task.workload, i)) for i in axes
+    ):
         return None
     return plan_crossed(task.workload, task, uncrossed(task.workload, axes))
+
+
+def _levels_asked(workload: Products, i: int) -> bool:
+    return any(isinstance(family.queries[i], LevelRows | Hierarchy) for family in workload.families if i in family.used)
 
 
 def crossed_by_request(workload: Products, task: Task, names: Sequence[str] = ()) -> LatticePlan | None:
@@ -85,21 +97,21 @@ def crossed_by_request(workload: Products, task: Task, names: Sequence[str] = ()
     Raises:
         PlanError: an attribute that is not asked by its order.
     """
-    axes = long_axes(workload) or long_axes(workload, least=2)
+    axes = long_axes(workload, task.unit) or long_axes(workload, task.unit, least=2)
     if names:
         wanted = workload.domain.positions(names)
-        possible = long_axes(workload, least=2)
+        possible = long_axes(workload, task.unit, least=2)
         for i in wanted:
             if i not in possible:
                 name = workload.domain.names[i]
                 raise PlanError(
-                    f"attributes: {name!r} is not asked by prefixes, ranges and values alone, or has a cell for other "
-                    "values; leave it out."
+                    f"attributes: {name!r} is not asked by prefixes, ranges, values and levels of neighbours alone, or "
+                    "has a cell for other values; leave it out."
                 )
         return plan_crossed(workload, task, uncrossed(workload, wanted))
     if not axes or not isinstance(task.objective, TotalVariance | MaxVariance):
         return None
-    if not long_axes(workload):
+    if not long_axes(workload, task.unit):
         axes = (max(axes, key=lambda i: int(workload.domain.sizes[i])),)
     return plan_crossed(workload, task, uncrossed(workload, axes))
 
@@ -203,7 +215,9 @@ def _stand_in(workload: Products, axes: Sequence[int]) -> Products:
         queries, factors = list(family.queries), np.ones(len(domain))
         for i in axes:
             kind = type(family.queries[i])
-            queries[i] = (kind if kind in _KINDS else Identity)(_STAND_IN)  # levels of so few values are nearly values
+            queries[i] = (kind if kind in (Prefixes, Ranges) else Identity)(
+                _STAND_IN
+            )  # levels of so few values are nearly values
             factors[i] = family.queries[i].rows / queries[i].rows
         sets = family.sets
         weights = sets.weights * workload.lattice.products(factors)[sets.numbers]
@@ -243,21 +257,21 @@ def _first_worth(workload: Products, i: int) -> Floats:
 
 def _best_along(workload: Products, task: Task, i: int, worth: Floats) -> Ordered:
     """The noise along an axis that is best for the mean variances of each family's queries, weighted."""
-    n = int(workload.domain.sizes[i])
-    weights = dict.fromkeys(_KINDS, 0.0)
-    for family, each in zip(workload.families, worth.tolist(), strict=True):
-        asked: AttributeQueries = family.queries[i]
-        if each:
-            weights[type(asked)] += each / asked.rows
-    largest = max(weights.values())
-    prefixes, ranges, values = (weights[kind] / largest for kind in _KINDS)
-    asked_along = Asked(prefixes, ranges, values)
-    return ordered_strategy(n, asked_along, task)
+    parts = [
+        (kind, each / family.queries[i].rows)
+        for family, each in zip(workload.families, worth.tolist(), strict=True)
+        if each
+        for kind in kinds_of(family.queries[i]) or ()
+    ]
+    largest = max(weight for _, weight in parts)
+    asked = asked_by((kind, weight / largest) for kind, weight in parts)
+    return ordered_strategy(int(workload.domain.sizes[i]), asked, task)
 
 
 def ordered_strategy(n: int, asked: Asked, task: Task) -> Ordered:
     """The noise that is best for what is asked along one axis, a record at most 1."""
-    solution = least_total(asked.path(n), tolerance=0.5 * task.effort.tolerance, step=task.effort.progress)
+    queries = asked.network(n) if asked.is_nested else asked.path(n)
+    solution = least_total(queries, tolerance=0.5 * task.effort.tolerance, step=task.effort.progress)
     q = solution.q.astype(np.float32).astype(np.float64)  # seven digits are plenty, and half the file
     made = Ordered(n, asked, q, solution.root.poles, solution.root.weights)
     return replace(made, weights=made.weights * float(made.price))

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
-from residua.domain import Level
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.nesting import nesting_of
 from residua.linalg.roots import InverseRoot
 from residua.plans.axis.asked import Asked
-from residua.plans.planners.along import Along
+from residua.plans.planners.along import Along, runs_of
 from residua.plans.solver.ordered import Step, least_total
 from residua.plans.solver.worst import Losses, least_worst
 from residua.workload.nested import LevelRows
@@ -22,8 +19,7 @@ Shaped = tuple[Asked, Floats, InverseRoot, float]  # queries and cells that shap
 
 def nested_total(found: Along, *, tolerance: float, step: Step | None) -> Shaped:
     """The noise of least total variance; no plan's total variance × pcost is below the bound."""
-    groups = [(*run, weight) for level, weight in found.levels for run in _runs(level)]
-    asked = replace(found.asked, groups=tuple(groups))
+    asked = found.asked_with_levels
     solution = least_total(asked.network(found.size), tolerance=tolerance, step=step)
     return asked, solution.q, solution.root, solution.bound
 
@@ -39,7 +35,7 @@ def nested_largest(found: Along, scales: Floats, means: bool, *, tolerance: floa
         step: is told how far it is.
     """
     n = found.size
-    runs = [run for level, _ in found.levels for run in _runs(level)]
+    runs = [run for level, _ in found.levels for run in runs_of(level)]
     nesting = nesting_of(n, runs)
     assert nesting is not None  # levels are declared nested
     rows = np.bincount([term for *_, term in found.parts], weights=[asked.rows for asked, *_ in found.parts])
@@ -66,10 +62,3 @@ def nested_largest(found: Along, scales: Floats, means: bool, *, tolerance: floa
     groups = tuple((*run, weight) for run, weight in zip(runs, solution.groups.tolist(), strict=True))
     shape = Asked(prefixes, solution.ranges, values, groups=groups, singles=singles)
     return shape, solution.q, solution.root, solution.bound
-
-
-def _runs(level: Level) -> list[tuple[int, int]]:
-    """The first and the last value of every group."""
-    codes = np.asarray(level.codes)
-    ends = np.flatnonzero(np.diff(codes))
-    return list(zip([0, *(ends + 1).tolist()], [*ends.tolist(), len(codes) - 1], strict=True))
