@@ -392,3 +392,26 @@ def test_noise_that_is_no_noise_has_no_price():
 def test_periods_are_not_released_one_by_one_with_it(tmp_path):
     with pytest.raises(PlanError, match="prefixes alone"):
         rs.Continual(tmp_path / "c", ledger=rs.Ledger(tmp_path / "l", rs.ZCDP(0.5)), plan=PLAN)
+
+
+def test_targets_that_lie_far_apart_are_met_within_the_gap():
+    """Groups may have far less variance than each of their values: the grid is fine enough for them too."""
+    domain = rs.Domain({"day": rs.Dates("2001-03-16", "2001-04-18", levels=["month"])})
+    workload, months = rs.prefixes(domain, "day") + rs.hierarchy(domain, "day"), rs.product(domain, {"day": "month"})
+    plan = rs.plan(workload, targets={"day": 1e4, "month": 0.01}, form=rs.Axis())
+    assert plan.variances(months).max() <= 0.01
+    assert plan.variances(rs.prefixes(domain, "day")).max() <= 1e4
+    least = rs.plan(workload, rs.ZCDP(50), form=rs.Axis(), minimise=rs.MaxVariance({"day": 1e6, "month": 1.0}))
+    per_record = float(least.blocks.price(rs.AddRemove()))
+    assert least.variances(months).max() <= (1 + least.gap) / per_record  # no plan has less than one over its cost
+    shared = rs.plan(months, rs.ZCDP(50), form=rs.Lattice(like=least))
+    ((number, (grid, *_)),) = shared.blocks.along.items()
+    (noise,) = shared.blocks.sampled(number)
+    drawn = noise.row_variances(over_running_sums(csr_array(months.families[0].queries[0].matrix())))
+    assert (drawn + np.array([1, 2]) / (12 * grid**2) <= shared.variances(months) * 1.001).all()
+
+
+def test_what_is_drawn_stays_what_was_priced():
+    for name in ("q", "poles", "weights"):
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(PLAN, name)[:] *= 0.5

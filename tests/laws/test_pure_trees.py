@@ -303,3 +303,22 @@ def test_simulated_observations_have_the_stated_variances():
     leaves = plan.variances(rs.marginals(NESTED, [("x",)]))
     found = (seen[:, : len(leaves)] ** 2).mean()  # squares of Laplace noise have a kurtosis of 6
     assert abs(found / leaves.mean() - 1) < 5 * math.sqrt(5 / (draws * len(leaves)) * 4)
+
+
+@pytest.mark.parametrize("records", [1, 4, 16])
+def test_the_bound_holds_for_persons_with_few_records_of_each_value(records):
+    """With one record in each value, all rows of a Hadamard matrix cost a person less than k times a record."""
+    n = 16
+    domain = rs.Domain({"x": rs.Integers(0, n - 1)})
+    workload = rs.marginals(domain, [("x",)]) + 1e-4 * rs.prefixes(domain, "x")
+    limited = rs.plan(workload, rs.PureDP(1.0), form=rs.Tree(), unit=rs.Person(records=records, one_per="x"))
+    scale = min(records * n, (n + n**1.5) / 2)  # of all rows together
+    hadamard = 2 * scale**2 / n * (n + 1e-4 * n * (n + 1) / 2)
+    assert limited.lower_bound <= min(hadamard, limited.total_variance(workload))
+    free = rs.plan(workload, rs.PureDP(1.0), form=rs.Tree(), unit=rs.Person(records=records))
+    assert free.lower_bound == pytest.approx(planned(workload).lower_bound * records**2, rel=1e-6)
+    tables = rs.marginals(rs.Domain({"x": rs.Integers(0, n - 1), "sex": ["F", "M"]}), ways=[1, 2])
+    by_tables = rs.plan(tables, rs.PureDP(1.0), unit=rs.Person(records=records, one_per="x"))
+    assert by_tables.lower_bound == pytest.approx(rs.plan(tables, rs.PureDP(1.0)).lower_bound, rel=1e-6)
+    matrix = rs.plan(as_explicit(workload), rs.PureDP(1.0), unit=rs.Person(records=records, one_per="x"))
+    assert matrix.lower_bound <= hadamard

@@ -1,5 +1,6 @@
 """A dictionary of attributes and values means one thing everywhere, and what could mean two is refused."""
 
+import datetime
 from pathlib import Path
 from typing import Any
 
@@ -92,3 +93,13 @@ def test_counts_read_dictionaries_and_sql_alike(tmp_path: Path, kind: str) -> No
             assert (found.lower, found.upper) == pytest.approx((by_values.lower, by_values.upper), rel=1e-3)
     with pytest.raises(PlanError, match=r"rs\.between"):
         answered.count({"hour": (0, 2)})
+
+
+def test_a_day_is_written_as_the_domain_writes_it():
+    domain = rs.Domain({"day": rs.Dates("2024-01-01", "2024-01-09")})
+    chosen = rs.between(datetime.date(2024, 1, 3), datetime.date(2024, 1, 4))
+    assert np.flatnonzero(selected(domain, {"day": chosen})["day"]).tolist() == [2, 3]
+    assert np.flatnonzero(selected(domain, {"day": datetime.date(2024, 1, 9)})["day"]).tolist() == [8]
+    for wrong in (datetime.date(2024, 2, 1), datetime.datetime(2024, 1, 3), np.bool_(True)):
+        with pytest.raises(PlanError, match="is not a value of 'day'"):
+            selected(domain, {"day": wrong})

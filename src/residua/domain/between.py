@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date, datetime
 from operator import index
 from typing import Any
 
@@ -14,8 +15,8 @@ from residua.errors import DomainError
 class Between:
     """All values from the first to the last, both included; made by `between`."""
 
-    first: Label | None
-    last: Label | None
+    first: Label | date | None
+    last: Label | date | None
 
     def codes(self, name: str, attribute: Attribute) -> slice:
         """The codes of these values of an attribute.
@@ -32,11 +33,11 @@ class Between:
         return slice(first, last + 1)
 
 
-def between(first: Label | None, last: Label | None) -> Between:
+def between(first: Label | date | None, last: Label | date | None) -> Between:
     """All values from `first` to `last`, both included, in the order of the domain.
 
     Args:
-        first: the label of the first value; None for the domain's own first.
+        first: the label of the first value, or a day; None for the domain's own first.
         last: the label of the last value; None for the domain's own last (the cell of other values is never in).
 
     Example:
@@ -47,8 +48,20 @@ def between(first: Label | None, last: Label | None) -> Between:
     return Between(first, last)
 
 
+def plain_label(label: Any) -> Any:
+    """A label as the domain writes it: NumPy's numbers and texts as Python's, a day as `2024-01-31`."""
+    if isinstance(label, str | int):
+        return str(label) if isinstance(label, str) else label
+    if isinstance(label, date) and not isinstance(label, datetime):
+        return label.isoformat()
+    try:
+        return index(label)
+    except TypeError:
+        return label
+
+
 def _code(name: str, attribute: Attribute, label: Any) -> int:
-    wanted = label if isinstance(label, str | int) or not hasattr(label, "__index__") else index(label)
+    wanted = plain_label(label)
     if not isinstance(wanted, str | int) or isinstance(wanted, bool) or wanted not in attribute.labels:
         raise DomainError(f"{label!r} is not a value of {name!r}; see domain[{name!r}].labels.")
     return attribute.labels.index(wanted)

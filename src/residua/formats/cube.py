@@ -128,7 +128,10 @@ class Cube:
     def flag_column(self) -> str:
         """What the column of flags is called."""
         taken = {each.name for each in self.dimensions}
-        return COLUMN if COLUMN not in taken else f"{COLUMN}_flag"
+        name = COLUMN
+        while name in taken:
+            name += "_flag"
+        return name
 
     @cached_property
     def tidy(self) -> dict[str, Any]:

@@ -58,6 +58,11 @@ class OrderedNoise:
         variances(*self._arguments, sums, single, np.empty(n))
         return sums, single
 
+    @property
+    def finest(self) -> float:
+        """The least variance of a value, for which the grid is chosen."""
+        return float(self.variances()[1].min())
+
     def sum_of_range_variances(self) -> float:
         """The sum of the variances of all n(n+1)/2 ranges.
 

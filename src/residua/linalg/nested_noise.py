@@ -52,6 +52,11 @@ class NestedNoise:
         """The variances of all running sums, and of the noise of each value, (n,) each."""
         return self.sum_variances(), self.widths()[0]
 
+    @property
+    def finest(self) -> float:
+        """The least variance of a running sum, a value or a group: groups may have less than each of their values."""
+        return float(min(self.sum_variances().min(), *(each.min(initial=np.inf) for each in self.widths())))
+
     def sum_variances(self) -> Floats:
         """The variances of all running sums, (n,)."""
         from residua.linalg.network_kernels import add_sum_variances

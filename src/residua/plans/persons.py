@@ -68,6 +68,15 @@ def most_records(unit: Unit, names: Sequence[str], sizes: Integers) -> int | Non
     return None if reach is None else reach.records
 
 
+def most_alike(unit: Unit, names: Sequence[str], sizes: Integers, attributes: Iterable[int]) -> int:
+    """How many records of a person can have the same values of all these attributes; 0 if a record is replaced.
+
+    So many count alike in every table of them, which no mechanism with pure DP can pay less for: what a bound rests on.
+    """
+    reach = reach_of(unit, names, sizes)
+    return 0 if reach is None else min([reach.records, *(reach.limits.get(i, reach.records) for i in attributes)])
+
+
 def by_cells(unit: Unit) -> bool:
     """Whether a unit costs what its most expensive cell does, times a number: then cells are added up one by one."""
     return unit.contribution is not None and not unit.contribution.limits

@@ -28,6 +28,7 @@ from residua.projection.running import Running
 from residua.projection.waves import Waves
 from residua.release.base import Release
 from residua.workload import AttributeQueries, applied, as_products, renumber
+from residua.workload.nested import Hierarchy, LevelRows
 from residua.workload.ordered import Prefixes
 
 
@@ -161,6 +162,9 @@ class CrossedProblem(ProductProblem):
         return found
 
 
+_MOST_WITH_LEVELS = 512
+
+
 @dataclass(frozen=True, eq=False)
 class PlainProblem(CrossedProblem):
     """Projection in plain squares over all that was asked (`asked.py`); along long axes over all prefixes.
@@ -176,13 +180,19 @@ class PlainProblem(CrossedProblem):
         """The axes of which all prefixes count: kept as running sums, or as waves beside a longer one in some table."""
         sizes = self.plan.domain.sizes
         tables = [{*self.lattice.members(int(number))} for number in np.flatnonzero(self.lattice.is_maximal)]
-        longest_first = sorted((-int(sizes[i]), i) for i in self.plan.axes if int(sizes[i]) > self.longest)
+        longest_first = sorted((-int(sizes[i]), i) for i in self.plan.axes if int(sizes[i]) > self._longest(i))
         running: set[int] = set()
         for _, i in longest_first:
             if not any(i in members and members & running for members in tables):
                 running.add(i)
         found = {i: Running(-size) if i in running else Waves(-size) for size, i in longest_first}
         return dict(sorted(found.items()))
+
+    def _longest(self, i: int) -> int:
+        """From how many values on all prefixes count: sooner where levels are asked too, which take many rounds."""
+        families = () if self.plan.workload is None else as_products(self.plan.workload).families
+        levels = any(isinstance(each.queries[i], LevelRows | Hierarchy) for each in families if i in each.used)
+        return min(self.longest, _MOST_WITH_LEVELS) if levels else self.longest
 
     def _metric_term(self, term: Sequence[tuple[int, AttributeQueries]]) -> Sequence[tuple[int, AttributeQueries]]:
         return [(i, Prefixes(int(self.plan.domain.sizes[i])) if i in self.long else asked) for i, asked in term]

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
-from operator import index
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from residua.domain import Attribute, Between, Domain, Label
+from residua.domain.between import plain_label
 from residua.errors import DomainError, PlanError
 
 Floats = NDArray[np.float64]
@@ -91,16 +91,11 @@ def _given(argument: str, name: str, attribute: Attribute, chosen: NDArray[Any])
 
 def _places(argument: str, name: str, attribute: Attribute, chosen: Any) -> list[int]:
     several = isinstance(chosen, Iterable) and not isinstance(chosen, str | bytes | Mapping | np.ndarray)
-    listed = [_label(label) for label in chosen] if several else [_label(chosen)]
+    listed = [plain_label(label) for label in chosen] if several else [plain_label(chosen)]
     places = [_place(argument, name, attribute, label) for label in listed]
     if not places or len(set(places)) < len(places):
         raise PlanError(f"{argument}: {name!r} needs distinct labels; see domain[{name!r}].labels.")
     return places
-
-
-def _label(label: Any) -> Any:
-    """A NumPy label as a plain Python value."""
-    return index(label) if isinstance(label, np.integer) else str(label) if isinstance(label, np.str_) else label
 
 
 def _place(argument: str, name: str, attribute: Attribute, label: Any) -> int:

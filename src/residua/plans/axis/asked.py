@@ -96,7 +96,8 @@ class Asked:
                 asked[name] = tuple(unpacked(asked[name]).tolist())
         if "groups" in asked:
             first, last, weights = unpacked(asked["groups"]).reshape(3, -1)
-            if not (np.abs(np.append(first, last)) < 2**53).all():
+            ends = np.append(first, last)
+            if not ((np.abs(ends) < 2**53) & (ends == np.rint(ends))).all():
                 raise ValueError("a group has no first or no last value")
             runs = zip(first.astype(np.int64).tolist(), last.astype(np.int64).tolist(), weights.tolist(), strict=True)
             asked["groups"] = tuple(runs)

@@ -81,6 +81,12 @@ class AxisPlan(AlongPlan):
     objective: str = ""
     gap: float = np.inf
 
+    def __post_init__(self) -> None:
+        for name in ("q", "poles", "weights"):  # priced once: what is drawn must stay what was priced
+            values = np.array(getattr(self, name), dtype=np.float64)
+            values.setflags(write=False)
+            object.__setattr__(self, name, values)
+
     @property
     def noise(self) -> Noise:
         """Normal, correlated along the axis."""

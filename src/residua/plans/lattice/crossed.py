@@ -345,7 +345,7 @@ def compile_crossed(
         factor = math.prod(strategies[i].unit ** 2 for i in members) / own[number] * _UP
         if not math.isfinite(factor):
             raise VerificationError("the noise along the axis is larger than can be sampled; give a larger budget.")
-        finest = math.sqrt(math.prod(float(axis.value_variances.min()) for axis in axes) * factor)
+        finest = math.sqrt(math.prod(axis.noise.finest for axis in axes) * factor)
         scales[number] = factor
         grids[number] = 2 ** min(max(math.ceil(math.log2(_FINENESS / finest)), 0), 40)
     rest = np.where(has_axis, 0.0, own)

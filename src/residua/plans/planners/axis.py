@@ -181,7 +181,7 @@ def _made(task: Task, attribute: int, asked: Asked, noise: AxisNoise, loss: floa
         cost * per_unit / (task.allowed * _SLACK) if task.allowed is not None else task.loss / loss * (1 - _ROUNDING)
     )
     noise = noise.scaled(factor)
-    finest = math.sqrt(float(noise.variances()[1].min()))
+    finest = math.sqrt(noise.finest)
     grid = 2 ** max(math.ceil(math.log2(_FINENESS / finest)), 0)
     made = AxisPlan(
         task.workload.domain,

@@ -20,7 +20,7 @@ from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.matrix.price import laplace_norm
 from residua.plans.noise import LAPLACE
 from residua.plans.objectives import MaxVariance, Objective, TotalVariance, described
-from residua.plans.persons import most_records
+from residua.plans.persons import most_alike, most_records
 from residua.plans.planners.explicit import check_size, explicit_targets, merged_workload, solved
 from residua.plans.saddle import Steps
 from residua.plans.search.asked import Asked
@@ -188,7 +188,8 @@ def _with_candidates(plan: MatrixPlan, task: _Task, found: list[Found], unit: Un
     achieved = plan.noise_variance * task.asked.profile_loss(B.T @ B) if many else _loss(plan, task)
     factor = achieved / found[0].loss
     candidates = tuple(Candidate(each.name, each.loss * factor) for each in found)
-    bound = 2 * task.bound / plan.epsilon**2 if unit.contribution is not None else 0.0
+    alike = most_alike(unit, plan.domain.names, plan.domain.sizes, task.workload.attributes)
+    bound = 2 * task.bound * (alike / plan.unit_epsilon) ** 2
     gap = max(achieved / bound - 1.0, 0.0) if bound else math.inf
     return plan.replaced(candidates=candidates, lower_bound=bound, gap=gap)
 

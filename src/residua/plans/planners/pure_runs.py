@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 
 import numpy as np
 
+from residua.errors import VerificationError
 from residua.linalg.arrays import Floats, Integers
 from residua.plans.axis.asked import Asked
 from residua.plans.candidates import Candidate
@@ -56,8 +58,11 @@ def pure_runs(task: Task) -> Plan | None:
     )
     if not found:
         return tree
-    made = [_made(task, along.attribute, each, asked, tree) for each in found]
-    return _best(task, made, asked, tree)
+    made = []
+    for each in found:
+        with suppress(VerificationError):  # a level that weighs next to nothing takes noise that cannot be sampled
+            made.append(_made(task, along.attribute, each, asked, tree))
+    return _best(task, made, asked, tree) if made else tree
 
 
 def _made(task: Task, attribute: int, found: Weighted, asked: Asked, tree: TreePlan) -> RunsPlan:

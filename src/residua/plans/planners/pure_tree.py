@@ -18,6 +18,7 @@ from residua.plans.candidates import Candidate
 from residua.plans.forms import Task
 from residua.plans.noise import LAPLACE
 from residua.plans.objectives import MaxVariance, TotalVariance, described
+from residua.plans.persons import most_alike
 from residua.plans.planners.along import asked_along
 from residua.plans.planners.forecast import Forecast
 from residua.plans.planners.outline import Outline, nested_attribute, outlined, products_of
@@ -271,7 +272,9 @@ def _made(task: Task, attribute: int, start: int, found: Sequence[Found], bound:
         epsilon = guarantee.epsilon / plan.unit_epsilon * per_record * _SLACK
     factor = (epsilon / per_record) ** 2
     plan = plan.replaced(precisions=(tuple(each * factor for each in precisions),))
-    proven = 2 * bound / factor * (1.0 - 2.0**-30) if task.unit.contribution is not None else 0.0
+    domain = task.workload.domain
+    alike = most_alike(task.unit, domain.names, domain.sizes, [attribute])
+    proven = 2 * bound * (alike / plan.unit_epsilon) ** 2 * (1.0 - 2.0**-30)
     plan = plan.replaced(
         gap=max(loss / factor / proven - 1.0, 0.0) if proven else math.inf,
         candidates=tuple(Candidate(name, value / factor) for value, name, _, _ in found),

@@ -15,7 +15,7 @@ from residua.linalg.lattice import closure
 from residua.plans.candidates import Candidate
 from residua.plans.forms import Task
 from residua.plans.objectives import Effort, MaxVariance, Objective, TotalVariance, described
-from residua.plans.persons import most_records
+from residua.plans.persons import most_alike, most_records
 from residua.plans.planners.marginals import MarginalGame
 from residua.plans.saddle import Steps
 from residua.plans.search.exchanges import exchanged
@@ -123,7 +123,6 @@ def _made(
     places = np.concatenate([lattice.find(row) for row in kept])
     mine[places] = shares[shares > 0] * record
     scaled = record**2 * _SLACK
-    proven = 2 * bound / scaled if unit.contribution is not None else 0.0
     plan = TablesPlan(
         domain=workload.domain,
         lattice=lattice,
@@ -132,10 +131,12 @@ def _made(
         unit=unit,
         workload=workload,
         objective=described(objective),
-        gap=max(least / (2 * bound) - 1.0, 0.0) if proven else math.inf,
         candidates=tuple(Candidate(name, value / scaled) for value, name, _ in found),
-        lower_bound=proven * (1.0 - 2.0**-30),
     )
+    alike = most_alike(unit, workload.domain.names, workload.domain.sizes, workload.lattice.used)
+    proven = 2 * bound * (alike / plan.unit_epsilon) ** 2 * (1.0 - 2.0**-30)
+    gap = max(least / scaled / proven - 1.0, 0.0) if proven else math.inf
+    plan = plan.replaced(gap=gap, lower_bound=proven)
     return plan if guarantee is not None else plan.replaced(guarantee=PureDP(plan.unit_epsilon * (1.0 + 2.0**-40)))
 
 
