@@ -209,12 +209,30 @@ def test_it_is_nearly_as_good_as_the_dense_optimum_and_the_certificate_is_true(k
     assert plan.gap <= 2 * lost
 
 
-def test_largest_variances_and_targets():
-    workload = asked("and tables without it")
-    plan = rs.plan(workload, rs.GDP(1.0), form=rs.Axis(), minimise=rs.MaxVariance())
-    best = rs.plan(workload, rs.GDP(1.0), form=rs.Matrix(), minimise=rs.MaxVariance())
+@pytest.mark.parametrize("over", ["queries", "terms"])
+@pytest.mark.parametrize("kind", ["and tables without it", "all pairs", "ranges and values", *LEVELS[:2]])
+def test_largest_variances_are_near_the_dense_optimum_and_their_certificate_is_true(kind, over):
+    workload = asked(kind)
     scales = np.repeat(1 / workload.weights, workload.cells.astype(int))
-    assert (plan.variances(workload) / scales).max() <= (best.variances(workload) / scales).max() * 1.05
+    starts = np.cumsum([0, *workload.cells.astype(int)[:-1]])
+
+    def loss(plan):
+        each = plan.variances(workload) / scales
+        return each.max() if over == "queries" else (np.add.reduceat(each, starts) / workload.cells).max()
+
+    plan = rs.plan(workload, rs.GDP(1.0), form=rs.Axis(), minimise=rs.MaxVariance(over=over))
+    assert plan.rival == "the best possible"
+    if over == "queries":
+        best = loss(rs.plan(workload, rs.GDP(1.0), form=rs.Matrix(), minimise=rs.MaxVariance()))
+        assert loss(plan) / (1 + plan.gap) <= best * (1 + 1e-6)
+        lost = {"and tables without it": 0.02, "all pairs": 0.02, LEVELS[0]: 0.35, "ranges and values": 0.3}
+        assert loss(plan) <= best * (1 + lost.get(kind, 0.6))  # with ranges, the noise is that of the least total
+    assert plan.gap <= {"terms": 0.15, "queries": 1.0}[over]
+    assert least_of_all(as_products(workload), plan.strategies) <= plan.total_variance(workload)
+
+
+def test_targets_are_met():
+    workload = asked("and tables without it")
     target = rs.plan(workload, targets=25.0, form=rs.Axis())
     release_plan = target.reading(target.compile(), np.zeros(target.compile().cells, dtype=np.int64)).plan
     assert 24.9 < release_plan.variances(workload).max() <= 25.0

@@ -53,6 +53,22 @@ def least_of_all(workload: Products, strategies: Sequence[Strategy]) -> float:
     return total**2
 
 
+def least_mean(workload: Products, mass: Floats, scales: Floats, strategies: tuple[Strategy, ...]) -> float:
+    """What no plan's largest mean variance / scale × pcost is below, by weights on terms."""
+    mass = np.maximum(mass, 1e-12 * mass.max())
+    return least_of_all(_weighed(workload, mass / workload.cells), strategies) / float(mass @ scales)
+
+
+def _weighed(workload: Products, weights: Floats) -> Products:
+    """The same terms with other weights, (terms,)."""
+    families, start = [], 0
+    for family in workload.families:
+        end = start + len(family.sets.numbers)
+        families.append(replace(family, sets=replace(family.sets, weights=weights[start:end])))
+        start = end
+    return replace(workload, families=tuple(families))
+
+
 def _short_facts(
     workload: Products, strategies: Sequence[Strategy], short: Sequence[int]
 ) -> tuple[Floats, Floats, list[Integers]]:

@@ -20,24 +20,20 @@ import numpy as np
 
 from residua.domain import Domain, Integers
 from residua.errors import PlanError
-from residua.linalg.arrays import Floats
-from residua.plans.axis.asked import Asked
-from residua.plans.axis.strategy import Ordered
 from residua.plans.forms import Task
 from residua.plans.lattice.crossed import ROUNDING
 from residua.plans.lattice.plan import LatticePlan
-from residua.plans.lattice.totals import tells_of
 from residua.plans.noise import guarantee_like
 from residua.plans.objectives import MaxVariance, Scaled, TotalVariance, check_objective, described
-from residua.plans.planners.along import asked_by, kinds_of
-from residua.plans.planners.certificate import least_of_all
+from residua.plans.planners.along import kinds_of
+from residua.plans.planners.axes_noise import game_of, with_axes, with_quiet_axes
+from residua.plans.planners.certificate import least_mean, least_of_all
 from residua.plans.planners.forecast import Forecast
 from residua.plans.planners.products import plan_products
 from residua.plans.saddle import Solution, least_maximum
 from residua.plans.solver.closed_form import felt
 from residua.plans.solver.maxima import query_game
-from residua.plans.solver.ordered import least_total
-from residua.plans.solver.totals import TellingGame, TellingQueries
+from residua.plans.solver.totals import TellingQueries
 from residua.plans.strategy import Plain, Strategy
 from residua.privacy import GDP, ZCDP, Unit
 from residua.workload import Family, Identity, Marginals, Products
@@ -51,7 +47,6 @@ MOST_FIELD = 2**21  # cells of two axes along both of which noise is correlated
 _STAND_IN = 48  # values of a long attribute while the others' strategies are sought
 _SLACK = 1 - 2.0**-30
 _SECONDS, _BYTES = 3e-5, 800  # per value of an axis
-_ROUNDS = 3  # of what is asked along an axis against what the other attributes make it worth
 
 
 def long_axes(workload: Products, unit: Unit, *, least: int = LONG) -> tuple[int, ...]:
@@ -163,9 +158,12 @@ def plan_crossed(
     Forecast(longest * _SECONDS, float(longest * _BYTES), f"an axis of {longest:,} values").check()
     kept = list(given) if given is not None else [None] * len(sizes)
     short = _short_strategies(workload, task, axes, kept)
-    strategies = _with_axes(workload, task, axes, short, kept)
-    game = _game(workload, strategies)
-    solution = _solved(workload, task, strategies, game)
+    tried = [with_axes(workload, task, axes, short, kept)]
+    if isinstance(task.objective, MaxVariance) and task.objective.over == "queries":
+        tried.append(with_quiet_axes(workload, task, task.objective, tried[0], kept))
+    strategies, solution = min(
+        ((each, _solved(workload, task, each)) for each in dict.fromkeys(tried)), key=lambda both: both[1].achieved
+    )
     made = LatticePlan(
         domain=workload.domain,
         lattice=workload.lattice,
@@ -225,73 +223,9 @@ def _stand_in(workload: Products, axes: Sequence[int]) -> Products:
     return Products(small, workload.lattice, tuple(families))
 
 
-def _with_axes(
-    workload: Products, task: Task, axes: Sequence[int], short: Sequence[Strategy], kept: Sequence[Strategy | None]
-) -> tuple[Strategy, ...]:
-    """All strategies, those of the axes chosen for what the others make each kind of query worth."""
-    strategies = list(short)
-    worth = {i: _first_worth(workload, i) for i in axes}
-    for rounds in range(_ROUNDS):
-        for i in axes:
-            strategies[i] = kept[i] or _best_along(workload, task, i, worth[i])
-        free = [i for i in axes if kept[i] is None and np.count_nonzero(worth[i]) > 1]
-        if not free or rounds == _ROUNDS - 1:
-            break
-        game = _game(workload, tuple(strategies))
-        weights = workload.weights * workload.cells
-        _, beta = game.balances(weights, game.respond(weights)[0])
-        for i in free:
-            worth[i] = np.where(worth[i] > 0, np.maximum(beta[:, i], 1e-12 * beta[:, i].max()), 0.0)
-    return tuple(strategies)
-
-
-def _first_worth(workload: Products, i: int) -> Floats:
-    """The weight of each family's queries along an axis, all of them together, (families,)."""
-    sums = []
-    for family in workload.families:
-        members, _ = family.sets.lattice.covers[i]
-        inside = np.isin(family.sets.numbers, members)
-        sums.append(float((family.sets.weights * family.cells)[inside].sum()))
-    return np.array(sums)
-
-
-def _best_along(workload: Products, task: Task, i: int, worth: Floats) -> Ordered:
-    """The noise along an axis that is best for the mean variances of each family's queries, weighted."""
-    parts = [
-        (kind, each / family.queries[i].rows)
-        for family, each in zip(workload.families, worth.tolist(), strict=True)
-        if each
-        for kind in kinds_of(family.queries[i]) or ()
-    ]
-    largest = max(weight for _, weight in parts)
-    asked = asked_by((kind, weight / largest) for kind, weight in parts)
-    return ordered_strategy(int(workload.domain.sizes[i]), asked, task)
-
-
-def ordered_strategy(n: int, asked: Asked, task: Task) -> Ordered:
-    """The noise that is best for what is asked along one axis, a record at most 1."""
-    queries = asked.network(n) if asked.is_nested else asked.path(n)
-    solution = least_total(queries, tolerance=0.5 * task.effort.tolerance, step=task.effort.progress)
-    q = solution.q.astype(np.float32).astype(np.float64)  # seven digits are plenty, and half the file
-    made = Ordered(n, asked, q, solution.root.poles, solution.root.weights)
-    return replace(made, weights=made.weights * float(made.price))
-
-
-def _game(workload: Products, strategies: tuple[Strategy, ...]) -> TellingGame:
-    pairs = [
-        [strategy.means(asked) if i in family.used else (0.0, 0.0) for i, (strategy, asked) in enumerate(both)]
-        for family in workload.families
-        for both in [list(zip(strategies, family.queries, strict=True))]
-    ]
-    found = np.array(pairs)
-    shares, dilutions = found[:, :, 0], found[:, :, 1]
-    costs = np.array([strategy.cost for strategy in strategies])
-    return TellingGame(workload, costs, shares, felt(dilutions, shares), None, tells_of(strategies))
-
-
-def _solved(workload: Products, task: Task, strategies: tuple[Strategy, ...], game: TellingGame) -> Solution:
-    """The best noise for these strategies at privacy cost 1."""
-    objective, effort = task.objective, task.effort
+def _solved(workload: Products, task: Task, strategies: tuple[Strategy, ...]) -> Solution:
+    """The best noise for these strategies at privacy cost 1, and nature's weights on terms."""
+    objective, effort, game = task.objective, task.effort, game_of(workload, strategies)
     if not isinstance(objective, MaxVariance) or objective.over == "terms":
         return objective.solve(workload, game, effort)
     facts = [
@@ -304,13 +238,24 @@ def _solved(workload: Products, task: Task, strategies: tuple[Strategy, ...], ga
     free = query_game(workload, [[(d, felt(e, d)) for d, e in row] for row in facts], game.costs)
     queries = TellingQueries(free.matrix, free.cost, free.terms, free.rows, None, workload.lattice, game.tells)
     scaled = Scaled((1.0 / objective.scales(workload))[free.terms])
-    return least_maximum(queries, scaled, len(free.terms), effort.tolerance, effort.limit, effort.progress)
+    found = least_maximum(queries, scaled, len(free.terms), effort.tolerance, effort.limit, effort.progress)
+    per_term = np.bincount(free.terms, weights=found.weights, minlength=len(workload.weights))
+    return replace(found, weights=np.asarray(per_term, dtype=np.float64))
 
 
 def _gap(made: LatticePlan, workload: Products, task: Task, solution: Solution) -> float:
-    """How far the plan is from the best, as far as that is proven; the rounding of running sums counted."""
+    """How far the plan is from the best, as far as that is proven; the rounding of running sums counted.
+
+    The largest variance is at least every mean of variances: nature's weights on terms, the same for all of a term's
+    queries, prove a bound on it too.
+    """
     reach = task.unit.contribution
-    if not isinstance(task.objective, TotalVariance) or reach is None or reach.limits:
+    if reach is None or reach.limits:
         return math.inf
-    bound = least_of_all(workload, made.strategies)
+    if isinstance(task.objective, MaxVariance):
+        scales, game = task.objective.scales(workload), game_of(workload, made.strategies)
+        by_means = task.objective.solve(workload, game, task.effort).weights
+        bound = max(least_mean(workload, mass, scales, made.strategies) for mass in (solution.weights, by_means))
+    else:
+        bound = least_of_all(workload, made.strategies)
     return max(solution.achieved * made.pcost / bound - 1.0, 0.0) + ROUNDING if bound > 0 else math.inf
