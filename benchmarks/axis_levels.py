@@ -31,6 +31,48 @@ def main() -> None:
     rows = [planned(n, kind) for n in (120, 3_653, 20_000, 100_000) if n <= most for kind in kinds(n)]
     columns = ("asked", "days", "loss", "gap", "beside dense", "before", "plan s", "measure s")
     print_rows("Levels beside prefixes at privacy cost 1 (CPU seconds)", columns, rows)
+    crossed = [together(n, kind) for n in (3_653, 20_000) if n <= most for kind in designs(n)]
+    columns = ("asked", "days", "RMSE", "gap", "in two plans", "plan s", "measure s")
+    print_rows("Crossed with 8 regions × 2 sexes: one plan, and two with the budget split best", columns, crossed)
+
+
+def designs(n: int) -> dict[str, tuple[Products, Products, rs.MaxVariance | None]]:
+    """Prefixes, and levels, of n days by other attributes."""
+    first = datetime.date(1900, 1, 1)
+    day = rs.Dates(first, first + datetime.timedelta(days=n - 1), levels=["month", "year"])
+    domain = rs.Domain({"day": day, "region": list("abcdefgh"), "sex": ["F", "M"]})
+
+    def by(kind: str, *names: str) -> Products:
+        return rs.product(domain, {"day": kind}, sets=[("day", *names)])
+
+    return {
+        "prefixes by region, months by region": (by("prefixes", "region"), by("month", "region"), None),
+        "the largest of these": (by("prefixes", "region"), by("month", "region"), rs.MaxVariance()),
+        "prefixes by region, all levels by region and sex": (
+            *(by("prefixes", "region"), by("hierarchy", "region", "sex")),
+            None,
+        ),
+        "prefixes, months by region": (by("prefixes"), by("month", "region"), None),
+        "prefixes, all levels by region and sex": (by("prefixes"), by("hierarchy", "region", "sex"), None),
+    }
+
+
+def together(n: int, kind: str) -> tuple[object, ...]:
+    one, other, objective = designs(n)[kind]
+    workload = one + other
+    start = time.process_time()
+    plan = rs.plan(workload, rs.GDP(1.0), minimise=objective or rs.TotalVariance())
+    seconds = time.process_time() - start
+    if objective is not None:
+        worst = f"{plan.variances(workload).max() ** 0.5:.4f}"
+        return kind, f"{n:,}", worst, f"{plan.gap:.1e}", "", f"{seconds:.1f}", f"{measured(plan):.1f}"
+    loss = plan.total_variance(workload)
+    apart = sum(rs.plan(each, rs.GDP(1.0)).total_variance(each) ** 0.5 for each in (one, other)) ** 2
+    return (
+        *(kind, f"{n:,}", f"{(loss / workload.queries) ** 0.5:.4f}", f"{plan.gap:.1e}"),
+        f"{(apart / workload.queries) ** 0.5:.4f}, {apart / loss * (1 + plan.gap) - 1:.1e}",
+        *(f"{seconds:.1f}", f"{measured(plan):.1f}"),
+    )
 
 
 def kinds(n: int) -> dict[str, tuple[Products, rs.MaxVariance | None]]:
@@ -89,8 +131,9 @@ def loss_of(plan: rs.Plan, workload: Products, objective: rs.MaxVariance | None)
 
 def measured(plan: rs.Plan) -> float:
     """Seconds of measuring a thousand records."""
-    labels = plan.domain["day"].labels
-    data = pa.table({"day": pa.array([labels[i % len(labels)] for i in range(1_000)])})
+    labelled = [(name, plan.domain[name].labels) for name in plan.domain.names]
+    columns = {name: [labels[i % len(labels)] for i in range(1_000)] for name, labels in labelled}
+    data = pa.table(columns)
     with tempfile.TemporaryDirectory() as folder:
         start = time.process_time()
         rs.measure(plan, data, ledger=rs.Ledger(f"{folder}/ledger", rs.GDP(1.0)))
