@@ -151,3 +151,9 @@ def test_tables_are_not_planned_one_by_one(monkeypatch):
     domain = rs.Domain.of_sizes([3] * 9)
     for asked in (rs.marginals(domain, ways=range(4)), rs.product(domain, {"a0": "prefixes"}, ways=range(3))):
         assert rs.plan(asked, BUDGET).gap < 0.05
+
+
+def test_a_cell_for_other_values_is_named_as_what_takes_long():
+    domain = rs.Domain({"income": rs.Integers(0, 99_999, unknown="other"), "sex": ["F", "M"]})
+    with pytest.raises(PlanError, match="'income' has a cell for other values"):
+        rs.plan(rs.prefixes(domain, "income", by=["sex"]), rs.GDP(1.0))

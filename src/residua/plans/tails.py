@@ -32,6 +32,8 @@ from residua.linalg.arrays import Floats
 _ALIASING = 9.0  # e^−9 of the tail is what the trapezoid rule may overstate it by
 _CUT = 1e-5  # of Chernoff's bound is what may be cut off (and is added)
 _MOST_POINTS = 2048
+_MOST_INVERTED = 64  # sums whose own distribution is computed
+_BINS = 2.0**-8  # logarithms of terms, rounded up to whole bins: at most 0.4 % wider
 _BATCH = 2**22
 _LEAST_SHARE = 2.0**-20
 _SAFETY = 1.0 + 1e-9  # for the rounding of sums and products
@@ -140,6 +142,34 @@ def ruled_reach(shares: Floats, miss: float) -> Floats:
     ruling = np.clip(shares, 0.5 + 1e-9, 1.0)
     found = np.sqrt(ruling / 2) * (-math.log(miss) - np.log1p(-(1.0 - ruling) / ruling)) * _SAFETY
     return np.where(shares > 0.5, found, np.inf)
+
+
+def known_reaches(roots: Floats, miss: float) -> Floats:
+    """How far sums of Laplace variables stray, in standard deviations, (sums,).
+
+    Of few sums by their own distribution, of many by their largest term.
+
+    Args:
+        roots: of the variances of the terms of each, (terms, sums).
+        miss: how often they may stray further.
+    """
+    if roots.shape[1] <= _MOST_INVERTED:
+        return np.array([_reach(each, miss) for each in roots.T])
+    squares = roots**2
+    total = squares.sum(axis=0)
+    share = np.where(total > 0, squares.max(axis=0) / np.where(total > 0, total, 1.0), 0.0)
+    return np.where(total > 0, np.minimum(mixed_reach(share, miss), ruled_reach(share, miss)), 0.0)
+
+
+def _reach(roots: Floats, miss: float) -> float:
+    """How far a sum of Laplace variables strays, in standard deviations, from the roots of its terms' variances."""
+    stddev = float(np.linalg.norm(roots))
+    if stddev == 0.0 or not math.isfinite(stddev):
+        return 0.0
+    terms = np.abs(roots) / (stddev * math.sqrt(2.0))
+    terms = np.maximum(terms[terms > 0], 1e-9)  # rounded up: fewer bins
+    bins, counts = np.unique(np.ceil(np.log(terms) / _BINS), return_counts=True)
+    return float(reaches(np.exp(bins * _BINS)[None, :], miss, counts.astype(np.float64))[0])
 
 
 def _reaches(a: Floats, counts: Floats, miss: float) -> Floats:

@@ -16,10 +16,12 @@ import numpy as np
 from residua.errors import PlanError
 from residua.machine import free_bytes
 from residua.workload import Explicit, Identity, Marginals, Products
+from residua.workload.ordered import Prefixes, Ranges
 
 _USUAL = 1e-9  # seconds per n³ of an n × n eigenvalue problem: enough to tell what is short for certain
 _SHORT = 1.0
 _TALL = 8  # times as many queries as cells: then only their Gram matrix counts
+_LONG = 512  # values from which noise is correlated along an axis
 _NEWTON = 6000  # queries and cells up to which a Newton system is written out
 
 
@@ -32,15 +34,19 @@ class Forecast:
         bytes: about how much memory.
         what: of what, in words.
         values: how many values the longest axis has whose matrix is written out; 0 if there is none.
+        sooner: what would take less, in a sentence; nothing if that is not known.
     """
 
     seconds: float
     bytes: float
     what: str
     values: float = 0.0
+    sooner: str = ""
 
     def __str__(self) -> str:
-        return f"planning {self.what} takes about {_duration(self.seconds)} and {_size(self.bytes)} of memory"
+        return (
+            f"planning {self.what} takes about {_duration(self.seconds)} and {_size(self.bytes)} of memory{self.sooner}"
+        )
 
     def check(self) -> None:
         """Refuses what does not fit into memory.
@@ -52,7 +58,8 @@ class Forecast:
         if free is not None and self.bytes > free:
             raise PlanError(
                 f"planning {self.what} needs about {_size(self.bytes)} of memory, and {_size(free)} are free; ask for "
-                f"fewer queries, group values (rs.Bins, levels), or ask for marginals.{self._fitting(free)}"
+                "fewer queries, group values (rs.Bins, levels), or ask for marginals."
+                f"{self._fitting(free)}{self.sooner}"
             )
 
     def _fitting(self, free: int) -> str:
@@ -80,7 +87,8 @@ def forecast(workload: Marginals | Products | Explicit, *, pure: bool = False, m
         sizes = _searched(workload)
         work = float(sum(n**3 for n in sizes)) * (400.0 if maximum else 100.0)
         longest = max(sizes, default=0.0)
-        return Forecast(_seconds(work), 30 * 8.0 * longest**2, f"products over up to {longest:,.0f} values", longest)
+        what = f"products over up to {longest:,.0f} values"
+        return Forecast(_seconds(work), 30 * 8.0 * longest**2, what, longest, _without_others(workload))
     cells, queries = _shape(workload)
     if pure:
         work = 8e5 * cells**2 + 800.0 * cells**3
@@ -99,6 +107,20 @@ def _searched(workload: Products) -> list[float]:
         if not all(isinstance(one, Identity) for one in asked):
             found[asked] = float(n)
     return list(found.values())
+
+
+def _without_others(workload: Products) -> str:
+    """What is said of long ordered attributes that are planned by matrices for their cell of other values alone."""
+    domain = workload.domain
+    for i, name in enumerate(domain.names):
+        asked = [family.queries[i] for family in workload.families if i in family.used]
+        ordered = any(isinstance(each, Prefixes | Ranges) for each in asked)
+        if ordered and domain[name].has_other and int(domain.sizes[i]) > _LONG:
+            return (
+                f" ({name!r} has a cell for other values, which takes matrices; with unknown and missing values "
+                "refused or dropped instead, its order is planned in seconds)"
+            )
+    return ""
 
 
 def _shape(workload: Products | Explicit) -> tuple[float, float]:

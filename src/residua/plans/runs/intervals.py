@@ -20,13 +20,11 @@ from residua.linalg.arrays import Floats
 from residua.plans.axis.rows import crossed_rows, rows_of, running_rows, terms_of
 from residua.plans.reading import Answerable
 from residua.plans.runs.solved import Solved, over_values
-from residua.plans.tails import check_confidence, mixed_reach, reaches, ruled_reach
+from residua.plans.tails import check_confidence, known_reaches, mixed_reach, ruled_reach
 from residua.workload import Explicit, Identity, marginals
 from residua.workload.ordered import Prefixes, Ranges
 
 _MOST_COEFFICIENTS = 2**24
-_MOST_INVERTED = 64  # answers whose own distribution is computed
-_BINS = 2.0**-8  # logarithms of coefficients, rounded up to whole bins: at most 0.4 % wider
 
 
 def laplace_widths(plan: Any, blocks: Any, asked: Answerable, confidence: float, together: float) -> Floats:
@@ -79,13 +77,7 @@ def _listed(solved: Solved, rows: csr_array, miss: float) -> Floats:
     count = rows.shape[0]
     if count * solved.shape.size > _MOST_COEFFICIENTS:
         return mixed_reach(np.full(count, largest_leverage(solved)), miss)
-    roots = coefficients(solved, over_values(rows))
-    if count <= _MOST_INVERTED:
-        return np.array([_reach(each, miss) for each in roots.T])
-    squares = roots**2
-    total = squares.sum(axis=0)
-    share = np.where(total > 0, squares.max(axis=0) / np.where(total > 0, total, 1.0), 0.0)
-    return np.where(total > 0, np.minimum(mixed_reach(share, miss), ruled_reach(share, miss)), 0.0)
+    return known_reaches(coefficients(solved, over_values(rows)), miss)
 
 
 def coefficients(solved: Solved, given: Floats) -> Floats:
@@ -170,14 +162,3 @@ def largest_coefficient(solved: Solved) -> float:
             below = max(below, float((spread * level.below[kind]).max()))
         beta = below
     return most * (1.0 + 1e-9)
-
-
-def _reach(roots: Floats, miss: float) -> float:
-    """How far a sum of Laplace variables strays, in standard deviations, from the roots of its terms' variances."""
-    stddev = float(np.linalg.norm(roots))
-    if stddev == 0.0 or not math.isfinite(stddev):
-        return 0.0
-    terms = np.abs(roots) / (stddev * math.sqrt(2.0))
-    terms = np.maximum(terms[terms > 0], 1e-9)  # rounded up: fewer bins
-    bins, counts = np.unique(np.ceil(np.log(terms) / _BINS), return_counts=True)
-    return float(reaches(np.exp(bins * _BINS)[None, :], miss, counts.astype(np.float64))[0])

@@ -18,14 +18,12 @@ import numpy as np
 from residua.linalg.arrays import Floats
 from residua.plans.questions import combined, in_one_table
 from residua.plans.reading import Answerable
-from residua.plans.tails import check_confidence, mixed_reach, reaches, ruled_reach
+from residua.plans.tails import check_confidence, known_reaches, mixed_reach, ruled_reach
 from residua.plans.tree.facts import SetFacts
 from residua.plans.tree.rows import AnyRows, Nodes, Runs, TreeRows, terms_of, tree_rows
 from residua.workload import Explicit
 
 _MOST_COEFFICIENTS, _FEW_COEFFICIENTS = 2**25, 2**23  # of listed rows; of prefixes and ranges, which have a bound
-_MOST_INVERTED = 64  # answers whose own distribution is computed
-_BINS = 2.0**-8  # logarithms of coefficients, rounded up to whole bins: at most 0.4 % wider
 
 
 def laplace_widths(plan: Any, blocks: Any, asked: Answerable, confidence: float, together: float) -> Floats:
@@ -92,13 +90,7 @@ def _widths(facts: SetFacts, rows: TreeRows | None, count: int, miss: float) -> 
     if rows is None or nodes * count > _MOST_COEFFICIENTS:
         return mixed_reach(np.full(count, most), miss)
     assert isinstance(rows, AnyRows)
-    roots = _coefficients(facts, rows)
-    if count <= _MOST_INVERTED:
-        return np.array([_reach(each, miss) for each in roots.T])
-    squares = roots**2
-    total = squares.sum(axis=0)
-    share = np.where(total > 0, squares.max(axis=0) / np.where(total > 0, total, 1.0), 0.0)
-    return np.where(total > 0, np.minimum(mixed_reach(share, miss), ruled_reach(share, miss)), 0.0)
+    return known_reaches(_coefficients(facts, rows), miss)
 
 
 def _largest(facts: SetFacts) -> float:
@@ -133,14 +125,3 @@ def _coefficients(facts: SetFacts, rows: AnyRows) -> Floats:
         covariance = k * covariance[parent] + z * (A - above[level + 1 - facts.start][parent])
         found.append(covariance * np.sqrt(facts.precisions_of(level))[:, None])
     return np.concatenate(found)
-
-
-def _reach(roots: Floats, miss: float) -> float:
-    """How far a sum of Laplace variables strays, in standard deviations, from the roots of its terms' variances."""
-    stddev = float(np.linalg.norm(roots))
-    if stddev == 0.0 or not math.isfinite(stddev):
-        return 0.0
-    terms = np.abs(roots) / (stddev * math.sqrt(2.0))
-    terms = np.maximum(terms[terms > 0], 1e-9)  # rounded up: fewer bins
-    bins, counts = np.unique(np.ceil(np.log(terms) / _BINS), return_counts=True)
-    return float(reaches(np.exp(bins * _BINS)[None, :], miss, counts.astype(np.float64))[0])
