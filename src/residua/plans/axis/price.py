@@ -34,14 +34,23 @@ def price(noise: AxisNoise) -> Fraction:
     Raises:
         VerificationError: numbers that are no noise, or beyond what is proven.
     """
+    found, error = costs(noise)
+    return Fraction(float(found.max())) * (1 + error)
+
+
+def costs(noise: AxisNoise) -> tuple[Floats, Fraction]:
+    """What one record added or removed costs in each cell, (n,), and by how much, relatively, that may be too little.
+
+    Raises:
+        VerificationError: numbers that are no noise, or beyond what is proven.
+    """
     _check(noise)
     constant, slope, zeros, weights = reciprocal(noise.poles, noise.weights)
     queries = noise.network if isinstance(noise, NestedNoise) else noise.path
     error = network.relative_error(noise.size) if isinstance(noise, NestedNoise) else path.relative_error(noise.size)
     shares = queries.shares(noise.q, zeros, weights)
-    costs = constant / noise.q + slope * queries.gram_diagonal + shares / noise.q
-    found = Fraction(float(costs.max()))
-    return found * (1 + Fraction(error) + Fraction(len(zeros) + 8, 2**52))
+    found = constant / noise.q + slope * queries.gram_diagonal + shares / noise.q
+    return found, Fraction(error) + Fraction(len(zeros) + 8, 2**52)
 
 
 def opposed(noise: AxisNoise) -> int:

@@ -37,8 +37,8 @@ from residua.plans.persons import by_cells
 from residua.plans.strategy import Plain, Strategy
 from residua.privacy import AddRemove, ReplaceOne, Unit
 
-_FINENESS = 2.0**8  # of the grid: the least standard deviation in steps of it
-ROUNDING = 1 / (6 * _FINENESS**2)  # what rounding adds to the variance of a value, at most, relatively
+GRID_FINENESS = 2.0**8  # of the grid: the least standard deviation in steps of it
+ROUNDING = 1 / (6 * GRID_FINENESS**2)  # what rounding adds to the variance of a value, at most, relatively
 _UP = 1.0 + 2.0**-40
 
 
@@ -347,7 +347,7 @@ def compile_crossed(
             raise VerificationError("the noise along the axis is larger than can be sampled; give a larger budget.")
         finest = math.sqrt(math.prod(axis.noise.finest for axis in axes) * factor)
         scales[number] = factor
-        grids[number] = 2 ** min(max(math.ceil(math.log2(_FINENESS / finest)), 0), 40)
+        grids[number] = 2 ** min(max(math.ceil(math.log2(GRID_FINENESS / finest)), 0), 40)
     rest = np.where(has_axis, 0.0, own)
     if rest.any():
         white = compile_blocks(domain, lattice, rest, strategies)

@@ -16,6 +16,7 @@ from residua.linalg.roots import InverseRoot
 from residua.plans.axis.asked import Asked
 from residua.plans.axis.plan import AxisPlan
 from residua.plans.axis.price import opposed, price
+from residua.plans.fibres import FibrePlan
 from residua.plans.forms import Form, Task
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.noise import guarantee_like
@@ -216,15 +217,19 @@ class Axis(Form):
     Args:
         attributes: the axes by name, where a workload crosses several attributes that are asked by their order; the
             long ones, or else the longest, if left out.
+        apart: whether each set of the attributes that one axis is crossed with shall have noise of its own: the best
+            there is, but not to be combined with other plans. Chosen by itself on long axes, where one noise for all is
+            more than 2 % from the best.
     """
 
     attributes: tuple[str, ...] = ()
+    apart: bool = False
 
     def __post_init__(self) -> None:
         if isinstance(self.attributes, str):  # a name is a sequence of letters
             object.__setattr__(self, "attributes", (self.attributes,))
 
-    def plan(self, task: Task) -> AxisPlan | LatticePlan:
+    def plan(self, task: Task) -> AxisPlan | LatticePlan | FibrePlan:
         """The best plan along the axis; of a workload that crosses it with others, a lattice plan.
 
         Raises:
@@ -232,9 +237,11 @@ class Axis(Form):
         """
         if task.laplace:
             raise PlanError("form=rs.Axis() has normal noise; leave the form out, or plan with ZCDP, GDP or ApproxDP.")
-        made: AxisPlan | LatticePlan | None = None if self.attributes else plan_axis(task, by_request=True)
+        made: AxisPlan | LatticePlan | FibrePlan | None = None
+        if not self.attributes and not self.apart:
+            made = plan_axis(task, by_request=True)
         if made is None and isinstance(task.workload, Products):
-            made = crossed_by_request(task.workload, task, tuple(self.attributes))
+            made = crossed_by_request(task.workload, task, tuple(self.attributes), apart=self.apart)
         if made is None:
             raise PlanError(
                 "form=rs.Axis() is for prefixes and ranges of an attribute, its values beside them, and its levels for "

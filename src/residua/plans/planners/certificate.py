@@ -172,7 +172,7 @@ def _trace(axis: Ordered, asked: Asked, bare: float) -> float:
     if bare:  # the total is a group of all values
         asked = replace(asked, groups=(*asked.groups, (0, n - 1, bare)))
     if not (asked.prefixes or asked.ranges):
-        return _trace_of_groups(n, asked, q)
+        return trace_of_groups(n, asked, q)
     return _trace_of(asked.network(n) if asked.groups else asked.path(n), q)
 
 
@@ -181,7 +181,7 @@ def _trace_of(queries: Path | Network, q: Floats) -> float:
     return float(queries.shares(q, root.poles, root.weights).sum()) / (1 + root.error)
 
 
-def _trace_of_groups(n: int, asked: Asked, q: Floats) -> float:
+def trace_of_groups(n: int, asked: Asked, q: Floats) -> float:
     """The same where neither prefixes nor ranges are asked: S is singular, and `√` right from its least energy on.
 
     Below that the rational function is less than the root, and nothing at 0.

@@ -20,6 +20,7 @@ import numpy as np
 
 from residua.domain import Domain, Integers
 from residua.errors import PlanError
+from residua.plans.fibres import FibrePlan
 from residua.plans.forms import Task
 from residua.plans.lattice.crossed import ROUNDING
 from residua.plans.lattice.plan import LatticePlan
@@ -28,6 +29,7 @@ from residua.plans.objectives import MaxVariance, Scaled, TotalVariance, check_o
 from residua.plans.planners.along import kinds_of
 from residua.plans.planners.axes_noise import game_of, with_axes, with_quiet_axes
 from residua.plans.planners.certificate import least_mean, least_of_all
+from residua.plans.planners.fibres import plan_fibres
 from residua.plans.planners.forecast import Forecast
 from residua.plans.planners.products import plan_products
 from residua.plans.saddle import Solution, least_maximum
@@ -46,6 +48,7 @@ MOST_CROSSED = 1024  # values of an axis that is crossed with others and measure
 MOST_FIELD = 2**21  # cells of two axes along both of which noise is correlated
 _STAND_IN = 48  # values of a long attribute while the others' strategies are sought
 _SLACK = 1 - 2.0**-30
+_NEAR = 0.02  # of the best: above it, noise of its own for each set of the other attributes is tried
 _SECONDS, _BYTES = 3e-5, 800  # per value of an axis
 
 
@@ -66,7 +69,7 @@ def long_axes(workload: Products, unit: Unit, *, least: int = LONG) -> tuple[int
     return tuple(found)
 
 
-def crossed_by_itself(task: Task) -> LatticePlan | None:
+def crossed_by_itself(task: Task) -> LatticePlan | FibrePlan | None:
     """The plan along long attributes, where there are some and this form is better than the lattice's own."""
     if not isinstance(task.workload, Products) or not isinstance(task.objective, TotalVariance | MaxVariance):
         return None
@@ -79,18 +82,29 @@ def crossed_by_itself(task: Task) -> LatticePlan | None:
         sizes[i] < LONG_WITH_MORE and (names[i] in limited or _levels_asked(task.workload, i)) for i in axes
     ):
         return None
-    return plan_crossed(task.workload, task, uncrossed(task.workload, axes))
+    made = plan_crossed(task.workload, task, uncrossed(task.workload, axes))
+    if len(axes) == 1 and made.gap > _NEAR and (own := plan_fibres(task.workload, task, axes[0])) is not None:
+        return own if own.gap < made.gap else made
+    return made
 
 
 def _levels_asked(workload: Products, i: int) -> bool:
     return any(isinstance(family.queries[i], LevelRows | Hierarchy) for family in workload.families if i in family.used)
 
 
-def crossed_by_request(workload: Products, task: Task, names: Sequence[str] = ()) -> LatticePlan | None:
+def crossed_by_request(
+    workload: Products, task: Task, names: Sequence[str] = (), *, apart: bool = False
+) -> LatticePlan | FibrePlan | None:
     """The same on axes of any length: those named, the long ones, or else the longest that is asked by its order.
 
+    Args:
+        workload: what is asked.
+        task: what the plan is for.
+        names: of the axes.
+        apart: whether each set of the other attributes shall have noise of its own.
+
     Raises:
-        PlanError: an attribute that is not asked by its order.
+        PlanError: an attribute that is not asked by its order, or a workload that cannot be planned apart.
     """
     axes = long_axes(workload, task.unit) or long_axes(workload, task.unit, least=2)
     if names:
@@ -103,12 +117,22 @@ def crossed_by_request(workload: Products, task: Task, names: Sequence[str] = ()
                     f"attributes: {name!r} is not asked by prefixes, ranges, values and levels of neighbours alone, or "
                     "has a cell for other values; leave it out."
                 )
-        return plan_crossed(workload, task, uncrossed(workload, wanted))
+        return _apart(workload, task, wanted) if apart else plan_crossed(workload, task, uncrossed(workload, wanted))
     if not axes or not isinstance(task.objective, TotalVariance | MaxVariance):
         return None
     if not long_axes(workload, task.unit):
         axes = (max(axes, key=lambda i: int(workload.domain.sizes[i])),)
-    return plan_crossed(workload, task, uncrossed(workload, axes))
+    return _apart(workload, task, axes) if apart else plan_crossed(workload, task, uncrossed(workload, axes))
+
+
+def _apart(workload: Products, task: Task, axes: Sequence[int]) -> FibrePlan:
+    made = plan_fibres(workload, task, axes[0]) if len(axes) == 1 else None
+    if made is None:
+        raise PlanError(
+            "apart=True is for one axis whose other attributes are asked by their values, for total variance, and for "
+            "records that are added or removed; leave it out."
+        )
+    return made
 
 
 def uncrossed(workload: Products, axes: Sequence[int]) -> tuple[int, ...]:

@@ -1,0 +1,164 @@
+"""Plans along one long axis crossed with short attributes where each set of these gets noise of its own.
+
+One noise for all blocks is best where all ask the same of the axis. Where levels are crossed with more attributes than
+prefixes are, or values with others than ranges, each set of the other attributes has a Gram matrix of its own along the
+axis, and the optimum over all plans is one noise for each, with common weights on the cells (`solver/fibres.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+
+from residua.linalg.arrays import Floats
+from residua.linalg.network import Network
+from residua.linalg.path import Path
+from residua.plans.axis.asked import Asked
+from residua.plans.axis.rows import terms_of
+from residua.plans.axis.strategy import Ordered
+from residua.plans.fibres import FibrePlan
+from residua.plans.forms import Task
+from residua.plans.lattice.crossed import ROUNDING
+from residua.plans.noise import guarantee_like
+from residua.plans.objectives import TotalVariance, described
+from residua.plans.planners.along import asked_by, kinds_of
+from residua.plans.planners.certificate import least_of_all, trace_of_groups
+from residua.plans.solver.fibres import least_of_fibres
+from residua.plans.strategy import Plain, Strategy
+from residua.privacy import ZCDP, AddRemove
+from residua.workload import AttributeQueries, Identity, Products
+
+Set = tuple[int, ...]
+MOST_SETS = 256  # of the other attributes
+_SLACK = 1 - 2.0**-30
+_TINY = 1 / 40  # of the tolerance: what prefixes cost that are measured only so that all values are
+
+
+def plan_fibres(workload: Products, task: Task, axis: int) -> FibrePlan | None:
+    """The best plan with noise of its own for each set of the other attributes; None where that is not known to be it.
+
+    Args:
+        workload: what is asked, of attributes other than the axis by their values.
+        task: what the plan is for.
+        axis: the position of the long attribute.
+    """
+    reach = task.unit.contribution
+    if not isinstance(task.objective, TotalVariance) or reach is None or reach.limits:
+        return None
+    split = _by_sets(workload, axis)
+    if split is None or not split[0] or len(split[0]) + len(split[1]) > MOST_SETS:
+        return None
+    along, totals = split
+    tolerance = 0.9 * task.effort.tolerance
+    n = int(workload.domain.sizes[axis])
+    shaped = {members: _shaped(n, each, totals.pop(members, 0.0), tolerance) for members, each in along.items()}
+    alike = list(dict.fromkeys(each for each, _ in shaped.values()))
+    factors = [sum(math.sqrt(size) for each, size in shaped.values() if each == one) for one in alike]
+    solution = least_of_fibres(
+        [_queries(n, each) for each in alike],
+        factors,
+        sum(math.sqrt(each) for each in totals.values()),
+        tolerance=tolerance,
+        step=task.effort.progress,
+    )
+    q = solution.q.astype(np.float32).astype(np.float64)  # seven digits are plenty, and half the file
+    roots = dict(zip(alike, solution.roots, strict=True))
+    noises = {each: Ordered(n, each, q, roots[each].poles, roots[each].weights) for each in alike}
+    sets: list[tuple[Set, Ordered | None, float]] = [
+        *((members, noises[each], _factor(workload, members, size)) for members, (each, size) in shaped.items()),
+        *((members, None, _factor(workload, members, size)) for members, size in totals.items()),
+    ]
+    made = FibrePlan(
+        workload.domain,
+        axis,
+        tuple(members for members, *_ in sets),
+        tuple(noise for _, noise, _ in sets),
+        np.array([factor for *_, factor in sets]) * solution.total,
+        task.guarantee,
+        task.unit,
+        workload,
+        described(task.objective),
+    )
+    loss, cost = made.total_variance(workload), float(made.blocks.cost(AddRemove()))
+    strategies: list[Strategy] = [Plain(int(size)) for size in workload.domain.sizes]
+    strategies[axis] = next(iter(noises.values()))
+    gap = max(loss * cost / least_of_all(workload, strategies) - 1.0, 0.0) + ROUNDING
+    if task.allowed is None:
+        factor = task.loss / loss * _SLACK
+    else:
+        factor = float(made.blocks.cost(task.unit)) / (task.allowed * _SLACK)
+    made = made.replaced(factors=made.factors * factor, gap=gap)
+    return made if task.guarantee is not None else made.replaced(guarantee=guarantee_like(ZCDP(1.0), made.unit_pcost))
+
+
+def _by_sets(
+    workload: Products, axis: int
+) -> tuple[dict[Set, list[tuple[AttributeQueries, float]]], dict[Set, float]] | None:
+    """What each set of the other attributes asks along the axis, rows and their weights, and the weight of its totals.
+
+    None where another attribute is asked by more than its values, or the axis by rows of other kinds.
+    """
+    along: dict[Set, list[tuple[AttributeQueries, float]]] = {}
+    totals: dict[Set, float] = {}
+    for asked, weight in terms_of(workload):
+        rows, short = asked.get(axis), tuple(sorted(j for j in asked if j != axis))
+        kinds = [] if rows is None else kinds_of(rows)
+        if kinds is None or not all(isinstance(asked[j], Identity) for j in short):
+            return None
+        for members in (each for size in range(len(short) + 1) for each in combinations(short, size)):
+            share = weight * _share(workload, short, members)
+            if not share:  # an attribute of one value
+                continue
+            if rows is None:
+                totals[members] = totals.get(members, 0.0) + share
+            else:
+                along.setdefault(members, []).extend((kind, share) for kind in kinds)
+    return along, totals
+
+
+def _share(workload: Products, short: tuple[int, ...], members: tuple[int, ...]) -> float:
+    """`κ_T² Π_{j∈A} n_j Π_{j∈A∖T} 1/n_j²`: the part of a table's total variance in one set, times its cost."""
+    sizes = {j: float(workload.domain.sizes[j]) for j in short}
+    inside = math.prod(sizes[j] * (1 - 1 / sizes[j]) ** 2 for j in members)
+    return inside * math.prod(1 / sizes[j] for j in short if j not in members)
+
+
+def _factor(workload: Products, members: Set, size: float) -> float:
+    """`κ_T` over the root of what the queries of a set were divided by."""
+    return math.prod(1 - 1 / float(workload.domain.sizes[j]) for j in members) / math.sqrt(size)
+
+
+def _shaped(
+    n: int, rows: Sequence[tuple[AttributeQueries, float]], total: float, tolerance: float
+) -> tuple[Asked, float]:
+    """What is asked along the axis with a largest weight of 1, and that weight.
+
+    Levels and values alone leave what is between them unknown, or cost matrices without an inverse: a little of all
+    prefixes is added, which costs next to nothing.
+    """
+    size = max(total, *(weight for _, weight in rows))
+    asked = asked_by((kind, weight / size) for kind, weight in rows)
+    if total:  # a group of all values
+        asked = replace(asked, groups=(*asked.groups, (0, n - 1, total / size)))
+    if not asked.prefixes and not asked.ranges:
+        even: Floats = np.full(n, 1.0 / n)
+        of_prefixes = math.sqrt(n) * (1.1 + math.log(n) / math.pi)
+        tiny = (_TINY * tolerance * trace_of_groups(n, asked, even) / of_prefixes) ** 2
+        asked = replace(asked, prefixes=tiny)
+    groups = tuple((first, last, _rounded(weight)) for first, last, weight in asked.groups)
+    prefixes, ranges, values = (_rounded(each) for each in (asked.prefixes, asked.ranges, asked.values))
+    return Asked(prefixes, ranges, values, groups=groups), size
+
+
+def _rounded(weight: float | tuple[float, ...]) -> float:
+    """A weight to twelve digits, so that sets that ask alike are found to."""
+    assert isinstance(weight, float)
+    return float(f"{weight:.12g}")
+
+
+def _queries(n: int, asked: Asked) -> Path | Network:
+    return asked.network(n) if asked.is_nested else asked.path(n)

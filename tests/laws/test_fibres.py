@@ -1,0 +1,205 @@
+"""Noise of its own for each set of the attributes that an axis is crossed with: against dense matrices of what is
+really measured, against the dense optimum, priced never below the truth, and refused when altered."""
+
+from __future__ import annotations
+
+import json
+import math
+from functools import cache
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from scipy.sparse import csr_array
+from scipy.stats import chi2
+
+import residua as rs
+from residua.errors import FileError, PlanError
+from residua.plans.axis.asked import packed
+from residua.plans.fibres import FibrePlan
+from residua.workload import as_explicit
+from tests.resealed import body_of, reseal_document
+
+MINUTES = rs.Integers(0, 11, levels={"quarter": [0, 3, 4, 9, 12], "half": [0, 4, 12]})
+DOMAIN = rs.Domain({"sex": ["F", "M"], "minute": MINUTES, "one": ["only"], "region": ["a", "b", "c"]})
+
+
+def by(kind, *names):
+    return rs.product(DOMAIN, {"minute": kind}, sets=[("minute", *names)])
+
+
+WORKLOADS = {
+    "prefixes, quarters by region": by("prefixes") + by("quarter", "region"),
+    "prefixes, levels by both": by("prefixes") + 3 * by("hierarchy", "region", "sex"),
+    "prefixes by sex, values by region": by("prefixes", "sex") + by("identity", "region"),
+    "ranges by region, halves by sex": 0.1 * by("ranges", "region") + by("half", "sex"),
+    "and tables without it": by("prefixes", "sex") + 9 * rs.marginals(DOMAIN, [("sex", "region"), ("one",), ()]),
+    "ranges, and totals by region": by("ranges") + 40 * rs.marginals(DOMAIN, [("region",)]),
+}
+
+
+@cache
+def planned(kind):
+    return rs.plan(WORKLOADS[kind], rs.GDP(1.0), form=rs.Axis(apart=True))
+
+
+def dense(plan):
+    """What is measured as a matrix over all cells, and the covariance of its noise, from the blocks alone."""
+    blocks, sizes = plan.compile(), [int(n) for n in plan.domain.sizes]
+    rows, covariances = np.zeros((blocks.cells, math.prod(sizes))), np.zeros((blocks.cells, blocks.cells))
+    for number, grid, scale in zip(blocks.measured.tolist(), blocks.grids, blocks.scales, strict=True):
+        members = blocks.lattice.members(number)
+        along = number in blocks.along
+        found = np.ones((1, 1))
+        for i in [*(j for j in range(len(sizes)) if j != plan.attribute), plan.attribute]:  # the axis last
+            part = np.tril(np.ones((sizes[i], sizes[i]))) if i == plan.attribute else blocks.strategies[i].matrix
+            found = np.kron(found, part if i in members else np.ones((1, sizes[i])))
+        shape = [n for i, n in enumerate(sizes) if i != plan.attribute] + [sizes[plan.attribute]]
+        whole = np.moveaxis(found.reshape(len(found), *shape), -1, 1 + plan.attribute).reshape(len(found), -1)
+        own = np.eye(1) * (scale**2 + 1 / 12)
+        if along:
+            (noise,) = blocks.sampled(number)
+            own = float(grid) ** 2 * noise.applied(csr_array(np.eye(sizes[plan.attribute])))
+        at, _, _ = blocks.where(number)
+        rows[at], covariances[at, at] = grid * whole, np.kron(np.eye(len(whole) // len(own)), own)
+    return rows, covariances
+
+
+def over_all(workload):
+    listed = as_explicit(workload)
+    return listed.over(tuple(range(len(DOMAIN)))).toarray()
+
+
+@pytest.mark.parametrize("kind", WORKLOADS)
+def test_variances_are_those_of_what_is_measured_and_estimates_are_the_best(kind):
+    plan, workload = planned(kind), WORKLOADS[kind]
+    rows, noise = dense(plan)
+    gamma = rows.T @ np.linalg.pinv(noise, hermitian=True) @ rows
+    W = over_all(workload)
+    truth = W @ np.linalg.pinv(gamma, rcond=1e-14, hermitian=True) @ W.T
+    stated = plan.covariance(workload)
+    assert stated == pytest.approx(truth, rel=1e-4, abs=1e-6)
+    assert plan.variances(workload) == pytest.approx(np.diag(truth), rel=1e-4)
+    assert plan.variances(as_explicit(workload)) == pytest.approx(plan.variances(workload), rel=1e-9)
+    assert plan.covariance(as_explicit(workload)) == pytest.approx(stated, rel=1e-9, abs=1e-9)
+    assert plan.total_variance(workload) == pytest.approx(
+        float(np.repeat(workload.weights, workload.cells.astype(int)) @ np.diag(truth)), rel=1e-4
+    )
+    # Of measurements without noise the reading gives back the truth, and its own noise is the least there is.
+    x = np.random.default_rng(0).integers(0, 9, W.shape[1])
+    exact = plan.reading(plan.compile(), rows @ x).answers(workload)
+    assert exact[0] == pytest.approx(W @ x, abs=1e-6)
+    linear = np.array([plan.reading(plan.compile(), unit).answers(workload)[0] for unit in np.eye(len(rows))]).T
+    assert np.diag(linear @ noise @ linear.T) == pytest.approx(np.diag(truth), rel=1e-4)
+    cells = np.zeros((2, 12))
+    cells[1, 3:8] = 1.0
+    if plan.supports(["sex", "minute"]):
+        several = {"sex": "M", "minute": rs.between(3, 7)}
+        assert plan.combination_variance({("sex", "minute"): cells}) == pytest.approx(plan.variance(several), rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", WORKLOADS)
+def test_it_is_the_dense_optimum_and_the_price_is_never_below_the_truth(kind):
+    plan, workload = planned(kind), WORKLOADS[kind]
+    rows, noise = dense(plan)
+    gamma = rows.T @ np.linalg.pinv(noise, hermitian=True) @ rows
+    cost = float(plan.blocks.price(rs.AddRemove()))
+    assert np.diag(gamma).max() <= cost * (1 + 1e-6) <= 1 + 1e-6
+    assert cost == pytest.approx(np.diag(gamma).max(), rel=1e-4)
+    apart = np.add.outer(np.diag(gamma), np.diag(gamma)) - 2 * gamma
+    assert apart.max() <= float(plan.blocks.price(rs.ReplaceOne())) * (1 + 1e-6)
+    best = rs.plan(workload, rs.GDP(1.0), form=rs.Matrix(), tolerance=1e-4)
+    ours, theirs = plan.total_variance(workload), best.total_variance(workload)
+    assert plan.gap < 2e-3
+    assert plan.rival == "the best possible"
+    assert ours <= theirs * (1 + plan.gap)
+    assert ours / (1 + plan.gap) <= theirs * (1 + 1e-6)
+
+
+def test_a_record_costs_what_all_sets_cost_in_its_own_cell():
+    """Sets that are expensive in different cells are not added up by their most expensive ones."""
+    saved = []
+    for kind in WORKLOADS:
+        blocks = planned(kind).blocks
+        white = 0.0 if blocks.white is None else float(blocks.white.price(rs.AddRemove()))
+        by_sets = white + sum(float(blocks._cost(number)) for number in blocks.noises)
+        saved.append(by_sets / float(blocks.price(rs.AddRemove())) - 1)
+    assert min(saved) > -1e-9
+    assert max(saved) > 1e-3
+
+
+@pytest.mark.parametrize("kind", ["prefixes, quarters by region", "and tables without it"])
+def test_releases_have_the_stated_errors_and_are_kept_exactly(kind, tmp_path):
+    plan, workload = planned(kind), WORKLOADS[kind]
+    rng = np.random.default_rng(0)
+    columns = {"sex": ["F", "M"], "minute": list(range(12)), "one": ["only"], "region": ["a", "b", "c"]}
+    data = pa.table({name: rng.choice(values, 500) for name, values in columns.items()})
+    codes = [np.array([values.index(each) for each in data[name].to_pylist()]) for name, values in columns.items()]
+    x = np.bincount(np.ravel_multi_index(codes, [len(values) for values in columns.values()]), minlength=72)
+    truth = over_all(workload) @ x
+    errors = []
+    for k in range(120):
+        ledger = rs.Ledger(tmp_path / f"{k}.ledger", rs.GDP(1.0))
+        release = rs.measure(plan, data, ledger=ledger)
+        errors.append(release.answers(workload).estimates - truth)
+    found, stated = np.array(errors), plan.covariance(workload)
+    energies, U = np.linalg.eigh(stated)
+    seen = energies > 1e-6 * energies.max()
+    squares = ((found @ U[:, seen]) ** 2 / energies[seen]).sum()
+    count = found.shape[0] * int(seen.sum())
+    assert chi2.ppf(5e-7, count) < squares < chi2.ppf(1 - 5e-7, count)  # one false alarm in a million
+    release.save(tmp_path / "out")
+    loaded = rs.Release.load(tmp_path / "out")
+    assert isinstance(loaded.plan, FibrePlan)
+    assert np.array_equal(loaded.answers(workload).estimates, release.answers(workload).estimates)
+    for names in ([], ["region"], ["sex"], ["minute"]):
+        if loaded.plan.supports(names):
+            assert loaded.estimates(names).sum() == pytest.approx(float(loaded.estimates([])))
+
+
+@pytest.mark.parametrize("change", ["factor", "pole", "weight", "q", "members", "attribute", "twice", "axis inside"])
+def test_altered_plans_are_refused(change, tmp_path):
+    plan = planned("prefixes, quarters by region")
+    plan.save(path := tmp_path / "plan.json")
+    assert rs.Plan.load(path).variances(WORKLOADS["prefixes, quarters by region"]) == pytest.approx(
+        plan.variances(WORKLOADS["prefixes, quarters by region"])
+    )
+    body = json.loads(body_of(path.read_bytes()))
+    first = body["fibres"][0]
+    if change == "factor":
+        first["factor"] *= 0.9
+    elif change in ("pole", "weight"):
+        first["noise"][f"{change}s"][1] *= {"pole": 1.5, "weight": 0.5}[change]
+    elif change == "q":
+        body["q"] = packed(np.full(11, 1 / 11))
+    elif change == "members":
+        first["members"] = [9]
+    elif change == "attribute":
+        body["attribute"] = 7
+    elif change == "twice":
+        body["fibres"].append(json.loads(json.dumps(first)))
+    else:
+        first["members"] = [1]
+    reseal_document(path, json.dumps(body).encode())
+    with pytest.raises(FileError):
+        rs.Plan.load(path)
+
+
+def test_it_is_chosen_by_itself_where_one_noise_is_far_from_the_best():
+    days = rs.Integers(0, 1_499, levels={"month": [*range(0, 1_500, 30), 1_500]})
+    domain = rs.Domain({"day": days, "region": ["a", "b", "c", "d"]})
+    workload = rs.prefixes(domain, "day") + rs.product(domain, {"day": "month"}, sets=[("day", "region")])
+    plan = rs.plan(workload, rs.GDP(1.0))
+    assert isinstance(plan, FibrePlan)
+    assert plan.gap < 1e-3
+    one = rs.plan(workload, rs.GDP(1.0), form=rs.Axis())
+    assert one.gap > 0.1
+    assert plan.total_variance(workload) < one.total_variance(workload) / 1.1
+    least = rs.plan(workload, at_most=1e5)
+    assert least.total_variance(workload) == pytest.approx(1e5, rel=1e-4)
+    with pytest.raises(PlanError, match=r"form=rs.Axis\(\)"):
+        rs.common([plan, plan])
+    with pytest.raises(PlanError, match="apart=True is for one axis"):
+        rs.plan(workload, rs.GDP(1.0), form=rs.Axis(apart=True), minimise=rs.MaxVariance())
+    person = rs.plan(workload, rs.GDP(1.0), unit=rs.Person(records=3))
+    assert person.variances(workload) == pytest.approx(9 * plan.variances(workload), rel=1e-6)
