@@ -203,3 +203,30 @@ def test_it_is_chosen_by_itself_where_one_noise_is_far_from_the_best():
         rs.plan(workload, rs.GDP(1.0), form=rs.Axis(apart=True), minimise=rs.MaxVariance())
     person = rs.plan(workload, rs.GDP(1.0), unit=rs.Person(records=3))
     assert person.variances(workload) == pytest.approx(9 * plan.variances(workload), rel=1e-6)
+
+
+def test_releases_are_projected_quoted_and_not_pooled(tmp_path):
+    kind = "prefixes, levels by both"
+    plan, workload = planned(kind), WORKLOADS[kind]
+    rng = np.random.default_rng(1)
+    columns = {"sex": ["F", "M"], "minute": list(range(12)), "one": ["only"], "region": ["a", "b", "c"]}
+    data = pa.table({name: rng.choice(values, 60) for name, values in columns.items()})
+    release = rs.measure(plan, data, ledger=rs.Ledger(tmp_path / "ledger", rs.GDP(1.0)))
+    projected = rs.project(release)
+    table = projected.estimates(["minute", "region", "sex"])
+    assert table.min() >= 0
+    assert table.sum(axis=(0, 2)) == pytest.approx(projected.estimates(["region"]), abs=1e-3)
+    assert projected.estimates(["minute"]).sum() == pytest.approx(float(projected.estimates([])), abs=1e-3)
+    running = release.reading.running(1, 0.5)
+    assert running is not None
+    each = np.tril(np.ones((12, 12))) - 0.5
+    rows = {("minute",): each[4]}
+    assert running[1][4] == pytest.approx(plan.combination_variance(rows), rel=1e-9)
+    assert running[0][4] == pytest.approx(release.combination(rows).estimate)
+    assert release.quantile("minute", 0.5).lower <= release.quantile("minute", 0.5).upper
+    assert release.share({"sex": "F"}).stddev > 0
+    session = rs.Session(data, rs.GDP(1.0), ledger=tmp_path / "session.ledger")
+    with pytest.raises(PlanError, match="nothing was spent"):
+        session.release(plan)
+    assert session.ledger.spent.mu == 0
+    assert workload.queries == len(release.answers(workload).estimates)

@@ -3,6 +3,7 @@
 from residua.plans.algebra import common, residual, top_up
 from residua.plans.axis import AxisPlan
 from residua.plans.contract import Plan
+from residua.plans.fibres import FibrePlan
 from residua.plans.forms import Lattice, Matrix
 from residua.plans.groups import algebra as _by_group  # noqa: F401  # makes itself known
 from residua.plans.groups.making import by_group
@@ -36,6 +37,7 @@ __all__ = [
     "AxisPlan",
     "Blockwise",
     "ConvexLoss",
+    "FibrePlan",
     "GroupPlan",
     "JointPlan",
     "LargestVariances",

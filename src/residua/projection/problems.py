@@ -9,6 +9,7 @@ import numpy as np
 from residua.errors import PlanError
 from residua.plans.axis import AxisPlan
 from residua.plans.contract import Plan
+from residua.plans.fibres import FibrePlan
 from residua.plans.groups.plan import GroupPlan
 from residua.plans.joint.plan import JointPlan
 from residua.plans.lattice.plan import LatticePlan
@@ -17,6 +18,7 @@ from residua.plans.runs import RunsPlan
 from residua.plans.tree import TreePlan
 from residua.projection.axis import AxisProblem
 from residua.projection.crossed_tables import CrossedProblem, PlainProblem
+from residua.projection.fibres import FibreProblem, with_one_noise
 from residua.projection.groups import GroupProblem
 from residua.projection.joint import JointProblem
 from residua.projection.matrix import MatrixProblem
@@ -47,6 +49,9 @@ def problem_of(plan: Plan, terms: Terms) -> Problem:
             return RunsProblem(plan, terms)
         if isinstance(plan, TreePlan):
             return TreeProblem(plan, terms)
+        if isinstance(plan, FibrePlan):
+            one = with_one_noise(plan)
+            return FibreProblem(one, terms, 0 if _by_sums(one) else _LONGEST, plan)
         if isinstance(plan, GroupPlan):
             return GroupProblem(plan, terms)
         if isinstance(plan, JointPlan):
@@ -86,7 +91,7 @@ def metric_of(plan: Plan, wanted: Metric | None) -> Metric:
         if wanted not in (None, "plain"):
             raise PlanError(f"metric={wanted!r}: a tree is projected from the root down; leave metric out.")
         return "plain"
-    if plan.family is not None and plan.family.axes:
+    if isinstance(plan, FibrePlan) or (plan.family is not None and plan.family.axes):
         if wanted not in (None, "plain"):
             raise PlanError(f"metric={wanted!r}: with noise correlated along an axis, only metric='plain' is there.")
         return "plain"
@@ -112,6 +117,8 @@ def by_groups(plan: Plan) -> bool:
 def is_small(plan: Plan) -> bool:
     """Whether projecting releases of a plan takes seconds rather than minutes."""
     if isinstance(plan, TreePlan):
+        return plan.blocks.cells <= _MANY_CELLS
+    if isinstance(plan, FibrePlan):
         return plan.blocks.cells <= _MANY_CELLS
     if plan.family is None:
         return True

@@ -9,6 +9,7 @@ from residua.plans.axis.plan import AxisPlan
 from residua.plans.axis.strategy import MOST_DENSE
 from residua.plans.composition import require_plan
 from residua.plans.contract import Plan
+from residua.plans.fibres import FibrePlan
 from residua.plans.lattice.from_axis import lattice_of
 from residua.privacy import Unit
 from residua.session.signal import Workload
@@ -23,6 +24,11 @@ def poolable(plan: Plan, unit: Unit) -> Plan:
     require_plan(plan)
     if isinstance(plan, AxisPlan) and plan.size > MOST_DENSE:
         plan = lattice_of(plan)  # too long for a matrix: read together with plans that share its noise
+    if isinstance(plan, FibrePlan):
+        raise PlanError(
+            f"{plan!r} has noise of its own for each set of attributes, and cannot be pooled with what a session "
+            "measures; nothing was spent: use rs.measure, or plan with form=rs.Axis()."
+        )
     if not plan.noise.gaussian:
         raise PlanError(
             f"{plan!r} cannot be pooled with what a session measures; nothing was spent: use rs.measure, or plan "

@@ -181,6 +181,11 @@ class Ordered(Strategy):
         """The variances of the noise of each value at precision 1, (n,)."""
         return self._known[1]
 
+    def beside_total(self, q: float) -> Floats:
+        """The variances of `C_j − q N`, C the running sums of the noise and N the last of them, (n,)."""
+        found = self.sum_variances + q**2 * self._total[-1] - 2 * q * self._total
+        return np.asarray(np.maximum(found, 0.0))
+
     def covariances(self, rows: Floats, others: Floats) -> Floats:
         """From passes along the axis."""
         return self._covariances(over_running_sums(csr_array(rows)), over_running_sums(csr_array(others)))

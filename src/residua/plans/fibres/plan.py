@@ -38,6 +38,7 @@ from residua.plans.noise import ORDERED, Noise
 from residua.plans.questions import Workload, combined, in_one_table
 from residua.privacy import AddRemove, Guarantee, Unit
 from residua.privacy.exact import round_up
+from residua.quoting import Term
 from residua.workload import Explicit, Products, as_explicit, as_products
 
 
@@ -145,6 +146,12 @@ class FibrePlan(Plan):
             return self.facts.covariance(*(_listed(each) for each in (first, second)))
         terms = [list(as_products(each).terms()) for each in (first, second)]
         return np.block([[self.facts.pair(one, other) for other in terms[1]] for one in terms[0]])
+
+    def _paired(self, first: Term, second: Term, crossed: tuple[int, ...]) -> Floats:
+        """Variances from those of products of rows; covariances from those of all queries."""
+        if first is second and not crossed:
+            return self._variances(first.workload).reshape(first.shape)
+        return super()._paired(first, second, crossed)
 
     def combination_variance(self, combination: Mapping[Sequence[str], ArrayLike]) -> float:
         """Variance of a linear combination of cells: attribute set → coefficients, an array over its cells.

@@ -104,6 +104,14 @@ class FibreReading(FamilyReading):
             f"{self.blocks.cells:,} noisy integers in all; {asked:,} terms were asked for."
         )
 
+    def running(self, position: int, q: float) -> tuple[Floats, Floats] | None:
+        """Of the axis by itself, from its own running sums."""
+        noise, factor = self.plan.facts.noises.get((), (None, 0.0))
+        if position != self.plan.attribute or noise is None:
+            return None
+        sums = np.cumsum(self.marginal((position,)))
+        return sums - q * sums[-1], factor * noise.beside_total(q)
+
     def whitened(self) -> tuple[Grouping, Floats, Floats]:
         """None: the noise along an axis has no independent rows that are kept.
 

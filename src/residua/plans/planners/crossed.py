@@ -78,13 +78,15 @@ def crossed_by_itself(task: Task) -> LatticePlan | FibrePlan | None:
     axes, reach = long_axes(task.workload, task.unit), task.unit.contribution
     limited = set() if reach is None else set(dict(reach.limits))
     names, sizes = task.workload.domain.names, task.workload.domain.sizes
-    if not axes or any(
-        sizes[i] < LONG_WITH_MORE and (names[i] in limited or _levels_asked(task.workload, i)) for i in axes
-    ):
+    short = [i for i in axes if sizes[i] < LONG_WITH_MORE]
+    if not axes or any(names[i] in limited for i in short):
         return None
     made = plan_crossed(task.workload, task, uncrossed(task.workload, axes))
-    if len(axes) == 1 and made.gap > _NEAR and (own := plan_fibres(task.workload, task, axes[0])) is not None:
-        return own if own.gap < made.gap else made
+    if made.gap > _NEAR:
+        own = plan_fibres(task.workload, task, axes[0]) if len(axes) == 1 else None
+        if own is None and any(_levels_asked(task.workload, i) for i in short):
+            return None  # a strategy for each block is better, and not too slow
+        return made if own is None or made.gap <= own.gap else own
     return made
 
 
