@@ -143,3 +143,14 @@ def test_a_group_without_values_and_an_unknown_level_are_refused():
         rs.Integers(0, 10, levels={"l": [0, 4.5, 4.7, 10]})
     with pytest.raises(rs.ResiduaError, match="'state'"):
         rs.Categories(COUNTIES, levels={"state": STATES}).level("region")
+
+
+@pytest.mark.parametrize("size", [10, 40])
+def test_a_level_is_asked_without_the_values(size):
+    cuts = [0, 3, size // 2, size]
+    attribute = rs.Integers(0, size - 1, levels={"group": cuts})
+    domain = rs.Domain({"a": attribute, "sex": ["F", "M"]})
+    for workload in (rs.product(domain, {"a": "group"}), rs.product(domain, {"a": "group"}, sets=[("a", "sex")])):
+        plan = rs.plan(workload, rs.GDP(1.0))
+        assert plan.variances(workload) == pytest.approx(np.ones(workload.queries), rel=1e-3)  # disjoint: 1 each
+        assert not plan.supports(["a"])

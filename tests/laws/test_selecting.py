@@ -100,6 +100,8 @@ def test_a_day_is_written_as_the_domain_writes_it():
     chosen = rs.between(datetime.date(2024, 1, 3), datetime.date(2024, 1, 4))
     assert np.flatnonzero(selected(domain, {"day": chosen})["day"]).tolist() == [2, 3]
     assert np.flatnonzero(selected(domain, {"day": datetime.date(2024, 1, 9)})["day"]).tolist() == [8]
-    for wrong in (datetime.date(2024, 2, 1), datetime.datetime(2024, 1, 3), np.bool_(True)):
+    for same in (np.datetime64("2024-01-09"), datetime.datetime(2024, 1, 9)):
+        assert np.flatnonzero(selected(domain, {"day": same})["day"]).tolist() == [8]
+    for wrong in (datetime.date(2024, 2, 1), datetime.datetime(2024, 1, 3, 7), np.datetime64("NaT"), np.bool_(True)):
         with pytest.raises(PlanError, match="is not a value of 'day'"):
             selected(domain, {"day": wrong})

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, time
 from operator import index
 from typing import Any
+
+import numpy as np
 
 from residua.domain.attributes import Attribute, Label
 from residua.errors import DomainError
@@ -49,10 +51,14 @@ def between(first: Label | date | None, last: Label | date | None) -> Between:
 
 
 def plain_label(label: Any) -> Any:
-    """A label as the domain writes it: NumPy's numbers and texts as Python's, a day as `2024-01-31`."""
+    """A label as the domain writes it: NumPy's numbers and texts as Python's, a day (or its midnight) as `2024-01-31`."""
     if isinstance(label, str | int):
         return str(label) if isinstance(label, str) else label
-    if isinstance(label, date) and not isinstance(label, datetime):
+    if isinstance(label, np.datetime64):
+        label = label.astype("datetime64[us]").item()
+    if isinstance(label, datetime):
+        return label.date().isoformat() if label == datetime.combine(label.date(), time(), label.tzinfo) else label
+    if isinstance(label, date):
         return label.isoformat()
     try:
         return index(label)

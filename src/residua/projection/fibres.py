@@ -1,23 +1,29 @@
 """Projection of releases along a long axis whose sets of other attributes have noise of their own.
 
 The metric is squares over what was asked, or over all prefixes of a long axis (`crossed_tables.py`), whatever the noise
-was: the same problem as for one noise, observed and simulated by the fibres.
+was. Of a table of which levels alone were asked nothing is known between their groups: there each group is spread over
+its values as the largest table says of which all values were asked, so that noise nobody asked for moves nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 
-from residua.linalg.arrays import Floats
+from residua.linalg.arrays import Floats, Integers
 from residua.plans.fibres import FibrePlan
 from residua.plans.fibres.reading import FibreEstimator
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.strategy import Plain, Strategy
-from residua.projection.consistent import ConsistentTables, centred
+from residua.projection.consistent import centred
 from residua.projection.crossed_tables import PlainProblem
 from residua.projection.problem import Fit
+from residua.release.base import Release
+
+Marginal = Callable[[tuple[int, ...]], Floats]
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,23 +37,71 @@ class FibreProblem(PlainProblem):
 
     fibres: FibrePlan | None = None
 
+    def observed(self, release: Release) -> Floats:
+        """The residuals of a release's estimated tables, in the order of the problem's layout, (cells,)."""
+        names = release.domain.names
+        return self._residuals_of(lambda members: release.estimates([names[i] for i in members]))
+
     def simulated(self, fit: Fit, random: np.random.Generator) -> Floats:
         """What a release of the plan would observe if a fit were the truth."""
-        assert isinstance(fit, ConsistentTables)
         assert self.fibres is not None
         blocks = self.fibres.compile()
         noise = FibreEstimator(blocks, self.fibres.attribute, blocks.simulated(random))
-        observed = np.array(fit.residuals)
+        return self._residuals_of(lambda members: fit.marginal(members) + noise.marginal(members))
+
+    def _residuals_of(self, marginal: Marginal) -> Floats:
+        found = np.empty(self.layout.cells)
         for group in self.layout:
-            tables = group.view(observed)
+            tables = group.view(found)
             for number, members in enumerate(group.members.tolist()):
-                tables[number] += centred(noise.marginal(tuple(members)))
-        return observed
+                tables[number] = centred(self._filled(tuple(members), marginal))
+        return found
+
+    def _filled(self, members: tuple[int, ...], marginal: Marginal) -> Floats:
+        """A table, each group of which is spread over its values by another where levels alone were asked of it."""
+        plan, table = self.fibres, marginal(members)
+        assert plan is not None
+        short = tuple(j for j in members if j != plan.attribute and int(plan.domain.sizes[j]) > 1)
+        if plan.attribute not in members or short not in plan.sets or short in plan.complete:
+            return table
+        place = members.index(plan.attribute)
+        starts, lengths = self._groups(short)
+        whole = np.moveaxis(table, place, -1)
+        sums = np.repeat(np.add.reduceat(whole, starts, axis=-1), lengths, axis=-1)
+        return np.moveaxis(sums * self._profile(members, short, starts, lengths, marginal), -1, place)
+
+    def _profile(
+        self, members: tuple[int, ...], short: tuple[int, ...], starts: Integers, lengths: Integers, marginal: Marginal
+    ) -> Floats:
+        """How each group's records lie on its values, by the largest complete table; evenly where it has none."""
+        plan = self.fibres
+        assert plan is not None
+        even: Floats = np.repeat(1.0 / lengths, lengths)
+        inner = [each for size in range(len(short) - 1, -1, -1) for each in combinations(short, size)]
+        known = next((each for each in inner if each in plan.complete), None)
+        if known is None:
+            return even
+        positions = tuple(sorted((*known, plan.attribute)))
+        table = np.maximum(np.moveaxis(marginal(positions), positions.index(plan.attribute), -1), 0.0)
+        sums = np.repeat(np.add.reduceat(table, starts, axis=-1), lengths, axis=-1)
+        shares = np.where(sums > 0, table / np.where(sums > 0, sums, 1.0), even)
+        shape = [int(plan.domain.sizes[j]) if j in known else 1 for j in members if j != plan.attribute]
+        return shares.reshape([*shape, -1])
+
+    def _groups(self, short: tuple[int, ...]) -> tuple[Integers, Integers]:
+        """Where the finest groups asked of a set begin, and how many values each has."""
+        plan = self.fibres
+        assert plan is not None
+        n, noise = int(plan.domain.sizes[plan.attribute]), plan.noises[plan.sets.index(short)]
+        groups = () if noise is None else noise.asked.groups
+        starts = np.array(sorted({0, *(g[0] for g in groups), *(g[1] + 1 for g in groups)} - {n}), dtype=np.int64)
+        return starts, np.diff(np.append(starts, n))
 
 
 def with_one_noise(plan: FibrePlan) -> LatticePlan:
     """A plan of the same tables with one noise along the axis: which tables there are, about how precise each is."""
-    lattice, strategies = plan.lattice, list[Strategy](Plain(int(n)) for n in plan.domain.sizes)
+    lattice = plan.lattice if plan.workload is None else plan.workload.lattice
+    strategies = list[Strategy](Plain(int(n)) for n in plan.domain.sizes)
     strategies[plan.attribute] = next(noise for noise in plan.noises if noise is not None)
     precisions = np.zeros(len(lattice))
     for members, noise, factor in zip(plan.sets, plan.noises, plan.factors.tolist(), strict=True):

@@ -128,4 +128,4 @@ def is_small(plan: Plan) -> bool:
 
 def is_bounded(plan: Plan) -> bool:
     """Whether a bound on the error of projections can be given: normal noise around unbiased answers."""
-    return plan.noise.gaussian and not plan.bias and not isinstance(plan, TreePlan)
+    return plan.noise.gaussian and not plan.bias and not isinstance(plan, TreePlan | FibrePlan)

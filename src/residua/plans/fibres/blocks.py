@@ -59,8 +59,9 @@ class FibreBlocks(CrossedBlocks):
         white = Fraction(0) if self.white is None else price_together([self.white], AddRemove())
         total: Floats = np.zeros(next(iter(self.noises.values())).size)
         error = Fraction(0)
+        known = {noise: costs(noise.noise) for noise in set(self.noises.values())}  # sets that ask alike share theirs
         for number, noise in self.noises.items():
-            each, own = costs(noise.noise)
+            each, own = known[noise]
             ratio = self._cost(number) / noise.price  # checks all the rest, too
             total += each * (float(ratio) * (1 + 2.0**-50))
             error = max(error, own)

@@ -56,7 +56,7 @@ class FibreFacts:
         """The variance of every product of rows, an array with one axis per attribute; infinite: no answer."""
         asked = dict(term)
         along = asked.pop(self.attribute, None)
-        short = [(j, *Plain(int(self.sizes[j])).variances(rows)) for j, rows in asked.items()]
+        short = list(self._short(asked))
         found = np.zeros([rows.rows for _, rows in term])
         for members in _subsets(tuple(asked)):
             each = self._along(members, along)
@@ -72,13 +72,20 @@ class FibreFacts:
         """The mean variance of a term's queries."""
         asked = dict(term)
         along = asked.pop(self.attribute, None)
-        short = [(j, *Plain(int(self.sizes[j])).means(rows)) for j, rows in asked.items()]
+        short = [(j, float(d.mean()), float(e.mean())) for j, d, e in self._short(asked)]
         total = 0.0
         for members in _subsets(tuple(asked)):
             share = float(np.prod([d if j in members else e for j, d, e in short]))
-            if share > _NOTHING:
+            if share:
                 total += share * self._mean(members, along)
         return total
+
+    def _short(self, asked: Mapping[int, AttributeQueries]) -> Iterator[tuple[int, Floats, Floats]]:
+        """`wᵀCw` and `(Σ w/n)²` of the rows of each short attribute; what is rounding beside a row's length is 0."""
+        for j, rows in asked.items():
+            n = int(self.sizes[j])
+            d, e = Plain(n).variances(rows)
+            yield j, np.where(d > _NOTHING * (d + n * e), d, 0.0), e
 
     @cached_property
     def _known(self) -> dict[tuple[Set, AttributeQueries], Floats]:

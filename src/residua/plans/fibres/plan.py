@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.linalg.lattice import Lattice, closure
 from residua.plans.axis.asked import packed
+from residua.plans.axis.rows import terms_of
 from residua.plans.axis.strategy import Ordered, ordered_of_body
 from residua.plans.blocks import Blocks
 from residua.plans.bodies import (
@@ -39,7 +41,9 @@ from residua.plans.questions import Workload, combined, in_one_table
 from residua.privacy import AddRemove, Guarantee, Unit
 from residua.privacy.exact import round_up
 from residua.quoting import Term
-from residua.workload import Explicit, Products, as_explicit, as_products
+from residua.workload import Explicit, Identity, Products, as_explicit, as_products
+from residua.workload.nested import Hierarchy
+from residua.workload.ordered import Prefixes, Ranges
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +104,18 @@ class FibrePlan(Plan):
         return closure(
             [np.concatenate([row for row in rows if row.shape[1] == size]) for size in sizes], len(self.domain)
         )
+
+    @cached_property
+    def complete(self) -> frozenset[tuple[int, ...]]:
+        """The sets of which all values of the axis were asked, by prefixes, ranges or values; not by levels alone."""
+        if self.workload is None:
+            return frozenset(self.sets)
+        asked = [
+            {*term} - {self.attribute}
+            for term, _ in terms_of(self.workload)
+            if isinstance(term.get(self.attribute), Prefixes | Ranges | Identity | Hierarchy)
+        ]
+        return frozenset(members for members in self.sets if any({*members} <= each for each in asked))
 
     # ---- cost
 
@@ -258,13 +274,16 @@ class FibrePlan(Plan):
         if any(list(members) != sorted(set(members)) for members in sets):
             raise ValueError("a set of attributes is not in order")
         size = int(domain.sizes[attribute])
+        known = {}  # sets that ask alike share their noise
+        for each in fibres:
+            if each["noise"] is not None and (key := json.dumps(each["noise"], sort_keys=True)) not in known:
+                known[key] = ordered_of_body({**each["noise"], "q": body["q"]}, size)
         made = cls(
             domain,
             attribute,
             sets,
             tuple(
-                None if each["noise"] is None else ordered_of_body({**each["noise"], "q": body["q"]}, size)
-                for each in fibres
+                None if each["noise"] is None else known[json.dumps(each["noise"], sort_keys=True)] for each in fibres
             ),
             np.array([float(each["factor"]) for each in fibres]),
             workload=None if lattice is None else products_of_body(domain, lattice, body["workload"]),

@@ -58,12 +58,15 @@ class FibreEstimator:
         number = self._number(tuple(sorted((*members, axis))))
         if number not in blocks.noises:
             number = self._number(members)
-            if along or number not in blocks.measured:
+            if number not in blocks.measured:
                 return None
         at, shape, grid = blocks.where(number)
         found = self.measurements[at].reshape(shape) / grid
         if number in blocks.noises:
             found = np.diff(found, axis=-1, prepend=0.0) if along else found[..., -1:]
+        elif along:  # the total alone is known: evenly, which is right for all queries that are answered
+            n = int(blocks.sizes[axis])
+            found = np.repeat(found[..., None] / n, n, axis=-1)
         else:
             found = found[..., None]
         for place, j in enumerate(members):

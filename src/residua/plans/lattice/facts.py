@@ -13,6 +13,7 @@ depends on which attributes the two cells agree on.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -33,6 +34,7 @@ from residua.workload import AttributeQueries, Explicit, Identity, Marginals, Pr
 
 Term = Sequence[tuple[int, AttributeQueries]]
 _NOTHING = 1e-18  # a variance coefficient this small beside the query's own length is rounding
+_NOTHING_ALONG = 1e-11  # the same along axes, beside the variance of the total
 _BATCH = 2**22
 _CHUNK = 64
 
@@ -283,7 +285,7 @@ class Facts:
             square = float((own * self._weighed(subset, own.reshape(shape), subset).ravel()).sum())
             if np.isfinite(noise):
                 variance += noise * square
-            elif square > _NOTHING * size:
+            elif square > self._nothing(subset) * size:
                 return float(np.inf)
         return variance
 
@@ -299,8 +301,13 @@ class Facts:
             if np.isfinite(noise):
                 found += noise * coefficients
             else:
-                found[coefficients > _NOTHING * size] = np.inf
+                found[coefficients > self._nothing(subset) * size] = np.inf
         return found
+
+    def _nothing(self, subset: tuple[int, ...]) -> float:
+        """What is rounding in a block, beside a query's squared length: along axes noise is weighed in passes."""
+        totals = [1.0 / self.strategies[i].tells for i in subset if self.strategies[i].tells]
+        return _NOTHING_ALONG * math.prod(totals) if totals else _NOTHING
 
     def _contract(self, members: tuple[int, ...], tensors: Floats, subset: tuple[int, ...]) -> Floats:
         """Queries, (queries, n_1, …, n_k), in the coordinates of one block: `unit F` along its axes, v along others."""

@@ -27,6 +27,7 @@ from residua.plans.strategy import Strategy
 from residua.workload import Products
 from residua.workload.ordered import Prefixes, Ranges
 
+_COARSE = 0.02  # near enough while the worth of queries is still sought
 _ROUNDS = 3  # of what is asked along an axis against what the other attributes make it worth
 
 
@@ -49,11 +50,13 @@ def with_axes(
     """All strategies, those of the axes chosen for what the others make each kind of query worth."""
     strategies = list(short)
     worth = {i: _first_worth(workload, i) for i in axes}
-    for rounds in range(_ROUNDS):
+    free = [i for i in axes if kept[i] is None and np.count_nonzero(worth[i]) > 1]
+    fine = 0.5 * task.effort.tolerance
+    for rounds in range(_ROUNDS if free else 1):
+        last = not free or rounds == _ROUNDS - 1
         for i in axes:
-            strategies[i] = kept[i] or _best_along(workload, task, i, worth[i])
-        free = [i for i in axes if kept[i] is None and np.count_nonzero(worth[i]) > 1]
-        if not free or rounds == _ROUNDS - 1:
+            strategies[i] = kept[i] or _best_along(workload, task, i, worth[i], fine if last else max(fine, _COARSE))
+        if last:
             break
         game = game_of(workload, tuple(strategies))
         weights = workload.weights * workload.cells
@@ -73,7 +76,7 @@ def _first_worth(workload: Products, i: int) -> Floats:
     return np.array(sums)
 
 
-def _best_along(workload: Products, task: Task, i: int, worth: Floats) -> Ordered:
+def _best_along(workload: Products, task: Task, i: int, worth: Floats, tolerance: float) -> Ordered:
     """The noise along an axis that is best for the mean variances of each family's queries, weighted."""
     parts = [
         (kind, each / family.queries[i].rows)
@@ -83,13 +86,9 @@ def _best_along(workload: Products, task: Task, i: int, worth: Floats) -> Ordere
     ]
     largest = max(weight for _, weight in parts)
     asked = asked_by((kind, weight / largest) for kind, weight in parts)
-    return _ordered(int(workload.domain.sizes[i]), asked, task)
-
-
-def _ordered(n: int, asked: Asked, task: Task) -> Ordered:
-    """The noise that is best for what is asked along one axis, a record at most 1."""
+    n = int(workload.domain.sizes[i])
     queries = asked.network(n) if asked.is_nested else asked.path(n)
-    solution = least_total(queries, tolerance=0.5 * task.effort.tolerance, step=task.effort.progress)
+    solution = least_total(queries, tolerance=tolerance, step=task.effort.progress)
     return _costing_one(n, asked, solution.q, solution.root)
 
 

@@ -29,7 +29,7 @@ from residua.plans.objectives import MaxVariance, Scaled, TotalVariance, check_o
 from residua.plans.planners.along import kinds_of
 from residua.plans.planners.axes_noise import game_of, with_axes, with_quiet_axes
 from residua.plans.planners.certificate import least_mean, least_of_all
-from residua.plans.planners.fibres import plan_fibres
+from residua.plans.planners.fibres import MOST_SETS, can_be_apart, plan_fibres
 from residua.plans.planners.forecast import Forecast
 from residua.plans.planners.products import plan_products
 from residua.plans.saddle import Solution, least_maximum
@@ -81,13 +81,24 @@ def crossed_by_itself(task: Task) -> LatticePlan | FibrePlan | None:
     short = [i for i in axes if sizes[i] < LONG_WITH_MORE]
     if not axes or any(names[i] in limited for i in short):
         return None
+    if len(axes) == 1 and (own := _apart_by_itself(task, axes[0])) is not None:
+        return own
     made = plan_crossed(task.workload, task, uncrossed(task.workload, axes))
-    if made.gap > _NEAR:
-        own = plan_fibres(task.workload, task, axes[0]) if len(axes) == 1 else None
-        if own is None and any(_levels_asked(task.workload, i) for i in short):
-            return None  # a strategy for each block is better, and not too slow
-        return made if own is None or made.gap <= own.gap else own
+    if made.gap > _NEAR and any(_levels_asked(task.workload, i) for i in short):
+        return None  # a strategy for each block is better, and not too slow
     return made
+
+
+def _apart_by_itself(task: Task, axis: int) -> FibrePlan | None:
+    """The plan with noise of its own for each set of the other attributes, where one for all is far from the best."""
+    assert isinstance(task.workload, Products)
+    if not can_be_apart(task.workload, task, axis):
+        return None
+    rough = replace(task, effort=replace(task.effort, tolerance=max(2 * _NEAR, task.effort.tolerance)))
+    one = plan_crossed(task.workload, rough, [axis])
+    if one.gap <= _NEAR + rough.effort.tolerance:  # so that it may be near
+        one = plan_crossed(task.workload, task, [axis])
+    return None if one.gap <= _NEAR else plan_fibres(task.workload, task, axis)
 
 
 def _levels_asked(workload: Products, i: int) -> bool:
@@ -131,8 +142,8 @@ def _apart(workload: Products, task: Task, axes: Sequence[int]) -> FibrePlan:
     made = plan_fibres(workload, task, axes[0]) if len(axes) == 1 else None
     if made is None:
         raise PlanError(
-            "apart=True is for one axis whose other attributes are asked by their values, for total variance, and for "
-            "records that are added or removed; leave it out."
+            "apart=True is for one axis whose other attributes are asked by their values, in at most "
+            f"{MOST_SETS} sets, for total variance, and for records that are added or removed; leave it out."
         )
     return made
 

@@ -38,6 +38,15 @@ _SLACK = 1 - 2.0**-30
 _TINY = 1 / 40  # of the tolerance: what prefixes cost that are measured only so that all values are
 
 
+def can_be_apart(workload: Products, task: Task, axis: int) -> bool:
+    """Whether noise of its own for each set of the other attributes is known to be the best."""
+    reach = task.unit.contribution
+    if not isinstance(task.objective, TotalVariance) or reach is None or reach.limits:
+        return False
+    split = _by_sets(workload, axis)
+    return split is not None and bool(split[0]) and len(split[0]) + len(split[1]) <= MOST_SETS
+
+
 def plan_fibres(workload: Products, task: Task, axis: int) -> FibrePlan | None:
     """The best plan with noise of its own for each set of the other attributes; None where that is not known to be it.
 
@@ -46,11 +55,8 @@ def plan_fibres(workload: Products, task: Task, axis: int) -> FibrePlan | None:
         task: what the plan is for.
         axis: the position of the long attribute.
     """
-    reach = task.unit.contribution
-    if not isinstance(task.objective, TotalVariance) or reach is None or reach.limits:
-        return None
     split = _by_sets(workload, axis)
-    if split is None or not split[0] or len(split[0]) + len(split[1]) > MOST_SETS:
+    if split is None or not can_be_apart(workload, task, axis):
         return None
     along, totals = split
     tolerance = 0.9 * task.effort.tolerance

@@ -69,7 +69,7 @@ class Forecast:
         most = int(self.values * math.sqrt(free / self.bytes))
         return (
             f" Such rows take matrices over values, which fit for up to about {most:,} of them; prefixes, ranges, and "
-            "levels of one attribute are planned without."
+            "levels of one attribute are planned without, and so are a few rows as a list of queries (rs.explicit)."
         )
 
 

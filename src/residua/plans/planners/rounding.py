@@ -22,7 +22,7 @@ from residua.plans.matrix.integers import integer_basis
 from residua.plans.noise import LARGEST_SCALE
 from residua.plans.solver.attribute import RealStrategy
 from residua.plans.strategy import Plain, Rows, Strategy
-from residua.workload import AttributeQueries, MatrixRows
+from residua.workload import AttributeQueries
 
 _MOST_BITS = 15.0  # loses a few parts in a million; any two strategies can then be crossed, by a plan like this one
 _FEWEST_BITS = 5.0
@@ -113,7 +113,7 @@ def _rounded(strategy: RealStrategy, asked: list[AttributeQueries], norm: float)
     if r == 0:
         return Rows(n, np.empty((0, n), dtype=np.int64))
     # A smaller row space must be kept exactly: R = M E with independent integer rows E, and only M is rounded.
-    W = np.vstack([np.ones((1, n)), *(queries.matrix() for queries in asked if isinstance(queries, MatrixRows))])
+    W = np.vstack([np.ones((1, n)), *(queries.matrix() for queries in asked)])
     basis = integer_basis(W, r + 1)
     if basis is None:
         null = np.linalg.svd(np.vstack([np.ones((1, n)), R]))[2][r + 1 :]
