@@ -51,7 +51,7 @@ def between(first: Label | date | None, last: Label | date | None) -> Between:
 
 
 def plain_label(label: Any) -> Any:
-    """A label as the domain writes it: NumPy's numbers and texts as Python's, a day (or its midnight) as `2024-01-31`."""
+    """A label as the domain writes it: NumPy's numbers and texts as Python's, a day or its midnight as `2024-01-31`."""
     if isinstance(label, str | int):
         return str(label) if isinstance(label, str) else label
     if isinstance(label, np.datetime64):
