@@ -31,6 +31,7 @@ from residua.linalg.layout import batches
 from residua.plans.lattice.plan import LatticePlan
 from residua.published.streaming import codes_along
 from residua.release import Release
+from residua.release.listable import MOST_ROWS
 from residua.workload import Marginals, tables_in
 
 if TYPE_CHECKING:
@@ -280,7 +281,7 @@ def _streamed(release: Any) -> Iterator[_Cells]:
 
 
 def _one_by_one(published: Any) -> Iterator[_Cells]:
-    for table in published.tables():
+    for table in published.tables(most=MOST_ROWS):
         order = np.argsort(published.domain.positions(table.attributes))
         given = table.labels or [published.domain[name].labels for name in table.attributes]
         labels = tuple(tuple(map(str, given[i])) for i in order)
