@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from residua.cli.places import require_free
 from residua.cli.show import Form, out, plain_table, progress_bar
 from residua.domain import Domain
 from residua.errors import PlanError
+from residua.formats.answered import numbered
 from residua.formats.cube import Cube
 from residua.formats.export import export
 from residua.formats.long import NAMES
@@ -92,11 +94,11 @@ def _list_tables(folder: Path, confidence: float | None) -> None:
     if is_made(folder):
         no_intervals(confidence)
     published = load_made(folder) if is_made(folder) else Release.load(folder)
-    shown = plain_table(("table", "left"), ("rows", "right"))
+    shown, seen = plain_table(("table", "left"), ("rows", "right")), Counter[str]()
     for table in _tables(published, confidence):
-        shown.add_row(table.title, f"{len(table):,}")
+        shown.add_row(numbered(table.title, seen), f"{len(table):,}")
     for title, numbers in too_long(published.plan.workload):
-        shown.add_row(title, f"{numbers:,}")
+        shown.add_row(numbered(title, seen), f"{numbers:,}")
     out.print(shown)
 
 
