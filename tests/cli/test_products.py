@@ -77,6 +77,8 @@ def test_tables_of_prefixes_and_levels(folder: Path) -> None:
     state = rows_of(inside("table", "out", "county=state", "--full", cwd=folder).out)
     county = rows_of(inside("table", "out", "county", "--full", cwd=folder).out)
     assert [row["county"] for row in state] == ["CA", "NY"]
+    within = rows_of(inside("table", "out", "county=identity within state=CA", "--full", cwd=folder).out)
+    assert [row["county"] for row in within] == ["Kern", "Napa"]
     assert np.isclose(float(state[0]["estimate"]), sum(float(row["estimate"]) for row in county[:2]), atol=1e-9)
 
 

@@ -3,6 +3,7 @@
 import csv
 import io
 
+import pyarrow as pa
 import pytest
 
 import residua as rs
@@ -79,3 +80,19 @@ def test_projections_have_no_intervals_and_releases_no_rounding(tmp_path):
     done = inside("table", "out", "sex", "--rounded", cwd=tmp_path)
     assert (done.code, "is for projections" in done.err) == (2, True)
     assert "stddev" in inside("table", "out", "sex", "--confidence", "0.9", cwd=tmp_path).out
+
+
+def test_of_a_tree_nothing_is_said_of_a_gap(tmp_path):
+    places = [f"p{i}" for i in range(1200)]
+    levels = {"district": {f"d{j}": places[j::60] for j in range(60)}}
+    domain = rs.Domain({"place": rs.Categories(places, levels=levels)})
+    plan = rs.plan(rs.hierarchy(domain, "place"), rs.ZCDP(0.5))
+    assert type(plan).__name__ == "TreePlan"
+    release = rs.measure(plan, pa.table({"place": places * 3}), ledger=rs.Ledger(tmp_path / "ledger", rs.ZCDP(0.5)))
+    release.save(tmp_path / "out")
+    done = inside("project", "out", "--out", "projected", cwd=tmp_path)
+    assert done.code == 0, done.err
+    assert "Distance" in done.out
+    told = done.out + (tmp_path / "projected" / "PROJECTION.md").read_text() + repr(rs.project(release))
+    for word in ("Gap", "gap", "inf ", "within inf", "Among all tables", "biased itself"):
+        assert word not in told

@@ -30,7 +30,7 @@ def test_every_table_is_there_and_nothing_else(tmp_path, kind):
     rows = duckdb.sql(f"SELECT \"table\", {columns}, estimate FROM '{file}'").fetchall()
     wanted = []
     for table in published.tables():
-        names = " × ".join(sorted(table.attributes, key=DOMAIN.names.index)) or "total"
+        names = table.title if kind == "prefixes" else " × ".join(table.attributes) or "total"
         labels = [[str(x) for x in table.columns[key]] for key in table.keys] or []
         for i, estimate in enumerate(table.columns["estimate"]):
             cell = dict(zip(table.attributes, (column[i] for column in labels), strict=True))
@@ -43,6 +43,28 @@ def test_every_table_is_there_and_nothing_else(tmp_path, kind):
     about = json.loads(pq.read_schema(file).metadata[b"residua"])
     assert "ZCDP" in about["guarantee"]
     assert ("stddev" in pq.read_schema(file).names) == (kind != "projected")
+
+
+@pytest.mark.parametrize("format", ["long", "long-csv"])
+@pytest.mark.parametrize("kind", ["released", "projected"])
+def test_a_row_says_which_table_of_its_attribute_it_belongs_to(tmp_path, format, kind):
+    nested = rs.Domain({"age": rs.Integers(0, 4, levels={"half": [0, 2, 4]}), "sex": ["F", "M"], "job": ["none", "F"]})
+    asked = rs.hierarchy(nested, "age") + rs.prefixes(nested, "age", by=["sex"]) + rs.marginals(nested, [(), ("age",)])
+    release = released(tmp_path, asked)
+    release.save(tmp_path / "release")
+    rs.project(release).save(tmp_path / "projected")
+    folder = "release" if kind == "released" else "projected"
+    done = inside("tables", folder, "--out", "out", "--format", format, cwd=tmp_path)
+    assert done.code == 0, done.err
+    (file,) = (path for path in (tmp_path / "out").iterdir() if path.name.startswith("tables."))
+    rows = dict(duckdb.sql(f"SELECT \"table\", count(*) FROM '{file}' GROUP BY 1").fetchall())
+    assert rows == {"age: half": 2, "age": 5, "age: prefixes × sex": 10, "total": 1, "age (2)": 5}
+    sums = dict(duckdb.sql(f"SELECT \"table\", sum(estimate) FROM '{file}' GROUP BY 1").fetchall())
+    assert [sums["age: half"], sums["age"], sums["age (2)"]] == pytest.approx([sums["total"]] * 3)
+    listed = [
+        line.rsplit(maxsplit=1)[0].strip() for line in inside("tables", folder, cwd=tmp_path).out.splitlines()[1:]
+    ]
+    assert {title.strip("()") if title == "(total)" else title for title in listed} == set(rows)
 
 
 def test_standard_errors_and_the_command(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -10,11 +11,14 @@ from residua.cli.places import require_free
 from residua.cli.show import Form, out, plain_table, progress_bar
 from residua.domain import Domain
 from residua.errors import PlanError
+from residua.formats.answered import numbered
 from residua.formats.cube import Cube
 from residua.formats.export import export
 from residua.formats.long import NAMES
+from residua.projection.tabled import Tabled
 from residua.projection.tables import ProjectedTable
 from residua.release import Release, Table
+from residua.release.listable import MOST_ROWS, too_long
 
 ROWS_LISTED = 500  # tables that are written are listed on the terminal, up to so many
 
@@ -55,10 +59,7 @@ def write_tables(
         if format is not None or spark:
             given = "--on-executors says by whom" if spark else "--format says how"
             raise PlanError(f"{given} tables are written; say where, with --out DIR.")
-        shown = plain_table(("table", "left"), ("rows", "right"))
-        for table in _tables(folder, confidence):
-            shown.add_row(table.title, f"{len(table):,}")
-        out.print(shown)
+        _list_tables(folder, confidence)
         return
     require_free(target, "folder of tables")
     published = load_made(folder) if is_made(folder) else Release.load(folder)
@@ -86,6 +87,19 @@ def write_tables(
     out.print(shown)
     if written > ROWS_LISTED:
         out.print(f"… {written - ROWS_LISTED:,} more tables; {target} holds all {written:,}.")
+
+
+def _list_tables(folder: Path, confidence: float | None) -> None:
+    """Lists all tables that were asked for; last those that are too long to be written."""
+    if is_made(folder):
+        no_intervals(confidence)
+    published = load_made(folder) if is_made(folder) else Release.load(folder)
+    shown, seen = plain_table(("table", "left"), ("rows", "right")), Counter[str]()
+    for table in _tables(published, confidence):
+        shown.add_row(numbered(table.title, seen), f"{len(table):,}")
+    for title, numbers in too_long(published.plan.workload):
+        shown.add_row(numbered(title, seen), f"{numbers:,}")
+    out.print(shown)
 
 
 def _use_system_memory() -> None:
@@ -123,9 +137,7 @@ def no_intervals(confidence: float | None, simultaneous: str | None = None) -> N
         raise PlanError("a projection is biased and has no intervals; ask the release for --confidence.")
 
 
-def _tables(folder: Path, confidence: float | None) -> Iterator[Table | ProjectedTable]:
-    if is_made(folder):
-        no_intervals(confidence)
-        yield from load_made(folder).tables()
-    else:
-        yield from Release.load(folder).tables(confidence=0.95 if confidence is None else confidence)
+def _tables(published: Release | Tabled, confidence: float | None) -> Iterator[Table | ProjectedTable]:
+    if isinstance(published, Release):
+        return published.tables(confidence=0.95 if confidence is None else confidence, most=MOST_ROWS)
+    return published.tables(most=MOST_ROWS)

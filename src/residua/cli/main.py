@@ -169,7 +169,7 @@ def tables(
     ] = None,
     format: Annotated[
         str | None,
-        typer.Option(help="csv, parquet, long, xlsx, jsonstat, px, sdmx, datapackage, csvw. [default: csv]"),
+        typer.Option(help="csv, parquet, long, long-csv, xlsx, jsonstat, px, sdmx, datapackage, csvw. [default: csv]"),
     ] = None,
     title: Annotated[str | None, typer.Option(help="What the whole is called, in its metadata.")] = None,
     language: Annotated[

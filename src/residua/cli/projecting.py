@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -46,13 +47,8 @@ def run_projection(
         projected.save(target)
     out.print(f"Wrote {target}: a projection of {folder}; no data was touched and nothing was spent.")
     out.print(WARNING)
-    out.print(f"Nearest     by {METRICS[projected.metric]}")
-    if projected.shrunk:
-        out.print("Shrunk      interactions were shrunk by their noise first, which is large beside the total")
-    out.print(
-        f"Gap         {projected.gap:.2g} of a squared distance of {projected.distance:,.4g} (proven); violations "
-        f"{projected.infeasibility:.2g} counts"
-    )
+    for line in _nearness(projected):
+        out.print(line)
     if projected.bound is not None:
         out.print(f"Error       {projected.bound}")
     if projected.bound is not None and projected.bound.doubtful:
@@ -62,6 +58,17 @@ def run_projection(
     command = "residua" if shutil.which("residua") else str(Path(sys.argv[0]))
     out.print(f"Next        {command} table {target} [ATTRIBUTE …] [--rounded], and read {target / 'PROJECTION.md'}")
     return projected
+
+
+def _nearness(projected: Projected) -> Iterator[str]:
+    """How near to the release the tables are, and what they miss; of a gap only where one is proven."""
+    proven = math.isfinite(projected.gap)
+    metric, missed = METRICS[projected.metric], f"violations {projected.infeasibility:.2g} counts"
+    yield f"Nearest     by {metric}" if proven else f"Distance    {projected.distance:,.4g}, by {metric}; {missed}"
+    if projected.shrunk:
+        yield "Shrunk      interactions were shrunk by their noise first, which is large beside the total"
+    if proven:
+        yield f"Gap         {projected.gap:.2g} of a squared distance of {projected.distance:,.4g} (proven); {missed}"
 
 
 def _total(text: str | None) -> Any:

@@ -42,7 +42,8 @@ def answered(published: Any, **options: Any) -> Iterator[Answered]:
     if asked is None:
         return
     columns = published.answers(asked, **options).columns
-    labels = tuple(_distinct(columns[AXIS]))
+    seen: Counter[str] = Counter()
+    labels = tuple(numbered(label, seen) for label in columns[AXIS])
     yield Answered(Domain({AXIS: Categories(labels)}), {**columns, AXIS: list(labels)})
 
 
@@ -53,9 +54,7 @@ def unit_of(workload: Any) -> str:
     return RECORDS if all(np.isin(each, (0.0, 1.0)).all() for each in rows) else OTHER
 
 
-def _distinct(labels: list[str]) -> Iterator[str]:
-    """Labels as they are; a query that was asked twice gets a number."""
-    seen: Counter[str] = Counter()
-    for label in labels:
-        seen[label] += 1
-        yield label if seen[label] == 1 else f"{label} ({seen[label]})"
+def numbered(name: str, seen: Counter[str]) -> str:
+    """A name as it is; one that was seen before gets a number."""
+    seen[name] += 1
+    return name if seen[name] == 1 else f"{name} ({seen[name]})"

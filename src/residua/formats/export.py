@@ -5,6 +5,7 @@ Tables are made, written and forgotten one by one: no format holds them all in m
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from itertools import chain
@@ -21,7 +22,8 @@ from residua.formats.long import NAMES, write_long
 from residua.formats.writer import Writer
 from residua.projection.tabled import Tabled
 from residua.release import Release
-from residua.workload import Explicit, tables_in
+from residua.release.listable import MOST_ROWS, refusal, require_listable, too_long
+from residua.workload import Explicit, queries_in, tables_in
 
 # Format → the module that writes it, and the extra that it needs.
 FORMATS: dict[str, tuple[str, str]] = {
@@ -69,6 +71,7 @@ def export(
     if spreadsheet and FORMATS[format][0] != "delimited":
         raise PlanError(f"spreadsheet is for CSV, not for {format}; leave it out.")
     _check_language(published.domain, language)
+    _pass_over(published.plan.workload)
     tables = _tables(published, confidence)
     biased = isinstance(published, Tabled)
     level = None if biased else 0.95 if confidence is None else confidence
@@ -113,6 +116,19 @@ def export(
     return written
 
 
+def _pass_over(workload: Any) -> None:
+    """Says of each term that is too long to list that it is left out.
+
+    Raises:
+        PlanError: there is nothing else to write.
+    """
+    long, tables = too_long(workload), tables_in(workload)
+    if tables is not None and len(long) == len(tables) and queries_in(workload) is None:
+        require_listable(workload)
+    for title, numbers in long:
+        warnings.warn(refusal(title, numbers, left_out=True), stacklevel=4)
+
+
 def _check_language(domain: Domain, language: str | None) -> None:
     known = dict.fromkeys(each for name in domain for each in domain[name].words.languages)
     if language is not None and language not in known:
@@ -145,7 +161,7 @@ def _tables(published: Any, confidence: float | None) -> Iterator[Any]:
     options = {"confidence": 0.95 if confidence is None else confidence} if isinstance(published, Release) else {}
     workload = published.plan.workload
     alone = isinstance(workload, Explicit) and tables_in(workload) is None  # queries, and no table beside them
-    tables = () if alone else published.tables(**options)
+    tables = () if alone else published.tables(**options, most=MOST_ROWS)
     return chain(tables, answered(published, **options))
 
 

@@ -1,14 +1,16 @@
 """All tables in one long Parquet or CSV file: a row for each cell, a row group for each batch of tables, labels once.
 
-Columns: `table` (the attributes, such as `age × sex`), `attribute_1`, `value_1`, …, `estimate` and, of a release,
-`stddev`. Attributes, values and names of tables are dictionaries. Releases of many marginals are rebuilt in batches of
-tables of one shape and written as they come; no more than a batch, or one table and a batch of its rows, is in memory.
+Columns: `table` (its title, such as `age × sex` or `date: month`), `attribute_1`, `value_1`, …, `estimate` and, of a
+release, `stddev`. Attributes, values and titles of tables are dictionaries. Releases of many marginals are rebuilt in
+batches of tables of one shape and written as they come; no more than a batch, or one table and a batch of its rows, is
+in memory.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,14 +25,16 @@ from residua.domain import Domain
 from residua.errors import PlanError
 from residua.folders import write_synced
 from residua.formats.about import About
+from residua.formats.answered import numbered
 from residua.formats.behind import Behind
 from residua.formats.lines import texts_of
-from residua.formats.long_csv import LongCsv
+from residua.formats.long_csv import TOTAL, LongCsv, titles_of
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.layout import batches
 from residua.plans.lattice.plan import LatticePlan
 from residua.published.streaming import codes_along
 from residua.release import Release
+from residua.release.listable import MOST_ROWS
 from residua.workload import Marginals, tables_in
 
 if TYPE_CHECKING:
@@ -52,12 +56,14 @@ class _Cells:
         estimates: (tables, n_1, …, n_k).
         stddevs: one for each table, or each cell; None of a projection.
         labels: of one table whose rows are not its attributes' values, the labels along each axis.
+        title: of one table, which it is where its attributes alone do not say so.
     """
 
     members: Integers
     estimates: Floats
     stddevs: Floats | None
     labels: tuple[tuple[str, ...], ...] | None = None
+    title: str | None = None
 
 
 @dataclass(eq=False)
@@ -158,8 +164,8 @@ class LongFile:
         members, size, own = cells.members[part], cells.estimates[0].size, rows.stop - rows.start
         labels = self._labels[0] if cells.labels is None else None
         names = _texts(self.domain.names)
-        titles = _texts([" × ".join(self.domain.names[i] for i in row) or "total" for row in members])
-        columns = [_dictionary(np.repeat(np.arange(len(members), dtype=np.int32), own), titles)]
+        titles = titles_of(self.domain, members) if cells.title is None else [cells.title]
+        columns = [_dictionary(np.repeat(np.arange(len(members), dtype=np.int32), own), _texts(titles))]
         stride = size
         for j in range(self.ways):
             if j >= members.shape[1]:
@@ -240,7 +246,7 @@ def write_long(published: Any, path: Path, about: About) -> int:
                 if lines is None:
                     file.add(cells)
                 else:
-                    lines.add(cells.members, cells.estimates, cells.stddevs, cells.labels)
+                    lines.add(cells.members, cells.estimates, cells.stddevs, cells.labels, cells.title)
                 written += cells.estimates.size
             target.close()
         except BaseException:
@@ -280,7 +286,9 @@ def _streamed(release: Any) -> Iterator[_Cells]:
 
 
 def _one_by_one(published: Any) -> Iterator[_Cells]:
-    for table in published.tables():
+    seen: Counter[str] = Counter()
+    for table in published.tables(most=MOST_ROWS):
+        title = numbered(table.title if table.attributes else TOTAL, seen)
         order = np.argsort(published.domain.positions(table.attributes))
         given = table.labels or [published.domain[name].labels for name in table.attributes]
         labels = tuple(tuple(map(str, given[i])) for i in order)
@@ -288,4 +296,4 @@ def _one_by_one(published: Any) -> Iterator[_Cells]:
         if errors is not None:
             errors = np.broadcast_to(errors, table.estimates.shape).transpose(order).reshape(-1)
         members = np.sort(published.domain.positions(table.attributes)).reshape(1, -1)
-        yield _Cells(members, table.estimates.transpose(order)[None], errors, labels)
+        yield _Cells(members, table.estimates.transpose(order)[None], errors, labels, title)

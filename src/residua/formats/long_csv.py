@@ -21,6 +21,7 @@ from residua.formats.lines import Texts, header_of, quoted, texts_of
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.layout import batches
 
+TOTAL = "total"  # the table without attributes
 _ROWS = 1 << 14  # that are made at once: their lines stay in the cache
 
 
@@ -49,7 +50,12 @@ class LongCsv:
         return texts, np.cumsum([0, *map(len, own)])[:-1]
 
     def add(
-        self, members: Integers, estimates: Floats, stddevs: Floats | None, labels: Sequence[Sequence[str]] | None
+        self,
+        members: Integers,
+        estimates: Floats,
+        stddevs: Floats | None,
+        labels: Sequence[Sequence[str]] | None,
+        title: str | None = None,
     ) -> None:
         """Writes tables of one shape.
 
@@ -58,6 +64,7 @@ class LongCsv:
             estimates: (tables, n_1, …, n_k).
             stddevs: one for each table, or each cell; None of a projection.
             labels: of one table whose rows are not its attributes' values, the labels along each axis.
+            title: of one table, which it is where its attributes alone do not say so.
         """
         size, shape = max(estimates[0].size, 1), np.array(estimates.shape[1:], dtype=np.int64)
         texts, firsts = self._labels
@@ -69,16 +76,14 @@ class LongCsv:
         else:
             places = firsts[members]
         for part in batches(len(members), size, _ROWS):
-            leads = texts_of([f"{quoted(self._title(row))},".encode() for row in members[part]])
+            titles = titles_of(self.domain, members[part]) if title is None else [title]
+            leads = texts_of([f"{quoted(each)},".encode() for each in titles])
             for first in range(0, size, _ROWS):
                 rows = slice(first, min(first + _ROWS, size))
                 numbers = estimates[part].reshape(-1, size)[:, rows].flatten()  # a copy: they are used again
                 bars = stddevs if stddevs is None else stddevs.reshape(-1)[rows if each else part]
                 where = (texts, places[part], shape, first)
                 self.behind.do(self._write, leads, where, numbers, bars)
-
-    def _title(self, row: Integers) -> str:
-        return " × ".join(self.domain.names[i] for i in row) or "total"
 
     def _write(
         self, leads: Texts, where: tuple[Texts, Integers, Integers, int], numbers: Floats, stddevs: Floats | None
@@ -104,6 +109,11 @@ class LongCsv:
         self.behind.abandon()
         with suppress(OSError):
             self.file.close()
+
+
+def titles_of(domain: Domain, members: Integers) -> list[str]:
+    """What marginals are called, by their attributes, (tables, k)."""
+    return [" × ".join(domain.names[i] for i in row) or TOTAL for row in members]
 
 
 def _pair(name: str, label: str) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -74,7 +75,7 @@ class Projected(Exported, Tabled):
 
     @property
     def gap(self) -> float:
-        """How far `distance` is above the least possible, proven, in the metric's unit."""
+        """How far `distance` is above the least possible, proven, in the metric's unit; infinite if nothing is."""
         return self.fit.gap
 
     @property
@@ -174,4 +175,5 @@ class Projected(Exported, Tabled):
         return load_projection(Path(path))
 
     def __repr__(self) -> str:
-        return f"Projected({self.plan.guarantee!r}, metric={self.metric!r}, gap={self.gap:.2g}; {BIASED})"
+        gap = f", gap={self.gap:.2g}" if math.isfinite(self.gap) else ""
+        return f"Projected({self.plan.guarantee!r}, metric={self.metric!r}{gap}; {BIASED})"

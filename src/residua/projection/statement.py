@@ -63,11 +63,7 @@ def projection_statement(projected: Projected) -> str:
         *_left_out(projected),
         *([f"Every table {counted}.", ""] if (counted := what_is_counted(projected.plan.unit)) else []),
         *(_SHRUNK if terms.shrunk else []),
-        f"Among all tables that do, they are the nearest to {'that' if terms.shrunk else 'the release'} by "
-        f"{METRICS[terms.metric]};",
-        f"the squared distance{'' if terms.shrunk else f', {projected.distance:,.6g},'} is proven within "
-        f"{projected.gap:.2g} of the least possible,",
-        f"and no condition is missed by more than {projected.infeasibility:.2g} counts.",
+        *_nearness(projected),
         "",
         "## Accuracy",
         "",
@@ -81,6 +77,25 @@ def projection_statement(projected: Projected) -> str:
         "",
     ]
     return "\n".join(map(printable, lines))  # a name cannot add a line
+
+
+def _nearness(projected: Projected) -> list[str]:
+    """How near the tables are, and to what; that none are nearer is said only where a gap is proven."""
+    shrunk, metric = projected.terms.shrunk, METRICS[projected.terms.metric]
+    origin = "that" if shrunk else "the release"
+    distance = "" if shrunk else f", {projected.distance:,.6g},"
+    missed = f"no condition is missed by more than {projected.infeasibility:.2g} counts."
+    if math.isinf(projected.gap):
+        return [
+            f"They are near to {origin}, and not proven to be the nearest: the squared distance{distance} is by",
+            f"{metric};",
+            missed,
+        ]
+    return [
+        f"Among all tables that do, they are the nearest to {origin} by {metric};",
+        f"the squared distance{distance} is proven within {projected.gap:.2g} of the least possible,",
+        f"and {missed}",
+    ]
 
 
 def _left_out(projected: Projected) -> list[str]:
@@ -106,6 +121,8 @@ def _bound(projected: Projected) -> list[str]:
     bound = projected.bound
     if bound is None and projected.terms.shrunk:
         return ["No bound is given: interactions were shrunk by their noise, which helps on the whole, not always."]
+    if bound is None and math.isinf(projected.gap):
+        return ["No bound is given: these tables are not proven to be the nearest to the release."]
     if bound is None:
         return ["No bound is given: the release is biased itself (an approximate plan), or its noise is not normal."]
     if math.isinf(bound.projected):

@@ -17,6 +17,7 @@ from residua.projection.rounding import controlled_rounding
 from residua.projection.tables import CountTable, ProjectedAnswers, ProjectedTable, export_long
 from residua.published.table import what_is_counted
 from residua.quoting import Answering, Points, Quotable
+from residua.release.listable import is_listable, require_listable
 from residua.release.queried import parts_of, term_of, whole_part
 from residua.workload import (
     Asked,
@@ -86,22 +87,32 @@ class Tabled(Quotable):
         found = self.estimates(names)
         if not queries:
             return ProjectedTable(self.domain, names, found, counted=self._counted)
-        asked = dict(next(term_of(self.domain, names, queries).terms()))
+        workload = term_of(self.domain, names, queries)
+        require_listable(workload)
+        asked = dict(next(workload.terms()))
         term = tuple((i, asked[i]) for i in self.domain.positions(names))
         whole = whole_part(self.domain, term)
         found = np.array(applied(term, found), order="C")
         return ProjectedTable(self.domain, names, found, whole.labels, whole.title, self._counted)
 
-    def tables(self) -> Iterator[ProjectedTable]:
+    def tables(self, *, most: int | None = None) -> Iterator[ProjectedTable]:
         """Every table that was asked for: one per term, and of a hierarchy one per level, each with its title.
 
+        Args:
+            most: terms of more prefixes, ranges or groups than this are passed over; if left out, one that is too long
+                to list is refused.
+
         Raises:
-            PlanError: nothing was asked, or queries that make no tables (see `answers`).
+            PlanError: nothing was asked, queries that make no tables (see `answers`), or a term too long to list.
         """
         workload = tables_in(self.plan.workload)
         if workload is None:
             raise PlanError("the release was not asked for tables; use answers() for single queries.")
+        if most is None:
+            require_listable(workload)
         for term in as_products(workload).terms():
+            if most is not None and not is_listable(term, most):
+                continue
             names = tuple(self.domain.names[i] for i, _ in term)
             found = self._of_term(term)
             for part in parts_of(self.domain, term):
@@ -134,6 +145,7 @@ class Tabled(Quotable):
             raise PlanError("workload: the release was measured without one; say which queries to answer.")
         if workload.domain != self.domain:
             raise PlanError("the projection and the workload are over different domains; declare one domain for both.")
+        require_listable(workload)
         return ProjectedAnswers(tuple(workload.query_labels()), self._answered(workload), self._counted)
 
     def _answered(self, workload: Explicit | Marginals | Products) -> Floats:

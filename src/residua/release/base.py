@@ -23,6 +23,7 @@ from residua.plans.tails import width
 from residua.privacy.currencies import stated
 from residua.published.table import Answers, Table, what_is_counted
 from residua.quoting import Answering, Quotable
+from residua.release.listable import is_listable, require_listable
 from residua.release.queried import by_position, parts_of, single, term_of, whole_part
 from residua.release.streamed import alike, rebuilt_tables, streams
 from residua.showing import Exported
@@ -176,13 +177,21 @@ class Release(Exported, Quotable):
             counts=self._counts,
         )
 
-    def tables(self, *, confidence: float = 0.95, simultaneous: Simultaneous | None = None) -> Iterator[Table]:
+    def tables(
+        self, *, confidence: float = 0.95, simultaneous: Simultaneous | None = None, most: int | None = None
+    ) -> Iterator[Table]:
         """Every table that was asked for: one per term, and of a hierarchy one per level, each with its title.
 
         Levels add up: all are read off the same estimates.
 
+        Args:
+            confidence: how often an interval holds the truth.
+            simultaneous: as for `table`.
+            most: terms of more prefixes, ranges or groups than this are passed over; if left out, one that is too long
+                to list is refused.
+
         Raises:
-            PlanError: nothing was asked, or queries that make no tables (see `answers`).
+            PlanError: nothing was asked, queries that make no tables (see `answers`), or a term too long to list.
         """
         workload = tables_in(self.planned.workload)
         if workload is None:
@@ -190,8 +199,12 @@ class Release(Exported, Quotable):
         if isinstance(workload, Marginals) and streams(self.reading, workload):
             yield from self._streamed(workload, confidence, simultaneous)
             return
+        if most is None:
+            require_listable(workload)
         asked = as_products(workload)
         for term in asked.terms():
+            if most is not None and not is_listable(term, most):
+                continue
             attributes = tuple(self.domain.names[i] for i, _ in term)
             shape = tuple(rows.rows for _, rows in term)
             workload = single(asked, term)
@@ -229,6 +242,7 @@ class Release(Exported, Quotable):
         simultaneous: Simultaneous | None,
     ) -> Table:
         workload = term_of(self.domain, attributes, queries)
+        require_listable(workload)
         term = next(workload.terms())
         order = np.argsort(np.argsort(self.domain.positions(attributes)))
         shape = [asked.rows for _, asked in term]
@@ -255,6 +269,7 @@ class Release(Exported, Quotable):
         workload = self.planned.workload if workload is None else workload
         if workload is None:
             raise PlanError("this release was measured without a workload; give one, or ask it for single tables.")
+        require_listable(workload)
         estimates, variances = self.reading.answers(workload)
         reach = self.reading.widths(workload, confidence, self._together(simultaneous, len(estimates)))
         labels = tuple(workload.query_labels())

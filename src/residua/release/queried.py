@@ -18,7 +18,7 @@ from residua.errors import PlanError
 from residua.quoting.terms import place_of
 from residua.workload.asking import attribute_queries
 from residua.workload.attribute_queries import AttributeQueries, Identity
-from residua.workload.nested import Hierarchy
+from residua.workload.nested import Hierarchy, Inside
 from residua.workload.products import Asked, Products, as_products, product
 
 Term = tuple[tuple[int, AttributeQueries], ...]
@@ -120,6 +120,8 @@ def titled(axes: Iterable[tuple[str, str]]) -> str:
 def _axis_parts(asked: AttributeQueries, attribute: Attribute) -> list[tuple[str, slice, tuple[Label, ...]]]:
     if isinstance(asked, Identity):
         return [("", slice(None), attribute.labels)]
+    if isinstance(asked, Inside):
+        return [(asked.kind, slice(None), asked.chosen_labels(attribute))]
     if not isinstance(asked, Hierarchy):
         texts = (text.removeprefix(f".{asked.kind}").removeprefix("=") for text in asked.labels(attribute))
         return [(asked.kind, slice(None), tuple(texts))]

@@ -29,6 +29,7 @@ from residua.workload import Explicit, Marginals, tables_in
 
 PICTURES, PANELS, BARS, SIDE, POINTS, ROWS = 10, 9, 40, 30, 400, 60
 _READABLE = 700  # numbers of a table of several attributes
+_LISTED = 2**20  # rows of a term whose tables are made, to see whether they can be drawn
 _LARGEST = 2**16  # cells of a table that is looked at for a picture
 
 
@@ -161,7 +162,7 @@ def _main_tables(published: Any) -> Iterator[Any]:
     workload = tables_in(published.plan.workload)
     if not isinstance(workload, Marginals):
         if workload is not None:
-            yield from within(published.tables(), 8 * PICTURES)
+            yield from within(published.tables(most=_LISTED), 8 * PICTURES)
         return
     sizes = {names: published.domain.cells(names) for names in islice(workload.sets, 2**16)}
     ordered = sorted((names for names in sizes if 2 <= sizes[names] <= _LARGEST), key=len)

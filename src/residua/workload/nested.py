@@ -162,6 +162,10 @@ class Inside(AttributeQueries):
 
     def labels(self, attribute: Attribute) -> Iterator[str]:
         """`.tract=0601`, …"""
-        labels: Sequence[Label] = attribute.labels if self.level is None else self.level.labels
         name = "" if self.level is None else f".{self.level.name}"
-        return (f"{name}={labels[int(place)]}" for place in self.chosen)
+        return (f"{name}={label}" for label in self.chosen_labels(attribute))
+
+    def chosen_labels(self, attribute: Attribute) -> tuple[Label, ...]:
+        """What each group or value is called by itself: `0601`, …"""
+        labels: Sequence[Label] = attribute.labels if self.level is None else self.level.labels
+        return tuple(labels[int(place)] for place in self.chosen)
