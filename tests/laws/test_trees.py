@@ -243,7 +243,7 @@ def test_targets_listed_query_by_query_are_those_by_name():
     by_name = rs.plan(asked, targets=named, form=rs.Tree())
     assert rs.plan(asked, targets=listed, form=rs.Tree()).guarantee == by_name.guarantee
     assert (by_name.variances(asked) <= np.array(listed) * (1 + 1e-9)).all()
-    stricter = listed[:-1] + [listed[-1] / 2]
+    stricter = [*listed[:-1], listed[-1] / 2]
     with pytest.raises(PlanError, match=r"differ between queries of \('county',\); give all queries of a level"):
         rs.plan(asked, targets=stricter, form=rs.Tree())
     last = len(listed) - len(given["block"].level("county"))
