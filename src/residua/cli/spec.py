@@ -318,12 +318,13 @@ def _guarantee(section: str, settings: Mapping[str, Any]) -> Guarantee | None:
             return None
         case ["rho"]:
             make: Callable[..., Guarantee] = ZCDP
+            example = "rho = 0.5"
         case ["mu"]:
-            make = GDP
+            make, example = GDP, "mu = 1.0"
         case ["delta", "epsilon"]:
-            make = ApproxDP
+            make, example = ApproxDP, "epsilon = 1.0 with delta = 1e-9"
         case ["epsilon"]:
-            make = PureDP
+            make, example = PureDP, "epsilon = 1.0"
         case _:
             raise SpecError(
                 f"[{section}] has {', '.join(given)}; give rho, or mu, or epsilon with delta, or epsilon alone."
@@ -331,7 +332,8 @@ def _guarantee(section: str, settings: Mapping[str, Any]) -> Guarantee | None:
     try:
         return make(**given)
     except PrivacyError as problem:
-        raise SpecError(f"[{section}] {problem}") from None
+        why = str(problem).partition("; give a budget such as")[0].rstrip(".")  # which is for Python
+        raise SpecError(f"[{section}] {why}; write {example}, for example.") from None
 
 
 def _unit(settings: Mapping[str, Any], source: Mapping[str, Any]) -> Unit:
