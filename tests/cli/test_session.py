@@ -184,6 +184,14 @@ product = { age = "ranges", income = "prefixes" }
 """
 
 
+def test_an_axis_of_its_own_is_refused_where_plans_share_noise(tmp_path: Path) -> None:
+    (tmp_path / "people.csv").write_text("age,income\n" + "3,7\n71,50\n" * 500)
+    (tmp_path / "spec.toml").write_text(WIDE + "\n[objective]\naxis = true\n")
+    run(tmp_path, "open")
+    assert "[objective] axis is for a plan by itself" in run(tmp_path, "look", code=2)
+    assert rho(tmp_path) == 0
+
+
 def test_plans_of_products_share_strategies_over_many_cells(tmp_path: Path) -> None:
     (tmp_path / "people.csv").write_text("age,income\n" + "3,7\n71,50\n" * 500)
     (tmp_path / "spec.toml").write_text(WIDE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import shutil
 import signal
@@ -192,6 +193,23 @@ def test_what_cannot_be_continual_is_said_before_anything_is_spent(tmp_path):
         (tmp_path / "a").chmod(0o500)
         with pytest.raises(FileError):
             stream.append(of_month(1, 2))
+
+
+def test_a_period_that_is_not_the_next_is_refused_whatever_the_data_holds(tmp_path):
+    stream = opened(tmp_path, plan=PLAN)
+    for data in (of_month(1, 5), of_month(2, 5), tmp_path / "nothing.csv", object()):
+        with pytest.raises(PlanError, match=r"period='2' is not the next one, which is '1'; nothing was read"):
+            stream.append(data, period=2)
+    assert stream.periods == 0
+    assert len(stream.ledger.entries) == 1
+    stream.append(of_month(1, 5), period=1)
+    stream.append(of_month(2, 5), period="2")
+    assert stream.next_period == 3
+    days = rs.Domain({"day": rs.Dates("2024-01-01", "2024-01-03")})
+    plan = rs.plan(rs.prefixes(days, "day"), rs.ZCDP(0.5), form=rs.Axis())
+    other = rs.Continual(tmp_path / "days", ledger=rs.Ledger(tmp_path / "other", rs.ZCDP(0.5)), plan=plan)
+    other.append(pa.table({"day": ["2024-01-01"]}), period=datetime.date(2024, 1, 1))
+    assert other.next_period == "2024-01-02"
 
 
 def test_the_command_begins_appends_and_shows(tmp_path):

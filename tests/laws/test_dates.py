@@ -116,6 +116,7 @@ def test_prefixes_hierarchies_and_queries_over_dates(tmp_path: Path) -> None:
         (lambda: rs.Dates("2024-03-01", "2024-04-01", levels=["week", "month"]), "weeks do not nest"),
         (lambda: rs.Dates("2024-03-01", "2024-04-01", "week", levels=["year"]), "weeks do not nest"),
         (lambda: rs.Dates("2024-03-01", "2024-04-01", "month", levels=["month"]), "no unit coarser"),
+        (lambda: rs.Dates("2024-03-01", "2024-04-01", levels=["mnth"]), "there are week, month, quarter, year"),
         (lambda: rs.Dates("2024-03-01", "2024-04-01", levels=["year", "month"]), "does not nest"),
         (lambda: rs.Dates("2024-03-01", "2024-04-01", levels=["year", "year"]), "twice"),
         (lambda: rs.Dates("2024-03-01", "2024-04-01", levels="year"), "is not a list"),

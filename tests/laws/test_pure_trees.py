@@ -262,6 +262,8 @@ def test_targets_are_met_with_the_epsilon_that_they_need():
         assert variances.max() == pytest.approx(50.0, rel=1e-6)
         assert variances.max() <= 50.0 * (1 + 1e-9)
         assert plan.guarantee == rs.PureDP(plan.guarantee.epsilon)
+        listed = rs.plan(workload, noise="laplace", targets=[50.0] * workload.queries, form=rs.Tree())
+        assert listed.guarantee == plan.guarantee
         spread = rs.plan(workload, plan.guarantee, form=rs.Tree())
         assert spread.variances(workload).max() >= variances.max() * (1 - 1e-6)
         assert plan.gap > 0
@@ -282,6 +284,9 @@ def test_long_axes_are_planned_by_themselves_and_what_has_no_form_is_refused_at_
     refused = {
         "not planned over many values": (rs.ranges(long, "x"), {"minimise": rs.MaxVariance()}),
         "one number": (rs.prefixes(long, "x"), {"targets": {("x",): 4.0}}),
+        "one variance for every query": (rs.prefixes(long, "x"), {"targets": [4.0] * 1_999 + [5.0]}),
+        "give one for each of the workload's 2,000": (rs.prefixes(long, "x"), {"targets": [4.0]}),
+        "not a positive finite variance": (rs.prefixes(long, "x"), {"targets": 0.0}),
         "crossed with other attributes": (rs.product(long, {"x": "ten", "sex": "identity"}), {}),
         "matrix over all 6,000 cells": (rs.product(wide, {"x": "prefixes", "y": "identity"}), {}),
         "is not for pure DP": (rs.prefixes(long, "x"), {"minimise": rs.PNormVariance(4)}),

@@ -223,12 +223,40 @@ def test_each_level_meets_its_target_with_little_to_spare():
     assert max(found) <= 1
     assert max(found) > 1 - 1e-6
     assert plan.gap < 0.06
-    with pytest.raises(PlanError, match="tract"):
+    with pytest.raises(PlanError, match=r"there are [^.;]*; levels are 'county', 'state'\.$"):
         rs.plan(asked, targets={("tract",): 3.0}, form=rs.Tree())
     with pytest.raises(PlanError, match="no variance for"):
         rs.plan(asked, targets={("state",): 3.0}, form=rs.Tree())
     means = rs.plan(asked, rs.GDP(1.0), minimise=rs.MaxVariance(over="terms"), form=rs.Tree())
     assert means.gap < 2e-3
+
+
+def test_targets_listed_query_by_query_are_those_by_name():
+    given = domain(60)
+    asked = rs.product(given, {"block": "hierarchy", "sex": "identity"}) + rs.hierarchy(given, "block")
+    asked = asked + rs.product(given, {"block": "county"})
+    variances = {"state": 3.0, "county": 4.0, "block": 6.0}
+    listed = []
+    for label in asked.query_labels():
+        level = next((name for name in ("state", "county") if f"block.{name}=" in label), "block")
+        listed.append(variances[level] + (2.0 if "sex=" in label else 0.0))
+    named = {(level, *more): v + 2.0 * len(more) for level, v in variances.items() for more in ((), ("sex",))}
+    by_name = rs.plan(asked, targets=named, form=rs.Tree())
+    assert rs.plan(asked, targets=listed, form=rs.Tree()).guarantee == by_name.guarantee
+    assert (by_name.variances(asked) <= np.array(listed) * (1 + 1e-9)).all()
+    stricter = [*listed[:-1], listed[-1] / 2]
+    with pytest.raises(PlanError, match=r"differ between queries of \('county',\); give all queries of a level"):
+        rs.plan(asked, targets=stricter, form=rs.Tree())
+    last = len(listed) - len(given["block"].level("county"))
+    twice = listed[:last] + [1.0] * (len(listed) - last)  # counties are asked for by two terms: the stricter one counts
+    alike = rs.plan(asked, targets={**named, ("county",): 1.0}, form=rs.Tree())
+    assert rs.plan(asked, targets=twice, form=rs.Tree()).guarantee == alike.guarantee
+    for wrong in (listed[:-1], [*listed[:-1], "few"]):
+        with pytest.raises(PlanError, match="targets"):
+            rs.plan(asked, targets=wrong, form=rs.Tree())
+    for number in (0.0, float("nan")):
+        with pytest.raises(PlanError, match=r"\('county',\) is not positive and finite"):
+            rs.plan(asked, targets=listed[:last] + [number] * (len(listed) - last), form=rs.Tree())
 
 
 def test_many_values_get_a_tree_by_themselves_and_few_do_not():

@@ -49,6 +49,7 @@ SPECS = [
         "workload": [{"sets": [["sex", "code"]]}],
         "objective": {"dense": True, "minimise": "max"},
     },
+    {"privacy": {"rho": 0.1}, "workload": [{"prefixes": "age"}], "objective": {"axis": True}},
 ]
 
 
@@ -69,6 +70,7 @@ def test_the_notebook_is_sound_and_its_plan_is_the_plan(settings, capsys):
         if cell["cell_type"] == "code":
             exec(cell["source"], space)
     plan = make_plan(spec)
+    assert type(space["plan"]) is type(plan)
     assert space["plan"].domain == plan.domain
     assert (space["plan"].guarantee, space["plan"].unit) == (plan.guarantee, plan.unit)
     assert np.allclose(space["plan"].variances(space["workload"]), plan.variances(plan.workload), rtol=1e-6)

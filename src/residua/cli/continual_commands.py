@@ -17,6 +17,9 @@ def continual(
     append: Annotated[
         Path | None, typer.Option(help="Data with the records of the next period; those of others are not counted.")
     ] = None,
+    period: Annotated[
+        str | None, typer.Option(help="With --append: the period that is meant; any other than the next is refused.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Release a time axis as it grows, paid once.
@@ -28,4 +31,4 @@ def continual(
     """
     from residua.cli.continual import run_continual
 
-    run_continual(folder, ledger, plan, append, as_json=json)
+    run_continual(folder, ledger, plan, append, period, as_json=json)

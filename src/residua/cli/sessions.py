@@ -90,6 +90,10 @@ def _planned(named: NamedPlan, ground: Plan | None) -> Plan:
     spec = named.spec
     if named.independent and spec.guarantee is not None:
         return independent(spec.workload, spec.guarantee, unit=spec.unit)
+    if spec.axis and ground is not None:
+        raise SpecError(
+            "[objective] axis is for a plan by itself, and plans of a session share noise that suits all; remove it."
+        )
     listed = isinstance(spec.workload, Explicit) and not isinstance(ground, JointPlan)
     return make_plan(spec, None if listed or isinstance(spec.guarantee, PureDP) else ground)
 

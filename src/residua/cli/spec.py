@@ -18,7 +18,8 @@
                   each that are counted, with one_per = "month" or per = { month = 1 } if you like; left_out =
                   { rho = 0.005, most = 50 }: also estimate how many are not, up to 50 of each person
 [objective]       minimise = "total" | "max" | "largest" with count | "p-norm" with p | "estimates"; tolerance;
-                  dense = true: one by one
+                  dense = true: one by one; axis = true: with noise along an axis, however short, as a continual
+                  release takes it
 [ledger]          path = "adult.ledger"; rho | mu | epsilon and delta | epsilon: the whole budget of the dataset
 [plan.NAME]       candidates of a session (session_spec.py); [session] state = "folder"
 """
@@ -66,7 +67,7 @@ _SECTIONS = {
         *("delimiter", "weight", "person", "no_person"),
     },
     "privacy": {"rho", "mu", "epsilon", "delta", "records", "replace", "one_per", "per", "left_out"},
-    "objective": {"minimise", "p", "count", "tolerance", "dense"},
+    "objective": {"minimise", "p", "count", "tolerance", "dense", "axis"},
     "ledger": {"path", "rho", "mu", "epsilon", "delta"},
     "session": {"state", "by"},
 }
@@ -94,6 +95,7 @@ class Spec:
     minimise: Objective | None
     for_estimates: bool  # planned by `rs.plan_estimates`
     tolerance: float | None
+    axis: bool  # whether noise is to be correlated along an axis, however short
     source: Mapping[str, Any]
     expressions: Mapping[str, str]  # attributes that are computed from a record's columns
     ledger: Mapping[str, Any]
@@ -159,10 +161,11 @@ def _spec(content: Mapping[str, Any], folder: Path) -> Spec:
     domain = domain_of_settings(declared, folder)
     workload, targets = _workload(domain, content.get("workload"))
     privacy, objective = content.get("privacy", {}), content.get("objective", {})
-    if objective.get("dense", False) is True:
+    dense, axis = (_flag("objective", objective, key) for key in ("dense", "axis"))
+    if dense and axis:
+        raise SpecError("[objective] has both dense and axis, which are two forms of plans; give one.")
+    if dense:
         workload = as_explicit(workload)
-    elif objective.get("dense", False) is not False:
-        raise SpecError(f"[objective] dense = {objective['dense']!r} is not true or false; write one of them.")
     least = _least_epsilon(privacy, targets is not None)
     guarantee = None if least else _guarantee("privacy", privacy)
     if (least or isinstance(guarantee, PureDP)) and any("margin" in term for term in content["workload"]):
@@ -170,6 +173,8 @@ def _spec(content: Mapping[str, Any], folder: Path) -> Spec:
             "[[workload]] margin is worked out for normal noise, and epsilon without delta is Laplace noise, whose "
             "tails are heavier; give stddev instead, or a delta."
         )
+    if axis and (least or isinstance(guarantee, PureDP)):
+        raise SpecError("[objective] axis is for normal noise; remove it, or give a delta, or rho or mu.")
     ledger = content.get("ledger", {})
     if not isinstance(ledger.get("path", ""), str) or "\0" in ledger.get("path", ""):
         raise SpecError(f"[ledger] path = {ledger['path']!r} is not a path; name the ledger's file.")
@@ -187,12 +192,20 @@ def _spec(content: Mapping[str, Any], folder: Path) -> Spec:
         minimise=objective_of(objective, targets is not None),
         for_estimates=objective.get("minimise") == "estimates",
         tolerance=objective.get("tolerance"),
+        axis=axis,
         source=content.get("source", {}),
         expressions=expressions,
         ledger=ledger,
         ledger_budget=_guarantee("ledger", ledger),
         **_left_out(privacy, content.get("source", {})),
     )
+
+
+def _flag(section: str, settings: Mapping[str, Any], key: str) -> bool:
+    value = settings.get(key, False)
+    if not isinstance(value, bool):
+        raise SpecError(f"[{section}] {key} = {value!r} is not true or false; write one of them.")
+    return value
 
 
 def _expressions(domain: Any) -> tuple[Any, dict[str, str]]:
@@ -305,12 +318,13 @@ def _guarantee(section: str, settings: Mapping[str, Any]) -> Guarantee | None:
             return None
         case ["rho"]:
             make: Callable[..., Guarantee] = ZCDP
+            example = "rho = 0.5"
         case ["mu"]:
-            make = GDP
+            make, example = GDP, "mu = 1.0"
         case ["delta", "epsilon"]:
-            make = ApproxDP
+            make, example = ApproxDP, "epsilon = 1.0 with delta = 1e-9"
         case ["epsilon"]:
-            make = PureDP
+            make, example = PureDP, "epsilon = 1.0"
         case _:
             raise SpecError(
                 f"[{section}] has {', '.join(given)}; give rho, or mu, or epsilon with delta, or epsilon alone."
@@ -318,7 +332,8 @@ def _guarantee(section: str, settings: Mapping[str, Any]) -> Guarantee | None:
     try:
         return make(**given)
     except PrivacyError as problem:
-        raise SpecError(f"[{section}] {problem}") from None
+        why = str(problem).partition("; give a budget such as")[0].rstrip(".")  # which is for Python
+        raise SpecError(f"[{section}] {why}; write {example}, for example.") from None
 
 
 def _unit(settings: Mapping[str, Any], source: Mapping[str, Any]) -> Unit:
@@ -330,12 +345,10 @@ def _unit(settings: Mapping[str, Any], source: Mapping[str, Any]) -> Unit:
             f"[privacy] {stray[0]} bounds what each person contributes, but [source] does not say whose each record "
             'is; write person = "id" there.'
         )
-    if settings.get("replace", False) is True:
+    if _flag("privacy", settings, "replace"):
         if "records" in settings:
             raise SpecError("[privacy] has both records and replace; give one.")
         return ReplaceOne()
-    if settings.get("replace", False) is not False:
-        raise SpecError(f"[privacy] replace = {settings['replace']!r} is not true or false; write one of them.")
     return AddRemove(settings.get("records", 1))
 
 

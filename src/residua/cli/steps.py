@@ -21,9 +21,10 @@ from residua.measurement.ledger_amounts import allowance, converted
 from residua.plans import plan as best_plan
 from residua.plans.composition import priced
 from residua.plans.contract import Plan
-from residua.plans.forms import Lattice
+from residua.plans.forms import Form, Lattice
 from residua.plans.noise import Currency
 from residua.plans.planners.attended import watched
+from residua.plans.planners.axis import Axis
 from residua.privacy.currencies import stated
 from residua.release import Release, reserve
 from residua.release.folder import Reserved
@@ -60,12 +61,19 @@ def make_plan(spec: Spec, like: Plan | None = None) -> Plan:
                 unit=spec.unit,
                 tolerance=spec.tolerance,
                 noise="laplace" if spec.least_epsilon else None,
-                form=None if like is None else Lattice(like=like),
+                form=_form(spec, like),
                 progress=lambda rounds, gap: None if shares else show("planning", rounds, None),
             )
     except KeyboardInterrupt:
         err.print("residua: interrupted while planning; nothing was written or spent.")
         raise
+
+
+def _form(spec: Spec, like: Plan | None) -> Form | None:
+    """The form of plan that a specification asks for; what is planned like another has that one's strategies."""
+    if like is not None:
+        return Lattice(like=like)
+    return Axis() if spec.axis else None
 
 
 def run_release(

@@ -65,7 +65,11 @@ class Dates(Attribute):
         levels: dict[str, dict[str, list[Label]]] = {}
         for name in names:
             if name not in _UNITS or _UNITS.index(name) <= _UNITS.index(self.unit):
-                raise DomainError(f"levels: {name!r} is no unit coarser than {self.unit!r}; name units, finest first.")
+                coarser = ", ".join(_UNITS[_UNITS.index(self.unit) + 1 :]) or "none"
+                raise DomainError(
+                    f"levels: {name!r} is no unit coarser than {self.unit!r}; name units, finest first: there are "
+                    f"{coarser}."
+                )
             groups = levels.setdefault(name, {})
             for label, start in zip(self.declared_labels, self.starts, strict=True):
                 groups.setdefault(_label(start, cast(Unit, name)), []).append(label)

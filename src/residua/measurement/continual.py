@@ -17,6 +17,7 @@ import base64
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -149,14 +150,16 @@ class Continual:
 
     # ---- measuring
 
-    def append(self, source: Any, *, confidence: float = 0.95) -> Estimate:
+    def append(self, source: Any, *, period: Label | date | None = None, confidence: float = 0.95) -> Estimate:
         """Counts the records of the next period, and releases how many there were up to it.
 
         Records of other periods are not counted: the source may hold all that there is so far. What comes in later
-        for a period that was released is lost; close a period before it is appended.
+        for a period that was released is lost; close a period before it is appended. A source without records of the
+        next period uses that period up: name the period, so that another one's data is not taken for it.
 
         Args:
             source: a path to CSV or Parquet, a pandas, Polars or Arrow frame, or an `rs.Source`.
+            period: the label of the period that is meant; any other than the next is refused before data is read.
             confidence: of the interval.
 
         Returns:
@@ -164,16 +167,17 @@ class Continual:
 
         Raises:
             SourceError: the data does not fit the domain. Nothing is released.
-            PlanError: the horizon is reached.
+            PlanError: the horizon is reached, or `period` is not the next one. Nothing is read.
         """
-        data = source_of(source)
         with self._held():
             body = self._read()
             k = len(body["sums"])
             if k >= self.horizon:
                 raise PlanError(f"all {self.horizon} periods of the plan were released; plan for what comes after.")
+            if period is not None:
+                require_period(period, self._labels[k])
             self._require_paid(body)
-            with data.snapshot() as still:
+            with source_of(source).snapshot() as still:
                 value = self._released(still, body, k)
             write_document(self._folder / _RELEASED, _KIND, _VERSION, {**body, "sums": [*body["sums"], value]})
         row = csr_array((np.ones(1), ([0], [k])), shape=(1, self.horizon))
@@ -214,7 +218,8 @@ class Continual:
         """Makes the folder and pays, or takes up where that was interrupted."""
         if not isinstance(plan, AxisPlan):
             raise PlanError(
-                "plan is not along one axis; give rs.plan(rs.prefixes(domain, attribute), …, form=rs.Axis())."
+                "plan is not along one axis; give rs.plan(rs.prefixes(domain, attribute), …, form=rs.Axis()), or plan "
+                "a specification of prefixes with [objective] axis = true."
             )
         noise = _forward(plan)
         if not isinstance(plan.unit, AddRemove | ReplaceOne):
@@ -331,6 +336,19 @@ class Continual:
 
     def __repr__(self) -> str:
         return f"Continual({str(self._folder)!r}, {self.periods} of {self.horizon} periods)"
+
+
+def require_period(period: Label | date, label: Label) -> None:
+    """Refuses a period that is not the one that comes next; dates and numbers may be written as text.
+
+    Raises:
+        PlanError: it is another.
+    """
+    if str(period) != str(label):
+        raise PlanError(
+            f"period={str(period)!r} is not the next one, which is {str(label)!r}; nothing was read: give the data of "
+            "that period, and its label."
+        )
 
 
 def _forward(plan: AxisPlan) -> OrderedNoise:

@@ -94,15 +94,23 @@ def _one_by_one(workload: Workload, targets: Mapping[Sequence[str], float]) -> F
     return np.array(scales, dtype=np.float64)
 
 
-def _listed(workload: Workload, targets: Sequence[float] | Floats) -> Floats:
+def listed_targets(targets: Any, queries: int) -> Floats:
+    """Target variances that are given one for each query, (queries,).
+
+    Raises:
+        PlanError: they are no numbers, or not as many.
+    """
     try:
         values = np.asarray(targets, dtype=np.float64)
     except (TypeError, ValueError):
         raise PlanError(f"targets={targets!r} is not a number, a mapping or an array of variances.") from None
-    if values.shape != (workload.queries,):
-        raise PlanError(
-            f"targets has shape {values.shape}; give one for each of the workload's {workload.queries:,} queries."
-        )
+    if values.shape != (queries,):
+        raise PlanError(f"targets has shape {values.shape}; give one for each of the workload's {queries:,} queries.")
+    return values
+
+
+def _listed(workload: Workload, targets: Sequence[float] | Floats) -> Floats:
+    values = listed_targets(targets, workload.queries)
     starts = np.concatenate([[0], np.cumsum(workload.cells[:-1].astype(np.int64))])
     least, largest = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
     if (least < largest).any():

@@ -132,6 +132,8 @@ def _plan(spec: Spec, guarantee: Guarantee | None = None) -> str:
         parts.append("noise='laplace'")
     if spec.tolerance is not None:
         parts.append(f"tolerance={spec.tolerance!r}")
+    if spec.axis:
+        parts.append("form=rs.Axis()")
     return f"rs.plan({', '.join(parts)})"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from residua.plans.axis.runs import level_rows, runs_in_order
 from residua.plans.objectives import MaxVariance
 from residua.plans.questions import Workload
 from residua.plans.solver.ordered import Scales
+from residua.plans.targets import listed_targets
 from residua.workload import AttributeQueries, Identity, Marginals, Products, as_products
 from residua.workload.nested import Hierarchy, LevelRows
 from residua.workload.ordered import Prefixes, Ranges
@@ -87,22 +89,42 @@ class Along:
         Raises:
             PlanError: targets that name what is not asked for, or leave something out.
         """
-        if not isinstance(objective.targets, Mapping):
+        targets = objective.targets
+        if targets is None or isinstance(targets, int | float | np.number):
             per_term = objective.scales(as_products(workload))
             return np.asarray(per_term[[number for *_, number in self.parts]])
-        given = {
-            (names,) if isinstance(names, str) else tuple(names): each for names, each in objective.targets.items()
-        }
-        names = [asked.kind if isinstance(asked, LevelRows) else self.name for asked, *_ in self.parts]
-        for listed in given:
-            if listed != (self.name,) and listed not in {(name,) for name in names}:
-                known = ", ".join(dict.fromkeys(names))
-                raise PlanError(f"targets names {listed!r}, which the workload does not ask for; it asks for {known}.")
-        found = [given.get((name,), given.get((self.name,))) for name in names]
-        for name, each in zip(names, found, strict=True):
+        found = self._mapped(targets) if isinstance(targets, Mapping) else self._listed(targets, workload.queries)
+        for name, each in zip(self._names, found, strict=True):
             if isinstance(each, bool) or not isinstance(each, int | float) or not 0 < each < np.inf:
                 raise PlanError(f"targets: {each!r} for {name!r} is not a positive finite variance; give one.")
         return np.array(found, dtype=np.float64)
+
+    @property
+    def _names(self) -> list[str]:
+        """What each part is called in a mapping of targets."""
+        return [asked.kind if isinstance(asked, LevelRows) else self.name for asked, *_ in self.parts]
+
+    def _mapped(self, targets: Mapping[Sequence[str], float]) -> list[Any]:
+        """The target of each part, by names."""
+        given = {(names,) if isinstance(names, str) else tuple(names): each for names, each in targets.items()}
+        for listed in given:
+            if listed != (self.name,) and listed not in {(name,) for name in self._names}:
+                known = ", ".join(dict.fromkeys(self._names))
+                raise PlanError(f"targets names {listed!r}, which the workload does not ask for; it asks for {known}.")
+        return [given.get((name,), given.get((self.name,))) for name in self._names]
+
+    def _listed(self, targets: Sequence[float] | Floats, queries: int) -> list[float]:
+        """The target of each part, from one for each query."""
+        ends = np.cumsum([asked.rows for asked, *_ in self.parts])
+        found = []
+        for name, own in zip(self._names, np.split(listed_targets(targets, queries), ends[:-1]), strict=True):
+            if own.min() < own.max():
+                raise PlanError(
+                    f"targets differ between queries of {name!r}; give all queries of a kind, or of a level, the same "
+                    "target."
+                )
+            found.append(float(own.min()))
+        return found
 
     def least_scales(self, scales: Floats) -> Scales:
         """The least scale of prefixes, ranges and values."""

@@ -244,8 +244,8 @@ class Axis(Form):
             made = crossed_by_request(task.workload, task, tuple(self.attributes), apart=self.apart)
         if made is None:
             raise PlanError(
-                "form=rs.Axis() is for prefixes and ranges of an attribute, its values beside them, and its levels for "
-                "records that are added or removed; alone or crossed with other attributes; for total variance or the "
-                "largest one. Leave the form out."
+                "form=rs.Axis() ([objective] axis = true) is for prefixes and ranges of an attribute, its values "
+                "beside them, and its levels for records that are added or removed; alone or crossed with other "
+                "attributes; for total variance or the largest one. Leave the form out."
             )
         return made

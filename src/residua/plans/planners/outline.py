@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
+import numpy as np
+
 from residua.domain import Domain
 from residua.errors import PlanError
+from residua.linalg.arrays import Floats
 from residua.plans.forms import Task
 from residua.plans.objectives import MaxVariance
 from residua.plans.questions import Workload
 from residua.plans.solver.nested import Part, Problem, Wanted
+from residua.plans.targets import listed_targets
 from residua.plans.tree.facts import coefficient
 from residua.plans.tree.nesting import Nesting, nesting_of
-from residua.plans.tree.rows import Nodes, terms_of, tree_rows
+from residua.plans.tree.rows import Nodes, Term, terms_of, tree_rows
 from residua.workload import Identity, Marginals, Products, as_products
 from residua.workload.nested import Hierarchy, LevelRows
 
 MOST_SHORT = 8  # attributes
+
+AskedTable = tuple[tuple[int, ...], int]  # short attributes, and a level
 
 
 def nested_attribute(workload: Workload, least: int) -> int | None:
@@ -95,39 +101,36 @@ def outlined(task: Task, attribute: int) -> Outline:
 
 def asked_tables(task: Task, attribute: int, nesting: Nesting) -> list[tuple[tuple[int, ...], int, float, float]]:
     """Every table that is asked for: its short attributes, its level, its weight and its target."""
-    asked: dict[tuple[tuple[int, ...], int], float] = {}
+    asked: dict[AskedTable, float] = {}
     for term, weight in terms_of(task.workload):
         short = tuple(sorted(set(term) - {attribute}))
-        for rows in tree_rows(term.get(attribute), nesting):
-            assert isinstance(rows, Nodes)
+        for rows in _levels_of(term, attribute, nesting):
             asked[short, rows.level] = asked.get((short, rows.level), 0.0) + weight
     targets = task.objective.targets if isinstance(task.objective, MaxVariance) else None
-    found = _targets(task.workload.domain, attribute, nesting, targets, list(asked)) if targets is not None else None
+    found = None if targets is None else _targets(task.workload, attribute, nesting, targets, list(asked))
     return [
         (short, level, weight, 1.0 / weight if found is None else found[short, level])
         for (short, level), weight in asked.items()
     ]
 
 
-def _targets(
-    domain: Domain, attribute: int, nesting: Nesting, targets: Any, tables: list[tuple[tuple[int, ...], int]]
-) -> dict[tuple[tuple[int, ...], int], float]:
-    """The target of every table: one for all, or by the names of levels and attributes.
+def _levels_of(term: Term, attribute: int, nesting: Nesting) -> list[Nodes]:
+    """The levels that a term asks for, in the order of its queries."""
+    return [rows for rows in tree_rows(term.get(attribute), nesting) if isinstance(rows, Nodes)]
 
-    In a mapping a level's name stands for the attribute on that level, the attribute's own name for its values, or for
-    all its levels that are not named.
-    """
-    if isinstance(targets, int | float) and not isinstance(targets, bool):
+
+def _targets(
+    workload: Workload, attribute: int, nesting: Nesting, targets: Any, tables: list[AskedTable]
+) -> dict[AskedTable, float]:
+    """The target of every table: one for all, by the names of levels and attributes, or one for every query."""
+    domain = workload.domain
+    given: dict[AskedTable, Any]
+    if isinstance(targets, Mapping):
+        given = _mapped(domain, attribute, nesting, targets, tables)
+    elif isinstance(targets, int | float | np.number) and not isinstance(targets, bool):
         given = {table: float(targets) for table in tables}
-    elif isinstance(targets, Mapping):
-        given = {}
-        for names, target in sorted(targets.items(), key=lambda item: _rank(item[0], nesting)):
-            for table in _named(domain, attribute, nesting, names, tables):
-                given[table] = target
     else:
-        raise PlanError(
-            "targets of a hierarchy are one number, or a mapping such as {('state',): 25.0, ('county', 'sex'): 100.0}."
-        )
+        given = _listed(workload, attribute, nesting, targets)
     for table in tables:
         if table not in given:
             raise PlanError(f"targets has no variance for {_called(domain, attribute, nesting, table)!r}; give one.")
@@ -140,14 +143,53 @@ def _targets(
     return {table: float(target) for table, target in given.items()}
 
 
+def _mapped(
+    domain: Domain, attribute: int, nesting: Nesting, targets: Mapping[Any, Any], tables: list[AskedTable]
+) -> dict[AskedTable, Any]:
+    """Targets by names: a level's name stands for the attribute on that level, the attribute's own for all others."""
+    given = {}
+    for names, target in sorted(targets.items(), key=lambda item: _rank(item[0], nesting)):
+        for table in _named(domain, attribute, nesting, names, tables):
+            given[table] = target
+    return given
+
+
+def _listed(workload: Workload, attribute: int, nesting: Nesting, targets: Any) -> dict[AskedTable, float]:
+    """Targets that are listed query by query; a table that two terms ask for has to meet the targets of both."""
+    values = listed_targets(targets, workload.queries)
+    given: dict[AskedTable, float] = {}
+    start = 0
+    for term, _ in terms_of(workload):
+        end = start + math.prod(asked.rows for asked in term.values())
+        for table, own in _by_table(term, attribute, nesting, values[start:end]):
+            if own.min() < own.max():
+                raise PlanError(
+                    f"targets differ between queries of {_called(workload.domain, attribute, nesting, table)!r}; give "
+                    "all queries of a level the same target."
+                )
+            given[table] = float(np.minimum(own.min(), given.get(table, math.inf)))  # keeps what is no number
+        start = end
+    return given
+
+
+def _by_table(term: Term, attribute: int, nesting: Nesting, values: Floats) -> Iterator[tuple[AskedTable, Floats]]:
+    """The tables that a term asks for, each with what is given for its queries."""
+    members = sorted(term)
+    own = values.reshape([term[i].rows for i in members])
+    own = np.moveaxis(own, members.index(attribute), 0) if attribute in term else own[None]
+    short, first = tuple(i for i in members if i != attribute), 0
+    for rows in _levels_of(term, attribute, nesting):
+        last = first + rows.count(nesting)
+        yield (short, rows.level), own[first:last]
+        first = last
+
+
 def _rank(names: Any, nesting: Nesting) -> int:
     """Names of levels come after the attribute's own, so that they hold where both are given."""
     return int(any(name in nesting.names[1:] for name in ((names,) if isinstance(names, str) else tuple(names))))
 
 
-def _named(
-    domain: Domain, attribute: int, nesting: Nesting, names: Any, tables: list[tuple[tuple[int, ...], int]]
-) -> list[tuple[tuple[int, ...], int]]:
+def _named(domain: Domain, attribute: int, nesting: Nesting, names: Any, tables: list[AskedTable]) -> list[AskedTable]:
     """The tables that a key of a mapping of targets means."""
     listed = (names,) if isinstance(names, str) else tuple(names)
     levels = [name for name in listed if name in nesting.names[1:] and name]
@@ -157,7 +199,8 @@ def _named(
     try:
         short = set(domain.positions(rest))
     except ValueError as problem:
-        raise PlanError(f"targets: {problem}; levels are {', '.join(n for n in nesting.names if n)}.") from None
+        known = ", ".join(repr(name) for name in nesting.names if name)
+        raise PlanError(f"targets: {str(problem).rstrip('.')}; levels are {known}.") from None
     own = attribute in short
     short -= {attribute}
     found = [
@@ -170,7 +213,7 @@ def _named(
     return found
 
 
-def _called(domain: Domain, attribute: int, nesting: Nesting, table: tuple[tuple[int, ...], int]) -> tuple[str, ...]:
+def _called(domain: Domain, attribute: int, nesting: Nesting, table: AskedTable) -> tuple[str, ...]:
     short, level = table
     name = nesting.names[level] or (domain.names[attribute] if level == 0 else "")
     return tuple(each for each in (name, *(domain.names[i] for i in short)) if each)

@@ -7,7 +7,8 @@ values get the tree that suits what is asked (`search/regular_trees`); levels th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from residua.plans.questions import Workload
 from residua.plans.search.regular_trees import OrderedLoss, branchings
 from residua.plans.solver.nested import best_largest, best_total
 from residua.plans.solver.ordered import least_largest, least_total
+from residua.plans.targets import listed_targets
 from residua.plans.tree.facts import SetFacts
 from residua.plans.tree.nesting import Nesting, branched
 from residua.plans.tree.plan import TreePlan
@@ -100,14 +102,14 @@ def _ordered(task: Task, n: int, asked: Asked) -> tuple[list[Found], float]:
     loss, target = OrderedLoss(n, weights["prefixes"], weights["ranges"], weights["values"]), 1.0
     objective = task.objective
     if isinstance(objective, MaxVariance):
-        target = _one_target(objective)
+        target = _one_target(objective, task.workload.queries)
         if asked.ranges:
             raise PlanError(
                 "the largest variance of all ranges is not planned over many values with Laplace noise; ask for "
                 "prefixes (a range is the difference of two), or minimise TotalVariance()."
             )
         # Without targets the largest of weight · variance counts.
-        factors = {key: bool(value) / target if objective.targets else value for key, value in weights.items()}
+        factors = {key: value if objective.targets is None else bool(value) / target for key, value in weights.items()}
         loss = OrderedLoss(n, factors["prefixes"], 0.0, factors["values"], worst=True)
     elif not isinstance(objective, TotalVariance):
         raise _not_for_pure(objective)
@@ -126,15 +128,23 @@ def _ordered(task: Task, n: int, asked: Asked) -> tuple[list[Found], float]:
     return found, bound
 
 
-def _one_target(objective: MaxVariance) -> float:
-    targets = objective.targets
-    if objective.over != "queries" or not (targets is None or isinstance(targets, int | float)):
-        raise PlanError(
-            "along many values with Laplace noise, targets is one variance for every query; give one number."
-        )
-    if targets is not None and not 0 < targets < math.inf:
+def _one_target(objective: MaxVariance, queries: int) -> float:
+    """The variance that every query may have; 1 where none is given."""
+    if objective.over != "queries" or isinstance(objective.targets, Mapping):
+        raise _several_targets()
+    targets: Any = 1.0 if objective.targets is None else objective.targets
+    if isinstance(targets, bool) or not isinstance(targets, int | float | np.number):
+        listed = listed_targets(targets, queries)
+        if listed.min() < listed.max():
+            raise _several_targets()
+        targets = listed[0]
+    if not 0 < targets < math.inf:
         raise PlanError(f"targets={targets!r} is not a positive finite variance; correct it.")
-    return 1.0 if targets is None else float(targets)
+    return float(targets)
+
+
+def _several_targets() -> PlanError:
+    return PlanError("along many values with Laplace noise, targets is one variance for every query; give one number.")
 
 
 def _exactly(loss: OrderedLoss, nesting: Nesting, precisions: tuple[Floats, ...]) -> float:
