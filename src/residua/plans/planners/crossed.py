@@ -81,24 +81,24 @@ def crossed_by_itself(task: Task) -> LatticePlan | FibrePlan | None:
     short = [i for i in axes if sizes[i] < LONG_WITH_MORE]
     if not axes or any(names[i] in limited for i in short):
         return None
-    if len(axes) == 1 and (own := _apart_by_itself(task, axes[0])) is not None:
-        return own
+    if len(axes) == 1 and can_be_apart(task.workload, task, axes[0]):
+        return _near_or_apart(task.workload, task, axes[0])
     made = plan_crossed(task.workload, task, uncrossed(task.workload, axes))
     if made.gap > _NEAR and any(_levels_asked(task.workload, i) for i in short):
         return None  # a strategy for each block is better, and not too slow
     return made
 
 
-def _apart_by_itself(task: Task, axis: int) -> FibrePlan | None:
-    """The plan with noise of its own for each set of the other attributes, where one for all is far from the best."""
-    assert isinstance(task.workload, Products)
-    if not can_be_apart(task.workload, task, axis):
-        return None
+def _near_or_apart(workload: Products, task: Task, axis: int) -> LatticePlan | FibrePlan | None:
+    """The plan with one noise, which combines with others, where that is near the best; else noise of its own for each.
+
+    Whether it is near is seen soon: a rough plan decides where it is far.
+    """
     rough = replace(task, effort=replace(task.effort, tolerance=max(2 * _NEAR, task.effort.tolerance)))
-    one = plan_crossed(task.workload, rough, [axis])
-    if one.gap <= _NEAR + rough.effort.tolerance:  # so that it may be near
-        one = plan_crossed(task.workload, task, [axis])
-    return None if one.gap <= _NEAR else plan_fibres(task.workload, task, axis)
+    one = plan_crossed(workload, rough, [axis])
+    if one.gap <= _NEAR + rough.effort.tolerance:
+        one = plan_crossed(workload, task, [axis])
+    return one if one.gap <= _NEAR else plan_fibres(workload, task, axis)
 
 
 def _levels_asked(workload: Products, i: int) -> bool:

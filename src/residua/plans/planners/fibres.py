@@ -43,6 +43,8 @@ def can_be_apart(workload: Products, task: Task, axis: int) -> bool:
     reach = task.unit.contribution
     if not isinstance(task.objective, TotalVariance) or reach is None or reach.limits:
         return False
+    if len(workload.lattice) > 2 * MOST_SETS:  # each set, and with the axis
+        return False
     split = _by_sets(workload, axis)
     return split is not None and bool(split[0]) and len(split[0]) + len(split[1]) <= MOST_SETS
 
