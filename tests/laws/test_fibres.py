@@ -197,8 +197,9 @@ def test_it_is_chosen_by_itself_where_one_noise_is_far_from_the_best():
     assert plan.total_variance(workload) < one.total_variance(workload) / 1.1
     least = rs.plan(workload, at_most=1e5)
     assert least.total_variance(workload) == pytest.approx(1e5, rel=1e-4)
-    with pytest.raises(PlanError, match=r"form=rs.Axis\(\)"):
-        rs.common([plan, plan])
+    for combined in (lambda: rs.common([plan, plan]), lambda: rs.top_up(plan, given=[one]), lambda: plan + one):
+        with pytest.raises(PlanError, match=r"form=rs.Axis\(\)"):
+            combined()
     with pytest.raises(PlanError, match="apart=True is for one axis"):
         rs.plan(workload, rs.GDP(1.0), form=rs.Axis(apart=True), minimise=rs.MaxVariance())
     person = rs.plan(workload, rs.GDP(1.0), unit=rs.Person(records=3))
@@ -229,6 +230,8 @@ def test_releases_are_projected_quoted_and_not_pooled(tmp_path):
     with pytest.raises(PlanError, match="nothing was spent"):
         session.release(plan)
     assert session.ledger.spent.mu == 0
+    with pytest.raises(PlanError, match=r"form=rs.Axis\(\)"):
+        rs.pooled([release, rs.measure(plan, data, ledger=rs.Ledger(tmp_path / "again", rs.GDP(1.0)))])
     assert workload.queries == len(release.answers(workload).estimates)
 
 

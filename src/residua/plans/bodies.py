@@ -157,6 +157,21 @@ def products_of_body(domain: Domain, lattice: Lattice, asked: list[dict[str, Any
     return Products(domain, lattice, tuple(families))
 
 
+def asked_to_body(workload: Products | None, key: str = "workload") -> dict[str, Any]:
+    """What was asked, with its own family of sets, for plans that keep no other family."""
+    sets = None if workload is None else lattice_to_body(workload.lattice)
+    return {"sets": sets, key: products_to_body(workload)}
+
+
+def asked_of_body(domain: Domain, body: dict[str, Any], key: str = "workload") -> Products | None:
+    """What was asked, from plain values that `asked_to_body` made."""
+    return (
+        None
+        if body["sets"] is None
+        else products_of_body(domain, lattice_of_body(body["sets"], len(domain)), body[key])
+    )
+
+
 def _sets_of_body(asked: dict[str, Any], lattice: Lattice) -> tuple[Integers, Floats]:
     """The numbers and weights of the sets a workload asks for."""
     numbers, weights = np.array(asked["sets"], dtype=np.int64), np.array(asked["weights"], dtype=np.float64)

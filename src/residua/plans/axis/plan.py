@@ -26,13 +26,11 @@ from residua.plans.axis.reading import AxisReading
 from residua.plans.axis.rows import crossed_rows, terms_of
 from residua.plans.blocks import Blocks
 from residua.plans.bodies import (
+    asked_of_body,
+    asked_to_body,
     check_claims,
     head_of_body,
     head_to_body,
-    lattice_of_body,
-    lattice_to_body,
-    products_of_body,
-    products_to_body,
 )
 from residua.plans.cells import Grouping
 from residua.plans.noise import ORDERED, ROUNDING_VARIANCE, Noise
@@ -228,15 +226,13 @@ class AxisPlan(AlongPlan):
             "poles": self.poles.tolist(),
             "weights": self.weights.tolist(),
             "grid": self.grid,
-            "sets": None if self.workload is None else lattice_to_body(self.workload.lattice),
-            "workload": products_to_body(self.workload),
+            **asked_to_body(self.workload),
         }
 
     @classmethod
     def of_body(cls, body: dict[str, Any]) -> AxisPlan:
         """The plan that plain values describe; every invariant is checked again."""
         domain = domain_of_settings(body["domain"])
-        lattice = None if body["sets"] is None else lattice_of_body(body["sets"], len(domain))
         made = cls(
             domain,
             int(body["attribute"]),
@@ -245,7 +241,7 @@ class AxisPlan(AlongPlan):
             np.array(body["poles"], dtype=np.float64),
             np.array(body["weights"], dtype=np.float64),
             int(body["grid"]),
-            workload=None if lattice is None else products_of_body(domain, lattice, body["workload"]),
+            workload=asked_of_body(domain, body),
             **head_of_body(body),
         )
         made.compile().price(made.unit)

@@ -60,12 +60,10 @@ class FibreFacts:
         found = np.zeros([rows.rows for _, rows in term])
         for members in _subsets(tuple(asked)):
             each = self._along(members, along)
-            factors = {j: d if j in members else e for j, d, e in short}
-            if self.attribute in dict(term):
-                factors[self.attribute] = np.broadcast_to(each, found.shape[[i for i, _ in term].index(self.attribute)])
-            else:
-                factors[-1] = np.reshape(each, 1)
-            found += _outer([factors[i] for i, _ in term], factors.get(-1))
+            vectors = {j: d if j in members else e for j, d, e in short}
+            if along is not None:
+                vectors[self.attribute] = np.broadcast_to(each, along.rows)
+            found += _outer([vectors[i] for i, _ in term], 1.0 if along is not None else float(np.max(each)))
         return found
 
     def mean(self, term: Term) -> float:
@@ -218,9 +216,9 @@ def _subsets(members: Set) -> Iterator[Set]:
         yield from combinations(sorted(members), size)
 
 
-def _outer(vectors: Sequence[Floats], scalar: Floats | None) -> Floats:
-    """The outer product, in which nothing times infinity is nothing."""
-    found: Floats = np.ones(()) if scalar is None else np.asarray(scalar[0])
+def _outer(vectors: Sequence[Floats], scale: float) -> Floats:
+    """The outer product times a number, in which nothing times infinity is nothing."""
+    found: Floats = np.asarray(scale)
     with np.errstate(invalid="ignore"):
         for vector in vectors:
             found = np.multiply.outer(found, vector)

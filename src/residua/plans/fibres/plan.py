@@ -22,13 +22,11 @@ from residua.plans.axis.rows import terms_of
 from residua.plans.axis.strategy import Ordered, ordered_of_body
 from residua.plans.blocks import Blocks
 from residua.plans.bodies import (
+    asked_of_body,
+    asked_to_body,
     check_claims,
     head_of_body,
     head_to_body,
-    lattice_of_body,
-    lattice_to_body,
-    products_of_body,
-    products_to_body,
 )
 from residua.plans.cells import Grouping
 from residua.plans.contract import Plan
@@ -257,15 +255,13 @@ class FibrePlan(Plan):
                 {"members": list(members), "factor": factor, "noise": None if noise is None else _without_q(noise)}
                 for members, noise, factor in zip(self.sets, self.noises, self.factors.tolist(), strict=True)
             ],
-            "sets": None if self.workload is None else lattice_to_body(self.workload.lattice),
-            "workload": products_to_body(self.workload),
+            **asked_to_body(self.workload),
         }
 
     @classmethod
     def of_body(cls, body: dict[str, Any]) -> FibrePlan:
         """The plan that plain values describe; every invariant is checked again."""
         domain = domain_of_settings(body["domain"])
-        lattice = None if body["sets"] is None else lattice_of_body(body["sets"], len(domain))
         attribute, fibres = body["attribute"], body["fibres"]
         sets = tuple(tuple(each["members"]) for each in fibres)
         places = [attribute, *(j for members in sets for j in members)]
@@ -286,7 +282,7 @@ class FibrePlan(Plan):
                 None if each["noise"] is None else known[json.dumps(each["noise"], sort_keys=True)] for each in fibres
             ),
             np.array([float(each["factor"]) for each in fibres]),
-            workload=None if lattice is None else products_of_body(domain, lattice, body["workload"]),
+            workload=asked_of_body(domain, body),
             **head_of_body(body),
         )
         check_claims(made)

@@ -33,6 +33,7 @@ from residua.privacy import ZCDP, AddRemove
 from residua.workload import AttributeQueries, Identity, Products
 
 Set = tuple[int, ...]
+Split = tuple[dict[Set, list[tuple[AttributeQueries, float]]], dict[Set, float]]
 MOST_SETS = 256  # of the other attributes
 _SLACK = 1 - 2.0**-30
 _TINY = 1 / 40  # of the tolerance: what prefixes cost that are measured only so that all values are
@@ -40,13 +41,7 @@ _TINY = 1 / 40  # of the tolerance: what prefixes cost that are measured only so
 
 def can_be_apart(workload: Products, task: Task, axis: int) -> bool:
     """Whether noise of its own for each set of the other attributes is known to be the best."""
-    reach = task.unit.contribution
-    if not isinstance(task.objective, TotalVariance) or reach is None or reach.limits:
-        return False
-    if len(workload.lattice) > 2 * MOST_SETS:  # each set, and with the axis
-        return False
-    split = _by_sets(workload, axis)
-    return split is not None and bool(split[0]) and len(split[0]) + len(split[1]) <= MOST_SETS
+    return _split(workload, task, axis) is not None
 
 
 def plan_fibres(workload: Products, task: Task, axis: int) -> FibrePlan | None:
@@ -57,8 +52,8 @@ def plan_fibres(workload: Products, task: Task, axis: int) -> FibrePlan | None:
         task: what the plan is for.
         axis: the position of the long attribute.
     """
-    split = _by_sets(workload, axis)
-    if split is None or not can_be_apart(workload, task, axis):
+    split = _split(workload, task, axis)
+    if split is None:
         return None
     along, totals = split
     tolerance = 0.9 * task.effort.tolerance
@@ -103,9 +98,18 @@ def plan_fibres(workload: Products, task: Task, axis: int) -> FibrePlan | None:
     return made if task.guarantee is not None else made.replaced(guarantee=guarantee_like(ZCDP(1.0), made.unit_pcost))
 
 
-def _by_sets(
-    workload: Products, axis: int
-) -> tuple[dict[Set, list[tuple[AttributeQueries, float]]], dict[Set, float]] | None:
+def _split(workload: Products, task: Task, axis: int) -> Split | None:
+    """What each set of the other attributes asks, where the task is one for noise apart, of not too many sets."""
+    reach = task.unit.contribution
+    if not isinstance(task.objective, TotalVariance) or reach is None or reach.limits:
+        return None
+    if len(workload.lattice) > 2 * MOST_SETS:  # each set, and with the axis
+        return None
+    split = _by_sets(workload, axis)
+    return split if split and split[0] and len(split[0]) + len(split[1]) <= MOST_SETS else None
+
+
+def _by_sets(workload: Products, axis: int) -> Split | None:
     """What each set of the other attributes asks along the axis, rows and their weights, and the weight of its totals.
 
     None where another attribute is asked by more than its values, or the axis by rows of other kinds.

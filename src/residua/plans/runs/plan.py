@@ -18,13 +18,11 @@ from residua.plans.axis.along import AlongPlan
 from residua.plans.axis.rows import crossed_rows
 from residua.plans.blocks import Blocks
 from residua.plans.bodies import (
+    asked_of_body,
+    asked_to_body,
     check_claims,
     head_of_body,
     head_to_body,
-    lattice_of_body,
-    lattice_to_body,
-    products_of_body,
-    products_to_body,
 )
 from residua.plans.candidates import Candidate, candidates_of_body, candidates_to_body, tried
 from residua.plans.noise import LAPLACE, Noise
@@ -193,8 +191,7 @@ class RunsPlan(AlongPlan):
             "attribute": self.attribute,
             "strategies": [R.tolist() for R in self.strategies],
             "scales": self.scales.tolist(),
-            "sets": None if self.workload is None else lattice_to_body(self.workload.lattice),
-            "asked": products_to_body(self.workload),
+            **asked_to_body(self.workload, "asked"),
             "candidates": candidates_to_body(self.candidates),
             "lower_bound": self.lower_bound,
         }
@@ -203,7 +200,6 @@ class RunsPlan(AlongPlan):
     def of_body(cls, body: dict[str, Any]) -> RunsPlan:
         """The plan that plain values describe; every invariant is checked again."""
         domain = domain_of_settings(body["domain"])
-        lattice = None if body["sets"] is None else lattice_of_body(body["sets"], len(domain))
         bound = float(body["lower_bound"])
         if not bound >= 0:
             raise ValueError("its lower bound means nothing")
@@ -215,7 +211,7 @@ class RunsPlan(AlongPlan):
             tuple(_whole(rows) for rows in body["strategies"]),
             np.array(body["scales"], dtype=np.float64),
             **head_of_body(body),
-            workload=None if lattice is None else products_of_body(domain, lattice, body["asked"]),
+            workload=asked_of_body(domain, body, "asked"),
             candidates=candidates_of_body(body["candidates"]),
             lower_bound=bound,
         )

@@ -17,13 +17,11 @@ from residua.errors import PlanError, VerificationError
 from residua.linalg.arrays import Floats
 from residua.plans.blocks import Blocks
 from residua.plans.bodies import (
+    asked_of_body,
+    asked_to_body,
     check_claims,
     head_of_body,
     head_to_body,
-    lattice_of_body,
-    lattice_to_body,
-    products_of_body,
-    products_to_body,
 )
 from residua.plans.candidates import Candidate, tried
 from residua.plans.cells import MOST_COLUMNS, Grouping
@@ -366,8 +364,7 @@ class TreePlan(Plan):
             "members": [list(members) for members in self.sets],
             "starts": list(self.starts),
             "precisions": [[packed(each) for each in found] for found in self.precisions],
-            "sets": None if self.workload is None else lattice_to_body(self.workload.lattice),
-            "asked": products_to_body(self.workload),
+            **asked_to_body(self.workload, "asked"),
         }
         if self.noise == NORMAL:
             return body
@@ -377,7 +374,6 @@ class TreePlan(Plan):
     def of_body(cls, body: dict[str, Any]) -> TreePlan:
         """The plan that plain values describe; every invariant is checked again."""
         domain = domain_of_settings(body["domain"])
-        lattice = None if body["sets"] is None else lattice_of_body(body["sets"], len(domain))
         made = cls(
             domain,
             int(body["attribute"]),
@@ -385,7 +381,7 @@ class TreePlan(Plan):
             tuple(int(start) for start in body["starts"]),
             tuple(tuple(unpacked(each) for each in found) for found in body["precisions"]),
             **head_of_body(body),
-            workload=None if lattice is None else products_of_body(domain, lattice, body["asked"]),
+            workload=asked_of_body(domain, body, "asked"),
             **(laplace_of_body(body) if body["kind"] == "pure tree" else {}),
         )
         if not all(0 <= start <= made.nesting.root for start in made.starts):
