@@ -18,6 +18,7 @@ from residua.demo_data import demo_folder
 from residua.errors import ResiduaError, SpecError
 from residua.ui.documents import Desk, Document, demo, opened
 from residua.ui.form import content_of, form_of, kept_of
+from residua.ui.worker import answer
 
 ROOT = Path(__file__).parents[2]
 ATTRIBUTES = {
@@ -159,27 +160,56 @@ def test_a_new_file_is_made_where_there_was_none(tmp_path):
         Desk().save("x = 1\n")
 
 
-def test_a_page_can_name_no_source_no_file_and_no_expression(tmp_path):
+FROM_FILE = {"values": {"file": "codes.txt"}}
+
+
+@pytest.mark.parametrize(
+    "stray",
+    [
+        'values = { file = "/etc/passwd" }',
+        'values = { file = "codes.txt", column = "other" }',
+        'values = ["a"]\nexpression = "y"',
+        'codes = { file = "/data/records.parquet", levels = ["name"] }',
+        'codes = { file = "../records.csv", child = "id", parent = "name" }',
+        'codes = { file = "blocks.csv", column = "name", levels = ["tract"] }',
+    ],
+)
+def test_a_page_can_name_no_source_no_file_and_no_expression(tmp_path, stray):
     """Whatever a page sends: it sees and changes none of these, and can only repeat what the file names."""
-    (tmp_path / "codes.txt").write_text("a\nb\n")
-    declared = {"values": {"file": "codes.txt"}}
+    declared = {"codes": {"file": "blocks.csv", "levels": ["tract"]}} if "codes" in stray else FROM_FILE
     content = {"domain": {"x": declared}, "workload": [{"ways": [1]}], "source": {"path": "secret.csv"}}
     document = Document("spec.toml", tmp_path, content)
     shown = document.shown()
     assert "secret" not in json.dumps(shown)
     assert document.content_of(shown["form"]) == content
-    for stray in ('values = { file = "/etc/passwd" }', 'values = ["a"]\nexpression = "y"'):
-        form = copy.deepcopy(shown["form"])
-        form["attributes"][0]["rest"] = stray
-        with pytest.raises(SpecError, match="not on this page"):
-            document.content_of(form)
+    form = copy.deepcopy(shown["form"])
+    form["attributes"][0]["rest"] = stray
+    with pytest.raises(SpecError, match="not on this page"):
+        document.content_of(form)
     form = copy.deepcopy(shown["form"]) | {"source": {"path": "/etc/passwd"}, "ledger": {"path": "x"}}
     assert document.content_of(form)["source"] == {"path": "secret.csv"}
     form["privacy"]["rest"] = 'path = "/etc/passwd"'
     with pytest.raises(ResiduaError, match="unknown key"):
         spec_of(document.content_of(form), tmp_path / "spec.toml")
-    with pytest.raises(SpecError, match="a page cannot read"):
-        opened(b'[domain.x]\nvalues = { file = "/etc/passwd" }\n', "sent.toml")
+    if "file" in stray:
+        with pytest.raises(SpecError, match="a page cannot read"):
+            opened(f"[domain.x]\n{stray}\n".encode(), "sent.toml")
+
+
+def test_an_error_of_the_page_quotes_no_record_of_a_file_that_the_page_names(tmp_path):
+    """All the way to the process that plans, as `residua ui` answers: a file's lines never come back."""
+    (tmp_path / "records.csv").write_text("name,town\nAlice Smith,Kern\nAlice Smith,Erie\n")
+    kind = f"codes = {{ file = {json.dumps(str(tmp_path / 'records.csv'))}, column = 'name', levels = ['town'] }}"
+    desk = Desk(tmp_path / "spec.toml")
+    document = desk[desk.first]
+    form = document.shown()["form"] | {"attributes": [{"name": "x", "kind": "other", "rest": kind}]}
+    said = []
+    with contextlib.suppress(ResiduaError):
+        said = answer({"task": "check", "content": document.content_of(form), "folder": "/", "name": "spec.toml"})
+    assert "Alice" not in str(said)
+    with pytest.raises(SpecError) as refusal:
+        document.content_of(form)
+    assert "Alice" not in str(refusal.value)
 
 
 @pytest.mark.parametrize(

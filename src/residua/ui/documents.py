@@ -175,16 +175,19 @@ def empty(name: str = "spec.toml", folder: Path | None = None) -> Document:
 
 
 _FILE, _EXPRESSION = "a file of values", "an expression over columns"
+_FREE_KEYS = {"levels", "meanings", "title", "description"}  # tables whose keys are labels or languages, never a file
 
 
 def _named(content: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """The files of values and the expressions that attributes name."""
-    found: list[tuple[str, Any]] = []
+    """The files (`values`, `codes`, and whatever setting takes one some day) and the expressions attributes name."""
+    named: list[tuple[str, Any]] = []
     for settings in content.get("domain", {}).values():
-        if isinstance(settings, Mapping):
-            found += [(_FILE, settings["values"])] if isinstance(settings.get("values"), Mapping) else []
-            found += [(_EXPRESSION, settings["expression"])] if "expression" in settings else []
-    return found
+        for key, value in settings.items() if isinstance(settings, Mapping) else ():
+            if key == "expression":
+                named.append((_EXPRESSION, value))
+            elif key not in _FREE_KEYS and isinstance(value, Mapping) and (key == "values" or "file" in value):
+                named.append((_FILE, {key: value}))
+    return named
 
 
 def _head(text: str) -> str:
