@@ -100,17 +100,21 @@ def outlined(task: Task, attribute: int) -> Outline:
 
 
 def asked_tables(task: Task, attribute: int, nesting: Nesting) -> list[tuple[tuple[int, ...], int, float, float]]:
-    """Every table that is asked for: its short attributes, its level, its weight and its target."""
-    asked: dict[AskedTable, float] = {}
+    """Every table that is asked for: its short attributes, its level, its weight and its target.
+
+    Of a table that several terms ask for, the sum of variances counts with the sum of their weights, the largest
+    `weight · variance` with the largest of them.
+    """
+    asked: dict[AskedTable, list[float]] = {}
     for term, weight in terms_of(task.workload):
         short = tuple(sorted(set(term) - {attribute}))
         for rows in _levels_of(term, attribute, nesting):
-            asked[short, rows.level] = asked.get((short, rows.level), 0.0) + weight
+            asked.setdefault((short, rows.level), []).append(weight)
     targets = task.objective.targets if isinstance(task.objective, MaxVariance) else None
-    found = None if targets is None else _targets(task.workload, attribute, nesting, targets, list(asked))
+    given = None if targets is None else _targets(task.workload, attribute, nesting, targets, list(asked))
     return [
-        (short, level, weight, 1.0 / weight if found is None else found[short, level])
-        for (short, level), weight in asked.items()
+        (*table, sum(weights), 1.0 / max(weights) if given is None else given[table])
+        for table, weights in asked.items()
     ]
 
 
