@@ -119,7 +119,7 @@ def _write_on_executors(
     title: str | None,
     language: str | None,
 ) -> None:
-    from residua.source.spark_asking import session_at_hand
+    from residua.source.spark import session_at_hand
 
     if form.spreadsheet:
         raise PlanError("--spreadsheet is for CSV, and executors write parquet; leave one of the two out.")

@@ -78,7 +78,7 @@ def open_source(spec: Spec, *, show_values: bool = False) -> Source:
                 "[source] needs path (and a query if you like), tables and query, database and query, uri and query, "
                 'delta, iceberg, or spark; write path = "data.csv", for example.'
             )
-    return source.with_columns(spec.expressions)
+    return source_of(source.with_columns(spec.expressions))
 
 
 def refuse_credentials(settings: Mapping[str, Any]) -> None:

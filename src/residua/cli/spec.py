@@ -45,7 +45,7 @@ from residua.errors import FileError, PrivacyError, ResiduaError, SpecError
 from residua.files import read_regular, require_path
 from residua.plans.objectives import Objective
 from residua.privacy import GDP, ZCDP, AddRemove, ApproxDP, Guarantee, Person, PureDP, ReplaceOne, Unit
-from residua.source.computed import parsed_expression
+from residua.source.records import parsed_expression
 from residua.workload import (
     Explicit,
     Marginals,

@@ -2,12 +2,11 @@
 
 from residua.domain.attributes import Anonymous, Attribute, Bins, Categories, Integers, Label, Policy
 from residua.domain.between import Between, between
-from residua.domain.code_lists import CodedLevel, CodeList
+from residua.domain.code_lists import CodeList
 from residua.domain.dates import Dates
-from residua.domain.domain import Domain
+from residua.domain.domain import Domain, domain_of_settings, settings_of_domain
 from residua.domain.impossible import Rule, impossible_cells
-from residua.domain.levels import OTHER, Level
-from residua.domain.toml import domain_of_settings, settings_of_domain
+from residua.domain.levels import OTHER, CodedLevel, Level
 
 __all__ = [
     "OTHER",

@@ -14,34 +14,9 @@ from numpy.typing import NDArray
 
 from residua.domain.attributes import Attribute, Label, Policy
 from residua.domain.labels import Labels, labels_of, packed_codes, packed_labels, unpacked_codes, unpacked_labels
-from residua.domain.levels import OTHER, Level, check_level_name
+from residua.domain.levels import OTHER, CodedLevel, check_level_name
 from residua.domain.nested_files import columns_of_file, levels_of_parents
 from residua.errors import DomainError
-
-
-@dataclass(frozen=True, eq=False)
-class CodedLevel(Level):
-    """A level whose labels and codes are arrays, for values in their millions.
-
-    Args:
-        name: what the level is called.
-        labels: a label for every group.
-        codes: the group of every cell of the attribute, an array of 32-bit integers.
-    """
-
-    labels: Labels
-    codes: NDArray[np.int32]  # type: ignore[assignment]
-
-    @cached_property
-    def digest(self) -> bytes:
-        """What two equal levels have in common, and no others."""
-        return hashlib.sha256(self.name.encode() + b"\0" + self.labels.digest + self.codes.tobytes()).digest()
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, CodedLevel) and (self is other or self.digest == other.digest)
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
 
 
 @dataclass(frozen=True, eq=False)

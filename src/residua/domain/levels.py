@@ -7,16 +7,19 @@ own values. Where values are numbers, a list of edges says the same: groups clos
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from residua.domain.labels import Labels, labels_of
 from residua.errors import DomainError
 
 OTHER = "(other)"
@@ -44,6 +47,31 @@ class Level:
     def matrix(self) -> NDArray[np.float64]:
         """One row per group: 1 where the cell belongs to it, (groups, cells)."""
         return np.asarray(np.arange(len(self))[:, None] == np.array(self.codes)[None, :], dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class CodedLevel(Level):
+    """A level whose labels and codes are arrays, for values in their millions.
+
+    Args:
+        name: what the level is called.
+        labels: a label for every group.
+        codes: the group of every cell of the attribute, an array of 32-bit integers.
+    """
+
+    labels: Labels
+    codes: NDArray[np.int32]  # type: ignore[assignment]
+
+    @cached_property
+    def digest(self) -> bytes:
+        """What two equal levels have in common, and no others."""
+        return hashlib.sha256(self.name.encode() + b"\0" + self.labels.digest + self.codes.tobytes()).digest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CodedLevel) and (self is other or self.digest == other.digest)
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
 
 
 @dataclass(frozen=True)
@@ -94,9 +122,6 @@ def levels_of(declared: object, cells: Cells, has_other: bool) -> tuple[Level, .
 
 
 def _as_arrays(name: str, labels: Sequence[str], codes: NDArray[np.int64]) -> Level:
-    from residua.domain.code_lists import CodedLevel
-    from residua.domain.labels import Labels, labels_of
-
     small = codes.astype(np.int32)
     small.setflags(write=False)
     return CodedLevel(name, Labels(labels_of(list(labels), f"level {name!r}: its groups")), small)
@@ -217,11 +242,6 @@ def _numbers(name: str, given: Any) -> list[float]:
     if len(edges) < 2 or not all(a < b for a, b in pairwise(edges)):
         raise DomainError(f"level {name!r}: edges={list(given)} are not two or more numbers in increasing order.")
     return edges
-
-
-def _edge(given: Any) -> float:
-    number = float(given)  # refuses whole numbers beyond all floats, too
-    return given if isinstance(given, int) and not isinstance(given, bool) else number
 
 
 def _edge_labels(edges: Sequence[float], codes: NDArray[np.intp], cells: Cells) -> tuple[str, ...]:

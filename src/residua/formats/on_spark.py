@@ -26,7 +26,7 @@ from residua.measurement.on_spark import watched
 from residua.measurement.once import swept, write_once
 from residua.release import Release
 from residua.release.parts import PartedIntegers
-from residua.source.spark_asking import asked
+from residua.source.spark import asked
 from residua.source.spark_rows import ROW_SQL, row_of
 from residua.source.spark_tasks import own_version
 

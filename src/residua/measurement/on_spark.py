@@ -35,8 +35,7 @@ from residua.release.folder import Reserved, reserve_parts
 from residua.release.parts import FOLDER, OPEN_FOLDER, PartedIntegers, part_name
 from residua.source.bound import Bound
 from residua.source.counting import Tallies
-from residua.source.spark import SparkSource, require_countable
-from residua.source.spark_asking import asked
+from residua.source.spark import SparkSource, asked, require_countable
 from residua.source.spark_rows import NOTE, ROW_SQL
 from residua.source.spark_tasks import Tally, Task
 

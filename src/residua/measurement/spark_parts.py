@@ -23,8 +23,7 @@ from residua.measurement.once import write_once
 from residua.measurement.rehearsal import rehearse
 from residua.plans.lattice.blocks import SetBlocks
 from residua.release.parts import part_bytes, part_name
-from residua.source.spark_proofs import proven
-from residua.source.spark_rows import NOTE, row_of, sums_of
+from residua.source.spark_rows import NOTE, proven, row_of, sums_of
 from residua.source.spark_tasks import own_version
 
 

@@ -1,6 +1,5 @@
 """Where the records come from: one protocol, the engines behind it, and the counting of tables."""
 
-from residua.source.given import source_of
-from residua.source.source import Source
+from residua.source.source import Source, source_of
 
 __all__ = ["Source", "source_of"]

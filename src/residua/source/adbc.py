@@ -6,13 +6,12 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from copy import copy
-from typing import Any
+from typing import Any, Self
 
 from residua.errors import SourceError
 from residua.source.address import Address, words
-from residua.source.files import distinct
 from residua.source.options import NO_OPTIONS, Options
-from residua.source.source import BATCH_ROWS, Source
+from residua.source.records import BATCH_ROWS, Records, distinct
 from residua.sql import SqlError, plain_select, quoted
 
 _BEGIN = {
@@ -23,7 +22,7 @@ _BEGIN = {
 _SAFE = ("42", "25", "0A", "53", "57")  # SQLSTATE classes whose words are of the query and the server, not of data
 
 
-class AdbcSource(Source):
+class AdbcSource(Records):
     """A query on a database behind an ADBC driver.
 
     Args:
@@ -61,7 +60,7 @@ class AdbcSource(Source):
         return self._names
 
     @contextmanager
-    def snapshot(self) -> Iterator[Source]:
+    def snapshot(self) -> Iterator[Self]:
         """One transaction over all readings, which may only read; an open connection has its own."""
         with self._connected() as connection:
             still = copy(self)

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from residua.domain import Domain
     from residua.source.bound import Bound
     from residua.source.counting import Counted, Progress
+    from residua.source.records import Records
     from residua.source.some_groups import SomeGroups
-    from residua.source.source import Source
 
 _MOST_KEPT = 1 << 30  # bytes
 
@@ -59,17 +59,18 @@ def _forgotten(*_: object) -> Counted:
     raise AssertionError("what was checked is forgotten")
 
 
-def checked(source: Source, domain: Domain, progress: Progress | None, bound: Bound | None) -> Checked:
-    """Reads a source once: what `Source.checked` does."""
+def checked(
+    source: Records, domain: Domain, progress: Progress | None, bound: Bound | None, *, keep: bool = True
+) -> Checked:
+    """Reads a source once: what `Source.checked` does. An engine that counts by itself has no codes to `keep`."""
     from residua.source.counting import count, count_kept
     from residua.source.kept import Kept
-    from residua.source.source import Source
 
     total = layout_of(closure([], len(domain)), domain.sizes)  # one table of one cell: how many records there are
     # Which records of a person are counted is decided by the ledger's key, after the debit: ids are kept as they are.
     ids = source.options.person if bound is not None else ()
     room = min(_MOST_KEPT, (free_bytes() or _MOST_KEPT) // 4)
-    kept = Kept(domain, room, ids) if type(source).count is Source.count else None
+    kept = Kept(domain, room, ids) if keep else None
     first = (
         source.count(domain, total, progress, bound)
         if kept is None

@@ -7,7 +7,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +24,10 @@ from residua.source.options import Options
 from residua.source.persons import Persons
 from residua.source.problems import Problems
 from residua.source.some_groups import SomeGroups
-from residua.source.source import Source
 from residua.source.tables import Codes, smallest
+
+if TYPE_CHECKING:
+    from residua.source.records import Records
 
 Progress = Callable[[int, int | None], None]  # rows read so far, about how many there are
 MOST_RECORDS = 2**62
@@ -84,7 +86,7 @@ class Counted:
 
 
 def count(
-    source: Source,
+    source: Records,
     domain: Domain,
     layout: Layout,
     progress: Progress | None = None,
@@ -151,7 +153,7 @@ def count(
     return Counted(*done) if persons is None else Counted(*done, persons.nobody, persons.loss)
 
 
-def columns_needed(source: Source, domain: Domain, bounded: bool) -> list[str]:
+def columns_needed(source: Records, domain: Domain, bounded: bool) -> list[str]:
     """The columns that counting reads: the attributes, the weight, and the person where that is bounded."""
     weight = [source.weight] if source.weight is not None else []
     named = source.options.person if bounded else ()

@@ -7,18 +7,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from copy import copy
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from residua.errors import SourceError
-from residua.source.files import distinct
 from residua.source.options import NO_OPTIONS, Options
 from residua.source.paths import require_source_path
-from residua.source.source import BATCH_ROWS, Source
+from residua.source.records import BATCH_ROWS, Records, distinct
 from residua.source.uris import shown_value
 from residua.sql import SqlError, engine_words, one_select, sandbox, without_progress_bar
 
 
-class QueriedSource(Source):
+class QueriedSource(Records):
     """Records that DuckDB returns. Chance, the clock and undecided ties may make two readings differ.
 
     Columns are asked for by their place: DuckDB would take names that differ in case only for one.
@@ -89,7 +88,7 @@ class DatabaseSource(QueriedSource):
             yield connection.sql(f"{select} ({self.query}\n) AS records({places(columns)})")
 
     @contextmanager
-    def snapshot(self) -> Iterator[Source]:
+    def snapshot(self) -> Iterator[Self]:
         """One transaction over all readings."""
         import duckdb
 

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from residua.errors import SourceError
-from residua.source.files import FilesSource, distinct
+from residua.source.files import FilesSource
 from residua.source.options import NO_OPTIONS, Options
-from residua.source.paths import File, opened, size_of
-from residua.source.source import Paths, Source
+from residua.source.paths import File, Paths, opened, size_of
+from residua.source.records import Records, distinct
 
 _BLOCK = 1 << 20  # bytes; larger blocks leave the cache and are slower
 _SAMPLE = 1 << 16
@@ -63,7 +63,7 @@ class DelimitedSource(FilesSource):
                 f"{self} has no column {asked} in its first line, which must name the columns, separated by "
                 f"{self.delimiter!r}; add it, or give the delimiter."
             )
-        Source.check(self, columns)
+        Records.check(self, columns)
 
     def rows_hint(self) -> int | None:
         """Guessed from the length of the first lines; unknown for compressed files."""

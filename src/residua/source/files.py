@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from residua.errors import SourceError
 from residua.source.ahead import ahead
-from residua.source.naming import missing_columns
 from residua.source.options import NO_OPTIONS, Options
-from residua.source.paths import File, digest_of_files, expand
-from residua.source.source import Paths, Source
+from residua.source.paths import File, Paths, digest_of_files, expand
+from residua.source.records import Records, distinct, missing_columns
 
 if TYPE_CHECKING:
     from residua.source.digest import Digest
 
 
-class FilesSource(Source):
+class FilesSource(Records):
     """Files of one kind, read one after the other."""
 
     folder_suffixes: ClassVar[tuple[str, ...]] = ()  # of the files that a folder stands for; none: it is refused
@@ -70,13 +69,3 @@ class FilesSource(Source):
     def _read(self, columns: Sequence[str]) -> Iterator[Any]:
         for path in self.files:
             yield from self._read_one(path, columns)
-
-
-def distinct(names: Sequence[str], what: str, *, show_names: bool = True) -> tuple[str, ...]:
-    """The names, of which no two may be the same; columns without a name, which nobody can ask for, are left out."""
-    named = [name for name in names if name.strip()]
-    twice = [name for i, name in enumerate(named) if name in named[:i]]
-    if twice:
-        listed = ", ".join(repr(name) for name in dict.fromkeys(twice)) if show_names else "alike in the first line"
-        raise SourceError(f"{what} has two columns named {listed}; rename one of them.")
-    return tuple(named)

@@ -7,14 +7,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from residua.errors import SourceError
-from residua.source.files import distinct
 from residua.source.options import NO_OPTIONS, Options
-from residua.source.source import BATCH_ROWS, Source
+from residua.source.records import BATCH_ROWS, Records, distinct
 
 _UNREADABLE = (TypeError, ValueError, OverflowError, NotImplementedError)  # Arrow's own errors are such as well
 
 
-class FrameSource(Source):
+class FrameSource(Records):
     """A frame in memory, cut into batches when read.
 
     Args:

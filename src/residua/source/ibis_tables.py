@@ -7,12 +7,11 @@ from typing import Any
 
 from residua.errors import SourceError
 from residua.source.database import DatabaseSource
-from residua.source.files import distinct
 from residua.source.options import NO_OPTIONS, Options
-from residua.source.source import BATCH_ROWS, Source
+from residua.source.records import BATCH_ROWS, Records, distinct
 
 
-def ibis_source(expression: Any, options: Options = NO_OPTIONS) -> Source:
+def ibis_source(expression: Any, options: Options = NO_OPTIONS) -> Records:
     """The source of what an ibis expression returns.
 
     Raises:
@@ -33,7 +32,7 @@ def ibis_source(expression: Any, options: Options = NO_OPTIONS) -> Source:
     return IbisSource(expression, backend.name, options)
 
 
-class IbisSource(Source):
+class IbisSource(Records):
     """What an ibis expression returns; how it is streamed, and which state of the data it sees, is up to ibis."""
 
     repeatable = False

@@ -13,9 +13,8 @@ import pyarrow as pa
 
 from residua.errors import SourceError
 from residua.source.files import FilesSource
-from residua.source.naming import missing_columns
 from residua.source.paths import File, opened
-from residua.source.source import BATCH_ROWS
+from residua.source.records import BATCH_ROWS, missing_columns
 
 if TYPE_CHECKING:
     from residua.source.digest import Digest

@@ -14,7 +14,7 @@ from typing import Any, cast
 from residua.errors import SourceError
 from residua.source.frames import FrameSource
 from residua.source.options import NO_OPTIONS, Options
-from residua.source.source import BATCH_ROWS
+from residua.source.records import BATCH_ROWS
 from residua.source.uris import is_uri, parse_uri, shown_value
 
 _DELTA_FEATURES = {"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"}  # of readers; others change which rows count

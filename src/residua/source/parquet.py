@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 from residua.errors import SourceError
 from residua.source.files import FilesSource
 from residua.source.options import NO_OPTIONS, Options
-from residua.source.paths import File, digest_of_files, opened
+from residua.source.paths import File, Paths, digest_of_files, opened
+from residua.source.records import BATCH_ROWS
 from residua.source.remote import RemoteFile
-from residua.source.source import BATCH_ROWS, Paths
 from residua.source.uris import is_uri
 
 _ABSENT = "__HIVE_DEFAULT_PARTITION__"

@@ -12,10 +12,10 @@ from typing import Any
 from residua.errors import FileError, SourceError
 from residua.files import require_path
 from residua.source.remote import RemoteFile, expand_uri
-from residua.source.source import Paths
 from residua.source.uris import is_uri, redacted
 
 File = Path | RemoteFile
+Paths = str | Path | Sequence[str | Path]
 _PART = 1 << 20  # bytes that are held at a time
 
 

@@ -9,9 +9,8 @@ from typing import Any
 
 from residua.errors import SourceError
 from residua.source.database import QueriedSource, checked_query, places
-from residua.source.given import source_of
 from residua.source.options import NO_OPTIONS, Options
-from residua.source.source import Source
+from residua.source.records import Records
 from residua.sql import sandbox
 
 
@@ -19,27 +18,13 @@ class QuerySource(QueriedSource):
     """One SELECT over named tables.
 
     Args:
-        tables: name → anything `source_of` reads.
+        tables: name → where its records come from.
         query: one SELECT, or the name of a table.
     """
 
-    def __init__(self, tables: Mapping[str, Any], query: str, options: Options = NO_OPTIONS) -> None:
+    def __init__(self, tables: Mapping[str, Records], query: str, options: Options = NO_OPTIONS) -> None:
         super().__init__(options)
-        if not isinstance(tables, Mapping) or not tables:
-            raise SourceError("tables is not a mapping of names to data; pass {name: path}.")
-        if len({str(name).lower() for name in tables}) < len(tables):
-            raise SourceError("two tables differ in case only, which SQL takes for one; rename one.")
-        self._tables: dict[str, Source] = {}
-        for name, data in tables.items():
-            if not isinstance(name, str) or not name.strip():
-                raise SourceError(f"the table {name!r} has no name; name it as the query does.")
-            own = isinstance(data, Source)
-            if isinstance(data, Source) and data.options.person:
-                raise SourceError(
-                    f"table {name!r} names a person column, which a query does not pass on; name the query's own: "
-                    "Source.sql(…, person=…)."
-                )
-            self._tables[name] = source_of(data) if own else source_of(data, show_values=options.show_values)
+        self._tables = dict(tables)
         self.query = checked_query(query)
 
     def __str__(self) -> str:
@@ -70,7 +55,7 @@ class QuerySource(QueriedSource):
 class _Stream:
     """A source that can be read again and again as a stream of Arrow batches of one schema."""
 
-    def __init__(self, name: str, source: Source) -> None:
+    def __init__(self, name: str, source: Records) -> None:
         self._name, self._source = name, source
         self._columns = source.columns()
         self.problem: SourceError | None = None

@@ -1,38 +1,38 @@
-"""The seam between data and counting: a source is asked for tables of counts.
+"""Where records come from: a constructor for each kind of data, and the source that anything readable stands for.
 
-By default it streams Arrow record batches of named columns through the codec, which says what a value means, so that
-the same data gives the same counts whatever holds it; an engine that can count where the data is overrides `count`.
+The engines below know only `Records`; this module is above them all and loads the one that is asked for.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from residua.errors import SourceError
-from residua.source.naming import missing_columns
-from residua.source.options import NO_OPTIONS, Options, SourceOptions, options_of
+from residua.source.options import NO_OPTIONS, SourceOptions, options_of
+from residua.source.records import Records
+from residua.source.uris import is_uri, parse_uri, shown_value
 
 if TYPE_CHECKING:
-    from residua.domain import Domain
-    from residua.linalg.layout import Layout
-    from residua.source.bound import Bound
-    from residua.source.checking import Checked
-    from residua.source.counting import Counted, Progress
-    from residua.source.digest import Digest
+    from residua.source.paths import Paths
 
-Paths = str | Path | Sequence[str | Path]
-BATCH_ROWS = 65_536
+_SUFFIXES: dict[str, tuple[str, ...]] = {
+    "parquet": (".parquet", ".pq"),
+    "csv": (".csv", ".txt"),
+    "tsv": (".tsv",),
+    "feather": (".feather", ".arrow", ".ipc"),
+    "jsonl": (".jsonl", ".ndjson"),
+}
+_PACKED = (".gz", ".bz2", ".zst")
+_DATABASES = (".duckdb", ".db", ".ddb")
 
 
-class Source(ABC):
+class Source(Records):
     """Records to be counted, read in batches so that memory does not grow with their number.
 
     Make one with `Source.csv`, `Source.parquet`, `Source.frame`, `Source.duckdb`, …; wherever a source is asked for, a
-    path or a frame will do as well (`source_of`).
+    path or a frame will do as well (`source_of`). The records of every engine are a `Source` (`isinstance` says so).
 
     Guarantee: an error about data names columns and kinds of problems, and no value of any record, unless
     `show_values` was asked for.
@@ -42,149 +42,9 @@ class Source(ABC):
             `Source.csv` and all others take them by name.
     """
 
-    # Whether two readings are the same unless somebody changed the data meanwhile; what does not fit into memory is
-    # read twice (`residua.source.checking`), and a difference is then explained by this.
-    repeatable: bool = True
-    # Whether workers of the engine can measure and write a release by themselves (`residua.measurement.on_spark`).
-    has_executors: bool = False
-
-    def __init__(self, options: Options = NO_OPTIONS) -> None:
-        self.options = options
-
-    @property
-    def weight(self) -> str | None:
-        """The column of pre-aggregated counts, if there is one."""
-        return self.options.weight
-
-    @property
-    def show_values(self) -> bool:
-        """Whether error messages may quote values of the data."""
-        return self.options.show_values
-
-    @abstractmethod
-    def columns(self) -> tuple[str, ...]:
-        """The names of the columns there are."""
-
-    @abstractmethod
-    def _read(self, columns: Sequence[str]) -> Iterator[Any]:
-        """Record batches of these columns, which are known to exist."""
-
-    def fingerprint(self) -> str:
-        """A digest that tells this dataset from another, so that a ledger notices a wrong one.
-
-        It is computed from all columns of all records, in any order (`residua.source.digest`): the same records have
-        the same fingerprint in every engine, where their values are spelled alike. Keep it beside the ledger, never in
-        a release. `count` gives it as well.
-        """
-        from residua.source.digest import Digest
-
-        digest = Digest()
-        with self.snapshot() as still:
-            for _ in still.digested((), digest):
-                pass
-        return digest.fingerprint
-
-    def earlier_fingerprint(self) -> str | None:
-        """The fingerprint that version 0.1.0 gave this dataset, where it can still be told."""
-        return None
-
-    @contextmanager
-    def snapshot(self) -> Iterator[Source]:
-        """The same records, however often they are read within this context, where the engine can hold them still.
-
-        What it cannot hold still (files, frames) is read as it is, and the fingerprint tells whether it changed.
-        """
-        yield self
-
-    def rows_hint(self) -> int | None:
-        """About how many rows there are, if that is cheap to say; for progress only."""
-        return None
-
-    def count(
-        self, domain: Domain, layout: Layout, progress: Progress | None = None, bound: Bound | None = None
-    ) -> Counted:
-        """The true counts of every table of a layout: what `residua.measurement` asks for, and nothing else does.
-
-        Guarantee: every table counts the same records: a record that any attribute of the domain leaves out is in
-        none, whether or not that attribute is in a table.
-
-        An engine that overrides this must give exactly what the default gives: the policies of the domain, the weight,
-        counts below 2^62, errors that name every column with values the domain refuses, and the fingerprint of the
-        records that were counted, found in the same reading.
-
-        Args:
-            domain: what the records may hold; all its attributes are read.
-            layout: the tables, in the order of the domain's attributes.
-            progress: called after each batch with the rows read and a guess of how many there are.
-            bound: how many records of each person are counted, by `residua.source.choosing`; all when not given.
-
-        Raises:
-            SourceError: data that cannot be read, values that the domain refuses, or counts of 2^62 and more.
-        """
-        from residua.source.counting import count
-
-        return count(self, domain, layout, progress, bound)
-
-    def checked(self, domain: Domain, progress: Progress | None = None, bound: Bound | None = None) -> Checked:
-        """Reads the records once to see that they fit the domain, before anything is spent (`residua.source.checking`).
-
-        Args:
-            domain: what the records may hold.
-            progress: called after each batch.
-            bound: how many records of one person are counted at most.
-
-        Raises:
-            SourceError: as `count`.
-        """
-        from residua.source.checking import checked
-
-        return checked(self, domain, progress, bound)
-
-    def digested(self, columns: Sequence[str], digest: Digest) -> Iterator[Any]:
-        """Arrow record batches of these columns, while all columns there are go into a digest.
-
-        Raises:
-            SourceError: a column that is not there, or data that cannot be read.
-        """
-        asked = list(columns)
-        self.check(asked)
-        names = [*asked, *(name for name in self.columns() if name not in asked)]
-        for batch in self.batches(names):
-            digest.add(batch, names)
-            yield batch.select(asked)
-        import pyarrow  # where records were read, it is loaded
-
-        pyarrow.default_memory_pool().release_unused()  # what reading took is not kept for the next reading
-
-    def batches(self, columns: Sequence[str]) -> Iterator[Any]:
-        """Arrow record batches of these columns, in the order asked for.
-
-        Raises:
-            SourceError: a column that is not there, or data that cannot be read.
-        """
-        from residua.source.spelling import plain_batch
-
-        self.check(columns)
-        for batch in self._read(columns):
-            yield plain_batch(batch.select(list(columns)) if batch.schema.names != list(columns) else batch)
-
-    def check(self, columns: Sequence[str]) -> None:
-        """Refuses columns that are not there.
-
-        Raises:
-            SourceError: names what is missing and what was probably meant.
-        """
-        there = self.columns()
-        missing = [name for name in columns if name not in there]
-        if len(missing) == len(columns) and missing and there and not self.show_values:
-            # Where no name is as expected, they may be the values of a first record, read as a header.
-            listed = ", ".join(repr(name) for name in missing[:12]) + (", …" if len(missing) > 12 else "")
-            raise SourceError(f"{self} has no column {listed}; check its header, or rename the attributes.")
-        if missing:
-            raise SourceError(missing_columns(missing, there, str(self)))
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self})"
+    @classmethod
+    def __subclasshook__(cls, other: type) -> bool:
+        return Records in other.__mro__ if cls is Source else NotImplemented
 
     @staticmethod
     def csv(paths: Paths, *, delimiter: str | None = None, **options: Unpack[SourceOptions]) -> Source:
@@ -201,7 +61,7 @@ class Source(ABC):
         """
         from residua.source.delimited import DelimitedSource
 
-        return DelimitedSource(paths, options_of(options), delimiter=delimiter)
+        return _source(DelimitedSource(paths, options_of(options), delimiter=delimiter))
 
     @staticmethod
     def parquet(paths: Paths, **options: Unpack[SourceOptions]) -> Source:
@@ -212,14 +72,14 @@ class Source(ABC):
         """
         from residua.source.parquet import ParquetSource
 
-        return ParquetSource(paths, options_of(options))
+        return _source(ParquetSource(paths, options_of(options)))
 
     @staticmethod
     def feather(paths: Paths, **options: Unpack[SourceOptions]) -> Source:
         """Feather (Arrow IPC files), one file or many (a list, or a pattern)."""
         from residua.source.feather import FeatherSource
 
-        return FeatherSource(paths, options_of(options))
+        return _source(FeatherSource(paths, options_of(options)))
 
     @staticmethod
     def jsonl(paths: Paths, **options: Unpack[SourceOptions]) -> Source:
@@ -229,7 +89,7 @@ class Source(ABC):
         """
         from residua.source.json_lines import JsonLinesSource
 
-        return JsonLinesSource(paths, options_of(options))
+        return _source(JsonLinesSource(paths, options_of(options)))
 
     @staticmethod
     def delta(path: str | Path, *, version: int | None = None, **options: Unpack[SourceOptions]) -> Source:
@@ -239,7 +99,7 @@ class Source(ABC):
         """
         from residua.source.lakes import delta_source
 
-        return delta_source(path, version, options_of(options))
+        return _source(delta_source(path, version, options_of(options)))
 
     @staticmethod
     def iceberg(table: Any, *, snapshot: int | None = None, **options: Unpack[SourceOptions]) -> Source:
@@ -250,7 +110,7 @@ class Source(ABC):
         """
         from residua.source.lakes import iceberg_source
 
-        return iceberg_source(table, snapshot, options_of(options))
+        return _source(iceberg_source(table, snapshot, options_of(options)))
 
     @staticmethod
     def frame(frame: Any, **options: Unpack[SourceOptions]) -> Source:
@@ -261,7 +121,7 @@ class Source(ABC):
         """
         from residua.source.frames import frame_source
 
-        return frame_source(frame, options_of(options))
+        return _source(frame_source(frame, options_of(options)))
 
     @staticmethod
     def duckdb(database: Any, query: str, **options: Unpack[SourceOptions]) -> Source:
@@ -283,7 +143,7 @@ class Source(ABC):
         """
         from residua.source.database import DatabaseSource
 
-        return DatabaseSource(database, query, options_of(options))
+        return _source(DatabaseSource(database, query, options_of(options)))
 
     @staticmethod
     def sql(database: str | Mapping[str, Any], query: str, **options: Unpack[SourceOptions]) -> Source:
@@ -311,10 +171,11 @@ class Source(ABC):
             from residua.source.adbc import AdbcSource
             from residua.source.address import Address
 
-            return AdbcSource(Address(database), query, options_of(options))
+            return _source(AdbcSource(Address(database), query, options_of(options)))
         from residua.source.query import QuerySource
 
-        return QuerySource(database, query, options_of(options))
+        said = options_of(options)
+        return _source(QuerySource(_named_tables(database, said.show_values), query, said))
 
     @staticmethod
     def adbc(connection: Any, query: str, **options: Unpack[SourceOptions]) -> Source:
@@ -330,7 +191,7 @@ class Source(ABC):
         """
         from residua.source.adbc import AdbcSource
 
-        return AdbcSource(connection, query, options_of(options))
+        return _source(AdbcSource(connection, query, options_of(options)))
 
     @staticmethod
     def spark(frame: Any, **options: Unpack[SourceOptions]) -> Source:
@@ -339,28 +200,109 @@ class Source(ABC):
         A text names a table of the session at hand, or a path of Parquet files. The executors need residua of the same
         version (docs/spark.md).
         """
-        from residua.source.spark import SparkSource
-        from residua.source.spark_asking import frame_of
+        from residua.source.spark import SparkSource, frame_of
 
-        made = options_of(options)
-        return SparkSource(frame_of(frame, made.show_values) if isinstance(frame, str | Path) else frame, made)
+        said = options_of(options)
+        named = isinstance(frame, str | Path)
+        return _source(SparkSource(frame_of(frame, said.show_values) if named else frame, said))
 
-    def with_columns(self, expressions: Mapping[str, str]) -> Source:
-        """The same records with columns computed from their own, or in place of them.
 
-        Guarantee: an expression sees one record at a time, and neither files nor network; the fingerprint is that of
-        the records as they are.
+def source_of(data: Any, **options: Unpack[SourceOptions]) -> Source:
+    """The source that anything readable stands for.
 
-        Args:
-            expressions: column → SQL over the columns of one record. Delimited text is text:
-                `"CAST(dep_time AS INTEGER) // 100"`.
+    Args:
+        data: a source (returned unchanged), a path, pattern or list of paths (CSV, TSV, Parquet, Feather or JSON lines
+            by their suffix), a folder of Parquet files, a frame (`Source.frame`), a DuckDB relation, a Spark frame,
+            an ibis table or expression, or a pair (database, query).
+        options: weight, person, no_person, show_values (`Source`); a source brings its own.
 
-        Example:
-            >>> import pyarrow as pa
-            >>> data = Source.frame(pa.table({"born": [1990, 2010]})).with_columns({"adult": "born < 2006"})
-            >>> [batch.to_pydict() for batch in data.batches(["adult"])]
-            [{'adult': [True, False]}]
-        """
-        from residua.source.computed import ComputedSource
+    Raises:
+        SourceError: something that cannot be read.
+    """
+    if isinstance(data, Records):
+        asked = options_of(options)
+        if asked != NO_OPTIONS:
+            option = next(name for name in options if getattr(asked, name) != getattr(NO_OPTIONS, name))
+            raise SourceError(f"{option} is given for a source that was made without it; say it where it is made.")
+        return _source(data)
+    if isinstance(data, str | Path):
+        return _file_source([data], options)
+    if isinstance(data, tuple) and len(data) == 2 and _is_query(data):
+        return Source.duckdb(data[0], data[1], **options)
+    if isinstance(data, Sequence):
+        return _file_source(data, options)
+    if type(data).__module__.startswith("pyspark.") and type(data).__name__ == "DataFrame":
+        return Source.spark(data, **options)
+    if type(data).__name__ == "DuckDBPyRelation":
+        from residua.source.database import RelationSource
 
-        return ComputedSource(self, expressions) if expressions else self
+        return _source(RelationSource(data, options_of(options)))
+    if type(data).__module__.startswith("ibis.expr.types"):
+        from residua.source.ibis_tables import ibis_source
+
+        return _source(ibis_source(data, options_of(options)))
+    return Source.frame(data, **options)
+
+
+def _source(records: Records) -> Source:
+    return cast(Source, records)  # all records are: see `__subclasshook__`
+
+
+def _named_tables(tables: Mapping[str, Any], show_values: bool) -> dict[str, Records]:
+    """The sources of the tables that a query names."""
+    if not isinstance(tables, Mapping) or not tables:
+        raise SourceError("tables is not a mapping of names to data; pass {name: path}.")
+    if len({str(name).lower() for name in tables}) < len(tables):
+        raise SourceError("two tables differ in case only, which SQL takes for one; rename one.")
+    sources: dict[str, Records] = {}
+    for name, data in tables.items():
+        if not isinstance(name, str) or not name.strip():
+            raise SourceError(f"the table {name!r} has no name; name it as the query does.")
+        if isinstance(data, Records) and data.options.person:
+            raise SourceError(
+                f"table {name!r} names a person column, which a query does not pass on; name the query's own: "
+                "Source.sql(…, person=…)."
+            )
+        sources[name] = data if isinstance(data, Records) else source_of(data, show_values=show_values)
+    return sources
+
+
+def _is_query(pair: tuple[Any, Any]) -> bool:
+    # A pair of paths is a list of files, unless the first is a database.
+    database, query = pair
+    if not isinstance(query, str):
+        return False
+    return not isinstance(database, str | Path) or Path(database).suffix in _DATABASES
+
+
+def _file_source(paths: Sequence[Any], options: SourceOptions) -> Source:
+    if not paths or not all(isinstance(path, str | Path) for path in paths):
+        raise SourceError(
+            f"source {shown_value(paths)} is no list of paths; pass paths, a frame, or rs.Source.duckdb(…)."
+        )
+    kinds = {_kind(str(path)) for path in paths}
+    if len(kinds) > 1:
+        raise SourceError("source mixes files of different kinds; pass files of one kind.")
+    readers = {"parquet": Source.parquet, "feather": Source.feather, "jsonl": Source.jsonl}
+    return readers.get(kinds.pop(), Source.csv)(paths, **options)
+
+
+def _kind(path: str) -> str:
+    uri = parse_uri(path) if is_uri(path) else None
+    path = path if uri is None else str(uri)  # without what messages must not hold
+    lowered = path.lower()
+    for packed in _PACKED:
+        lowered = lowered.removesuffix(packed)
+    if kind := next((kind for kind, suffixes in _SUFFIXES.items() if lowered.endswith(suffixes)), None):
+        return kind
+    if path.lower().endswith(_DATABASES):
+        raise SourceError(f"{path!r} is a database; say which table with rs.Source.duckdb({path!r}, query).")
+    if uri is None:
+        from residua.source.paths import require_source_path
+
+        require_source_path(path)
+    if uri.is_store if uri is not None else Path(path).is_dir():
+        return "parquet"
+    raise SourceError(
+        f"cannot tell what {path!r} holds from its suffix; use rs.Source.csv(…), rs.Source.parquet(…) or another."
+    )

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -15,26 +18,32 @@ from residua.errors import SourceError
 from residua.linalg.lattice import Lattice
 from residua.linalg.layout import Layout
 from residua.source.bound import Bound
-from residua.source.computed import parsed_expression
-from residua.source.files import distinct
-from residua.source.naming import missing_columns
 from residua.source.options import NO_OPTIONS, Options
-from residua.source.source import Source
-from residua.source.spark_asking import asked, streamed
-from residua.source.spark_proofs import BUCKETS, proven
-from residua.source.spark_rows import NOTE, ROW_SQL, received_batch, sent_batches, summed_partition, widened
+from residua.source.records import Records, distinct, missing_columns, parsed_expression
+from residua.source.spark_rows import (
+    BUCKETS,
+    NOTE,
+    ROW_SQL,
+    proven,
+    received_batch,
+    sent_batches,
+    summed_partition,
+    widened,
+)
 from residua.source.spark_tasks import Partition, Tally, Task, counted_partition, digested_partition, own_version
 from residua.source.tables import Tables, tables_of_layout
+from residua.source.uris import refuse_keys
 
 if TYPE_CHECKING:
     from residua.source.counting import Counted, Progress
+
 
 _SMALL_CELLS = 1 << 15  # tables up to here are added up by the driver: 256 kB from each task at most
 _BLOCK_CELLS = 1 << 20  # larger layouts are cut into blocks of about 8 MB
 _PARTITIONS = 200  # of a shuffle, where Spark does not say
 
 
-class SparkSource(Source):
+class SparkSource(Records):
     """A Spark frame, classic or through Spark Connect.
 
     A frame is a recipe: Spark reads the data again for every job, so that two readings may differ.
@@ -77,7 +86,7 @@ class SparkSource(Source):
         if missing:
             super().check(missing)
 
-    def with_columns(self, expressions: Mapping[str, str]) -> Source:
+    def with_columns(self, expressions: Mapping[str, str]) -> Records:
         """The same records with columns computed on the executors; see `Source.with_columns`."""
         if not expressions:
             return self
@@ -223,3 +232,93 @@ def require_countable(tally: Tally, weight: str | None) -> None:
     if tally.too_many:
         raise SourceError(f"the counts in column {weight!r} add up to 2^62 or more; correct them.")
     tally.problems.stop()
+
+
+T = TypeVar("T")
+_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")  # PySpark writes every error there, with values
+_WIRES = ("py4j.clientserver", "py4j.java_gateway")  # write all that Java answers, where somebody asks for that
+
+
+def asked(source: Records | str, work: Callable[[], T], show_values: bool | None = None) -> T:
+    """Does what needs Spark.
+
+    Raises:
+        SourceError: the condition that Spark names; its words only where values may be shown. It carries no context.
+    """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    shown = source.show_values if isinstance(source, Records) else bool(show_values)
+    try:
+        with _quiet(shown):
+            return work()
+    except (PySparkException, Py4JError) as problem:
+        failure = SourceError(_sentence(str(source), problem, shown))
+    raise failure
+
+
+def streamed(source: Records, frame: Any) -> Iterator[Any]:
+    """The rows of a frame, of which one partition is held at a time."""
+    rows = asked(source, frame.toLocalIterator)
+    none = object()
+    while (row := asked(source, lambda: next(rows, none))) is not none:
+        yield row
+
+
+@contextmanager
+def _quiet(show_values: bool) -> Iterator[None]:
+    from pyspark.logger import PySparkLogger  # a plain logger of that name would break PySpark's own calls
+
+    loggers: list[logging.Logger] = []
+    if not show_values:
+        loggers = [*map(PySparkLogger.getLogger, _LOGGERS), *map(logging.getLogger, _WIRES)]
+    before = [logger.disabled for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.disabled = True
+        yield
+    finally:
+        for logger, disabled in zip(loggers, before, strict=True):
+            logger.disabled = disabled
+
+
+def _sentence(what: str, problem: Exception, show_values: bool) -> str:
+    text = str(problem)
+    if "No module named 'residua" in text:
+        return (
+            "the executors have no residua; install it there, or send it with "
+            "spark.addArtifacts('residua.zip', pyfile=True)."
+        )
+    condition = getattr(problem, "getCondition", lambda: None)() or type(problem).__name__
+    words = " ".join(text.split())[:300] if show_values else condition
+    return f"{what} failed in Spark ({words}); correct the query that makes it, or the cluster."
+
+
+def session_at_hand() -> Any:
+    """The active session, else what Spark's own settings say (SPARK_REMOTE, spark-defaults.conf, spark-submit).
+
+    Raises:
+        SourceError: Spark is not installed.
+    """
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise SourceError("Spark is not installed; run pip install 'residua[spark]'.") from None
+    return asked("Spark", lambda: SparkSession.getActiveSession() or SparkSession.builder.getOrCreate(), True)
+
+
+def frame_of(named: str | Path, show_values: bool = False) -> Any:
+    """The frame that a text names: a table of the session at hand, or a path of Parquet files (anything with a slash).
+
+    Raises:
+        SourceError: Spark is not installed, knows no such table or path, or the path holds a credential.
+    """
+    name = str(named)
+    refuse_keys(name)
+    session = session_at_hand()
+
+    def found() -> Any:
+        path = "/" in name or name.endswith(".parquet")
+        return session.read.parquet(name) if path else session.table(name)
+
+    return asked(repr(name), found, show_values)

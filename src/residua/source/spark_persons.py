@@ -16,10 +16,8 @@ from residua.source.bound import Bound
 from residua.source.choosing import Loss, Words, chosen_packed, packed, unpacked
 from residua.source.gathering import Gathering
 from residua.source.persons import Columns, Persons
-from residua.source.spark_counting import counting_of, pool_of
-from residua.source.spark_proofs import APART, BUCKETS, proof_of_buckets, proof_of_records, proven
-from residua.source.spark_rows import NOTE, row_of, runs_of
-from residua.source.spark_tasks import Tally, Task, coded, domain_of, noted, require_same_version
+from residua.source.spark_rows import APART, BUCKETS, NOTE, proof_of_buckets, proof_of_records, proven, row_of, runs_of
+from residua.source.spark_tasks import Tally, Task, coded, counting_of, domain_of, noted, pool_of, require_same_version
 
 _HELD_BYTES = 1 << 26
 

@@ -5,6 +5,8 @@ A block is some tables that follow each other. Its counts take as few bytes each
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
@@ -14,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from residua.source.spark_proofs import merged
+from residua.source.digest import Digest
 
 ROW = pa.schema([("block", pa.int32()), ("counts", pa.binary()), ("note", pa.binary())])
 ROW_SQL = "block int, counts binary, note binary"
@@ -83,3 +85,40 @@ def received_batch(sent: bytes, names: Sequence[str]) -> Any:
     """The batch again."""
     (batch,) = pa.ipc.open_stream(sent)
     return batch.rename_columns(list(names))
+
+
+BUCKETS = 256  # of persons; each is gathered and chosen among alone
+APART = BUCKETS  # the bucket of records without a person that count as persons of their own
+Parts = tuple[int, int, int]  # of a digest: the number of records, and two sums
+
+
+def proof_of_records(parts: Parts) -> bytes:
+    """The proof of a table that counts the records of a digest."""
+    return json.dumps(parts).encode()
+
+
+def proof_of_buckets(seen: Counter[str]) -> bytes:
+    """The proof of a table that counts buckets: how many, by the fingerprint of the data they saw."""
+    return json.dumps(seen).encode()
+
+
+def merged(proofs: Sequence[bytes]) -> bytes:
+    """The proof of the sum of tables."""
+    plain = [json.loads(proof) for proof in proofs]
+    if any(isinstance(each, dict) for each in plain):
+        return proof_of_buckets(sum((Counter(each) for each in plain), Counter()))
+    digest = Digest()
+    for parts in plain:
+        digest.merge(tuple(parts))
+    return proof_of_records(digest.parts)
+
+
+def proven(proofs: Sequence[bytes], *, bounded: bool) -> str | None:
+    """The fingerprint of the records that tables count together; nothing where they are not those of one reading."""
+    found = json.loads(merged(proofs))
+    if not bounded:
+        digest = Digest()
+        digest.merge(tuple(found))
+        return digest.fingerprint
+    seen = dict(found) if isinstance(found, dict) else {}
+    return next(iter(seen)) if list(seen.values()) == [BUCKETS + 1] else None

@@ -1,6 +1,6 @@
 """Attributes as forms: the settings of one [domain.NAME] table, and back.
 
-Every declaration that `residua.domain.toml` reads has a form. The usual kinds have fields; of the others, and of what
+Every declaration that `residua.domain.domain` reads has a form. The usual kinds have fields; of the others, and of what
 fields do not hold (titles, codes, meanings, expressions), the form shows the TOML.
 """
 

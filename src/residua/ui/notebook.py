@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from residua.cli.spec import Spec
-from residua.domain.toml import settings_of_domain
+from residua.domain.domain import settings_of_domain
 from residua.linalg.arrays import Floats
 from residua.plans.objectives import LargestVariances, MaxVariance, PNormVariance
 from residua.privacy import AddRemove, Guarantee

@@ -1,0 +1,333 @@
+"""The seam between data and counting: records are asked for tables of counts.
+
+By default it streams Arrow record batches of named columns through the codec, which says what a value means, so that
+the same data gives the same counts whatever holds it; an engine that can count where the data is overrides `count`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import copy
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Self
+
+from residua.errors import SourceError
+from residua.source.options import NO_OPTIONS, Options
+from residua.sql import Expression, SqlError, engine_words, row_expression, sandbox
+
+if TYPE_CHECKING:
+    from residua.domain import Domain
+    from residua.linalg.layout import Layout
+    from residua.source.bound import Bound
+    from residua.source.checking import Checked
+    from residua.source.counting import Counted, Progress
+    from residua.source.digest import Digest
+
+BATCH_ROWS = 65_536
+
+
+class Records(ABC):
+    """Records to be counted, read in batches so that memory does not grow with their number.
+
+    What every engine is: it says which columns there are and streams them; `residua.source.Source` makes each.
+
+    Guarantee: an error about data names columns and kinds of problems, and no value of any record, unless
+    `show_values` was asked for.
+
+    Args:
+        options: what is said of the records: their weight, whose they are, whether errors may quote them.
+    """
+
+    # Whether two readings are the same unless somebody changed the data meanwhile; what does not fit into memory is
+    # read twice (`residua.source.checking`), and a difference is then explained by this.
+    repeatable: bool = True
+    # Whether workers of the engine can measure and write a release by themselves (`residua.measurement.on_spark`).
+    has_executors: bool = False
+
+    def __init__(self, options: Options = NO_OPTIONS) -> None:
+        self.options = options
+
+    @property
+    def weight(self) -> str | None:
+        """The column of pre-aggregated counts, if there is one."""
+        return self.options.weight
+
+    @property
+    def show_values(self) -> bool:
+        """Whether error messages may quote values of the data."""
+        return self.options.show_values
+
+    @abstractmethod
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns there are."""
+
+    @abstractmethod
+    def _read(self, columns: Sequence[str]) -> Iterator[Any]:
+        """Record batches of these columns, which are known to exist."""
+
+    def fingerprint(self) -> str:
+        """A digest that tells this dataset from another, so that a ledger notices a wrong one.
+
+        It is computed from all columns of all records, in any order (`residua.source.digest`): the same records have
+        the same fingerprint in every engine, where their values are spelled alike. Keep it beside the ledger, never in
+        a release. `count` gives it as well.
+        """
+        from residua.source.digest import Digest
+
+        digest = Digest()
+        with self.snapshot() as still:
+            for _ in still.digested((), digest):
+                pass
+        return digest.fingerprint
+
+    def earlier_fingerprint(self) -> str | None:
+        """The fingerprint that version 0.1.0 gave this dataset, where it can still be told."""
+        return None
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Self]:
+        """The same records, however often they are read within this context, where the engine can hold them still.
+
+        What it cannot hold still (files, frames) is read as it is, and the fingerprint tells whether it changed.
+        """
+        yield self
+
+    def rows_hint(self) -> int | None:
+        """About how many rows there are, if that is cheap to say; for progress only."""
+        return None
+
+    def count(
+        self, domain: Domain, layout: Layout, progress: Progress | None = None, bound: Bound | None = None
+    ) -> Counted:
+        """The true counts of every table of a layout: what `residua.measurement` asks for, and nothing else does.
+
+        Guarantee: every table counts the same records: a record that any attribute of the domain leaves out is in
+        none, whether or not that attribute is in a table.
+
+        An engine that overrides this must give exactly what the default gives: the policies of the domain, the weight,
+        counts below 2^62, errors that name every column with values the domain refuses, and the fingerprint of the
+        records that were counted, found in the same reading.
+
+        Args:
+            domain: what the records may hold; all its attributes are read.
+            layout: the tables, in the order of the domain's attributes.
+            progress: called after each batch with the rows read and a guess of how many there are.
+            bound: how many records of each person are counted, by `residua.source.choosing`; all when not given.
+
+        Raises:
+            SourceError: data that cannot be read, values that the domain refuses, or counts of 2^62 and more.
+        """
+        from residua.source.counting import count
+
+        return count(self, domain, layout, progress, bound)
+
+    def checked(self, domain: Domain, progress: Progress | None = None, bound: Bound | None = None) -> Checked:
+        """Reads the records once to see that they fit the domain, before anything is spent (`residua.source.checking`).
+
+        Args:
+            domain: what the records may hold.
+            progress: called after each batch.
+            bound: how many records of one person are counted at most.
+
+        Raises:
+            SourceError: as `count`.
+        """
+        from residua.source.checking import checked
+
+        return checked(self, domain, progress, bound, keep=type(self).count is Records.count)
+
+    def digested(self, columns: Sequence[str], digest: Digest) -> Iterator[Any]:
+        """Arrow record batches of these columns, while all columns there are go into a digest.
+
+        Raises:
+            SourceError: a column that is not there, or data that cannot be read.
+        """
+        asked = list(columns)
+        self.check(asked)
+        names = [*asked, *(name for name in self.columns() if name not in asked)]
+        for batch in self.batches(names):
+            digest.add(batch, names)
+            yield batch.select(asked)
+        import pyarrow  # where records were read, it is loaded
+
+        pyarrow.default_memory_pool().release_unused()  # what reading took is not kept for the next reading
+
+    def batches(self, columns: Sequence[str]) -> Iterator[Any]:
+        """Arrow record batches of these columns, in the order asked for.
+
+        Raises:
+            SourceError: a column that is not there, or data that cannot be read.
+        """
+        from residua.source.spelling import plain_batch
+
+        self.check(columns)
+        for batch in self._read(columns):
+            yield plain_batch(batch.select(list(columns)) if batch.schema.names != list(columns) else batch)
+
+    def check(self, columns: Sequence[str]) -> None:
+        """Refuses columns that are not there.
+
+        Raises:
+            SourceError: names what is missing and what was probably meant.
+        """
+        there = self.columns()
+        missing = [name for name in columns if name not in there]
+        if len(missing) == len(columns) and missing and there and not self.show_values:
+            # Where no name is as expected, they may be the values of a first record, read as a header.
+            listed = ", ".join(repr(name) for name in missing[:12]) + (", …" if len(missing) > 12 else "")
+            raise SourceError(f"{self} has no column {listed}; check its header, or rename the attributes.")
+        if missing:
+            raise SourceError(missing_columns(missing, there, str(self)))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self})"
+
+    def with_columns(self, expressions: Mapping[str, str]) -> Records:
+        """The same records with columns computed from their own, or in place of them.
+
+        Guarantee: an expression sees one record at a time, and neither files nor network; the fingerprint is that of
+        the records as they are.
+
+        Args:
+            expressions: column → SQL over the columns of one record. Delimited text is text:
+                `"CAST(dep_time AS INTEGER) // 100"`.
+
+        Example:
+            >>> import pyarrow as pa
+            >>> from residua.source import Source
+            >>> data = Source.frame(pa.table({"born": [1990, 2010]})).with_columns({"adult": "born < 2006"})
+            >>> [batch.to_pydict() for batch in data.batches(["adult"])]
+            [{'adult': [True, False]}]
+        """
+        return ComputedSource(self, expressions) if expressions else self
+
+
+class ComputedSource(Records):
+    """A source with computed columns. Fingerprint: that of the records as they are.
+
+    Args:
+        source: where the records come from.
+        expressions: column → SQL over the columns of one record.
+    """
+
+    def __init__(self, source: Records, expressions: Mapping[str, str]) -> None:
+        super().__init__(source.options)
+        self.repeatable = source.repeatable
+        self._source = source
+        self._parsed = {name: parsed_expression(name, text) for name, text in expressions.items()}
+
+    def __str__(self) -> str:
+        return str(self._source)
+
+    def columns(self) -> tuple[str, ...]:
+        """The source's own columns, and the computed ones."""
+        return tuple(dict.fromkeys([*self._source.columns(), *self._parsed]))
+
+    def rows_hint(self) -> int | None:
+        """The source's own guess."""
+        return self._source.rows_hint()
+
+    def fingerprint(self) -> str:
+        """The source's own."""
+        return self._source.fingerprint()
+
+    def earlier_fingerprint(self) -> str | None:
+        """The source's own."""
+        return self._source.earlier_fingerprint()
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Self]:
+        """The source's own, with the same columns computed from it."""
+        with self._source.snapshot() as still:
+            computed = copy(self)
+            computed._source = still
+            yield computed
+
+    def check(self, columns: Sequence[str]) -> None:
+        """Refuses columns that do not exist, whether asked for or used in an expression."""
+        self._source.check(self._needed(columns))
+
+    def _needed(self, columns: Sequence[str]) -> list[str]:
+        needed: dict[str, None] = {}
+        for name in columns:
+            needed.update(dict.fromkeys(self._parsed[name].names if name in self._parsed else (name,)))
+        return list(needed)
+
+    def _read(self, columns: Sequence[str]) -> Iterator[Any]:
+        needed = self._needed(columns)
+        yield from self._computed(columns, needed, self._source.batches(needed or self._source.columns()[:1]))
+
+    def digested(self, columns: Sequence[str], digest: Digest) -> Iterator[Any]:
+        """Batches of these columns; the records as they are go into the digest."""
+        needed = self._needed(columns)
+        yield from self._computed(columns, needed, self._source.digested(needed or self._source.columns()[:1], digest))
+
+    def _computed(self, columns: Sequence[str], needed: list[str], batches: Iterator[Any]) -> Iterator[Any]:
+        import duckdb
+        import pyarrow as pa
+
+        place = {name: f"c{i}" for i, name in enumerate(needed)}  # DuckDB would take A and a for one
+        chosen = {name: self._parsed[name].renamed(place) if name in self._parsed else place[name] for name in columns}
+        with sandbox() as engine:
+            for batch in batches:
+                table = pa.Table.from_batches([batch]).rename_columns(list(place.values()) or ["c0"])
+                engine.register("records", table)
+                # All columns through one SELECT, so that a record stays together whatever the order.
+                try:
+                    computed = _arrow(engine, chosen.values())
+                except duckdb.Error as problem:
+                    raise self._failure(engine, chosen, problem) from None
+                yield from computed.rename_columns(list(columns)).combine_chunks().to_batches()
+
+    def _failure(self, engine: Any, chosen: Mapping[str, str], problem: Exception) -> SourceError:
+        import duckdb
+
+        failed = []
+        for name, text in chosen.items():
+            try:
+                _arrow(engine, [text])
+            except duckdb.Error:
+                failed.append(name)
+        words = engine_words(problem, values=self.show_values)
+        listed = ", ".join(repr(name) for name in failed or chosen)
+        return SourceError(f"the expression of {listed} failed in DuckDB ({words}); correct it, or use TRY_CAST.")
+
+
+def parsed_expression(name: str, text: object) -> Expression:
+    """An expression that computes a column.
+
+    Raises:
+        SourceError: it is not one expression over the columns of one record.
+    """
+    if not isinstance(text, str) or not text.strip():
+        raise SourceError(f"the expression of {name!r} is {text!r}; write SQL over the columns of one record.")
+    try:
+        return row_expression(text)
+    except SqlError as problem:
+        raise SourceError(f"the expression of {name!r}, {text[:60]!r}, is refused: {problem}.") from None
+
+
+def _arrow(engine: Any, texts: Any) -> Any:
+    relation = engine.sql(f"SELECT {', '.join(f'({text}) AS x{i}' for i, text in enumerate(texts))} FROM records")
+    read = getattr(relation, "to_arrow_table", None) or relation.fetch_arrow_table
+    return read()
+
+
+def missing_columns(missing: Sequence[str], there: Sequence[str], where: str) -> str:
+    """The sentence that says which columns are not there, and what was probably meant."""
+    near = {name: get_close_matches(name, there, n=1, cutoff=0.6) for name in missing}
+    named = ", ".join(repr(name) + (f" (is it {near[name][0]!r}?)" if near[name] else "") for name in missing)
+    listed = ", ".join(repr(name) for name in there[:12]) + (", …" if len(there) > 12 else "")
+    return f"{where} has no column {named}; it has {listed or 'none'}: rename the column or the attribute."
+
+
+def distinct(names: Sequence[str], what: str, *, show_names: bool = True) -> tuple[str, ...]:
+    """The names, of which no two may be the same; columns without a name, which nobody can ask for, are left out."""
+    named = [name for name in names if name.strip()]
+    twice = [name for i, name in enumerate(named) if name in named[:i]]
+    if twice:
+        listed = ", ".join(repr(name) for name in dict.fromkeys(twice)) if show_names else "alike in the first line"
+        raise SourceError(f"{what} has two columns named {listed}; rename one of them.")
+    return tuple(named)
