@@ -13,7 +13,6 @@ import pyarrow as pa
 
 import residua as rs
 from benchmarks.show import print_rows
-from residua.linalg.spans import largest_ranges
 from residua.plans import AxisPlan
 from residua.workload import Products
 
@@ -76,7 +75,7 @@ def largest_of(plan: rs.Plan, workload: Products) -> float:
     if workload.queries < 2**25:
         return float(plan.variances(workload).max())
     assert isinstance(plan, AxisPlan)
-    return float(largest_ranges(plan.correlated)[0].max())
+    return float(plan.correlated.largest_ranges()[0].max())
 
 
 def measured(plan: rs.Plan, domain: rs.Domain, n: int) -> tuple[float, float]:

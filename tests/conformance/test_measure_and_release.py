@@ -217,7 +217,7 @@ def test_nothing_confidential_leaves_the_measuring_step(tmp_path, capsys):
     # Centred true measurements are as secret as the counts.
     layout = maximal_layout(plan.lattice, domain.sizes, plan.compile().measured)
     true = margins(layout, np.array(list(cells.values())), release.blocks.layout)
-    from residua.linalg.tables import centre
+    from residua.linalg.layout import centre
 
     grids = np.zeros(len(plan.lattice), dtype=np.int64)
     grids[release.blocks.measured] = release.blocks.grids

@@ -16,8 +16,7 @@ from scipy.stats import chi2
 
 import residua as rs
 from residua.errors import PlanError, VerificationError
-from residua.linalg.chain import OrderedNoise, over_running_sums
-from residua.linalg.path import Path, prefix_path, range_path
+from residua.linalg.path import OrderedNoise, Path, over_running_sums, prefix_path, range_path
 from residua.linalg.roots import inverse_root
 from residua.noise.correlated import rounded_ordered
 from residua.plans import AxisPlan

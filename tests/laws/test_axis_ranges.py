@@ -9,10 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import residua as rs
-from residua.linalg.chain import OrderedNoise
-from residua.linalg.path import Path, ends_path
+from residua.linalg.path import OrderedNoise, Path, cell_starts, ends_path
 from residua.linalg.roots import InverseRoot, reciprocal_of
-from residua.linalg.spans import cell_starts, largest_ranges
 from residua.plans import AxisPlan
 from residua.plans.solver.ranges import least_range
 from tests.laws.test_axis import covariance_of, gram_of, noises
@@ -49,12 +47,12 @@ def best_largest(n, rounds=400):
 @settings(max_examples=80, deadline=None)
 def test_no_range_has_more_than_its_cells_say(noise, cells):
     exact = range_variances(covariance_of(noise)).max(axis=1)
-    alone, starts = largest_ranges(noise)
+    alone, starts = noise.largest_ranges()
     assert alone == pytest.approx(exact, rel=1e-7)
     assert len(starts) == noise.path.size + 1
-    bounds, starts = largest_ranges(noise, cells)
+    bounds, starts = noise.largest_ranges(cells)
     assert (bounds >= np.maximum.reduceat(exact, starts) * (1 - 1e-9)).all()
-    some, starts = largest_ranges(noise, cells, alone=True)
+    some, starts = noise.largest_ranges(cells, alone=True)
     assert (some <= exact[starts] * (1 + 1e-7)).all()
 
 
@@ -143,7 +141,7 @@ def test_long_axes_get_it_by_themselves_are_saved_measured_and_read(tmp_path):
     assert (loaded.q == plan.q).all()
     assert loaded.asked == plan.asked
     sums = loaded.variances(rs.prefixes(domain, "minute"))
-    assert largest_ranges(plan.correlated)[0].max() >= sums.max() * (1 - 1e-4)
+    assert plan.correlated.largest_ranges()[0].max() >= sums.max() * (1 - 1e-4)
     data = pa.table({"minute": np.repeat(np.arange(1_500), 3)})
     release = rs.measure(loaded, data, ledger=rs.Ledger(tmp_path / "l", rs.GDP(1.0)))
     found = release.count({"minute": rs.between(100, 1_400)})

@@ -16,10 +16,9 @@ from scipy.stats import chi2
 
 import residua as rs
 from residua.errors import FileError, PlanError, VerificationError
-from residua.linalg.chain import over_running_sums
+from residua.linalg.conductances import nesting_of, relative_error, star_network
 from residua.linalg.nested_noise import NestedNoise, simulated_along
-from residua.linalg.nesting import nesting_of
-from residua.linalg.network import relative_error, star_network
+from residua.linalg.path import over_running_sums
 from residua.noise import correlated, fields, nested, refining
 from residua.noise.correlated import exactly_ordered, rounded_ordered
 from residua.noise.entropy import SystemEntropy
@@ -379,7 +378,7 @@ def test_noise_that_is_no_noise_has_no_price():
         replace(noise, q=noise.q[:-1]),
         replace(noise, poles=noise.poles[::-1]),
         replace(noise, network=replace(noise.network, grounds=0 * noise.network.grounds)),
-        replace(noise, network=replace(noise.network, springs=noise.network.springs - 1e9)),
+        replace(noise, network=replace(noise.network, values=noise.network.values - 1e9)),
         replace(noise, network=replace(noise.network, held=noise.network.held * np.nan)),
         replace(noise, network=replace(noise.network, first=-math.inf)),
         replace(noise, network=replace(noise.network, first=math.nan)),

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from flint import arb, ctx
 
-from residua.linalg.chain import OrderedNoise
-from residua.linalg.path import prefix_path, range_path
+from residua.linalg.path import OrderedNoise, prefix_path, range_path
 from residua.noise import chain_kernels, correlated, fields, pairs, refining
 from residua.noise.causal import begun, rounded_so_far
 from residua.noise.entropy import SystemEntropy

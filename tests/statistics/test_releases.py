@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 import residua as rs
-from residua.linalg.layout import layout_of
-from residua.linalg.tables import rebuild
+from residua.linalg.layout import layout_of, rebuild
 from tests.statistics.copies import measured
 
 RELEASES = 20_000

@@ -1,9 +1,9 @@
 """Noise along an axis with nested groups: every running sum is drawn between two others, from the ends to the middle.
 
-Noise with covariance `Σ_j a_j (G + p_j Q⁻¹)⁻¹`, G the Gram matrix of ordered queries and nested groups (`network.py`),
-is a sum of independent parts, one for each pole. Part j is a network of springs. Given the running sums at the ends of
-an interval and the hub h, what is inside is independent of what is outside; with k, c, g the springs from the cut m to
-the interval's ends a and b and to the hub, and t their sum,
+Noise with covariance `Σ_j a_j (G + p_j Q⁻¹)⁻¹`, G the Gram matrix of ordered queries and nested groups
+(`conductances.py`), is a sum of independent parts, one for each pole. Part j is a network of conductances. Given the
+running sums at the ends of an interval and the hub h, what is inside is independent of what is outside; with k, c, g
+the conductances from the cut m to the interval's ends a and b and to the hub, and t their sum,
 
     C_m = α C_a + β C_b + γ h + σ z,   α = k/t,  β = c/t,  γ = g/t,  σ² = 1/t,   α + β + γ = 1,
 
@@ -19,13 +19,13 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.chain import OrderedNoise
-from residua.linalg.network import Network
+from residua.linalg.conductances import Network, relative_error
+from residua.linalg.path import MOST_CELLS, NoiseAlong, OrderedNoise, cell_starts
 
 
 @dataclass(frozen=True, eq=False)
-class NestedNoise:
-    """Noise with covariance `Σ_j a_j (G + p_j Q⁻¹)⁻¹` along an axis of n values with nested groups.
+class NestedNoise(NoiseAlong):
+    """Noise along an axis with nested groups.
 
     Args:
         network: the Gram matrix G of the queries it was made for.
@@ -44,9 +44,15 @@ class NestedNoise:
         """How many values the axis has."""
         return self.network.size
 
-    def scaled(self, factor: float) -> NestedNoise:
-        """The noise with its variances multiplied."""
-        return NestedNoise(self.network, self.q, self.poles, self.weights * factor)
+    @property
+    def queries(self) -> Network:
+        """The Gram matrix G, by its network."""
+        return self.network
+
+    @property
+    def relative_error(self) -> float:
+        """How far a result of the passes may be off."""
+        return relative_error(self.size)
 
     def variances(self) -> tuple[Floats, Floats]:
         """The variances of all running sums, and of the noise of each value, (n,) each."""
@@ -59,7 +65,7 @@ class NestedNoise:
 
     def sum_variances(self) -> Floats:
         """The variances of all running sums, (n,)."""
-        from residua.linalg.network_kernels import add_sum_variances
+        from residua.linalg.conductance_kernels import add_sum_variances
 
         found, room = np.zeros(self.size), np.empty((3, self.size + 1))
         for factors, hub, weight in self._parts():
@@ -68,7 +74,7 @@ class NestedNoise:
 
     def widths(self) -> tuple[Floats, Floats]:
         """The variances of the noise of each value, (n,), and of each group, (groups,)."""
-        from residua.linalg.network_kernels import widths
+        from residua.linalg.conductance_kernels import widths
 
         single, wide = np.zeros((2, self.size))
         room = np.empty((2, 3, self.size))
@@ -76,17 +82,12 @@ class NestedNoise:
         places = self.network.nesting.places
         return single, np.where(places < 0, single[-1 - np.minimum(places, -1)], wide[np.maximum(places, 0)])
 
-    def sum_of_range_variances(self) -> float:
-        """The sum of the variances of all n(n+1)/2 ranges: `(n + 1) Σ Var C_i − Var Σ C_i`."""
-        everything = csr_array(np.ones((1, self.size)))
-        return float((self.size + 1) * self.sum_variances().sum() - self.row_variances(everything)[0])
-
     def row_variances(self, rows: csr_array) -> Floats:
         """The variance of each combination of running sums, (rows,), from rows over them, (rows, n).
 
         One of few sums takes a walk up the tree from each of them.
         """
-        from residua.linalg.network_kernels import add_row_variances
+        from residua.linalg.conductance_kernels import add_row_variances
 
         where = np.empty(self.size, dtype=np.int64)
         where[self.network.nesting.cut] = np.arange(self.size)
@@ -97,38 +98,26 @@ class NestedNoise:
             )
         return found
 
-    def covariance(self, first: csr_array, second: csr_array) -> Floats:
-        """Covariances of combinations of running sums, (rows of the first, rows of the second)."""
-        return np.asarray(first @ self.applied(second).T)
-
-    def applied(self, rows: csr_array) -> Floats:
-        """Covariances of combinations of running sums with every running sum, (rows, n)."""
-        return self._applied(rows.toarray())
-
-    def combined_with_all(self, row: Floats) -> Floats:
-        """The covariance of one combination of running sums, (n,), with every running sum, (n,)."""
-        return np.asarray(self._applied(row[None])[0])
-
     def _applied(self, rows: Floats) -> Floats:
-        from residua.linalg.network_kernels import add_applied
+        from residua.linalg.conductance_kernels import add_applied
 
         found, room = np.zeros(rows.shape), np.empty(self.size + 1)
         for factors, hub, weight in self._parts():
             add_applied(*self._tree, factors, hub, weight, rows, found, room)
         return found
 
-    def simulated(self, random: np.random.Generator) -> Floats:
-        """Running sums of noise like this, in floats, (n,): for forecasts, never for a release."""
-        found = np.zeros(self.size)
-        self.add_simulated(random.standard_normal((len(self.poles), self.size + 1)), found)
-        return found
-
     def add_simulated(self, z: Floats, out: Floats) -> None:
         """Adds noise from standard normals, (parts, n + 1), to running sums, (n,)."""
-        from residua.linalg.network_kernels import add_simulated
+        from residua.linalg.conductance_kernels import add_simulated
 
         for (factors, hub, weight), each in zip(self._parts(), z, strict=True):
             add_simulated(*self._tree, factors, hub, weight, each, out, np.empty(self.size + 1))
+
+    def largest_ranges(self, cells: int = MOST_CELLS, *, alone: bool = False) -> tuple[Floats, Integers]:
+        """A bound alone, however many cells there are: the variances of both ends, no covariance being negative."""
+        starts = cell_starts(self.size + 1, cells)
+        each = np.maximum.reduceat(np.append(0.0, self.sum_variances()), starts)
+        return (each + each.max()) * (1 + relative_error(self.size)), starts
 
     @property
     def _tree(self) -> tuple[Integers, Integers, Integers]:
@@ -137,7 +126,7 @@ class NestedNoise:
 
     def _parts(self) -> Iterator[tuple[Floats, float, float]]:
         """α, β, γ, σ² of every running sum in the tree's order, (4, n), the hub's variance, and the part's weight."""
-        from residua.linalg.network_kernels import factors
+        from residua.linalg.conductance_kernels import factors
 
         found, room = np.empty((4, self.size)), np.empty((3, self.size))
         for pole, weight in zip(self.poles.tolist(), self.weights.tolist(), strict=True):

@@ -28,7 +28,7 @@ from residua.domain import Label
 from residua.errors import FileError, LedgerError, PlanError, SourceError
 from residua.files import read_document, sync_folder, write_document
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.chain import OrderedNoise
+from residua.linalg.path import OrderedNoise
 from residua.locks import lock, require_locks
 from residua.measurement.ledger import Entry, Ledger
 from residua.measurement.told import told_of_debit, without_records

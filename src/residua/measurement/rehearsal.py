@@ -16,13 +16,11 @@ from numpy.typing import NDArray
 
 from residua.errors import ResiduaError, VerificationError
 from residua.linalg.arrays import Integers
-from residua.linalg.chain import OrderedNoise
+from residua.linalg.conductances import nesting_of, star_network
 from residua.linalg.lattice import closure
 from residua.linalg.layout import layout_of
 from residua.linalg.nested_noise import AxisNoise, NestedNoise
-from residua.linalg.nesting import nesting_of
-from residua.linalg.network import star_network
-from residua.linalg.path import range_path
+from residua.linalg.path import OrderedNoise, range_path
 from residua.noise.correlated import exactly_ordered, rounded_ordered
 from residua.noise.rounding import refine, rounded
 from residua.noise.samplers import LAPLACE, NORMAL

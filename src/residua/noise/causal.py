@@ -1,6 +1,6 @@
 """Noise along an axis drawn as the axis grows: one number at a time, each a function of normals drawn so far.
 
-The chains of `linalg/chain.py` go forward: the running sum of period k needs the normals of the periods up to k, and
+The chains of `linalg/path.py` go forward: the running sum of period k needs the normals of the periods up to k, and
 one more of each part, drawn first. What is kept between periods is those normals, bit by bit; with them the noise of
 every released number could be taken off it again, so that they are as confidential as the counts.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.linalg.chain import OrderedNoise
+from residua.linalg.path import OrderedNoise
 from residua.noise import correlated
 from residua.noise.entropy import Entropy, SystemEntropy, take
 from residua.noise.normals import Bits, Normals

@@ -1,4 +1,4 @@
-"""Exact draws of `round(t·C)` for noise C whose parts are first-order chains (`linalg/chain.py`), or trees of them.
+"""Exact draws of `round(t·C)` for noise C whose parts are first-order chains (`linalg/path.py`), or trees of them.
 
 Every normal z is a real number of which 64 bits are drawn at first (`normals.py`): floats ẑ and B with |ẑ − z| ≤ B. The
 chains are computed from them in floats with a running bound E on the error of every running sum. Where `t·(Ĉ ± E)`

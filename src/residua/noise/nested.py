@@ -6,8 +6,8 @@ there are `2 (log₂ n + levels)` steps at most.
 
 **The bound in floats.** u = 2⁻⁵³, δ = 2⁻¹⁰⁰. The factors come from springs, which are found in pairs of floats: each
 operation on positive numbers errs by less than δ relatively (`pairs.py`), so that by the argument of
-`linalg/network.py`, with δ in place of u, all springs and their sums err by less than `(44n + 64) δ`, quotients of two
-by less than `η/2`, `η = 192 (n + 16) δ`: rounded to floats, α, β, γ and σ err by less than 2u as long as n < 2⁴⁰. A
+`linalg/conductances.py`, with δ in place of u, all springs and their sums err by less than `(44n + 64) δ`, quotients of
+two by less than `η/2`, `η = 192 (n + 16) δ`: rounded to floats, α, β, γ and σ err by less than 2u as long as n < 2⁴⁰. A
 product errs by u more, two additions by 2u. With |ẑ − z| ≤ B,
 
     E_m = α E_a + β E_b + γ E_h + σ B + 8u (α|Ĉ_a| + β|Ĉ_b| + γ|ĥ| + σ|ẑ|) + 2⁻⁴⁰⁰,

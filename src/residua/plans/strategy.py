@@ -20,8 +20,7 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.modes import along, integer_product
-from residua.linalg.norms import column_norms, largest_entry
+from residua.linalg.modes import along, column_norms, integer_product, largest_entry
 from residua.plans.tolerances import SUPPORT_TOLERANCE
 from residua.workload import AttributeQueries, Identity, MatrixRows
 

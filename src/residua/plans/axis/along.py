@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
-from residua.linalg.chain import over_running_sums
+from residua.linalg.path import over_running_sums
 from residua.plans.axis.rows import rows_of, terms_of
 from residua.plans.contract import Plan
 from residua.plans.questions import Workload, combined, in_one_table

@@ -12,11 +12,9 @@ import numpy as np
 
 from residua.errors import VerificationError
 from residua.linalg.arrays import Floats
-from residua.linalg.chain import OrderedNoise
+from residua.linalg.conductances import Network, nesting_of, star_network
 from residua.linalg.nested_noise import AxisNoise, NestedNoise
-from residua.linalg.nesting import nesting_of
-from residua.linalg.network import Network, star_network
-from residua.linalg.path import Path, ends_path, prefix_path, range_path
+from residua.linalg.path import OrderedNoise, Path, ends_path, prefix_path, range_path
 
 
 @dataclass(frozen=True)

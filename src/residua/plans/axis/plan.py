@@ -15,9 +15,8 @@ from scipy.sparse import csr_array
 from residua.domain import Domain, domain_of_settings
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
-from residua.linalg.chain import over_running_sums
 from residua.linalg.nested_noise import AxisNoise
-from residua.linalg.spans import largest_ranges
+from residua.linalg.path import over_running_sums
 from residua.plans.axis.along import AlongPlan
 from residua.plans.axis.asked import Asked, packed, unpacked
 from residua.plans.axis.blocks import AxisBlocks
@@ -145,7 +144,7 @@ class AxisPlan(AlongPlan):
     def _largest_variance(self, asked: dict[int, AttributeQueries]) -> float:
         along = asked.get(self.attribute)
         if len(asked) == 1 and isinstance(along, Ranges) and along.rows > 2**16:
-            return float(largest_ranges(self.correlated)[0].max()) + 2 * ROUNDING_VARIANCE / self.grid**2
+            return float(self.correlated.largest_ranges()[0].max()) + 2 * ROUNDING_VARIANCE / self.grid**2
         rows, answered = crossed_rows(asked, self.attribute, self.size)
         return float(self.row_variances(rows).max()) if answered.all() else float(np.inf)
 

@@ -20,7 +20,6 @@ from itertools import pairwise
 import numpy as np
 
 from residua.errors import VerificationError
-from residua.linalg import network, path
 from residua.linalg.arrays import Floats
 from residua.linalg.nested_noise import AxisNoise, NestedNoise
 from residua.privacy.exact import round_up
@@ -46,11 +45,9 @@ def costs(noise: AxisNoise) -> tuple[Floats, Fraction]:
     """
     _check(noise)
     constant, slope, zeros, weights = reciprocal(noise.poles, noise.weights)
-    queries = noise.network if isinstance(noise, NestedNoise) else noise.path
-    error = network.relative_error(noise.size) if isinstance(noise, NestedNoise) else path.relative_error(noise.size)
-    shares = queries.shares(noise.q, zeros, weights)
-    found = constant / noise.q + slope * queries.gram_diagonal + shares / noise.q
-    return found, Fraction(error) + Fraction(len(zeros) + 8, 2**52)
+    shares = noise.queries.shares(noise.q, zeros, weights)
+    found = constant / noise.q + slope * noise.queries.gram_diagonal + shares / noise.q
+    return found, Fraction(noise.relative_error) + Fraction(len(zeros) + 8, 2**52)
 
 
 def opposed(noise: AxisNoise) -> int:
@@ -104,10 +101,10 @@ def _enclosed(low: float, high: float, p: list[Fraction], a: list[Fraction]) -> 
 def _check(noise: AxisNoise) -> None:
     if isinstance(noise, NestedNoise):
         queries = noise.network
-        positive, others = [queries.grounds], [queries.springs, queries.held, *queries.arguments[5:]]
+        positive, others = [queries.grounds], [queries.values, queries.held, *queries.arguments[5:]]
         if queries.first != math.inf:
             positive.append(np.array([queries.first]))
-        fits = queries.grounds.shape == queries.springs.shape == (noise.size,) and noise.size > 1
+        fits = queries.grounds.shape == queries.values.shape == (noise.size,) and noise.size > 1
     else:
         along = noise.path
         positive, others = [along.links, np.array([along.right])], [np.array([along.left, along.values])]

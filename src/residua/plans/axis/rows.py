@@ -8,7 +8,7 @@ from scipy.sparse import csr_array, kron, vstack
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Booleans
-from residua.linalg.chain import over_running_sums
+from residua.linalg.path import over_running_sums
 from residua.plans.axis.runs import level_rows
 from residua.plans.questions import Workload
 from residua.workload import AttributeQueries, Explicit, Identity, Marginals, Products, as_products

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.sparse import csr_array, vstack
 
 from residua.domain import Level
-from residua.linalg.chain import over_running_sums
+from residua.linalg.path import over_running_sums
 from residua.workload.nested import Hierarchy, Inside, LevelRows
 
 Levelled = Hierarchy | LevelRows | Inside

@@ -20,8 +20,8 @@ from scipy.sparse import csr_array
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.chain import over_running_sums
 from residua.linalg.nested_noise import AxisNoise
+from residua.linalg.path import over_running_sums
 from residua.plans.axis.asked import Asked, packed, unpacked
 from residua.plans.axis.price import opposed, price
 from residua.plans.axis.rows import running_rows

@@ -22,8 +22,8 @@ from scipy.sparse import csr_array, kron
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.chain import over_running_sums
 from residua.linalg.modes import contrasts
+from residua.linalg.path import over_running_sums
 from residua.plans.axis.rows import running_rows
 from residua.plans.axis.strategy import Ordered
 from residua.plans.strategy import Plain

@@ -11,7 +11,7 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.norms import column_norms, largest_entry
+from residua.linalg.modes import column_norms, largest_entry
 from residua.plans.levels.axes import Axis
 from residua.plans.levels.family import Block, below, dimensions, in_coordinates, places, shape_of
 

@@ -21,8 +21,7 @@ from residua.domain import Domain
 from residua.errors import VerificationError
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.lattice import Lattice
-from residua.linalg.layout import Group, Layout, batches, layout_of
-from residua.linalg.tables import centre
+from residua.linalg.layout import Group, Layout, batches, centre, layout_of
 from residua.plans.blocks import POINT, Batch, Blocks, Profile, even
 from residua.plans.cells import MOST_COLUMNS, Grouping
 from residua.plans.lattice import price

@@ -38,7 +38,7 @@ import numpy as np
 from residua.domain import Domain
 from residua.linalg.arrays import Floats, Objects
 from residua.linalg.lattice import Lattice
-from residua.linalg.norms import column_norms
+from residua.linalg.modes import column_norms
 from residua.plans.persons import Reach, by_cells, reach_of
 from residua.plans.solver.spending import Spending
 from residua.plans.strategy import Strategy

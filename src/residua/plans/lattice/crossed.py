@@ -24,8 +24,8 @@ from residua.errors import VerificationError
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.lattice import Lattice
 from residua.linalg.layout import Layout, layout_of
+from residua.linalg.modes import column_norms
 from residua.linalg.nested_noise import AxisNoise, simulated_along
-from residua.linalg.norms import column_norms
 from residua.plans.axis.blocks import held_along
 from residua.plans.axis.strategy import Ordered
 from residua.plans.blocks import POINT, WORD, Batch, Blocks, Profile, even, rounded_up

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Lattice
-from residua.linalg.layout import Group, Layout, batches, layout_of
-from residua.linalg.tables import facets_of, rebuild
+from residua.linalg.layout import Group, Layout, batches, facets_of, layout_of, rebuild
 from residua.plans.lattice.blocks import LatticeBlocks
 
 _BATCH_CELLS = 500_000  # they stay in the cache between being made and being used

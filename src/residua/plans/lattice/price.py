@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from residua.errors import VerificationError
 from residua.linalg.arrays import Floats, Integers, Objects
 from residua.linalg.lattice import Lattice
-from residua.linalg.norms import column_norms
+from residua.linalg.modes import column_norms
 from residua.plans.blocks import POINT, WORD, require_scales
 from residua.plans.lattice.contribution import Share, contributed
 from residua.plans.lattice.replacement import MOST_ENUMERATED

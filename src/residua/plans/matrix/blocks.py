@@ -16,7 +16,7 @@ from residua.errors import PlanError, VerificationError
 from residua.linalg.arrays import Integers
 from residua.linalg.lattice import closure
 from residua.linalg.layout import Layout, layout_of
-from residua.linalg.norms import column_norms, largest_entry
+from residua.linalg.modes import column_norms, largest_entry
 from residua.plans.blocks import POINT, WORD, Batch, Blocks, Profile, even, require_scales, rounded_up
 from residua.plans.cells import Grouping, refine
 from residua.plans.composition import composed

@@ -15,7 +15,7 @@ from fractions import Fraction
 import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.norms import column_norms, largest_entry
+from residua.linalg.modes import column_norms, largest_entry
 from residua.plans.blocks import rounded_up
 from residua.plans.noise import LAPLACE, Noise
 from residua.privacy import Unit

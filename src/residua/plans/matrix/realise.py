@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from residua.linalg.arrays import Floats, Integers, Objects
-from residua.linalg.norms import column_norms
+from residua.linalg.modes import column_norms
 from residua.plans.blocks import POINT
 from residua.plans.cells import Grouping, Refinement, coarsened, refine
 from residua.plans.composition import composed_cost, composed_profile

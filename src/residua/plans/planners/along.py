@@ -13,7 +13,6 @@ from residua.domain import Level
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.linalg.nested_noise import AxisNoise
-from residua.linalg.spans import largest_ranges
 from residua.plans.axis.asked import Asked
 from residua.plans.axis.rows import running_rows, terms_of
 from residua.plans.axis.runs import level_rows, runs_in_order
@@ -148,7 +147,7 @@ class Along:
         largest, places = 0.0, np.zeros(self.size)
         for (asked, *_), scale in zip(self.parts, scales.tolist(), strict=True):
             if isinstance(asked, Ranges):  # a bound of the largest; they are everywhere
-                largest = max(largest, float(largest_ranges(noise)[0].max()) / scale)
+                largest = max(largest, float(noise.largest_ranges()[0].max()) / scale)
                 continue
             found = _variances(asked, noise) / scale
             largest = max(largest, float(found.max()))

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.network import Network
+from residua.linalg.conductances import Network
 from residua.linalg.path import Path
 from residua.linalg.roots import inverse_root
 from residua.plans.axis.asked import Asked

@@ -15,7 +15,7 @@ from itertools import combinations
 import numpy as np
 
 from residua.linalg.arrays import Floats
-from residua.linalg.network import Network
+from residua.linalg.conductances import Network
 from residua.linalg.path import Path
 from residua.plans.axis.asked import Asked
 from residua.plans.axis.rows import terms_of

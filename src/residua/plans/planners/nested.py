@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.nesting import nesting_of
+from residua.linalg.conductances import nesting_of
 from residua.linalg.roots import InverseRoot
 from residua.plans.axis.asked import Asked
 from residua.plans.planners.along import Along, runs_of

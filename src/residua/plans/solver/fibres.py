@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from residua.linalg.arrays import Floats
-from residua.linalg.network import Network
+from residua.linalg.conductances import Network
 from residua.linalg.path import Path
 from residua.linalg.roots import InverseRoot, inverse_root
 from residua.plans.solver.ordered import Step, spectrum

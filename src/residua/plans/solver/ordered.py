@@ -17,9 +17,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from residua.linalg.arrays import Floats
-from residua.linalg.chain import OrderedNoise
-from residua.linalg.network import Network
-from residua.linalg.path import Path, prefix_path, range_path
+from residua.linalg.conductances import Network
+from residua.linalg.path import OrderedNoise, Path, prefix_path, range_path
 from residua.linalg.roots import InverseRoot, inverse_root
 
 Step = Callable[[int, float], None]  # called after each round with its number and the gap

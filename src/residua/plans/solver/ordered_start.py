@@ -12,8 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from residua.linalg.arrays import Floats
-from residua.linalg.chain import OrderedNoise
-from residua.linalg.path import range_path
+from residua.linalg.path import OrderedNoise, range_path
 from residua.plans.solver.ordered import least_total
 from residua.workload import AttributeQueries, Identity
 from residua.workload.ordered import Prefixes, Ranges

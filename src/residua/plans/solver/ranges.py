@@ -20,10 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from residua.linalg.arrays import Floats
-from residua.linalg.chain import OrderedNoise
-from residua.linalg.path import Path, ends_path
+from residua.linalg.path import OrderedNoise, Path, ends_path
 from residua.linalg.roots import InverseRoot, inverse_root, reciprocal_of
-from residua.linalg.spans import largest_ranges
 from residua.plans.solver.ordered import Step, spectrum
 
 _POWER = 1.9
@@ -124,7 +122,7 @@ def quiet_ranges(n: int, *, tolerance: float, most_rounds: int = 60, step: Step 
         _, ends, q = best
     noise = _noise_of(ends, q)
     root = InverseRoot(noise.poles, noise.weights, np.inf)
-    return RangeSolution(ends, q, root, float(largest_ranges(noise)[0].max()))
+    return RangeSolution(ends, q, root, float(noise.largest_ranges()[0].max()))
 
 
 def _noise_of(ends: Floats, q: Floats) -> OrderedNoise:
@@ -139,7 +137,7 @@ def _noise_of(ends: Floats, q: Floats) -> OrderedNoise:
 def _noise_round(ends: Floats, q: Floats, cells: int) -> tuple[float, tuple[Floats, Floats], tuple[Floats, Floats]]:
     ends, q = ends / ends.sum(), q / q.sum()
     noise = _noise_of(ends, q)
-    found, starts = largest_ranges(noise, cells, alone=True)
+    found, starts = noise.largest_ranges(cells, alone=True)
     constant, slope, zeros, weights = reciprocal_of(noise.poles, noise.weights)
     costs = (constant + noise.path.shares(q, zeros, weights)) / q + slope * noise.path.gram_diagonal
     rises = np.interp(np.arange(len(ends)), starts, found / found.max())

@@ -16,9 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
+from residua.linalg.conductances import Nesting, Network, star_network
 from residua.linalg.nested_noise import NestedNoise
-from residua.linalg.nesting import Nesting
-from residua.linalg.network import Network, star_network
 from residua.linalg.roots import InverseRoot, inverse_root
 from residua.plans.solver.ordered import Step, spectrum
 

@@ -18,8 +18,7 @@ import numpy as np
 
 from residua.linalg.arrays import Integers
 from residua.linalg.lattice import closure
-from residua.linalg.layout import Layout, layout_of
-from residua.linalg.tables import centre
+from residua.linalg.layout import Layout, centre, layout_of
 from residua.plans.blocks import POINT, Batch, Blocks, Profile, even
 from residua.plans.noise import LAPLACE
 from residua.plans.tree.price import price, price_together

@@ -1,4 +1,4 @@
-"""Compiled passes over a tree of intervals: conductances, variances and covariances of `network.py`.
+"""Compiled: a tree of intervals, and passes over it for the variances and covariances of `conductances.py`.
 
 An interval from a to b is three conductances: k between its ends, and from each end to the hub. `inside` counts what
 lies between its ends, its own chord included; `outside` all the rest.
@@ -18,21 +18,76 @@ _compiled: Any = compiled  # without fastmath: the error bounds count operations
 _inline: Any = compiled_inline
 
 
+@_compiled
+def parents(starts, ends, parent):
+    """The smallest group around each, −1 for none; whether no two cross. Outer groups come first, (groups,)."""
+    around = -1
+    for g in range(starts.size):
+        while around >= 0 and ends[around] <= starts[g]:
+            around = parent[around]
+        if around >= 0 and ends[g] > ends[around]:
+            return False
+        parent[g] = around
+        around = g
+    return True
+
+
 @_inline
-def _part(s, is_value, value, springs, q, p, inside):
-    # a part of an interval: a single value's spring, or what was found of it
+def _child(starts, order, first, last, vertex):
+    # the last of these groups that starts before the vertex, or −1
+    low, high = first, last
+    while low < high:
+        middle = (low + high) // 2
+        if starts[order[middle]] < vertex:
+            low = middle + 1
+        else:
+            high = middle
+    return order[low - 1] if low > first else -1
+
+
+@_compiled
+def cut(starts, ends, order, firsts, low, middle, high, places):
+    """Cuts all intervals; children of group g are `order[firsts[g + 1]:firsts[g + 2]]`."""
+    n = middle.size
+    stack = np.empty((n + 1, 4), dtype=np.int64)  # before, last, the smallest group around it, where it goes
+    stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = -1, n - 1, -1, 1
+    depth = 1 if n > 1 else 0
+    while depth:
+        depth -= 1
+        a, b, g, s = stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3]
+        c = _child(starts, order, firsts[g + 1], firsts[g + 2], a + 1)
+        if c >= 0 and starts[c] == a and ends[c] == b:
+            places[c] = s
+            g = c
+        m = (a + b + 1) // 2
+        c = _child(starts, order, firsts[g + 1], firsts[g + 2], m)
+        if c >= 0 and ends[c] > m:  # a group is around the middle
+            left_fits, right_fits = starts[c] > a, ends[c] < b
+            m = starts[c] if left_fits and (m - starts[c] <= ends[c] - m or not right_fits) else ends[c]
+        low[s], middle[s], high[s] = a, m, b
+        if b - m > 1:
+            stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3] = m, b, g, s + m - a
+            depth += 1
+        if m - a > 1:
+            stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3] = a, m, g, s + 1
+            depth += 1
+
+
+@_inline
+def _part(s, is_value, value, values, q, p, inside):
+    # a part of an interval: a single value's conductance, or what was found of it
     if is_value:
-        return springs[value] + p / q[value], 0.0, 0.0
+        return values[value] + p / q[value], 0.0, 0.0
     return inside[0, s], inside[1, s], inside[2, s]
 
 
 @_inline
-def _inside(low, cut, high, grounds, springs, chords, q, p, inside):
+def _inside(low, cut, high, grounds, values, chords, q, p, inside):
     # every interval by its two parts: the star at its cut becomes a triangle
     for s in range(cut.size - 1, 0, -1):
         a, m, b = low[s], cut[s], high[s]
-        k, from_a, to_m = _part(s + 1, m == a + 1, m, springs, q, p, inside)
-        c, from_m, to_b = _part(s + m - a, b == m + 1, b, springs, q, p, inside)
+        k, from_a, to_m = _part(s + 1, m == a + 1, m, values, q, p, inside)
+        c, from_m, to_b = _part(s + m - a, b == m + 1, b, values, q, p, inside)
         g = to_m + grounds[m] + from_m
         t = k + c + g
         inside[0, s] = k * c / t + chords[s]
@@ -41,14 +96,14 @@ def _inside(low, cut, high, grounds, springs, chords, q, p, inside):
 
 
 @_inline
-def _outside(s, low, cut, high, first, grounds, springs, chords, q, p, inside, outside):
+def _outside(s, low, cut, high, first, grounds, values, chords, q, p, inside, outside):
     # what both parts of the interval at s see outside of themselves; returns those of single values
     a, m, b = low[s], cut[s], high[s]
     if s == 1:
         outside[0, s], outside[1, s], outside[2, s] = 0.0, first, grounds[b]
     between, at_a, at_b = outside[0, s] + chords[s], outside[1, s], outside[2, s]
-    k, from_a, to_m = _part(s + 1, m == a + 1, m, springs, q, p, inside)
-    c, from_m, to_b = _part(s + m - a, b == m + 1, b, springs, q, p, inside)
+    k, from_a, to_m = _part(s + 1, m == a + 1, m, values, q, p, inside)
+    c, from_m, to_b = _part(s + m - a, b == m + 1, b, values, q, p, inside)
     g = at_b + to_b  # the star at b, for the left part
     t = between + c + g
     left = (between * c / t, at_a + between * (g / t), grounds[m] + from_m + c * (g / t))
@@ -70,8 +125,8 @@ def _across(triangle):
 
 
 @_compiled
-def cover(low, cut, high, springs, chords, found, room):
-    """Adds what the springs and the chords around each value add to the Gram matrix's diagonal, (n,)."""
+def cover(low, cut, high, values, chords, found, room):
+    """Adds what the values and the chords around each value add to the Gram matrix's diagonal, (n,)."""
     room[0] = 0.0
     for s in range(1, cut.size):
         a, m, b = low[s], cut[s], high[s]
@@ -81,58 +136,58 @@ def cover(low, cut, high, springs, chords, found, room):
         if m > a + 1:
             room[s + 1] = held
         else:
-            found[m] += springs[m] + held
+            found[m] += values[m] + held
         if b > m + 1:
             room[s + m - a] = held
         else:
-            found[b] += springs[b] + held
+            found[b] += values[b] + held
 
 
 @_compiled
-def shares(low, cut, high, first, grounds, springs, chords, q, poles, weights, out, inside, outside):
-    """`Σ_j a_j [S (S + p_j)⁻¹]_ii`, (n,): what the rest of the network holds of each value's spring `p_j/q_i`."""
+def shares(low, cut, high, first, grounds, values, chords, q, poles, weights, out, inside, outside):
+    """`Σ_j a_j [S (S + p_j)⁻¹]_ii`, (n,): what the rest of the network holds of each value's conductance `p_j/q_i`."""
     for j in range(poles.size):
         p, weight = poles[j], weights[j]
-        _inside(low, cut, high, grounds, springs, chords, q, p, inside)
+        _inside(low, cut, high, grounds, values, chords, q, p, inside)
         for s in range(1, cut.size):
-            left, right = _outside(s, low, cut, high, first, grounds, springs, chords, q, p, inside, outside)
+            left, right = _outside(s, low, cut, high, first, grounds, values, chords, q, p, inside, outside)
             a, m, b = low[s], cut[s], high[s]
             if m == a + 1:
-                c = (springs[m] + _across(left)) * q[m]
+                c = (values[m] + _across(left)) * q[m]
                 out[m] += weight * (c / (c + p))
             if b == m + 1:
-                c = (springs[b] + _across(right)) * q[b]
+                c = (values[b] + _across(right)) * q[b]
                 out[b] += weight * (c / (c + p))
 
 
 @_compiled
-def widths(low, cut, high, first, grounds, springs, chords, q, poles, weights, single, wide, inside, outside):
+def widths(low, cut, high, first, grounds, values, chords, q, poles, weights, single, wide, inside, outside):
     """Variances of single values, (n,), and of all intervals of the tree, (n,): inverse conductances across them."""
     for j in range(poles.size):
         p, weight = poles[j], weights[j]
-        _inside(low, cut, high, grounds, springs, chords, q, p, inside)
+        _inside(low, cut, high, grounds, values, chords, q, p, inside)
         for s in range(1, cut.size):
-            left, right = _outside(s, low, cut, high, first, grounds, springs, chords, q, p, inside, outside)
+            left, right = _outside(s, low, cut, high, first, grounds, values, chords, q, p, inside, outside)
             a, m, b = low[s], cut[s], high[s]
             whole = (outside[0, s] + inside[0, s], outside[1, s] + inside[1, s], outside[2, s] + inside[2, s])
             wide[s] += weight / _across(whole)
             if m == a + 1:
-                single[m] += weight / (springs[m] + p / q[m] + _across(left))
+                single[m] += weight / (values[m] + p / q[m] + _across(left))
             if b == m + 1:
-                single[b] += weight / (springs[b] + p / q[b] + _across(right))
+                single[b] += weight / (values[b] + p / q[b] + _across(right))
 
 
 @_compiled
-def factors(low, cut, high, first, grounds, springs, chords, q, p, out, inside):
+def factors(low, cut, high, first, grounds, values, chords, q, p, out, inside):
     """α, β, γ, σ² of every vertex in the tree's order, (4, n), and returns the variance of the hub.
 
     `C_m = α C_a + β C_b + γ h + σ z`, h the hub.
     """
-    _inside(low, cut, high, grounds, springs, chords, q, p, inside)
+    _inside(low, cut, high, grounds, values, chords, q, p, inside)
     for s in range(1, cut.size):
         a, m, b = low[s], cut[s], high[s]
-        k, _, to_m = _part(s + 1, m == a + 1, m, springs, q, p, inside)
-        c, from_m, _ = _part(s + m - a, b == m + 1, b, springs, q, p, inside)
+        k, _, to_m = _part(s + 1, m == a + 1, m, values, q, p, inside)
+        c, from_m, _ = _part(s + m - a, b == m + 1, b, values, q, p, inside)
         g = to_m + grounds[m] + from_m
         t = k + c + g
         out[0, s], out[1, s], out[2, s], out[3, s] = k / t, c / t, g / t, 1.0 / t

@@ -1,0 +1,188 @@
+"""Ordered queries and nested groups as conductances of an electrical network: everything in passes over a tree.
+
+In running sums C every query is a conductance: a value between neighbours, a group between the sums at its two ends, a
+prefix between a sum and C_{−1} = 0. All prefixes and all ranges together are conductances from every sum to a hub
+(`path.py` has the same star as a path); with prefixes alone the hub is C_{−1} itself. `G + p Q⁻¹`, G the Gram matrix
+of all queries, adds a conductance `p/q_i` between the sums around value i. Covariances are resistances.
+
+A group of values is an interval from the sum before it to its last one. Nested groups are intervals of one tree, in
+which every interval of two values and more is cut at one of its inner vertices, near its middle, and never inside a
+group. So every group is an interval of the tree, every inner vertex cuts exactly one, and the tree is
+`2 (log₂ n + levels)` deep at most: whatever passes from its root to the leaves accumulates few roundings.
+
+Seen from outside, an interval of the tree is a triangle of three conductances, between its two ends and the hub. Two
+neighbouring intervals become one by taking out the vertex between them: its star of three conductances k, c, g of sum t
+becomes a triangle of `k c/t`, `k g/t`, `c g/t`. One pass from the leaves finds all triangles, one from the root what
+is outside of them.
+
+**Errors.** Conductances are only added, multiplied and divided. One step changes each side of its triangle by a
+factor `e^±10u` at most, u = 2⁻⁵³ (no chain is of more than nine operations), and leaves the rest alone. What a network
+conducts between two of its vertices, or what is left of it between any when others are taken out, is a quotient of two
+sums of products of conductances, each product over a forest (Kirchhoff). A forest has no more than two of the three
+sides of a triangle, so that both sums change by `e^±20u`, their quotient by `e^±40u`. At most n + 1 vertices are taken
+out, and the n conductances `p/q_i` err by 2u each: all results are right to a factor `e^±(44 n + 64) u`, which
+`relative_error` exceeds. A product that underflows errs by less than 2⁻⁸⁰⁰, and no result changes by more than its
+conductances do. Where the hub is C_{−1}, the conductance between them is 2⁵⁰⁰ in these passes: of others below 2⁴⁰²
+(`plans/axis/price.py` admits no larger ones) that takes less than 2⁻⁹⁷ of a result.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from residua.linalg.arrays import Floats, Integers
+from residua.linalg.path import Path
+
+
+@dataclass(frozen=True, eq=False)
+class Nesting:
+    """A tree of intervals, each cut at one vertex.
+
+    The first entry is the last running sum, which lies between nothing. Then come all intervals of two values and more,
+    each before those inside it: first what is left of its cut, then what is right of it. So the interval at s from a
+    to b, cut at m, has its left part at s + 1 (or the value m, if that is all), its right part at s + m − a (or the
+    value b).
+
+    Args:
+        low: the vertex before the interval, (n,).
+        cut: where it is cut, (n,); every vertex but −1 once.
+        high: the last vertex of the interval, (n,).
+        places: where each group of two values and more is, (groups,); of one value, minus that value minus one.
+    """
+
+    low: Integers
+    cut: Integers
+    high: Integers
+    places: Integers
+
+    @property
+    def size(self) -> int:
+        """How many values the axis has."""
+        return len(self.cut)
+
+
+def nesting_of(n: int, groups: Sequence[tuple[int, int]] | Integers) -> Nesting | None:
+    """The tree of n values with these groups, each from its first value to its last; None if any two of them cross.
+
+    Example:
+        >>> found = nesting_of(5, [(1, 3)])
+        >>> found.low.tolist(), found.cut.tolist(), found.high.tolist(), found.places.tolist()
+        ([-1, -1, -1, 0, 0], [4, 3, 0, 2, 1], [-1, 4, 3, 3, 2], [3])
+    """
+    from residua.linalg.conductance_kernels import cut, parents
+
+    given = np.asarray(groups, dtype=np.int64).reshape(-1, 2)
+    if len(given) and (given[:, 0].min() < 0 or given[:, 1].max() >= n or (given[:, 0] > given[:, 1]).any()):
+        return None
+    several = np.flatnonzero(given[:, 1] > given[:, 0])
+    distinct, which = np.unique(given[several] * [1, -1], axis=0, return_inverse=True)  # the outer ones first
+    starts, ends = distinct[:, 0] - 1, -distinct[:, 1]
+    parent = np.empty(len(starts), dtype=np.int64)
+    if not parents(starts, ends, parent):
+        return None
+    order = np.argsort(parent, kind="stable")
+    firsts = np.searchsorted(parent[order], np.arange(-1, len(starts) + 1))
+    low, high, middle = np.full((3, n), -1, dtype=np.int64)
+    middle[0] = n - 1
+    places = np.empty(len(starts), dtype=np.int64)
+    cut(starts, ends, order, firsts, low, middle, high, places)
+    found = -1 - given[:, 0]
+    found[several] = places[which.ravel()]
+    return Nesting(low, middle, high, found)
+
+
+_RIGID = 2.0**500
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """The Gram matrix of ordered queries and of nested groups, by the conductances between its running sums.
+
+    Args:
+        nesting: the groups.
+        grounds: conductances from each running sum to the hub, (n,).
+        first: that from the hub to C_{−1}; infinite where they are one.
+        values: of single values, (n,).
+        held: of groups, (groups,).
+    """
+
+    nesting: Nesting
+    grounds: Floats
+    first: float
+    values: Floats
+    held: Floats
+
+    @property
+    def size(self) -> int:
+        """How many values the axis has."""
+        return self.nesting.size
+
+    @cached_property
+    def path(self) -> Path:
+        """The same without groups, and of values what all of them have."""
+        ends = 0.0 if math.isinf(self.first) else 1 / self.first
+        return Path(1 / self.grounds[:-1], ends, float(1 / self.grounds[-1]), float(self.values.min()))
+
+    @cached_property
+    def _summed(self) -> tuple[Floats, Floats]:
+        """Conductances of single values, (n,), and of intervals where they are in the tree, (n,).
+
+        Those between the same two sums are added up in floats, and that is what they are from then on.
+        """
+        places = self.nesting.places
+        single, chords = self.values.copy(), np.zeros(self.size)
+        alone = places < 0
+        np.add.at(single, -1 - places[alone], self.held[alone])
+        np.add.at(chords, places[~alone], self.held[~alone])
+        return single, chords
+
+    @property
+    def arguments(self) -> tuple[Integers, Integers, Integers, float, Floats, Floats, Floats]:
+        """What the passes take."""
+        tree = self.nesting
+        return tree.low, tree.cut, tree.high, min(self.first, _RIGID), self.grounds, *self._summed
+
+    @property
+    def gram_diagonal(self) -> Floats:
+        """The diagonal of the Gram matrix, (n,)."""
+        from residua.linalg.conductance_kernels import cover
+
+        after = np.cumsum(self.grounds[::-1])[::-1]
+        if math.isinf(self.first):
+            found = after.copy()
+        else:
+            before = self.first + np.append(0.0, np.cumsum(self.grounds[:-1]))
+            found = after * (before / (before[-1] + self.grounds[-1]))
+        low, cut, high, _, _, values, chords = self.arguments
+        cover(low, cut, high, values, chords, found, np.empty(self.size))
+        return found
+
+    def shares(self, q: Floats, poles: Floats, weights: Floats) -> Floats:
+        """`Σ_j a_j [S (S + p_j)⁻¹]_ii` for `S = Q^½ G Q^½`, (n,)."""
+        from residua.linalg.conductance_kernels import shares
+
+        found, room = np.zeros(self.size), np.empty((2, 3, self.size))
+        shares(*self.arguments, q, poles, weights, found, *room)
+        return found
+
+
+def star_network(nesting: Nesting, prefixes: Floats, ranges: float, values: Floats, held: Floats) -> Network:
+    """The network of prefixes, (n,), all ranges, values, (n,), and groups, (groups,), by their weights.
+
+    With ranges, prefixes are of one weight: conductances w between all sums and r more to C_{−1} are those of a star
+    to a hub, `w (n + 1) + r` to each sum and that times `(w + r)/w` to C_{−1}.
+    """
+    if not ranges:
+        return Network(nesting, prefixes, math.inf, values, held)
+    to_each = prefixes + ranges * (nesting.size + 1)
+    return Network(nesting, to_each, float(to_each[0] * (1 + prefixes[0] / ranges)), values, held)
+
+
+def relative_error(n: int) -> float:
+    """How far a result over n values may be off, relatively: more than `e^((44n + 64) u) − 1`, underflow included."""
+    return math.expm1((64 * n + 128) * 2.0**-53)
