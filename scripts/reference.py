@@ -204,8 +204,9 @@ def _functions(module: Any) -> list[Any]:
 
 
 def _parameters(thing: Any) -> list[inspect.Parameter]:
-    old = inspect.Parameter.VAR_KEYWORD  # options of earlier versions
-    return [each for each in inspect.signature(thing).parameters.values() if each.kind != old]
+    given = inspect.signature(thing).parameters.values()
+    # Options by name without a type are those of earlier versions.
+    return [each for each in given if each.kind != each.VAR_KEYWORD or "Unpack" in str(each.annotation)]
 
 
 def _type(annotation: Any) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 import residua as rs
 from residua.errors import PlanError
-from residua.quoting import quantiles
+from residua.quoting import distributions
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def test_running_sums_beside_the_total_have_the_variances_of_their_rows(release)
 def test_long_and_short_ways_agree(release, monkeypatch, together):
     shares = [0.05, 0.5, 0.9]
     short = release.quantile("minute", shares, simultaneous=together)
-    monkeypatch.setattr(quantiles, "_MOST_VALUES", 100)
+    monkeypatch.setattr(distributions, "_MOST_VALUES", 100)
     long = release.quantile("minute", shares, simultaneous=together)
     for name in ("estimate", "stddev", "lower", "upper"):
         assert getattr(long, name) == pytest.approx(getattr(short, name))
@@ -36,8 +36,8 @@ def test_long_and_short_ways_agree(release, monkeypatch, together):
 
 
 def test_what_takes_a_matrix_is_refused_with_the_size_that_works(release, monkeypatch):
-    monkeypatch.setattr(quantiles, "_MOST_VALUES", 100)
+    monkeypatch.setattr(distributions, "_MOST_VALUES", 100)
     with pytest.raises(PlanError, match=r"200 values.*100 at most"):
         release.quantile("minute", 0.5, by=["sex"])
     with pytest.raises(PlanError, match=r"200 values.*100 at most"):
-        release.plan.quantile("minute", 0.5, records=300)
+        release.plan.assuming(300).quantile("minute", 0.5)

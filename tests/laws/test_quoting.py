@@ -6,9 +6,9 @@ import pytest
 
 import residua as rs
 from residua.errors import PlanError, SessionError
-from residua.plans.quotes import NoiseOf, picked
+from residua.plans.quotes import PlanAnswers, picked
 from residua.quoting import Points, Term
-from residua.quoting.fieller import Moments, fieller
+from residua.quoting.intervals import Moments, fieller
 from residua.quoting.terms import groups_of
 from tests.statistics.many_releases import ManyReleases, Truth
 from tests.statistics.quoted_cases import PLANS
@@ -126,7 +126,7 @@ def test_covariances_place_by_place_are_those_of_all_queries(form):
 def test_widths_that_stand_for_others_or_are_interpolated_are_theirs(form):
     plan = PLANS[form]()
     blocks = plan.compile()
-    noise = NoiseOf(plan, plan.reading(blocks, np.zeros(blocks.cells, dtype=np.int64)), "release")
+    noise = PlanAnswers(plan, plan.reading(blocks, np.zeros(blocks.cells, dtype=np.int64)))
     groups = groups_of(plan.domain, ["age"])
     first = groups.term({1: np.array([[1.0, 0.0]])})
     second = groups.term({1: None})
@@ -187,18 +187,18 @@ def test_fieller_is_the_smallest_interval_that_holds_what_is_not_contradicted(bo
 def test_a_plan_forecasts_what_a_release_would_say():
     plan = PLANS["products"]()
     joint = RNG.random((10, 2))
-    told = plan.mean("age", by=["sex"], records=5000, assumed={("age", "sex"): joint, "paid": {"no": 1, "yes": 3}})
+    forecast = plan.assuming(5000, {("age", "sex"): joint, "paid": {"no": 1, "yes": 3}}).mean("age", by=["sex"])
     x = 5000 * (joint / joint.sum())[:, :, None] * np.array([0.25, 0.75])
     truth = Truth(plan.domain, x)
-    np.testing.assert_allclose(told.estimate, truth.mean("age", by=["sex"]).estimate)
+    np.testing.assert_allclose(forecast.estimate, truth.mean("age", by=["sex"]).estimate)
     many = ManyReleases(plan, np.rint(x).astype(int), 4000).mean("age", by=["sex"])
-    np.testing.assert_allclose(told.stddev, many.stddev.mean(axis=0), rtol=0.01)
-    np.testing.assert_allclose(many.estimate.std(axis=0), told.stddev, rtol=0.07)  # 6 standard errors
-    even = plan.share(["paid"], records=100)
+    np.testing.assert_allclose(forecast.stddev, many.stddev.mean(axis=0), rtol=0.01)
+    np.testing.assert_allclose(many.estimate.std(axis=0), forecast.stddev, rtol=0.07)  # 6 standard errors
+    even = plan.assuming(100).share(["paid"])
     assert even.estimate.tolist() == [0.5, 0.5]
-    pure = PLANS["Laplace tables"]().mean("age", records=1000)
+    pure = PLANS["Laplace tables"]().assuming(1000).mean("age")
     assert pure.lower < 4.5 < pure.upper
-    with pytest.raises(PlanError, match="records: a plan has no data"):
+    with pytest.raises(PlanError, match="a plan has no data"):
         plan.mean("age")
 
 
@@ -244,15 +244,16 @@ def test_projections_and_models_quote_numbers_without_intervals(release):
     with pytest.raises(PlanError, match="no standard deviation"):
         found.flagged()
     model = Points(DOMAIN, projected.estimates, "of a model")
+    from residua.quoting.question import Question
     from residua.quoting.top import top
 
-    assert top(model, ["town"], 2).columns["estimate"][0] == projected.estimates(["town"]).max()
+    assert top(Question(model), ["town"], 2).columns["estimate"][0] == projected.estimates(["town"]).max()
 
 
 def test_tables_that_count_some_records_of_each_person_say_so_when_quoted():
     domain = rs.Domain.of_sizes({"a": 3})
     plan = rs.plan(rs.marginals(domain, ways=[0, 1]), rs.ZCDP(rho=0.5), unit=rs.Person(records=2))
-    assert "at most 2 records of each person" in plan.share(["a"], records=50).note
+    assert "at most 2 records of each person" in plan.assuming(50).share(["a"]).note
 
 
 def test_a_plan_with_a_bias_quotes_numbers_without_intervals():

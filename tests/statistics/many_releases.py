@@ -11,7 +11,7 @@ import numpy as np
 import residua as rs
 from residua.linalg.modes import along
 from residua.plans.contract import Plan
-from residua.plans.quotes import NoiseOf
+from residua.plans.quotes import PlanAnswers
 from residua.quoting import Quotable, Quoted, Term
 from tests.statistics.copies import measured
 
@@ -49,10 +49,10 @@ class ManyReleases(Quotable):
         return (measured(blocks, self.x, self.runs) @ linear).reshape(self.runs, *self.x.shape)
 
     @cached_property
-    def noise(self) -> NoiseOf:
+    def noise(self) -> PlanAnswers:
         blocks = self.plan.compile()
         reading = self.plan.reading(blocks, np.zeros(blocks.cells, dtype=np.int64))
-        return NoiseOf(reading.plan, reading, "release")
+        return PlanAnswers(reading.plan, reading)
 
     def estimates(self, term: Term) -> np.ndarray:
         return _applied(term, self.tables)

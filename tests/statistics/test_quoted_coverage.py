@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import residua as rs
-from residua.quoting.gini import unbiased
-from residua.quoting.pairs import Level
+from residua.quoting.distributions import unbiased
+from residua.quoting.intervals import Confidence
 from residua.quoting.top import rank_intervals
 from tests.statistics.many_releases import ManyReleases, Truth, coverage
 from tests.statistics.quoted_cases import CASES, DOMAIN, PLANS, TABLES
@@ -93,7 +93,7 @@ def test_rank_intervals_hold_and_probabilities_are_calibrated():
     plan = rs.plan(rs.marginals(domain, ways=[0, 1]), rs.ZCDP(rho=0.1))
     x = np.array([50, 47, 45, 44, 30, 29, 10, 3])
     many = ManyReleases(plan, x, RELEASES)
-    low, high = rank_intervals(many.tables, plan.covariance(["v"]), Level(0.95))
+    low, high = rank_intervals(many.tables, plan.covariance(["v"]), Confidence(0.95))
     rank = np.arange(1, 9)
     held = ((low <= rank) & (rank <= high)).mean(axis=0)
     assert held.min() > 0.95 - OFF

@@ -1,7 +1,7 @@
 """Quoted numbers before any data: what they would be, and how accurate, for an assumed distribution.
 
-`plan.mean("age", by=["sex"], records=10_000)` takes the numbers from the assumed distribution and their errors from the
-plan: the intervals are those around an estimate that happens to be the truth.
+`plan.assuming(10_000).mean("age", by=["sex"])` takes the numbers from the assumed distribution and their errors from
+the plan: the intervals are those around an estimate that happens to be the truth.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from numpy.typing import ArrayLike
 from residua.domain import Domain, Label
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
-from residua.plans.quotes import MOST_PAIRS, NoiseOf, picked
-from residua.published.table import what_is_counted
-from residua.quoting import Answering, Quotable, Quoted, Term
+from residua.plans.quotes import MOST_PAIRS, PlanAnswers, picked
+from residua.quoting import Answering, Quotable, Term
 
 Assumed = Mapping[str | tuple[str, ...], Mapping[Label, float] | ArrayLike]
 
@@ -57,133 +56,45 @@ class Forecasts(Quotable):
         """
         if isinstance(records, bool) or not isinstance(records, int | float | np.number) or not 0 < records < math.inf:
             raise PlanError(f"records={records!r} is not a positive number; say how many records are assumed.")
-        factors = tuple(_factors(self.domain, distribution or {}))
-        return Forecast(self, float(records), factors)
+        plan: Any = self
+        blocks = None if plan.noise.gaussian else plan.blocks
+        reading = None if blocks is None else plan.reading(blocks, np.zeros(blocks.cells, dtype=np.int64))
+        return Forecast(plan, reading, float(records), tuple(_factors(self.domain, distribution or {})))
 
     def _answering(self) -> Answering:
-        raise PlanError("records: a plan has no data; say how many records to assume, such as records=10_000.")
-
-    def _forecast(self, records: float | None, assumed: Assumed | None) -> Forecast:
-        if records is None:
-            raise PlanError("records: a plan has no data; say how many records to assume, such as records=10_000.")
-        return self.assuming(records, assumed)
-
-    # ---- the same questions as of a release; what each takes is explained there
-
-    def share(
-        self, *asked: Any, records: float | None = None, assumed: Assumed | None = None, **options: Any
-    ) -> Quoted:
-        """Which share of the records has each value, for so many `records` as `assumed`; see `Release.share`."""
-        return self._forecast(records, assumed).share(*asked, **options)
-
-    def ratio(
-        self, *asked: Any, records: float | None = None, assumed: Assumed | None = None, **options: Any
-    ) -> Quoted:
-        """A ratio of counts, for so many `records` as `assumed`; see `Release.ratio`."""
-        return self._forecast(records, assumed).ratio(*asked, **options)
-
-    def mean(self, *asked: Any, records: float | None = None, assumed: Assumed | None = None, **options: Any) -> Quoted:
-        """The mean of a numeric attribute, for so many `records` as `assumed`; see `Release.mean`."""
-        return self._forecast(records, assumed).mean(*asked, **options)
-
-    def sum(self, *asked: Any, records: float | None = None, assumed: Assumed | None = None, **options: Any) -> Quoted:
-        """The sum of a numeric attribute, for so many `records` as `assumed`; see `Release.sum`."""
-        return self._forecast(records, assumed).sum(*asked, **options)
-
-    def quantile(
-        self, *asked: Any, records: float | None = None, assumed: Assumed | None = None, **options: Any
-    ) -> Quoted:
-        """A quantile of an attribute, for so many `records` as `assumed`; see `Release.quantile`."""
-        return self._forecast(records, assumed).quantile(*asked, **options)
-
-    def median(
-        self, *asked: Any, records: float | None = None, assumed: Assumed | None = None, **options: Any
-    ) -> Quoted:
-        """The median of an attribute, for so many `records` as `assumed`; see `Release.median`."""
-        return self._forecast(records, assumed).median(*asked, **options)
-
-    def gini(self, *asked: Any, records: float | None = None, assumed: Assumed | None = None, **options: Any) -> Quoted:
-        """The Gini coefficient of an attribute, for so many `records` as `assumed`; see `Release.gini`."""
-        return self._forecast(records, assumed).gini(*asked, **options)
-
-    def difference(
-        self, *asked: Any, records: float | None = None, assumed: Assumed | None = None, **options: Any
-    ) -> Quoted:
-        """The difference between groups, for so many `records` as `assumed`; see `Release.difference`."""
-        return self._forecast(records, assumed).difference(*asked, **options)
-
-    def relative_difference(
-        self, *asked: Any, records: float | None = None, assumed: Assumed | None = None, **options: Any
-    ) -> Quoted:
-        """A relative difference, for so many `records` as `assumed`; see `Release.relative_difference`."""
-        return self._forecast(records, assumed).relative_difference(*asked, **options)
-
-    def standardised(
-        self, *asked: Any, records: float | None = None, assumed: Assumed | None = None, **options: Any
-    ) -> Quoted:
-        """A standardised rate, for so many `records` as `assumed`; see `Release.standardised`."""
-        return self._forecast(records, assumed).standardised(*asked, **options)
-
-    def top(self, *asked: Any, records: float | None = None, assumed: Assumed | None = None, **options: Any) -> Quoted:
-        """The largest counts, for so many `records` as `assumed`; see `Release.top`."""
-        return self._forecast(records, assumed).top(*asked, **options)
+        raise PlanError(
+            "a plan has no data; say how many records to assume: plan.assuming(10_000) has the numbers of that many."
+        )
 
 
 @dataclass(frozen=True, eq=False)
-class Forecast(Quotable):
-    """An assumed distribution and a plan's errors. Made by `plan.assuming`."""
+class Forecast(PlanAnswers, Quotable):
+    """An assumed distribution and a plan's errors. Made by `plan.assuming`.
 
-    plan: Any
+    Args:
+        plan, reading: as of `PlanAnswers`.
+        records: how many are assumed.
+        factors: independent parts of the distribution: the attributes of each, and weights that add up to 1.
+    """
+
     records: float
     factors: tuple[tuple[tuple[int, ...], Floats], ...]
-
-    @property
-    def domain(self) -> Domain:
-        """What the table may hold."""
-        domain: Domain = self.plan.domain
-        return domain
-
-    @property
-    def note(self) -> str:
-        """Errors are known."""
-        return ""
-
-    @property
-    def remark(self) -> str:
-        """What a release would count."""
-        return what_is_counted(self.plan.unit)
 
     def _answering(self) -> Answering:
         return self
 
-    @property
-    def _noise(self) -> NoiseOf:
-        blocks = None if self.plan.noise.gaussian else self.plan.blocks
-        reading = None if blocks is None else self.plan.reading(blocks, np.zeros(blocks.cells, dtype=np.int64))
-        return NoiseOf(self.plan, reading, "plan")
-
     def estimates(self, term: Term) -> Floats:
         """The assumed counts."""
-        self._noise.require(term)
-        found = np.full(term.shape, self.records)
+        self.require(term)
+        counts = np.full(term.shape, self.records)
         for members, weights in self.factors:
             part, axes = weights, []
             for i in members:
                 rows = term.rows.get(i)
                 part = part.sum(axis=0) if rows is None else np.moveaxis(np.tensordot(rows, part, axes=(1, 0)), 0, -1)
                 axes += [] if rows is None else [i]
-            found = found * _spread(part, axes, list(term.rows))
-        return found
-
-    def covariances(self, first: Term, second: Term, crossed: tuple[int, ...] = ()) -> Floats:
-        """The plan's."""
-        return self._noise.covariances(first, second, crossed)
-
-    def widths(
-        self, first: Term, second: Term | None, factors: Floats, confidence: float, together: float
-    ) -> float | Floats:
-        """The plan's."""
-        return self._noise.widths(first, second, factors, confidence, together)
+            counts = counts * _spread(part, axes, list(term.rows))
+        return counts
 
 
 def _spread(part: Floats, axes: Sequence[int], order: Sequence[int]) -> Floats:
@@ -218,9 +129,9 @@ def _weights(domain: Domain, names: Any, members: tuple[int, ...], given: Any) -
             raise PlanError(f"distribution: {stray[0]!r} is not a value of {names!r}; see domain[{names!r}].labels.")
         given = [given.get(label, 0.0) for label in labels]
     try:
-        found = np.array(given, dtype=np.float64)
+        weights = np.array(given, dtype=np.float64)
     except (TypeError, ValueError):
-        found = np.empty(0)
-    if found.shape != shape or not np.isfinite(found).all() or (found < 0).any() or not found.sum() > 0:
+        weights = np.empty(0)
+    if weights.shape != shape or not np.isfinite(weights).all() or (weights < 0).any() or not weights.sum() > 0:
         raise PlanError(f"distribution: the weights of {names!r} must be not negative, not all 0, of shape {shape}.")
-    return np.asarray(found / found.sum())
+    return np.asarray(weights / weights.sum())

@@ -6,15 +6,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from residua.domain import Domain
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.plans.tails import width
+from residua.published.table import what_is_counted
 from residua.quoting import Term
-from residua.workload import Explicit, Marginals, Products
+from residua.workload import Explicit, tables_in
 
 MOST_PAIRS = 2**24
 _MOST_ENTRIES = 2**26
@@ -22,18 +24,33 @@ _POINTS = 17  # of an interpolated width, which changes by a tenth at most from 
 
 
 @dataclass(frozen=True, eq=False)
-class NoiseOf:
-    """How the estimates of a measured plan err: what quoting asks of it.
+class PlanAnswers:
+    """How the estimates of a measured plan err: what `residua.quoting.Answering` asks, but for the estimates.
 
     Args:
         plan: the plan as it is measured.
         reading: how estimates are read off it; None if noise is normal, and nothing was measured yet.
-        who: what cannot answer, in an error.
     """
 
     plan: Any
     reading: Any
-    who: str
+    who: ClassVar[str] = "plan"  # what cannot answer, in an error
+
+    @property
+    def domain(self) -> Domain:
+        """What the table may hold."""
+        domain: Domain = self.plan.domain
+        return domain
+
+    @property
+    def note(self) -> str:
+        """Where a plan was asked for with a bias, intervals would not hold the truth."""
+        return "answers are biased, as the plan was asked for with a bias" if self.plan.bias else ""
+
+    @property
+    def remark(self) -> str:
+        """What is counted, where that is not every record."""
+        return what_is_counted(self.plan.unit)
 
     def require(self, term: Term) -> None:
         """Refuses what was not measured, and says what was.
@@ -44,7 +61,8 @@ class NoiseOf:
         if np.isfinite(self.plan.variances(term.workload)).all():
             return
         asked = " × ".join(term.attributes) or "the total"
-        sets = self.plan.workload.sets if isinstance(self.plan.workload, Marginals | Products) else ()
+        workload = tables_in(self.plan.workload)
+        sets = () if workload is None else workload.sets
         there = "; ".join(" × ".join(names) or "the total" for names in sets[:6]) + ("; …" if len(sets) > 6 else "")
         known = f" (asked for were: {there})" if there else ""
         raise PlanError(
@@ -52,24 +70,22 @@ class NoiseOf:
             f"such as rs.marginals(domain, [{term.attributes!r}])."
         )
 
-    def covariances(self, first: Term, second: Term, crossed: tuple[int, ...] = ()) -> Floats:
-        """Place by place; see `residua.quoting.Answering`."""
-        found: Floats = self.plan._paired(first, second, crossed)
-        return found
+    def covariances(self, first: Term, second: Term, crossed: tuple[int, ...] = ()) -> Floats | None:
+        """Place by place, exact; None for a biased plan."""
+        covariances: Floats | None = None if self.plan.bias else self.plan._paired(first, second, crossed)
+        return covariances
 
     def widths(
         self, first: Term, second: Term | None, factors: Floats, confidence: float, together: float
     ) -> float | Floats:
         """One figure for normal noise; for Laplace noise that of each combination."""
-        if self.plan.bias:
-            return math.nan
         if self.plan.noise.gaussian:
             return width(confidence, together)
         one, other = _one_of_each(first, second) if self.plan.alike else (first, second)
         if other is not None and factors.size > _POINTS * math.prod(one.shape):
             return self._interpolated(one, other, factors, confidence, together)
-        found = self._each(one, other, factors, confidence, together)
-        return found if second is not None else np.broadcast_to(found, first.shape)
+        each = self._each(one, other, factors, confidence, together)
+        return each if second is not None else np.broadcast_to(each, first.shape)
 
     def _each(self, first: Term, second: Term | None, factors: Floats, confidence: float, together: float) -> Floats:
         """Of every combination by itself, (…, one axis per attribute)."""
@@ -87,7 +103,7 @@ class NoiseOf:
 
     def _interpolated(self, one: Term, other: Term, factors: Floats, confidence: float, together: float) -> Floats:
         """Many factors of few combinations: of each a smooth function of the factor, read between points."""
-        above, below = (float(self.covariances(term, term).max()) for term in (one, other))
+        above, below = (float(self.plan._paired(term, term, ()).max()) for term in (one, other))
         scale = math.sqrt(above / below) if above > 0 and below > 0 else 1.0
         angles = np.arctan(factors / scale)
         low, high = float(angles.min()), float(angles.max())
@@ -100,6 +116,28 @@ class NoiseOf:
         place = tuple(np.indices(shape))
         rise = known[(before + 1, *place)] - known[(before, *place)]
         return np.asarray(known[(before, *place)] + (steps - before) * rise)
+
+
+@dataclass(frozen=True, eq=False)
+class ReleaseAnswers(PlanAnswers):
+    """How a release answers what is quoted from it: unbiased estimates, with the exact covariances of its noise."""
+
+    who: ClassVar[str] = "release"
+
+    def estimates(self, term: Term) -> Floats:
+        """The best unbiased estimates.
+
+        Raises:
+            PlanError: what is needed was not measured.
+        """
+        self.require(term)
+        estimates: Floats = self.reading.answers(term.workload)[0].reshape(term.shape)
+        return estimates
+
+    def running(self, position: int, q: float) -> tuple[Floats, Floats] | None:
+        """Estimates and variances of the counts at or below each value, less q times all; None for a biased plan."""
+        sums: tuple[Floats, Floats] | None = None if self.plan.bias else self.reading.running(position, q)
+        return sums
 
 
 def _one_of_each(first: Term, second: Term | None) -> tuple[Term, Term | None]:
@@ -135,10 +173,10 @@ def _all_values(position: int, first: Term, second: Term | None) -> bool:
 def _combinations(first: Term, second: Term | None, factors: Floats) -> Floats:
     """The coefficients of `first − factors · second`, (…, one axis per attribute, cells)."""
     kept = [i for i in first.rows if not _all_values(i, first, second)]
-    found = _coefficients(first, kept)
+    coefficients = _coefficients(first, kept)
     if second is None:
-        return found
-    return np.asarray(found - factors[..., None] * _coefficients(second, kept))
+        return coefficients
+    return np.asarray(coefficients - factors[..., None] * _coefficients(second, kept))
 
 
 def _coefficients(term: Term, kept: Sequence[int]) -> Floats:
@@ -149,7 +187,7 @@ def _coefficients(term: Term, kept: Sequence[int]) -> Floats:
     return np.asarray(whole.reshape(*term.shape, -1))
 
 
-def picked(found: Floats, first: Term, second: Term, crossed: tuple[int, ...]) -> Floats:
+def picked(covariances: Floats, first: Term, second: Term, crossed: tuple[int, ...]) -> Floats:
     """Of covariances of all queries of two terms, (queries, queries), those that are asked for place by place."""
     matched = [i for i in first.rows if i not in crossed]
     order = list(first.rows)
@@ -158,19 +196,19 @@ def picked(found: Floats, first: Term, second: Term, crossed: tuple[int, ...]) -
     moved = [order.index(i) for i in (*matched, *crossed)]
     lead = len(matched)
     one, two = (part.transpose(moved).reshape(*(part.shape[k] for k in moved[:lead]), -1) for part in (one, two))
-    return found[one[..., :, None], two[..., None, :]] if crossed else found[one[..., 0], two[..., 0]]
+    return covariances[one[..., :, None], two[..., None, :]] if crossed else covariances[one[..., 0], two[..., 0]]
 
 
-def split(found: Floats, first: Term, second: Term, crossed: tuple[int, ...]) -> Floats:
+def split(covariances: Floats, first: Term, second: Term, crossed: tuple[int, ...]) -> Floats:
     """Covariances with one axis per attribute, of a crossed one all pairs of rows, with those pairs as the last two."""
     if not crossed:
-        return found
+        return covariances
     shape: list[int] = []
     place: dict[int, int] = {}
     for i, (r, s) in zip(first.rows, zip(first.shape, second.shape, strict=True), strict=True):
         place[i] = len(shape)
         shape += [r, s] if i in crossed else [max(r, s)]
     order = [place[i] for i in first.rows if i not in crossed]
-    moved = found.reshape(shape).transpose(*order, *(place[i] for i in crossed), *(place[i] + 1 for i in crossed))
+    moved = covariances.reshape(shape).transpose(*order, *(place[i] for i in crossed), *(place[i] + 1 for i in crossed))
     rows = math.prod(shape[place[i]] for i in crossed)
     return moved.reshape(*moved.shape[: len(order)], rows, -1)

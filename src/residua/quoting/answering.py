@@ -91,17 +91,17 @@ class Points:
 
     def estimates(self, term: Term) -> Floats:
         """Rows along each axis of the marginal."""
-        found = self.table(term.attributes)
+        numbers = self.table(term.attributes)
         shown = [rows for rows in term.rows.values() if rows is not None]
         for axis, rows in enumerate(shown):
-            found = along(rows, found, axis)
-        return np.asarray(found).reshape(term.shape)
+            numbers = along(rows, numbers, axis)
+        return np.asarray(numbers).reshape(term.shape)
 
     def covariances(self, first: Term, second: Term, crossed: tuple[int, ...] = ()) -> None:
-        """Nothing is known."""
+        """None: nothing is known of errors."""
 
     def widths(
         self, first: Term, second: Term | None, factors: Floats, confidence: float, together: float
     ) -> float | Floats:
-        """There are no intervals."""
+        """Refuses: numbers without errors have no intervals."""
         raise PlanError("these numbers have no errors, hence no intervals; quote those of the release.")

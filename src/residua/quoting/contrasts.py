@@ -23,17 +23,14 @@ from typing import Any
 
 import numpy as np
 
-from residua.domain import Label
+from residua.domain import Domain, Label
 from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats
-from residua.quoting.answering import Answering
-from residua.quoting.asking import SURE, Rate, RateRows, Sure, cells, quoted, rate_rows
-from residua.quoting.fieller import Moments, fieller
-from residua.quoting.pairs import Found, Level, Pair, linear, unknown
+from residua.quoting.intervals import Figures, Moments, Pair, fieller, unknown
+from residua.quoting.question import Question, Rate, RateRows, rate_rows
 from residua.quoting.quoted import Quoted
-from residua.quoting.terms import By, Groups, groups_of, place_of
+from residua.quoting.terms import Groups, place_of
 from residua.quoting.values import Values
-from residua.workload import Where
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,102 +42,72 @@ class Rates:
         correlations: of their noise, (…, groups, labels, labels); None where errors are not known.
     """
 
-    each: Found
+    each: Figures
     correlations: Floats | None
 
 
 def difference(
-    answering: Answering,
-    between: str,
-    labels: Mapping[Label, float] | None = None,
-    of: Rate | None = None,
-    by: By = (),
-    where: Where | None = None,
-    values: Values | None = None,
-    sure: Sure = SURE,
+    question: Question, between: str, labels: Mapping[Label, float] | None, of: Rate | None, values: Values | None
 ) -> Quoted:
     """A combination of counts, shares or means of labels: `{"Female": 1, "Male": -1}`."""
-    groups = groups_of(answering.domain, by, where)
+    groups = question.groups
     position = groups.require_free(between, "between")
-    weights = _coefficients(answering, between, labels, "labels")
-    level = sure.level(cells(groups.shape))
+    weights = _coefficients(question.domain, between, labels, "labels")
     if of is None:
         if values is not None:
             raise PlanError("values are for means; name the attribute with of=.")
-        row = np.zeros((1, answering.domain[between].size))
+        row = np.zeros((1, question.domain[between].size))
         row[0, list(weights)] = list(weights.values())
-        term = groups.term({position: row})
-        found = linear(answering, term, level).arranged(groups, term)
-        return quoted(answering, sure, f"difference of counts by {between}", groups.axes, found)
+        return question.quoted(f"difference of counts by {between}", question.linear(groups.term({position: row})))
     rate = _rate(groups, position, between, of, values)
-    rates = rates_of(answering, groups, position, list(weights), rate, level)
-    found = combined(rates, np.array(list(weights.values())), rate)
-    return quoted(answering, sure, f"difference of {rate.what} by {between}", groups.axes, found, rate.remark)
+    rates = rates_of(question, position, list(weights), rate)
+    figures = combined(rates, np.array(list(weights.values())), rate)
+    return question.quoted(f"difference of {rate.what} by {between}", figures, rate.remark)
 
 
 def relative_difference(
-    answering: Answering,
-    between: str,
-    first: Label,
-    second: Label,
-    of: Rate | None = None,
-    by: By = (),
-    where: Where | None = None,
-    values: Values | None = None,
-    sure: Sure = SURE,
+    question: Question, between: str, first: Label, second: Label, of: Rate | None, values: Values | None
 ) -> Quoted:
     """How much larger the count, share or mean of one label is than that of another, relative to the other."""
-    groups = groups_of(answering.domain, by, where)
+    groups = question.groups
     position = groups.require_free(between, "between")
-    attribute = answering.domain[between]
+    attribute = question.domain[between]
     codes = [place_of(between, attribute, label, "first and second") for label in (first, second)]
     if codes[0] == codes[1]:
         raise PlanError(f"first and second are both {first!r}; name two labels of {between!r}.")
-    level = sure.level(cells(groups.shape))
     what = f"relative difference of {first} from {second}"
     if of is None:
-        rows = np.eye(attribute.size)[codes]
-        terms = [groups.term({position: row[None, :]}) for row in rows]
-        found = Pair(answering, *terms).ratio(level, 0.0, np.inf).arranged(groups, terms[0])
-        return quoted(answering, sure, f"{what}, counts", groups.axes, found.shifted(-1.0))
+        terms = [groups.term({position: row[None, :]}) for row in np.eye(attribute.size)[codes]]
+        figures = Pair(question.answering, *terms).ratio(question.level(), 0.0, np.inf).arranged(groups, terms[0])
+        return question.quoted(f"{what}, counts", figures.shifted(-1.0))
     rate = _rate(groups, position, between, of, values)
-    found = compared(rates_of(answering, groups, position, codes, rate, level), rate)
-    return quoted(answering, sure, f"{what}, {rate.what}", groups.axes, found.shifted(-1.0), rate.remark)
+    figures = compared(rates_of(question, position, codes, rate), rate)
+    return question.quoted(f"{what}, {rate.what}", figures.shifted(-1.0), rate.remark)
 
 
 def standardised(
-    answering: Answering,
-    of: Rate,
-    over: str,
-    weights: Mapping[Label, float],
-    by: By = (),
-    where: Where | None = None,
-    values: Values | None = None,
-    sure: Sure = SURE,
+    question: Question, of: Rate, over: str, weights: Mapping[Label, float], values: Values | None
 ) -> Quoted:
     """The share or mean that groups would have if all had the same, public, distribution over an attribute."""
-    groups = groups_of(answering.domain, by, where)
-    position = groups.require_free(over, "over")
-    given = _coefficients(answering, over, weights, "weights")
+    position = question.groups.require_free(over, "over")
+    given = _coefficients(question.domain, over, weights, "weights")
     sizes = np.array(list(given.values()))
     if (sizes < 0).any() or not sizes.sum() > 0:
         raise PlanError("weights must not be negative, and not all 0; give the standard population's counts or shares.")
-    rate = _rate(groups, position, over, of, values)
-    level = sure.level(cells(groups.shape))
-    found = combined(rates_of(answering, groups, position, list(given), rate, level), sizes / sizes.sum(), rate)
-    declared = answering.domain[over].declared
+    rate = _rate(question.groups, position, over, of, values)
+    figures = combined(rates_of(question, position, list(given), rate), sizes / sizes.sum(), rate)
+    declared = question.domain[over].declared
     left = f"{declared - len(given)} values of {over} have no weight" if len(given) < declared else ""
-    return quoted(answering, sure, f"{rate.what}, standardised by {over}", groups.axes, found, rate.remark, left)
+    return question.quoted(f"{rate.what}, standardised by {over}", figures, rate.remark, left)
 
 
-def rates_of(
-    answering: Answering, groups: Groups, position: int, codes: list[int], rate: RateRows, level: Level
-) -> Rates:
+def rates_of(question: Question, position: int, codes: list[int], rate: RateRows) -> Rates:
     """The rates of some labels, each with its own interval, and how their noise goes together."""
-    rows = np.eye(int(answering.domain.sizes[position]))[codes]
+    answering, groups = question.answering, question.groups
+    rows = np.eye(int(question.domain.sizes[position]))[codes]
     first, second = groups.term({**rate.above, position: rows}), groups.term({**rate.below, position: rows})
     pair = Pair(answering, first, second)
-    each = pair.ratio(level, -np.inf, np.inf).arranged(groups, first, position)
+    each = pair.ratio(question.level(), -np.inf, np.inf).arranged(groups, first, position)
     if pair.moments is None:
         return Rates(each, None)
     terms = ((first, first), (first, second), (second, second))
@@ -153,11 +120,11 @@ def rates_of(
     covariance = covariance * np.sign(b)[..., :, None] * np.sign(b)[..., None, :]
     root = np.sqrt(np.maximum(np.diagonal(covariance, axis1=-2, axis2=-1), 0.0))
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = covariance / (root[..., :, None] * root[..., None, :])
-    return Rates(each, np.clip(np.where(np.isfinite(found), found, 0.0), -1.0, 1.0))
+        correlations = covariance / (root[..., :, None] * root[..., None, :])
+    return Rates(each, np.clip(np.where(np.isfinite(correlations), correlations, 0.0), -1.0, 1.0))
 
 
-def combined(rates: Rates, coefficients: Floats, rate: RateRows) -> Found:
+def combined(rates: Rates, coefficients: Floats, rate: RateRows) -> Figures:
     """`Σ c_k r_k` with the interval recovered from those of the rates.
 
     Of a rate whose own interval is unbounded nothing is known but its bounds (a share is between 0 and 1): it adds its
@@ -178,10 +145,10 @@ def combined(rates: Rates, coefficients: Floats, rate: RateRows) -> Found:
     least, most = (known + ((coefficients - c) * end).sum(axis=-1) for end in ends)
     lower, upper = (np.clip(end, *(each @ coefficients for each in ends)) for end in (least - below, most + above))
     stddev = np.where(lost.any(axis=-1), np.inf, _length(np.where(lost, 0.0, each.stddev) * c, rates.correlations))
-    return Found(estimate, stddev, lower, upper, each.remarks)
+    return Figures(estimate, stddev, lower, upper, each.remarks)
 
 
-def compared(rates: Rates, rate: RateRows) -> Found:
+def compared(rates: Rates, rate: RateRows) -> Figures:
     """`r_1/r_2` with the interval recovered from those of the two rates; unbounded where the second may be 0."""
     one, two = rates.each.estimate[..., 0], rates.each.estimate[..., 1]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -203,10 +170,10 @@ def compared(rates: Rates, rate: RateRows) -> Found:
     s, t = rates.each.stddev[..., 0], rates.each.stddev[..., 1]
     with np.errstate(divide="ignore", invalid="ignore"):
         stddev = np.sqrt(np.maximum(s**2 + (estimate * t) ** 2 - 2 * rho * s * t * estimate, 0.0)) / np.abs(two)
-    return Found(estimate, np.where(open_below | open_above, np.inf, stddev), low, high, rates.each.remarks)
+    return Figures(estimate, np.where(open_below | open_above, np.inf, stddev), low, high, rates.each.remarks)
 
 
-def _lost(each: Found) -> Booleans:
+def _lost(each: Figures) -> Booleans:
     """Of which rates nothing is known: their own intervals are unbounded."""
     return ~(np.isfinite(each.estimate) & np.isfinite(each.lower) & np.isfinite(each.upper))
 
@@ -227,20 +194,20 @@ def _rate(groups: Groups, position: int, name: str, of: Rate, values: Values | N
         raise
 
 
-def _coefficients(answering: Answering, name: str, given: Any, argument: str) -> dict[int, float]:
+def _coefficients(domain: Domain, name: str, given: Any, argument: str) -> dict[int, float]:
     """Code → coefficient, by label."""
-    attribute = answering.domain[name]
+    attribute = domain[name]
     if given is None and attribute.size == 2:
         return {0: 1.0, 1: -1.0}
     if not isinstance(given, Mapping) or not given:
         example = f"{{{attribute.labels[0]!r}: 1, {attribute.labels[-1]!r}: -1}}"
         raise PlanError(f"{argument}={given!r} is not a number per label of {name!r}; write {example}.")
-    found: dict[int, float] = {}
+    coefficients: dict[int, float] = {}
     for label, number in given.items():
         place = place_of(name, attribute, label, argument)
         if isinstance(number, bool) or not isinstance(number, int | float | np.number) or not math.isfinite(number):
             raise PlanError(f"{argument}: {number!r} is not a finite number; give coefficients by label.")
-        found[place] = float(number)
-    if not any(found.values()):
+        coefficients[place] = float(number)
+    if not any(coefficients.values()):
         raise PlanError(f"{argument}: all coefficients are 0; give at least one that is not.")
-    return found
+    return coefficients

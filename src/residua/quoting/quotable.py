@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Unpack
 
 from residua.domain import Label
 from residua.quoting.answering import Answering
-from residua.quoting.asking import Rate, Sure, Together
+from residua.quoting.question import Groupwise, Question, Rate, Together, Total
 from residua.quoting.quoted import Quoted
 from residua.quoting.terms import By
 from residua.quoting.values import Values
@@ -19,9 +18,13 @@ from residua.workload import Where
 class Quotable(ABC):
     """What numbers can be quoted from. A subclass says how it answers; see `residua.quoting.answering`.
 
-    Everywhere, `by` is a list of attributes, or attribute → one of its levels; `where` keeps the records
-    with some values, attribute → a label, a list of labels or `rs.between(first, last)`; `confidence` is how often an
-    interval holds the truth (0.95 if left out), and `simultaneous="table"` makes all intervals of a call hold together.
+    Every question takes, by name:
+
+    - `by`: a number for each group; a list of attributes, or attribute → one of its levels.
+    - `where`: only these records; attribute → a label, a list of labels or `rs.between(first, last)`.
+    - `confidence`: how often an interval holds the truth (0.95 if left out).
+    - `simultaneous="table"`: all intervals of a call hold together.
+
     Formulas, and why each interval is right: docs/quoting.md.
     """
 
@@ -29,149 +32,87 @@ class Quotable(ABC):
     def _answering(self) -> Answering:
         """Where estimates and their covariances come from."""
 
-    def share(
-        self,
-        of: By | Where,
-        *,
-        by: By = (),
-        where: Where | None = None,
-        total: float | Mapping[Label, float] | None = None,
-        confidence: float | None = None,
-        simultaneous: Together = None,
-        within: By = (),
-    ) -> Quoted:
+    def share(self, of: By | Where, *, total: Total = None, **asked: Unpack[Groupwise]) -> Quoted:
         """Which share of all records, or of each group, has each value; or meets a condition.
 
         Args:
             of: attributes, `["income"]`, for a share per value; or a condition, `{"income": ">50K"}`.
-            by: shares are of the records of each group; of all records if left out.
-            where: only these records.
             total: the public number of records (of each group: label → number); makes shares more accurate.
-            confidence: how often an interval holds the truth.
-            simultaneous: `"table"` for intervals that all hold together.
-            within: the name of `by` before version 0.2.
+            asked: by, where, confidence, simultaneous; shares are of the records of each group, of all without by.
 
         Raises:
             PlanError: what it takes was not measured, or an argument means nothing.
         """
         from residua.quoting.ratios import share
 
-        if within:
-            warnings.warn("within is now by; the old name ends with version 0.2.", DeprecationWarning, stacklevel=2)
-        return share(self._answering(), of, by or within, where, total, Sure(confidence, simultaneous))
+        return share(Question(self._answering(), **asked), of, total)
 
-    def ratio(
-        self,
-        numerator: Where,
-        denominator: Where,
-        *,
-        by: By = (),
-        where: Where | None = None,
-        confidence: float | None = None,
-        simultaneous: Together = None,
-    ) -> Quoted:
+    def ratio(self, numerator: Where, denominator: Where, **asked: Unpack[Groupwise]) -> Quoted:
         """How many records meet one condition for each record that meets another.
 
         Args:
             numerator: a condition, `{"sex": "Female"}`; `{}` for all records.
             denominator: another.
-            by: a ratio for each group.
-            where: only these records.
-            confidence: how often an interval holds the truth.
-            simultaneous: `"table"` for intervals that all hold together.
+            asked: by, where, confidence, simultaneous.
         """
         from residua.quoting.ratios import ratio
 
-        return ratio(self._answering(), numerator, denominator, by, where, Sure(confidence, simultaneous))
+        return ratio(Question(self._answering(), **asked), numerator, denominator)
 
     def mean(
-        self,
-        attribute: str,
-        *,
-        by: By = (),
-        where: Where | None = None,
-        values: Values | None = None,
-        total: float | Mapping[Label, float] | None = None,
-        confidence: float | None = None,
-        simultaneous: Together = None,
+        self, attribute: str, *, values: Values | None = None, total: Total = None, **asked: Unpack[Groupwise]
     ) -> Quoted:
         """The mean of a numeric attribute: whole numbers by value, bins by midpoint, dates by their first day.
 
         Args:
             attribute: whose mean.
-            by: a mean for each group.
-            where: only these records.
             values: label → number, or a number per value, in place of the attribute's own (of some or all).
             total: the public number of records (of each group: label → number).
-            confidence: how often an interval holds the truth.
-            simultaneous: `"table"` for intervals that all hold together.
+            asked: by, where, confidence, simultaneous.
 
         Raises:
             PlanError: not numeric, an endless bin without a value, or not measured by these groups.
         """
         from residua.quoting.ratios import mean
 
-        return mean(self._answering(), attribute, by, where, values, total, Sure(confidence, simultaneous))
+        return mean(Question(self._answering(), **asked), attribute, values, total)
 
-    def sum(
-        self,
-        attribute: str,
-        *,
-        by: By = (),
-        where: Where | None = None,
-        values: Values | None = None,
-        confidence: float | None = None,
-        simultaneous: Together = None,
-    ) -> Quoted:
+    def sum(self, attribute: str, *, values: Values | None = None, **asked: Unpack[Groupwise]) -> Quoted:
         """The sum of a numeric attribute over the records of each group; arguments as for `mean`."""
         from residua.quoting.ratios import total_of
 
-        return total_of(self._answering(), attribute, by, where, values, Sure(confidence, simultaneous))
+        return total_of(Question(self._answering(), **asked), attribute, values)
 
     def quantile(
         self,
         attribute: str,
         q: float | Sequence[float],
         *,
-        by: By = (),
-        where: Where | None = None,
         values: Values | None = None,
-        confidence: float | None = None,
-        simultaneous: Together = None,
+        **asked: Unpack[Groupwise],
     ) -> Quoted:
         """The first value that at least a share q of the records does not exceed.
 
         Args:
             attribute: whose quantile; whole numbers, bins or dates.
             q: a share between 0 and 1, or a list of shares for a row each.
-            by: a quantile for each group.
-            where: only these records.
             values: label → number, or a number per value, in place of the attribute's own.
-            confidence: how often an interval holds the truth; quantiles are values, so that it holds at least so often.
-            simultaneous: `"table"` for intervals that all hold together.
+            asked: by, where, confidence, simultaneous; quantiles are values, so that an interval holds the truth at
+                least as often as the confidence says.
         """
-        from residua.quoting.quantiles import quantile
+        from residua.quoting.distributions import quantile
 
-        return quantile(self._answering(), attribute, q, by, where, values, Sure(confidence, simultaneous))
+        return quantile(Question(self._answering(), **asked), attribute, q, values)
 
-    def median(self, attribute: str, **asked: Any) -> Quoted:
+    def median(self, attribute: str, *, values: Values | None = None, **asked: Unpack[Groupwise]) -> Quoted:
         """The 0.5-quantile; further arguments as for `quantile`."""
-        return self.quantile(attribute, 0.5, **asked)
+        return self.quantile(attribute, 0.5, values=values, **asked)
 
-    def gini(
-        self,
-        attribute: str,
-        *,
-        by: By = (),
-        where: Where | None = None,
-        values: Values | None = None,
-        confidence: float | None = None,
-        simultaneous: Together = None,
-    ) -> Quoted:
+    def gini(self, attribute: str, *, values: Values | None = None, **asked: Unpack[Groupwise]) -> Quoted:
         """The Gini coefficient of a numeric attribute, 0 if its sum is shared equally; arguments as for `mean`."""
-        from residua.quoting.gini import gini
+        from residua.quoting.distributions import gini
 
-        return gini(self._answering(), attribute, by, where, values, Sure(confidence, simultaneous))
+        return gini(Question(self._answering(), **asked), attribute, values)
 
     def difference(
         self,
@@ -179,11 +120,8 @@ class Quotable(ABC):
         labels: Mapping[Label, float] | None = None,
         *,
         of: Rate | None = None,
-        by: By = (),
-        where: Where | None = None,
         values: Values | None = None,
-        confidence: float | None = None,
-        simultaneous: Together = None,
+        **asked: Unpack[Groupwise],
     ) -> Quoted:
         """The difference between groups in counts, shares or means, or any combination by label.
 
@@ -191,16 +129,12 @@ class Quotable(ABC):
             between: the attribute whose values are compared.
             labels: label → coefficient, `{"Female": 1, "Male": -1}`; may be left out for an attribute with two values.
             of: None for counts; a numeric attribute for means; a condition, `{"income": ">50K"}`, for shares.
-            by: a difference for each group.
-            where: only these records.
             values: numbers of the attribute whose means are compared, as for `mean`.
-            confidence: how often an interval holds the truth.
-            simultaneous: `"table"` for intervals that all hold together.
+            asked: by, where, confidence, simultaneous.
         """
         from residua.quoting.contrasts import difference
 
-        sure = Sure(confidence, simultaneous)
-        return difference(self._answering(), between, labels, of, by, where, values, sure)
+        return difference(Question(self._answering(), **asked), between, labels, of, values)
 
     def relative_difference(
         self,
@@ -209,11 +143,8 @@ class Quotable(ABC):
         second: Label,
         *,
         of: Rate | None = None,
-        by: By = (),
-        where: Where | None = None,
         values: Values | None = None,
-        confidence: float | None = None,
-        simultaneous: Together = None,
+        **asked: Unpack[Groupwise],
     ) -> Quoted:
         """By which share the count, share or mean of the first label exceeds that of the second.
 
@@ -222,16 +153,12 @@ class Quotable(ABC):
             first: a label.
             second: the label that it is compared with.
             of: None for counts; a numeric attribute for means; a condition for shares.
-            by: a comparison for each group.
-            where: only these records.
             values: numbers of the attribute whose means are compared, as for `mean`.
-            confidence: how often an interval holds the truth.
-            simultaneous: `"table"` for intervals that all hold together.
+            asked: by, where, confidence, simultaneous.
         """
         from residua.quoting.contrasts import relative_difference
 
-        sure = Sure(confidence, simultaneous)
-        return relative_difference(self._answering(), between, first, second, of, by, where, values, sure)
+        return relative_difference(Question(self._answering(), **asked), between, first, second, of, values)
 
     def standardised(
         self,
@@ -239,11 +166,8 @@ class Quotable(ABC):
         over: str,
         weights: Mapping[Label, float],
         *,
-        by: By = (),
-        where: Where | None = None,
         values: Values | None = None,
-        confidence: float | None = None,
-        simultaneous: Together = None,
+        **asked: Unpack[Groupwise],
     ) -> Quoted:
         """The share or mean that each group would have with a public distribution over an attribute, such as age.
 
@@ -251,15 +175,12 @@ class Quotable(ABC):
             of: a condition, `{"income": ">50K"}`, for shares; a numeric attribute for means.
             over: the attribute that groups are made alike in.
             weights: label → public weight; made to add up to 1.
-            by: a rate for each group.
-            where: only these records.
             values: numbers of the attribute whose means are asked, as for `mean`.
-            confidence: how often an interval holds the truth.
-            simultaneous: `"table"` for intervals that all hold together.
+            asked: by, where, confidence, simultaneous.
         """
         from residua.quoting.contrasts import standardised
 
-        return standardised(self._answering(), of, over, weights, by, where, values, Sure(confidence, simultaneous))
+        return standardised(Question(self._answering(), **asked), of, over, weights, values)
 
     def top(
         self,
@@ -281,4 +202,4 @@ class Quotable(ABC):
         """
         from residua.quoting.top import top
 
-        return top(self._answering(), attributes, k, where, Sure(confidence, simultaneous))
+        return top(Question(self._answering(), (), where, confidence, simultaneous), attributes, k)

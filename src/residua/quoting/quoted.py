@@ -13,7 +13,7 @@ import numpy as np
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.published.table import Columns, of_one_type
-from residua.quoting.pairs import Found
+from residua.quoting.intervals import Figures
 from residua.quoting.terms import Axis
 
 _NUMBERS = ("estimate", "stddev", "lower", "upper")
@@ -31,20 +31,20 @@ class Quoted(Columns):
     Args:
         what: what is quoted, in words.
         axes: what each axis is: a column's name and its labels.
-        found: the numbers.
+        figures: the numbers.
         confidence: how often an interval holds the truth; None where there are no intervals.
         simultaneous: whether all intervals hold together with that confidence.
-        told: further columns that say what a row is, one value per row.
+        given: further columns that say what a row is, one value per row.
         extra: further columns of numbers, one value per row.
         dates: whether the numbers are days since 1970-01-01, shown as dates.
     """
 
     what: str
     axes: tuple[Axis, ...]
-    found: Found
+    figures: Figures
     confidence: float | None
     simultaneous: bool = False
-    told: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    given: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     extra: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     dates: bool = False
 
@@ -54,40 +54,40 @@ class Quoted(Columns):
         if twice:
             raise PlanError(f"the attribute {twice[0]!r} is also a column of what is quoted; rename the attribute.")
         for name in _NUMBERS:
-            getattr(self.found, name).setflags(write=False)
+            getattr(self.figures, name).setflags(write=False)
 
     @property
     def estimate(self) -> Any:
         """The number, or an array with one axis per key."""
-        return _plain(self.found.estimate)
+        return _plain(self.figures.estimate)
 
     @property
     def stddev(self) -> Any:
         """The standard error."""
-        return _plain(self.found.stddev)
+        return _plain(self.figures.stddev)
 
     @property
     def lower(self) -> Any:
         """The lower end of the interval."""
-        return _plain(self.found.lower)
+        return _plain(self.figures.lower)
 
     @property
     def upper(self) -> Any:
         """The upper end of the interval."""
-        return _plain(self.found.upper)
+        return _plain(self.figures.upper)
 
     @property
     def remarks(self) -> tuple[str, ...]:
         """What a reader must know, sentence by sentence."""
-        return self.found.remarks
+        return self.figures.remarks
 
     @property
     def keys(self) -> tuple[str, ...]:
         """The columns that say what a row is."""
-        return (*(name for name, _ in self.axes), *self.told)
+        return (*(name for name, _ in self.axes), *self.given)
 
     def __len__(self) -> int:
-        return self.found.estimate.size
+        return self.figures.estimate.size
 
     @property
     def note(self) -> str:
@@ -99,30 +99,30 @@ class Quoted(Columns):
     @property
     def decimals(self) -> int:
         """As many as two digits of the smallest standard error take; one where all are values of an attribute."""
-        known = self.found.stddev[np.isfinite(self.found.stddev) & (self.found.stddev > 0)]
-        told = np.concatenate([part.ravel() for part in (self.found.estimate, self.found.lower, self.found.upper)])
-        told = told[np.isfinite(told)]
-        if not told.size or (told == np.rint(told)).all():
+        known = self.figures.stddev[np.isfinite(self.figures.stddev) & (self.figures.stddev > 0)]
+        shown = np.concatenate([getattr(self.figures, name).ravel() for name in ("estimate", "lower", "upper")])
+        shown = shown[np.isfinite(shown)]
+        if not shown.size or (shown == np.rint(shown)).all():
             return 1
-        smallest = float(known.min()) if known.size else float(np.abs(told).max()) / 1000
+        smallest = float(known.min()) if known.size else float(np.abs(shown).max()) / 1000
         places = min(max(1 - math.floor(math.log10(smallest)), 0), _DIGITS)
         return max(places, 2) if self.extra else places
 
     @cached_property
     def columns(self) -> dict[str, Any]:
         """The columns by name: keys as lists, numbers as arrays."""
-        shape = self.found.estimate.shape
-        found: dict[str, Any] = {}
+        shape = self.figures.estimate.shape
+        columns: dict[str, Any] = {}
         for axis, (name, labels) in enumerate(self.axes):
             each = of_one_type(labels)
             along = [-1 if k == axis else 1 for k in range(len(shape))]
-            found[name] = np.broadcast_to(each.reshape(along), shape).ravel().tolist()
-        found |= {name: list(values) for name, values in self.told.items()}
+            columns[name] = np.broadcast_to(each.reshape(along), shape).ravel().tolist()
+        columns |= {name: list(values) for name, values in self.given.items()}
         numbers = _NUMBERS if self.confidence is not None else _NUMBERS[:1]
-        found |= {name: np.array(getattr(self.found, name)).ravel() for name in numbers}
+        columns |= {name: np.array(getattr(self.figures, name)).ravel() for name in numbers}
         if self.dates:
-            found |= {name: _days(found[name]) for name in ("estimate", "lower", "upper") if name in found}
-        return {**found, **{name: list(values) for name, values in self.extra.items()}}
+            columns |= {name: _days(columns[name]) for name in ("estimate", "lower", "upper") if name in columns}
+        return {**columns, **{name: list(values) for name, values in self.extra.items()}}
 
     def at(self, **labels: Any) -> Quoted:
         """The rows with these labels, without those keys: `quoted.at(sex="Female")`.
@@ -138,11 +138,11 @@ class Quoted(Columns):
             if label not in self.axes[axis][1]:
                 raise PlanError(f"{label!r} is not a label of {name!r}; there are {self.axes[axis][1][:8]!r}.")
             at[axis] = self.axes[axis][1].index(label)
-        if self.told:
+        if self.given:
             raise PlanError("a list in an order has no rows to pick by label; read its columns.")
         kept = tuple(axis for axis in self.axes if axis[0] not in labels)
-        found = self.found.mapped(lambda part: np.array(part[tuple(at)]))
-        return Quoted(self.what, kept, found, self.confidence, self.simultaneous, dates=self.dates)
+        figures = self.figures.mapped(lambda part: np.array(part[tuple(at)]))
+        return Quoted(self.what, kept, figures, self.confidence, self.simultaneous, dates=self.dates)
 
 
 def _plain(numbers: Floats) -> Any:

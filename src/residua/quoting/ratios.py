@@ -2,147 +2,115 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 import numpy as np
 
+from residua.domain import Domain
 from residua.errors import PlanError
-from residua.quoting.answering import Answering
-from residua.quoting.asking import SURE, Sure, cells, mean_rows, quoted, rate_rows
-from residua.quoting.pairs import Found, Level, Pair, known_total, linear
+from residua.linalg.arrays import Floats
+from residua.quoting.intervals import Pair
+from residua.quoting.question import Question, RateRows, Total, mean_rows, rate_rows
 from residua.quoting.quoted import Quoted
-from residua.quoting.terms import By, Groups, condition, groups_of
+from residua.quoting.terms import Axis, By, Groups, Term, condition, groups_of
 from residua.quoting.values import Values, numbers_of
 from residua.workload import Where
 
 
-def share(
-    answering: Answering,
-    of: By | Where,
-    by: By = (),
-    where: Where | None = None,
-    total: float | Mapping[str | int, float] | None = None,
-    sure: Sure = SURE,
-) -> Quoted:
+def share(question: Question, of: By | Where, total: Total) -> Quoted:
     """Which share of the records (within each group) has each value, or meets a condition."""
-    domain = answering.domain
-    groups = groups_of(domain, by, where)
-    if isinstance(of, Mapping) and not all(_is_level(answering, name, asked) for name, asked in of.items()):
-        rate = rate_rows(groups, of, None)
-        return _rate(answering, groups, rate.above, rate.below, total, sure, rate.what, (0.0, 1.0))
+    domain, groups = question.domain, question.groups
+    if isinstance(of, Mapping) and not all(_is_level(domain, name, asked) for name, asked in of.items()):
+        return _rate(question, rate_rows(groups, of, None), total)
     if not of:
         raise PlanError("of is empty; name the attributes whose shares are asked, or a condition {attribute: label}.")
-    told = groups_of(domain, cast("By", of), argument="of")
-    for name, _ in told.axes:
+    values = groups_of(domain, cast("By", of), argument="of")
+    for name, _ in values.axes:
         groups.require_free(name, "of")
-    whole = Groups(domain, (*groups.axes, *told.axes), {**groups.rows, **told.rows})
-    first, second = groups.term(told.rows), groups.term(dict.fromkeys(told.rows))
-    level = sure.level(cells(whole.shape))
-    known = known_total(total, domain, groups.axes, first)
-    pair = Pair(answering, first, second)
-    found = pair.ratio(level, 0.0, 1.0) if known is None else pair.over_known(known, level, 0.0, 1.0)
-    what = f"share of {' × '.join(name for name, _ in told.axes)}" + _within(groups)
-    return quoted(answering, sure, what, whole.axes, found.arranged(whole, first))
+    whole = Groups(domain, (*groups.axes, *values.axes), {**groups.rows, **values.rows})
+    first, second = groups.term(values.rows), groups.term(dict.fromkeys(values.rows))
+    public = known_total(total, domain, groups.axes, first)
+    figures = Pair(question.answering, first, second).ratio(question.level(whole.count), 0.0, 1.0, public)
+    what = f"share of {' × '.join(values.names)}" + (f" within {', '.join(groups.names)}" if groups.axes else "")
+    return question.quoted(what, figures.arranged(whole, first), axes=whole.axes)
 
 
-def ratio(
-    answering: Answering,
-    numerator: Where,
-    denominator: Where,
-    by: By = (),
-    where: Where | None = None,
-    sure: Sure = SURE,
-) -> Quoted:
+def ratio(question: Question, numerator: Where, denominator: Where) -> Quoted:
     """How many records meet one condition for each that meets another."""
-    domain = answering.domain
-    groups = groups_of(domain, by, where)
+    domain, groups = question.domain, question.groups
     above, below = condition(domain, numerator, "numerator"), condition(domain, denominator, "denominator")
     for position in {*above, *below}:
         groups.require_free(domain.names[position], "numerator and denominator")
     rows = sorted({*above, *below})
     first, second = (groups.term({i: part.get(i) for i in rows}) for part in (above, below))
-    found = Pair(answering, first, second).ratio(sure.level(cells(groups.shape)), 0.0, np.inf)
-    return quoted(answering, sure, "ratio" + _by(groups), groups.axes, found.arranged(groups, first))
+    figures = Pair(question.answering, first, second).ratio(question.level(), 0.0, np.inf)
+    return question.quoted("ratio" + _by(groups), figures.arranged(groups, first))
 
 
-def mean(
-    answering: Answering,
-    attribute: str,
-    by: By = (),
-    where: Where | None = None,
-    values: Values | None = None,
-    total: float | Mapping[str | int, float] | None = None,
-    sure: Sure = SURE,
-) -> Quoted:
+def mean(question: Question, attribute: str, values: Values | None, total: Total) -> Quoted:
     """The mean of a numeric attribute."""
-    groups = groups_of(answering.domain, by, where)
-    position = groups.require_free(attribute, "attribute")
-    rate = mean_rows(position, attribute, numbers_of(answering.domain, attribute, values))
+    position = question.groups.require_free(attribute, "attribute")
+    rate = mean_rows(position, attribute, numbers_of(question.domain, attribute, values))
     if rate.remark and total is not None:
         raise PlanError("total: records counted as (other) have no value, so that the number of values is not public.")
-    bounds = (rate.lowest, rate.highest)
-    return _rate(
-        answering, groups, rate.above, rate.below, total, sure, rate.what, bounds, remark=rate.remark, dates=rate.dates
-    )
+    return _rate(question, rate, total)
 
 
-def total_of(
-    answering: Answering,
-    attribute: str,
-    by: By = (),
-    where: Where | None = None,
-    values: Values | None = None,
-    sure: Sure = SURE,
-) -> Quoted:
+def total_of(question: Question, attribute: str, values: Values | None) -> Quoted:
     """The sum of a numeric attribute: linear, with its exact interval."""
-    groups = groups_of(answering.domain, by, where)
+    groups = question.groups
     position = groups.require_free(attribute, "attribute")
-    numbers = numbers_of(answering.domain, attribute, values)
+    numbers = numbers_of(question.domain, attribute, values)
     if numbers.dates:
         raise PlanError(f"a sum of dates, {attribute!r}, means nothing; ask for the mean or a quantile.")
-    term = groups.term({position: numbers.values[None, :]})
-    found = linear(answering, term, sure.level(cells(groups.shape)))
-    return quoted(
-        answering, sure, f"sum of {attribute}" + _by(groups), groups.axes, found.arranged(groups, term), numbers.remark
-    )
+    figures = question.linear(groups.term({position: numbers.values[None, :]}))
+    return question.quoted(f"sum of {attribute}" + _by(groups), figures, numbers.remark)
 
 
-def _rate(
-    answering: Answering,
-    groups: Groups,
-    above: Mapping[int, np.ndarray],
-    below: Mapping[int, np.ndarray | None],
-    total: float | Mapping[str | int, float] | None,
-    sure: Sure,
-    what: str,
-    bounds: tuple[float, float],
-    *,
-    remark: str = "",
-    dates: bool = False,
-) -> Quoted:
-    first, second = groups.term(above), groups.term(below)
-    level = sure.level(cells(groups.shape))
-    known = known_total(total, answering.domain, groups.axes, first)
-    found = _found(Pair(answering, first, second), known, level, bounds).arranged(groups, first)
-    return quoted(answering, sure, what + _by(groups), groups.axes, found, remark, dates=dates)
+def _rate(question: Question, rate: RateRows, total: Total) -> Quoted:
+    groups = question.groups
+    first, second = groups.term(rate.above), groups.term(rate.below)
+    public = known_total(total, question.domain, groups.axes, first)
+    figures = Pair(question.answering, first, second).ratio(question.level(), rate.lowest, rate.highest, public)
+    return question.quoted(rate.what + _by(groups), figures.arranged(groups, first), rate.remark, dates=rate.dates)
 
 
-def _found(pair: Pair, known: np.ndarray | None, level: Level, bounds: tuple[float, float]) -> Found:
-    return pair.ratio(level, *bounds) if known is None else pair.over_known(known, level, *bounds)
-
-
-def _is_level(answering: Answering, name: str, asked: object) -> bool:
+def _is_level(domain: Domain, name: str, asked: object) -> bool:
     """Whether `of` names a level of an attribute, and not one of its values."""
-    if name not in answering.domain or not isinstance(asked, str):
+    if name not in domain or not isinstance(asked, str):
         return False
-    attribute = answering.domain[name]
+    attribute = domain[name]
     return asked not in attribute.labels and any(level.name == asked for level in attribute.hierarchy)
 
 
 def _by(groups: Groups) -> str:
-    return f" by {', '.join(name for name, _ in groups.axes)}" if groups.axes else ""
+    return f" by {', '.join(groups.names)}" if groups.axes else ""
 
 
-def _within(groups: Groups) -> str:
-    return f" within {', '.join(name for name, _ in groups.axes)}" if groups.axes else ""
+def known_total(total: object, domain: Domain, axes: Sequence[Axis], term: Term) -> Floats | None:
+    """A public total, or one for each label of the one attribute that the totals are told apart by, over a term.
+
+    Raises:
+        PlanError: not positive, or not one for each label.
+    """
+    if total is None:
+        return None
+    if not isinstance(total, Mapping):
+        if axes:
+            raise PlanError("total: one total is for all records; for groups give {label: total}, or leave it out.")
+        return np.full([1] * len(term.rows), _positive(total))
+    if len(axes) != 1:
+        raise PlanError("total: a total for each label needs groups of exactly one attribute; give one number.")
+    [(name, labels)] = axes
+    given = {label: _positive(each) for label, each in total.items()}
+    if set(given) != set(labels):
+        raise PlanError(f"total: give a number for each value of {name!r}, {{{labels[0]!r}: …}}.")
+    shape = [len(labels) if i == domain.position(name) else 1 for i in term.rows]
+    return np.array([given[label] for label in labels]).reshape(shape)
+
+
+def _positive(total: object) -> float:
+    if isinstance(total, bool) or not isinstance(total, int | float | np.number) or not 0 < float(total) < np.inf:
+        raise PlanError(f"total={total!r} is not a positive number; give the public number of records.")
+    return float(total)

@@ -7,6 +7,7 @@ covariances are found attribute by attribute, whatever the number of cells.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -85,6 +86,16 @@ class Groups:
         """How many groups there are along each axis."""
         return tuple(len(labels) for _, labels in self.axes)
 
+    @property
+    def count(self) -> int:
+        """How many groups there are."""
+        return math.prod(self.shape)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The attributes told apart, in the order asked."""
+        return tuple(name for name, _ in self.axes)
+
     def term(self, along: Mapping[int, Floats | None] | None = None) -> Term:
         """The groups crossed with rows of further attributes."""
         return Term(self.domain, dict(sorted({**self.rows, **(along or {})}.items())))
@@ -100,24 +111,24 @@ class Groups:
             raise PlanError(f"{argument}: {name!r} is in by or where already; name each attribute once.")
         return position
 
-    def arranged(self, found: Floats, term: Term, last: int | None = None) -> Floats:
+    def arranged(self, numbers: Floats, term: Term, last: int | None = None) -> Floats:
         """Numbers of a term, (…, one axis per attribute), with the groups' axes in the order asked.
 
         Attributes with one row vanish; `last` (a position) becomes the last axis.
         """
         order = list(term.rows)
-        kept = [self.domain.position(name) for name, _ in self.axes] + ([] if last is None else [last])
-        lead = found.ndim - len(order)
+        kept = [self.domain.position(name) for name in self.names] + ([] if last is None else [last])
+        lead = numbers.ndim - len(order)
         gone = tuple(lead + k for k, i in enumerate(order) if i not in kept)
-        squeezed = np.squeeze(found, axis=gone)
+        squeezed = np.squeeze(numbers, axis=gone)
         left = [i for i in order if i in kept]
         return squeezed.transpose(*range(lead), *(lead + left.index(i) for i in kept))
 
-    def arranged_pairs(self, found: Floats, term: Term, position: int) -> Floats:
+    def arranged_pairs(self, covariances: Floats, term: Term, position: int) -> Floats:
         """The same for covariances whose last two axes are pairs of rows of one attribute, given by its position."""
         order = [i for i in term.rows if i != position]
-        kept = [self.domain.position(name) for name, _ in self.axes]
-        squeezed = np.squeeze(found, axis=tuple(k for k, i in enumerate(order) if i not in kept))
+        kept = [self.domain.position(name) for name in self.names]
+        squeezed = np.squeeze(covariances, axis=tuple(k for k, i in enumerate(order) if i not in kept))
         left = [i for i in order if i in kept]
         return squeezed.transpose(*(left.index(i) for i in kept), len(kept), len(kept) + 1)
 
@@ -161,11 +172,11 @@ def condition(domain: Domain, where: Where | None, argument: str) -> dict[int, F
     for name in where:
         position_of(domain, name, argument)
     try:
-        found = selected(domain, where, argument=argument)
+        rows = selected(domain, where, argument=argument)
     except PlanError as problem:
         hint = next((near for n, c in where.items() if (near := _nearest_chosen(domain[n], c))), "")
         raise PlanError(f"{str(problem).rstrip('.')}{hint}.") from None
-    return {domain.position(name): row[None, :] for name, row in found.items()}
+    return {domain.position(name): row[None, :] for name, row in rows.items()}
 
 
 def place_of(name: str, attribute: Attribute, label: Any, argument: str) -> int:
@@ -197,10 +208,10 @@ def _axis(name: str, attribute: Attribute, level: Any, argument: str) -> tuple[t
             )
         return attribute.labels, np.eye(attribute.size)
     try:
-        found = attribute.level(level)
+        grouping = attribute.level(level)
     except DomainError as problem:
         raise PlanError(f"{argument}: {name!r}: {problem}") from None
-    return tuple(found.labels), found.matrix()
+    return tuple(grouping.labels), grouping.matrix()
 
 
 def _nearest_chosen(attribute: Attribute, chosen: Any) -> str:

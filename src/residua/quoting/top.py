@@ -16,31 +16,23 @@ from statistics import NormalDist
 
 import numpy as np
 
-from residua.domain import Label
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
 from residua.published.table import of_one_type
-from residua.quoting.answering import Answering
-from residua.quoting.asking import SURE, Sure, cells, quoted
-from residua.quoting.pairs import Level, linear
+from residua.quoting.intervals import Confidence, linear
+from residua.quoting.question import Question
 from residua.quoting.quoted import Quoted
-from residua.quoting.terms import By, groups_of
-from residua.workload import Where
+from residua.quoting.terms import Axis, By, groups_of
 
 _MOST_CELLS = 4096
-_DRAWS, _NUMBERS = (1_000, 10_000), 4_000_000  # a probability is told to 0.005, of thousands of counts to 0.016
+_DRAWS, _NUMBERS = (1_000, 10_000), 4_000_000  # a probability is right to 0.005, of thousands of counts to 0.016
 
 
-def top(
-    answering: Answering,
-    attributes: By,
-    k: int = 10,
-    where: Where | None = None,
-    sure: Sure = SURE,
-) -> Quoted:
+def top(question: Question, attributes: By, k: int) -> Quoted:
     """The k largest counts, largest first, with rank intervals and the probability of the order."""
-    groups = groups_of(answering.domain, attributes, where, argument="attributes")
-    count = cells(groups.shape)
+    answering = question.answering
+    groups = groups_of(answering.domain, attributes, question.where, argument="attributes")
+    count = groups.count
     if isinstance(k, bool) or not isinstance(k, int) or not k >= 1:
         raise PlanError(f"k={k!r} is not a positive whole number; say how many places the list has.")
     if not groups.axes or count > _MOST_CELLS:
@@ -49,32 +41,31 @@ def top(
             "attributes, use where, or a coarser level."
         )
     term = groups.term()
-    found = linear(answering, term, sure.level(min(k, count))).arranged(groups, term)
-    flat = found.estimate.ravel()
+    counts = linear(answering, term, question.level(min(k, count))).arranged(groups, term)
+    flat = counts.estimate.ravel()
     chosen = np.argsort(-flat, kind="stable")[:k]
-    crossing = tuple(groups.domain.position(name) for name, _ in groups.axes)
+    crossing = tuple(groups.domain.position(name) for name in groups.names)
     covariance = answering.covariances(term, term, crossing)
     places: dict[str, list[object]] = {}
     remarks = []
     if covariance is not None:
         joint = covariance.reshape(count, count)  # pairs run in the order of `crossing`
-        low, high = rank_intervals(flat, joint, sure.level(1))
+        low, high = rank_intervals(flat, joint, question.level(1))
         in_top, order = _probabilities(flat, joint, chosen)
         places = {"rank_lower": low[chosen].tolist(), "rank_upper": high[chosen].tolist(), "in_top": in_top.tolist()}
         remarks.append(f"probability of this order: {order:.2f}")
-    labels = [np.unravel_index(int(i), groups.shape) for i in chosen]
-    each = {name: of_one_type(names) for name, names in groups.axes}
-    told = {name: [each[name][at[axis]] for at in labels] for axis, name in enumerate(each)}
-    numbers = found.mapped(lambda part: np.array(part.ravel()[chosen]))
-    axis: tuple[str, tuple[Label, ...]] = ("rank", tuple(range(1, len(chosen) + 1)))
-    what = f"largest counts of {' × '.join(name for name, _ in groups.axes)}"
-    return quoted(answering, sure, what, (axis,), numbers, *remarks, told=told, extra=places)
+    codes = np.unravel_index(chosen, groups.shape)
+    keys = {name: of_one_type(labels)[at].tolist() for (name, labels), at in zip(groups.axes, codes, strict=True)}
+    ranks: Axis = ("rank", tuple(range(1, len(chosen) + 1)))
+    what = f"largest counts of {' × '.join(groups.names)}"
+    listed = counts.mapped(lambda part: np.array(part.ravel()[chosen]))
+    return question.quoted(what, listed, *remarks, axes=(ranks,), keys=keys, extra=places)
 
 
-def rank_intervals(estimates: Floats, covariance: Floats, level: Level) -> tuple[Integers, Integers]:
+def rank_intervals(estimates: Floats, covariance: Floats, level: Confidence) -> tuple[Integers, Integers]:
     """The least and the largest rank of each count, (…, n), 1 for the largest count."""
     n = estimates.shape[-1]
-    width = NormalDist().inv_cdf(0.5 + level.confidence ** (1 / max(n - 1, 1)) / 2)
+    width = NormalDist().inv_cdf(0.5 + level.probability ** (1 / max(n - 1, 1)) / 2)
     variances = np.diagonal(covariance)
     spread = np.sqrt(np.maximum(variances[:, None] + variances[None, :] - 2 * covariance, 0.0))
     apart = estimates[..., None, :] - estimates[..., :, None]

@@ -76,11 +76,11 @@ def numbers_of(domain: Domain, name: str, values: Values | None = None) -> Numbe
         lowest[:] = highest[:] = middle
     if values is not None:
         given = _given(domain, name, values)
-        told = np.isfinite(given)
-        whole = told[:declared].all() or not isinstance(attribute, Bins)
-        middle = np.where(told, given, middle)
+        known = np.isfinite(given)
+        whole = known[:declared].all() or not isinstance(attribute, Bins)
+        middle = np.where(known, given, middle)
         if whole:
-            lowest, highest, dates = np.where(told, given, lowest), np.where(told, given, highest), False
+            lowest, highest, dates = np.where(known, given, lowest), np.where(known, given, highest), False
     lost = np.flatnonzero(np.isnan(middle[:declared]))
     if len(lost) == declared:
         raise PlanError(
@@ -121,7 +121,7 @@ def _is_whole(attribute: object) -> bool:
 
 def _given(domain: Domain, name: str, values: Any) -> Floats:
     attribute = domain[name]
-    found = np.full(attribute.size, np.nan)
+    numbers = np.full(attribute.size, np.nan)
     if isinstance(values, Mapping):
         pairs = [(place_of(name, attribute, label, "values"), value) for label, value in values.items()]
     else:
@@ -137,5 +137,5 @@ def _given(domain: Domain, name: str, values: Any) -> Floats:
             raise PlanError(f"values: {value!r} is not a finite number; give numbers.")
         if place >= attribute.declared:
             raise PlanError(f"values: the other values of {name!r} are no single value; leave them out.")
-        found[place] = float(value)
-    return found
+        numbers[place] = float(value)
+    return numbers

@@ -18,6 +18,7 @@ from residua.linalg.arrays import Floats, Integers
 from residua.linalg.layout import Group
 from residua.plans.blocks import Blocks
 from residua.plans.contract import Plan
+from residua.plans.quotes import ReleaseAnswers
 from residua.plans.reading import Reading
 from residua.plans.tails import width
 from residua.privacy.currencies import stated
@@ -310,9 +311,7 @@ class Release(Exported, Quotable):
         return self.combination({tuple(chosen): coefficients}, confidence=confidence)
 
     def _answering(self) -> Answering:
-        from residua.release.quoting import ReleaseAnswers
-
-        return ReleaseAnswers(self.plan, self.reading, self._counts)
+        return ReleaseAnswers(self.plan, self.reading)
 
     def save(self, path: str | Path) -> None:
         """Writes the release as a folder, whole or not at all; the folder must not exist."""

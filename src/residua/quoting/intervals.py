@@ -1,0 +1,242 @@
+"""One linear number, or two whose ratio is quoted: estimates, covariances, and the interval that fits the noise.
+
+Intervals for ratios are those of Fieller's theorem: all ratios that the two estimates do not contradict.
+
+If a and b estimate α and β without bias, with known covariances, then `a − r b` estimates 0 exactly when `r = α/β`, and
+its noise is known, whatever α and β are. The set of all r with
+
+    (a − r b)²  ≤  w² (v_aa − 2 r v_ab + r² v_bb)
+
+holds the true ratio with exactly the confidence of w, however small β is: there is no expansion that could fail. It is
+an interval where b is further from 0 than its own noise reaches, `b² > w² v_bb`. Elsewhere it is unbounded: everything
+outside an interval, or all numbers. That is the truth about such a ratio: any bounded interval would be wrong at times
+(Gleser and Hwang, 1987). Known bounds of the ratio (a share is between 0 and 1) cut the set without touching the
+confidence; what is published is the smallest interval that holds what is left.
+
+Reference: Fieller (1954); Gleser and Hwang (1987), Theorem 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from residua.linalg.arrays import Booleans, Floats
+from residua.quoting.answering import Answering
+from residua.quoting.terms import Groups, Term
+
+
+@dataclass(frozen=True)
+class Confidence:
+    """How sure intervals are.
+
+    Args:
+        probability: how often an interval holds the truth.
+        together: how many must hold at once.
+    """
+
+    probability: float
+    together: float = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Figures:
+    """Numbers with their errors, arrays of one shape; errors are NaN where nothing is known of them.
+
+    Args:
+        estimate: the numbers.
+        stddev: their standard errors.
+        lower: lower ends of the intervals.
+        upper: upper ends.
+        remarks: what a reader must know, in words.
+    """
+
+    estimate: Floats
+    stddev: Floats
+    lower: Floats
+    upper: Floats
+    remarks: tuple[str, ...] = ()
+
+    def arranged(self, groups: Groups, term: Term, last: int | None = None) -> Figures:
+        """With the axes of the groups in the order asked; see `Groups.arranged`."""
+        return self.mapped(lambda part: groups.arranged(part, term, last))
+
+    def mapped(self, change: Callable[[Floats], Floats]) -> Figures:
+        """All four arrays changed in the same way."""
+        four = [change(part) for part in (self.estimate, self.stddev, self.lower, self.upper)]
+        return Figures(four[0], four[1], four[2], four[3], self.remarks)
+
+    def shifted(self, by: float) -> Figures:
+        """All moved by a number."""
+        return replace(self, estimate=self.estimate + by, lower=self.lower + by, upper=self.upper + by)
+
+
+def unknown(estimate: Floats, *remarks: str) -> Figures:
+    """Numbers of whose errors nothing is known."""
+    nothing = np.full(estimate.shape, np.nan)
+    return Figures(estimate, nothing, nothing, nothing, tuple(filter(None, remarks)))
+
+
+def linear(answering: Answering, term: Term, level: Confidence) -> Figures:
+    """A linear number for each product of rows: exact for its noise, normal or Laplace."""
+    estimate = answering.estimates(term)
+    variance = answering.covariances(term, term)
+    if variance is None:
+        return unknown(estimate)
+    width = answering.widths(term, None, np.zeros(()), level.probability, level.together)
+    stddev = np.broadcast_to(np.sqrt(np.maximum(variance, 0.0)), estimate.shape)
+    return Figures(estimate, stddev, estimate - width * stddev, estimate + width * stddev)
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Two estimates and their covariances, arrays that broadcast together."""
+
+    a: Floats
+    b: Floats
+    v_aa: Floats
+    v_ab: Floats
+    v_bb: Floats
+
+    @property
+    def ratio(self) -> Floats:
+        """`a/b`; NaN where both are 0."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(self.a / self.b)
+
+    def spread(self, ratio: Floats) -> Floats:
+        """The variance of `a − r b`."""
+        return np.maximum(self.v_aa - 2 * ratio * self.v_ab + ratio**2 * self.v_bb, 0.0)
+
+    @property
+    def stddev(self) -> Floats:
+        """The first-order standard error of `a/b`."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(np.sqrt(self.spread(self.ratio)) / np.abs(self.b))
+
+
+def fieller(
+    moments: Moments, low_width: float | Floats, high_width: float | Floats, lowest: float, highest: float
+) -> tuple[Floats, Floats, Booleans]:
+    """Lower and upper ends, and where the set is unbounded before known bounds cut it.
+
+    Args:
+        moments: the estimates.
+        low_width: w at the lower end.
+        high_width: w at the upper end.
+        lowest: no ratio is below this.
+        highest: no ratio is above this.
+
+    Example:
+        >>> ends = fieller(Moments(*map(np.array, (50.0, 100.0, 25.0, 0.0, 25.0))), 1.96, 1.96, -np.inf, np.inf)
+        >>> [round(float(end), 3) for end in ends[:2]]
+        [0.395, 0.615]
+    """
+    left, right, sure = _roots(moments, np.maximum(low_width, high_width))
+    below, above = (left, right) if high_width is low_width else _ends(moments, low_width, high_width)
+    # Unbounded: what lies outside (left, right), or all numbers; of that, what the known bounds leave.
+    with np.errstate(invalid="ignore"):
+        some = np.isfinite(left) & np.isfinite(right)
+        first, second = some & (left >= lowest), some & (right <= highest)
+    lower = np.where(sure, below, np.where(second & ~first, right, -np.inf))
+    upper = np.where(sure, above, np.where(first & ~second, left, np.inf))
+    return np.clip(lower, lowest, highest), np.clip(upper, lowest, highest), ~sure
+
+
+def _ends(moments: Moments, low_width: float | Floats, high_width: float | Floats) -> tuple[Floats, Floats]:
+    return _roots(moments, low_width)[0], _roots(moments, high_width)[1]
+
+
+def _roots(moments: Moments, width: float | Floats) -> tuple[Floats, Floats, Booleans]:
+    """Where the two sides are equal, smaller root first; NaN where nowhere; and where the set between them is meant."""
+    squared = np.square(width)
+    A = moments.b**2 - squared * moments.v_bb
+    B = moments.a * moments.b - squared * moments.v_ab
+    C = moments.a**2 - squared * moments.v_aa
+    with np.errstate(divide="ignore", invalid="ignore"):
+        inside = B**2 - A * C
+        root = np.sqrt(np.where(inside >= 0, inside, np.where(A > 0, 0.0, np.nan)))
+        # B ± root without cancellation: the larger one, and C over it.
+        large = B + np.where(B >= 0, root, -root)
+        first, second = large / A, np.where(large == 0, 0.0, C / large)
+    return np.fmin(first, second), np.fmax(first, second), np.asarray(A > 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """Two numbers for each place, of terms with the same attributes (one row may stand for all).
+
+    Args:
+        answering: where the numbers come from.
+        first: the numerators.
+        second: the denominators.
+    """
+
+    answering: Answering
+    first: Term
+    second: Term
+
+    @cached_property
+    def moments(self) -> Moments | None:
+        """Estimates and covariances; None where errors are not known."""
+        terms = ((self.first, self.first), (self.first, self.second), (self.second, self.second))
+        covariances = [self.answering.covariances(*both) for both in terms]
+        if any(part is None for part in covariances):
+            return None
+        v_aa, v_ab, v_bb = (part for part in covariances if part is not None)
+        return Moments(*self.estimates, v_aa, v_ab, v_bb)
+
+    @cached_property
+    def estimates(self) -> tuple[Floats, Floats]:
+        """Of the numerators and the denominators, of one shape."""
+        a, b = np.broadcast_arrays(self.answering.estimates(self.first), self.answering.estimates(self.second))
+        return a, b
+
+    def ratio(self, level: Confidence, lowest: float, highest: float, total: Floats | None = None) -> Figures:
+        """The ratios, with Fieller's intervals; or those to public totals."""
+        if total is not None:
+            return self._over_known(total, level, lowest, highest)
+        moments = self.moments
+        if moments is None:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                ratio = np.asarray(self.estimates[0] / self.estimates[1])
+            return unknown(np.where(np.isfinite(ratio), ratio, np.nan), _empty(int((self.estimates[1] == 0).sum())))
+        centre = np.nan_to_num(moments.ratio, nan=0.0, posinf=0.0, neginf=0.0)
+        widths = self._widths(centre, level)
+        lower, upper, open_ended = fieller(moments, widths, widths, lowest, highest)
+        if np.ndim(widths):  # noise that is not normal: the reach of `a − r b` depends on r
+            # Ends found with the reach at the estimate have it right to a percent; theirs, then, to a part in 10^4.
+            low, high = (self._widths(np.where(np.isfinite(end), end, centre), level) for end in (lower, upper))
+            lower, upper, open_ended = fieller(moments, low, high, lowest, highest)
+        stddev = np.where(open_ended, np.inf, moments.stddev)
+        count = int(open_ended.sum())
+        said = (
+            f"the noise of {count:,} of {open_ended.size:,} denominators reaches zero: no bounded interval would hold"
+        )
+        return Figures(moments.ratio, stddev, lower, upper, (said,) if count else ())
+
+    def _over_known(self, total: Floats, level: Confidence, lowest: float, highest: float) -> Figures:
+        """The ratios to public totals: what the release says of the total improves the numerator, and no noise is left
+        below. `a − (v_ab/v_bb) (b − total)` is the best unbiased estimate of α, linear, with variance
+        `v_aa − v_ab²/v_bb`."""
+        a, b = self.estimates
+        moments = self.moments
+        if moments is None:
+            return unknown(a / total)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            slope = np.where(moments.v_bb > 0, moments.v_ab / moments.v_bb, 0.0)
+        estimate = (a - slope * (b - total)) / total
+        stddev = np.sqrt(np.maximum(moments.v_aa - slope * moments.v_ab, 0.0)) / total
+        width = self._widths(slope, level)
+        lower, upper = (np.clip(estimate + sign * width * stddev, lowest, highest) for sign in (-1, 1))
+        return Figures(estimate, np.broadcast_to(stddev, estimate.shape), lower, upper, ("with a public total",))
+
+    def _widths(self, factors: Floats, level: Confidence) -> float | Floats:
+        return self.answering.widths(self.first, self.second, factors, level.probability, level.together)
+
+
+def _empty(count: int) -> str:
+    return f"{count:,} groups are empty, and have no ratio" if count else ""
