@@ -44,7 +44,7 @@ def row(
         f"{ratio:.3f}",
         f"{1 / ratio:.1f} ×",
         f"{ratios.min():.3f} to {ratios.max():.3f}",
-        percent(plan.looseness),
+        percent(plan.slack),
         percent(plan.gap),
         percent(plan.gap_any),
         f"{seconds:.2f}",

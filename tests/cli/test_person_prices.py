@@ -43,7 +43,7 @@ def test_limits_are_worth_something_and_a_loose_price_says_so(tmp_path: Path) ->
     deviations = [max(each["stddev"] for each in facts["marginals"]) for facts in (without, one, two)]
     assert max(deviations[1:]) < deviations[0]
     assert "Price" not in exact
-    assert "price_looseness" not in one
+    assert "price_slack" not in one
     assert "Price       at most" in loose
     assert "above what some person really costs" in loose
-    assert 0 < two["price_looseness"] < 0.2
+    assert 0 < two["price_slack"] < 0.2

@@ -380,8 +380,8 @@ def test_a_price_that_is_a_bound_alone_is_said_to_be_one():
     units = (rs.ReplaceOne(), rs.Person(records=5, one_per="minute"))
     for unit in units:
         plan = rs.plan(workload, rs.ZCDP(0.5), unit=unit, form=rs.Axis())
-        assert plan.looseness == np.inf
-        assert plan.details == {"price_looseness": None}
+        assert plan.slack == np.inf
+        assert plan.details == {"price_slack": None}
         assert "a bound" in dict(plan.remarks)["Price"]
-    assert PLAN.looseness == 0
+    assert PLAN.slack == 0
     assert "Price" not in dict(PLAN.remarks)

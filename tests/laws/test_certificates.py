@@ -86,7 +86,7 @@ def test_no_mechanism_beats_what_a_plan_says_is_proven(form, asked, objective):
     achieved, bound = reference(asked, objective)
     product = loss(plan, asked, objective) * plan.pcost
     assert product >= bound * (1 - 1e-6)
-    if plan.rival == "the best possible":
+    if plan.comparison_class == "the best possible":
         assert product / (1 + plan.gap) <= achieved * (1 + 1e-6)
     assert product / (1 + getattr(plan, "gap_any", np.inf)) <= achieved * (1 + 1e-6)
 

@@ -201,7 +201,7 @@ def test_it_is_nearly_as_good_as_the_dense_optimum_and_the_certificate_is_true(k
     best = rs.plan(workload, rs.GDP(1.0), form=rs.Matrix(), tolerance=1e-3)
     ours, theirs = plan.total_variance(workload), best.total_variance(workload)
     if kind != "prefixes of both":  # whose certificate is about plans that measure block by block
-        assert plan.rival == "the best possible"
+        assert plan.comparison_class == "the best possible"
         assert least_of_all(as_products(workload), plan.strategies) <= theirs * (1 + 1e-9)
     one_noise_for_all = {"and tables without it": 0.03, "ranges and values": 0.06, LEVELS[0]: 0.07, LEVELS[2]: 0.2}
     lost = one_noise_for_all.get(kind, 0.003)
@@ -221,7 +221,7 @@ def test_largest_variances_are_near_the_dense_optimum_and_their_certificate_is_t
         return each.max() if over == "queries" else (np.add.reduceat(each, starts) / workload.cells).max()
 
     plan = rs.plan(workload, rs.GDP(1.0), form=rs.Axis(), minimise=rs.MaxVariance(over=over))
-    assert plan.rival == "the best possible"
+    assert plan.comparison_class == "the best possible"
     if over == "queries":
         best = loss(rs.plan(workload, rs.GDP(1.0), form=rs.Matrix(), minimise=rs.MaxVariance()))
         assert loss(plan) / (1 + plan.gap) <= best * (1 + 1e-6)
@@ -325,7 +325,7 @@ def test_levels_of_long_attributes_are_planned_along_them_beside_prefixes():
     plan = rs.plan(workload, rs.GDP(1.0))
     assert plan.axes == (0,)
     assert plan.gap < 2e-3
-    assert plan.rival == "the best possible"
+    assert plan.comparison_class == "the best possible"
     replaced = rs.plan(rs.prefixes(domain, "day", by=["region"]), rs.GDP(1.0), unit=rs.ReplaceOne())
     assert replaced.axes == (0,)  # as before; with levels the lattice form serves, and its forecast is checked
 

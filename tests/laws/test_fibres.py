@@ -111,7 +111,7 @@ def test_it_is_the_dense_optimum_and_the_price_is_never_below_the_truth(kind):
     best = rs.plan(workload, rs.GDP(1.0), form=rs.Matrix(), tolerance=1e-4)
     ours, theirs = plan.total_variance(workload), best.total_variance(workload)
     assert plan.gap < 2e-3
-    assert plan.rival == "the best possible"
+    assert plan.comparison_class == "the best possible"
     assert ours <= theirs * (1 + plan.gap)
     assert ours / (1 + plan.gap) <= theirs * (1 + 1e-6)
 

@@ -158,7 +158,7 @@ def test_no_person_costs_more_than_the_price(unit):
     price = float(blocks.price(unit))
     assert worst <= price * (1 + 1e-12)
     assert price <= 1.0
-    if not plan.looseness:
+    if not plan.slack:
         assert worst == pytest.approx(price, rel=1e-9)
 
 

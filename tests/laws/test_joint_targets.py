@@ -100,7 +100,7 @@ def test_no_precisions_of_the_same_rows_beat_the_gap_of_a_plan_like_another():
     singles = rs.prefixes(domain, domain.names[0]) + rs.marginals(domain, [domain.names[1:]])
     small = rs.plan(singles, rs.ZCDP(0.5), form=rs.Blockwise(like=large))
     assert 0 <= small.gap < 0.01
-    assert small.rival == "the best plan that measures these rows"
+    assert small.comparison_class == "the best plan that measures these rows"
     assert small.gap_any < np.inf
     least, random = np.inf, np.random.default_rng(3)
     best = small.precisions

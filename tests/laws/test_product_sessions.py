@@ -155,7 +155,7 @@ def test_replacements_of_products_are_bounded_and_exact_where_strategies_are_pla
     assert found >= worst_pair(several) * (1 - 1e-9)
     assert found == pytest.approx(whole.unit_pcost, rel=1e-9)
     plain = rs.plan(rs.marginals(DOMAIN, ways=2), rs.ZCDP(0.5), unit=rs.ReplaceOne())
-    mixed = [plain, plain.quieter(0.5)]
+    mixed = [plain, plain.scaled(0.5)]
     assert float(composed_cost(mixed)) == pytest.approx(worst_pair(mixed), rel=1e-9)
 
 

@@ -75,7 +75,7 @@ class Plan(Listed, OldNames, Forecasts, ABC):
         return NORMAL
 
     @property
-    def rival(self) -> str:
+    def comparison_class(self) -> str:
         """What `gap` compares the plan with."""
         return "the best possible"
 
@@ -92,7 +92,7 @@ class Plan(Listed, OldNames, Forecasts, ABC):
         """The privacy cost for the plan's unit of protection."""
 
     @property
-    def looseness(self) -> float:
+    def slack(self) -> float:
         """By how much, relative, `unit_pcost` can be above what the unit really costs; 0 where it is exact."""
         return 0.0
 
@@ -282,8 +282,8 @@ class Plan(Listed, OldNames, Forecasts, ABC):
         """
         raise PlanError(f"{type(self).__name__} has no matrix over cells to combine; use plans with Gaussian noise.")
 
-    def quieter(self, share: float) -> Self:
-        """The same plan with its precision lowered by a small share, what it promises unchanged."""
+    def scaled(self, factor: float) -> Self:
+        """The same plan with all its precisions multiplied by a number, what it promises unchanged."""
         raise PlanError(f"{type(self).__name__} cannot be measured more coarsely; plan at a smaller budget.")
 
     def can_answer(self, other: Plan) -> bool:
@@ -309,13 +309,13 @@ class Plan(Listed, OldNames, Forecasts, ABC):
     @property
     def remarks(self) -> tuple[tuple[str, str], ...]:
         """What else people should know about this plan, each with a heading."""
-        return price_remarks(self.unit, self.looseness)
+        return price_remarks(self.unit, self.slack)
 
     @property
     def details(self) -> dict[str, Any]:
         """What else should be known about this plan, as plain values, for programs."""
         tried = {"candidates": [vars(each) for each in self.candidates]} if self.candidates else {}
-        return {**tried, "price_looseness": self.looseness} if price_remarks(self.unit, self.looseness) else tried
+        return {**tried, "price_slack": self.slack} if price_remarks(self.unit, self.slack) else tried
 
     @property
     def family(self) -> Any:

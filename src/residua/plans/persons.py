@@ -82,9 +82,9 @@ def by_cells(unit: Unit) -> bool:
     return unit.contribution is not None and not unit.contribution.limits
 
 
-def price_remarks(unit: Unit, looseness: float) -> tuple[tuple[str, str], ...]:
+def price_remarks(unit: Unit, slack: float) -> tuple[tuple[str, str], ...]:
     """What people should know of a price that can be above what the unit really costs, with a heading."""
-    if looseness <= PRICE_TOLERANCE:
+    if slack <= PRICE_TOLERANCE:
         return ()
     change = "replacing some record" if unit.contribution is None else "some person"
-    return (("Price", f"at most {100 * looseness:.2g}% above what {change} really costs"),)
+    return (("Price", f"at most {100 * slack:.2g}% above what {change} really costs"),)

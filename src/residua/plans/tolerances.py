@@ -23,8 +23,8 @@ DENSE_TOLERANCE = 1e-3
 COMMON_TOLERANCE = 1e-6  # of what three or more plans have in common
 
 
-def nearness(gap: float, rival: str) -> str:
-    """How far from its rival a plan can be; two digits, rounded up, and no less than a millionth.
+def nearness(gap: float, comparison_class: str) -> str:
+    """How far from its comparison_class a plan can be; two digits, rounded up, and no less than a millionth.
 
     Example:
         >>> nearness(5.578e-05, "the best possible"), nearness(1.016, "the best possible")
@@ -34,4 +34,4 @@ def nearness(gap: float, rival: str) -> str:
     digits = 1 - math.floor(math.log10(share))
     told = f"{math.ceil(share * 10.0**digits - 1e-6) / 10.0**digits:.{max(digits, 0)}f}"
     told = told.rstrip("0").rstrip(".") if "." in told else told
-    return f"within a factor of {told} of {rival}" if gap >= 1 else f"within {told} % of {rival}"
+    return f"within a factor of {told} of {comparison_class}" if gap >= 1 else f"within {told} % of {comparison_class}"

@@ -75,8 +75,12 @@ def privacy_lines(plan: Plan) -> Iterator[str]:
 def proof(plan: Plan) -> str:
     """How far from optimal a plan can be, in words."""
     if plan.gap == 0:
-        return f"proven {plan.rival}"
-    return f"proven {nearness(plan.gap, plan.rival)}" if math.isfinite(plan.gap) else f"not compared with {plan.rival}"
+        return f"proven {plan.comparison_class}"
+    return (
+        f"proven {nearness(plan.gap, plan.comparison_class)}"
+        if math.isfinite(plan.gap)
+        else f"not compared with {plan.comparison_class}"
+    )
 
 
 def objective(plan: Plan) -> str:

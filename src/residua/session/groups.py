@@ -135,7 +135,7 @@ class GroupChoice(Choice):
     @cached_property
     def _looks(self) -> list[Plan]:
         """What the candidates after the first d + 1 share, for every d that leaves two."""
-        return [shared(self._members[d + 1 :]).quieter(_CLOSE) for d in range(len(self._members) - 2)]
+        return [shared(self._members[d + 1 :]).scaled(1 - _CLOSE) for d in range(len(self._members) - 2)]
 
     @cached_property
     def _depths(self) -> Integers:
@@ -143,7 +143,7 @@ class GroupChoice(Choice):
         depth = np.zeros(len(known.members) + 1, dtype=np.int64)
         if self.nested:
             for k, plan in enumerate(known.members):
-                looks = [look.quieter(_CLOSE) for look in self._looks]
+                looks = [look.scaled(1 - _CLOSE) for look in self._looks]
                 depth[k] = next((d for d, look in enumerate(looks) if not plan.can_answer(look)), len(looks))
         return np.asarray(depth[known.chosen])
 

@@ -24,7 +24,7 @@ from residua.privacy import Guarantee
 from residua.session.signal import Workload, answerable
 
 _CLOSE = Fraction(1, 2**16)
-_QUIETER = (0.0, 2.0**-46, 2.0**-40, 2.0**-34, 2.0**-28, 2.0**-22, 2.0**-17)
+_LOWERED = (0.0, 2.0**-46, 2.0**-40, 2.0**-34, 2.0**-28, 2.0**-22, 2.0**-17)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +64,8 @@ def missing(wanted: Plan, held: Sequence[Plan]) -> Missing | None:
     if not rest.pcost:
         return None
     first: Missing | None = None
-    for share in _QUIETER:
-        plan = rest.quieter(share) if share else rest
+    for share in _LOWERED:
+        plan = rest.scaled(1 - share) if share else rest
         blocks, alone = priced(plan)
         together = composed_cost([*held, plan])
         if together <= whole:
@@ -88,7 +88,7 @@ def promising(plan: Plan, guarantee: Guarantee | None) -> Plan:
 
 
 Tell = Callable[[str, int, int | None], None]
-_QUIETER_of_looks = (0.0, 2.0**-30, 2.0**-24, 2.0**-18)
+_LOWERED_LOOKS = (0.0, 2.0**-30, 2.0**-24, 2.0**-18)
 
 
 def look_at(
@@ -109,8 +109,8 @@ def look_at(
     both = shared(plans, lambda rounds, gap: tell("comparing", rounds, None))
     if both.pcost == 0:
         raise PlanError("the candidates have nothing in common, so that there is nothing to look at; release one.")
-    for share in _QUIETER_of_looks:
-        look = missing(both.quieter(share) if share else both, held)
+    for share in _LOWERED_LOOKS:
+        look = missing(both.scaled(1 - share) if share else both, held)
         after = held if look is None else [*held, look.plan]
         left: dict[str, Missing] = {}
         for done, (name, plan) in enumerate(candidates.items()):
@@ -125,7 +125,7 @@ def look_at(
 
 def was_taken(candidates: Sequence[Plan], held: Sequence[Plan]) -> bool:
     """Whether what was measured holds the look at these candidates."""
-    return missing(shared(candidates).quieter(_QUIETER_of_looks[-1] * 2), held) is None
+    return missing(shared(candidates).scaled(1 - 2 * _LOWERED_LOOKS[-1]), held) is None
 
 
 def require_telling(name: str, primary: Plan, known: Sequence[Plan]) -> None:

@@ -107,7 +107,7 @@ class AxisPlan(AlongPlan):
         return float(self.unit.scaled(self.pcost, 2 * (1 + opposed(self.correlated)) * self.pcost))
 
     @property
-    def looseness(self) -> float:
+    def slack(self) -> float:
         """0 where the price is exact; infinite for replacements and limited persons, of whom a bound alone is known."""
         reach = self.unit.contribution
         return math.inf if reach is None or reach.limits else 0.0
@@ -189,9 +189,9 @@ class AxisPlan(AlongPlan):
                 "by itself with rs.measure."
             )
 
-    def quieter(self, share: float) -> AxisPlan:
-        """The same noise, a little more of it."""
-        return self.replaced(weights=self.weights / (1 - share))
+    def scaled(self, factor: float) -> AxisPlan:
+        """The same plan with its precision multiplied by a number."""
+        return self.replaced(weights=self.weights / factor)
 
     # ---- what people are shown
 
@@ -200,12 +200,12 @@ class AxisPlan(AlongPlan):
         """How the axis is measured, and whether its price is a bound alone."""
         parts = f"{self.size:,} values of {self.name!r}, noise correlated along them in {len(self.poles)} parts"
         loose = ("Price", "a bound; what it really costs is not computed and may be much less")
-        return (("Axis", parts), loose) if self.looseness else (("Axis", parts),)
+        return (("Axis", parts), loose) if self.slack else (("Axis", parts),)
 
     @property
     def details(self) -> dict[str, Any]:
-        """That the price is a bound of unknown looseness, where it is."""
-        return {"price_looseness": None} if self.looseness else {}
+        """That the price is a bound of unknown slack, where it is."""
+        return {"price_slack": None} if self.slack else {}
 
     def __repr__(self) -> str:
         return (

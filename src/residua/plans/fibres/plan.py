@@ -128,7 +128,7 @@ class FibrePlan(Plan):
         return round_up(self.blocks.cost(self.unit))
 
     @property
-    def looseness(self) -> float:
+    def slack(self) -> float:
         """0 where the price is exact; infinite for replacements and limited persons, of whom a bound alone is known."""
         reach = self.unit.contribution
         return math.inf if reach is None or reach.limits else 0.0
@@ -214,9 +214,9 @@ class FibrePlan(Plan):
             "form=rs.Axis(), and others like that plan (form=rs.Lattice(like=…))."
         )
 
-    def quieter(self, share: float) -> FibrePlan:
-        """The same noise, a little more of it."""
-        return self.replaced(factors=self.factors / (1 - share))
+    def scaled(self, factor: float) -> FibrePlan:
+        """The same plan with all its precisions multiplied by a number."""
+        return self.replaced(factors=self.factors / factor)
 
     # ---- what people are shown
 
@@ -229,12 +229,12 @@ class FibrePlan(Plan):
             f"of its own for each of {len(along):,} sets of the other attributes, in {min(along)} to {max(along)} parts"
         )
         loose = ("Price", "a bound; what it really costs is not computed and may be much less")
-        return (("Axis", told), loose) if self.looseness else (("Axis", told),)
+        return (("Axis", told), loose) if self.slack else (("Axis", told),)
 
     @property
     def details(self) -> dict[str, Any]:
-        """That the price is a bound of unknown looseness, where it is."""
-        return {"price_looseness": None} if self.looseness else {}
+        """That the price is a bound of unknown slack, where it is."""
+        return {"price_slack": None} if self.slack else {}
 
     def __repr__(self) -> str:
         return (

@@ -124,7 +124,7 @@ class GroupPlan(Plan):
         return float(price.unit_cost(self.unit, cells, within, self.counts, self.by, names, sizes))
 
     @property
-    def looseness(self) -> float:
+    def slack(self) -> float:
         """0 where the price is exact; infinite for persons with limits, of whom a bound alone is known."""
         reach = self.unit.contribution
         return math.inf if reach is not None and reach.limits else 0.0
@@ -230,9 +230,9 @@ class GroupPlan(Plan):
 
     # ---- algebra
 
-    def quieter(self, share: float) -> Self:
-        """Each member a little quieter."""
-        return self.replaced(members=tuple(plan.quieter(share) for plan in self.members))
+    def scaled(self, factor: float) -> Self:
+        """The same plan with the precisions of every member multiplied by a number."""
+        return self.replaced(members=tuple(plan.scaled(factor) for plan in self.members))
 
     def over_cells(self) -> tuple[Grouping, Floats]:
         """Rows L with `LᵀL = Γ`, on small domains: each group's own rows over its own cells."""
@@ -274,12 +274,12 @@ class GroupPlan(Plan):
             [*held, *([f"{none:,} none"] if none else [])]
         )
         loose = (("Price", "a bound; what it really costs is not computed and may be much less"),)
-        return (("Groups", text), *(loose if self.looseness else ()))
+        return (("Groups", text), *(loose if self.slack else ()))
 
     @property
     def details(self) -> dict[str, Any]:
-        """How many groups have each plan, and that a price is a bound of unknown looseness, where it is."""
-        loose = {"price_looseness": None} if self.looseness else {}
+        """How many groups have each plan, and that a price is a bound of unknown slack, where it is."""
+        loose = {"price_slack": None} if self.slack else {}
         return {"groups": {"by": list(self.by_names), "of_each_plan": list(self.counts)}, **loose}
 
     def __repr__(self) -> str:

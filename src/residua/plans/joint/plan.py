@@ -101,7 +101,7 @@ class JointPlan(Plan):
         object.__setattr__(self, "precisions", precisions)
 
     @property
-    def rival(self) -> str:
+    def comparison_class(self) -> str:
         """What `gap` compares the plan with."""
         return (
             "the best plan that measures these rows"
@@ -149,7 +149,7 @@ class JointPlan(Plan):
         return float(self.unit.scaled(self.pcost, max(changed, self.pcost) if self.domain.drops else changed))
 
     @property
-    def looseness(self) -> float:
+    def slack(self) -> float:
         """0 where a record is added or removed; infinite for others, of whom a bound alone is known."""
         reach = self.unit.contribution
         return math.inf if reach is None or reach.limits else 0.0
@@ -207,7 +207,7 @@ class JointPlan(Plan):
         left = self._soon_known
         far = (("All plans", f"proven {nearness(left, 'the best of all plans')}"),) if math.isfinite(left) else ()
         loose = (("Price", "a bound; what it really costs is not computed and may be less"),)
-        return (("Blocks", parts), *far, *(loose if self.looseness else ()))
+        return (("Blocks", parts), *far, *(loose if self.slack else ()))
 
     @property
     def _soon_known(self) -> float:
@@ -217,9 +217,9 @@ class JointPlan(Plan):
 
     @property
     def details(self) -> dict[str, Any]:
-        """How far any plan is, where soon known; that the price is a bound of unknown looseness, where it is."""
+        """How far any plan is, where soon known; that the price is a bound of unknown slack, where it is."""
         far = {"gap_any": self._soon_known} if math.isfinite(self._soon_known) else {}
-        return {**far, **({"price_looseness": None} if self.looseness else {})}
+        return {**far, **({"price_slack": None} if self.slack else {})}
 
     def __repr__(self) -> str:
         return (
@@ -267,9 +267,9 @@ class JointPlan(Plan):
 
     # ---- algebra
 
-    def quieter(self, share: float) -> Self:
-        """The same plan with its precision lowered by a small share."""
-        return self.replaced(precisions=self.precisions * (1.0 - share))
+    def scaled(self, factor: float) -> Self:
+        """The same plan with all its precisions multiplied by a number."""
+        return self.replaced(precisions=self.precisions * factor)
 
     def value_rows(self, block: Block) -> Floats:
         """What is measured of a block, over its unit, as rows over the values of its attributes, (rows, cells)."""

@@ -118,13 +118,13 @@ class LatticePlan(Plan):
         return tuple(i for i, strategy in enumerate(self.strategies) if strategy.tells)
 
     @property
-    def rival(self) -> str:
+    def comparison_class(self) -> str:
         """What `gap` compares the plan with."""
         if self.axes and all(one.plain or one.tells for one in self.strategies):
-            return super().rival
+            return super().comparison_class
         if not self.plain:
             return "the best plan that measures block by block"
-        return super().rival if self._prices is None else "the best plan of residuals, as persons are priced"
+        return super().comparison_class if self._prices is None else "the best plan of residuals, as persons are priced"
 
     # ---- cost
 
@@ -152,7 +152,7 @@ class LatticePlan(Plan):
         return None if self.axes else table_prices(self.unit, self.domain, self.lattice, self.strategies)
 
     @cached_property
-    def looseness(self) -> float:
+    def slack(self) -> float:
         """By how much, relative, the price is above what some change of the data costs at most."""
         if by_cells(self.unit) or not self.pcost:
             return 0.0
@@ -230,7 +230,7 @@ class LatticePlan(Plan):
         if self.unit_pcost != self.pcost:
             return math.inf
         if self.plain or self.axes:
-            return self.gap if self.plain or "block" not in self.rival else math.inf
+            return self.gap if self.plain or "block" not in self.comparison_class else math.inf
         asked = as_products(self.workload)
         achieved = float((asked.weights * asked.cells) @ self.variances(asked, per="term")) * self.pcost
         return gap_of_any(asked, achieved)
@@ -302,9 +302,9 @@ class LatticePlan(Plan):
         precisions[renumber(self.lattice, lattice)] = self.precisions
         return precisions
 
-    def quieter(self, share: float) -> Self:
-        """The same plan with its precision lowered by a small share."""
-        return self.replaced(precisions=self.precisions * (1.0 - share))
+    def scaled(self, factor: float) -> Self:
+        """The same plan with all its precisions multiplied by a number."""
+        return self.replaced(precisions=self.precisions * factor)
 
     def over_cells(self) -> tuple[Grouping, Floats]:
         """For each measured set, `√τ_S · ⊗_{i∈S} H_i ⊗_{i∉S} 1ᵀ` with `H_i = R_i/unit_i`, (rows, cells).

@@ -134,7 +134,7 @@ class MatrixPlan(MeasuredSpace, Plan):
         return float(min(self.unit.scaled(self.pcost), limited_square(rows, self._cells, self.domain.sizes, reach)))
 
     @cached_property
-    def looseness(self) -> float:
+    def slack(self) -> float:
         """By how much, relative, `unit_pcost` can be above what the unit really costs; 0 where it is exact."""
         if self.unit.contribution is None or by_cells(self.unit) or self.noise == LAPLACE or not self.pcost:
             return 0.0
@@ -282,9 +282,9 @@ class MatrixPlan(MeasuredSpace, Plan):
             return super().over_cells()
         return self._cells, self.strategy / self.scale
 
-    def quieter(self, share: float) -> Self:
-        """The same plan with a little more noise."""
-        return self.replaced(scale=self.scale * (1.0 + share))
+    def scaled(self, factor: float) -> Self:
+        """The same plan with its precision multiplied by a number."""
+        return self.replaced(scale=self.scale / math.sqrt(factor))
 
     # ---- files
 

@@ -160,9 +160,9 @@ class RunsPlan(AlongPlan):
         assert isinstance(blocks, RunsBlocks)
         return RunsReading(self, blocks, measurements)
 
-    def quieter(self, share: float) -> RunsPlan:
-        """The same rows, with a little more noise."""
-        return self.replaced(scales=self.scales / np.sqrt(1 - share))
+    def scaled(self, factor: float) -> RunsPlan:
+        """The same plan with its precision multiplied by a number."""
+        return self.replaced(scales=self.scales / np.sqrt(factor))
 
     # ---- what people are shown
 

@@ -137,7 +137,7 @@ class TreePlan(Plan):
         return round_up(self.blocks.cost(self.unit)) if self.noise == LAPLACE else super().epsilon
 
     @property
-    def looseness(self) -> float:
+    def slack(self) -> float:
         """0 where the price is exact; infinite for replacements and limited persons, of whom a bound alone is known."""
         reach = self.unit.contribution
         if self.noise == LAPLACE:
@@ -322,9 +322,9 @@ class TreePlan(Plan):
                 "measure it by itself with rs.measure."
             )
 
-    def quieter(self, share: float) -> TreePlan:
-        """The same precisions, all a little lower."""
-        return self.replaced(precisions=tuple(tuple(each * (1 - share) for each in found) for found in self.precisions))
+    def scaled(self, factor: float) -> TreePlan:
+        """The same plan with all its precisions multiplied by a number."""
+        return self.replaced(precisions=tuple(tuple(each * factor for each in levels) for levels in self.precisions))
 
     # ---- what people are shown
 
@@ -339,13 +339,13 @@ class TreePlan(Plan):
         by = f", crossed with {', '.join(sorted(crossed))}" if crossed else ""
         loose = ("Price", "a bound; what it really costs is not computed and may be less")
         told = ("Tree", f"nodes of {self.name!r}: {sizes}{by}; {self.blocks.cells:,} integers are measured")
-        return (told, *tried(self.candidates, self.gap), *((loose,) if self.looseness else ()))
+        return (told, *tried(self.candidates, self.gap), *((loose,) if self.slack else ()))
 
     @property
     def details(self) -> dict[str, Any]:
-        """That the price is a bound of unknown looseness, where it is."""
+        """That the price is a bound of unknown slack, where it is."""
         found = super().details
-        return {**found, "price_looseness": None} if self.looseness else found
+        return {**found, "price_slack": None} if self.slack else found
 
     def __repr__(self) -> str:
         cost = f"epsilon={self.epsilon:.6g}" if self.noise == LAPLACE else f"pcost={self.pcost:.6g}"
