@@ -74,6 +74,12 @@ def read_session(folder: Path) -> object:
     return status.parts, status.lost, status.spent, status.remaining, status.choices
 
 
+def read_continual(folder: Path) -> object:
+    stream = rs.Continual(folder / "stream", ledger=folder / "a.ledger")
+    released = stream._folder.released()
+    return plan_facts(stream.plan), released, stream.cumulative().columns["estimate"].tobytes()
+
+
 def read_specification(folder: Path) -> object:
     path = folder / "spec.toml"
     session = "[[plan." in path.read_text(encoding="utf-8", errors="replace")
@@ -131,6 +137,17 @@ def _session(folder: Path, chance: random.Random) -> None:
     shutil.copy(OLD / "data.csv", folder / "data.csv")
 
 
+def _continual(folder: Path, chance: random.Random) -> None:
+    import pyarrow as pa
+
+    domain = rs.Domain({"month": rs.Integers(1, 4)})
+    plan = rs.plan(rs.prefixes(domain, "month"), rs.ZCDP(0.5), form=rs.Axis())
+    ledger = rs.Ledger(folder / "a.ledger", rs.ZCDP(0.5))
+    stream = rs.Continual(folder / "stream", ledger=ledger, plan=plan)
+    for month in range(1, 1 + chance.randrange(3)):
+        stream.append(pa.table({"month": [month] * 5}))
+
+
 def _specification(folder: Path, chance: random.Random) -> None:
     (folder / "spec.toml").write_text(chance.choice(SPECS))
     for name in ("data.csv", "d.duckdb"):
@@ -152,6 +169,7 @@ DOORS = {
     "projection": Door(_folder("projection"), read_projection),
     "ledger": Door(_ledger, read_ledger),
     "session": Door(_session, read_session),
+    "continual": Door(_continual, read_continual),
 }
 
 

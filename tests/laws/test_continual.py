@@ -18,6 +18,7 @@ from scipy.stats import chi2
 
 import residua as rs
 from residua.errors import FileError, LedgerError, PlanError, SourceError
+from residua.measurement.continual_folder import plan_mark, standing
 from residua.noise import correlated
 from residua.noise.causal import Drawn, begun, rounded_so_far
 from tests.statistics.copies import unlike
@@ -34,6 +35,11 @@ def opened(tmp_path, **options):
     path = tmp_path / "ledger"
     ledger = rs.Ledger(path) if path.exists() else rs.Ledger(path, rs.ZCDP(0.5))
     return rs.Continual(tmp_path / "stream", ledger=ledger, **options)
+
+
+def noise_of(stream):
+    """The normals that the ledger names."""
+    return standing(stream._folder, stream.ledger, plan_mark(PLAN)).drawn
 
 
 def test_it_is_paid_once_and_every_running_sum_is_as_stated(tmp_path):
@@ -93,7 +99,7 @@ def test_the_noise_of_a_period_never_changes_and_all_have_the_law_of_one_release
 CRASH = """
     import os, signal, sys
     import pyarrow as pa, residua as rs
-    from residua.measurement import continual
+    from residua.measurement import continual_folder
     done = 0
     def counted(function):
         def called(*args, **options):
@@ -114,7 +120,7 @@ CRASH = """
         stream.append(pa.table({"month": [2] * 40}))
     plan, stop = rs.Plan.load(sys.argv[1] + "/plan.json"), 0
     run(sys.argv[1] + "/whole")  # loads what every other run needs, once
-    continual.write_document = counted(continual.write_document)
+    continual_folder.write_document = counted(continual_folder.write_document)
     rs.Ledger.debit = counted(rs.Ledger.debit)
     for stop in range(1, 1 + int(sys.argv[2])):
         child = os.fork()
@@ -146,7 +152,7 @@ def test_it_survives_being_killed_anywhere(killed, stop):
     tmp_path = killed[0] / str(stop)
     before = None
     if (tmp_path / "stream" / "confidential-noise.json").exists() and stop > 4:
-        before = opened(tmp_path, plan=PLAN)._noise()
+        before = noise_of(opened(tmp_path, plan=PLAN))
     stream = opened(tmp_path, plan=PLAN)
     for month in range(stream.periods + 1, 4):
         stream.append(of_month(month, 40))
@@ -154,8 +160,8 @@ def test_it_survives_being_killed_anywhere(killed, stop):
     assert [entry.detail["period"] for entry in stream.ledger.entries if not entry.cost] == [0, 1, 2]
     found = stream.cumulative()
     assert np.abs((found.columns["estimate"] - [40, 80, 120]) / found.columns["stddev"]).max() < 6
-    if before is not None:  # normals that were drawn are never drawn again
-        assert np.array_equal(stream._noise().words[:, : before.words.shape[1]], before.words)
+    if before is not None:  # normals that the ledger named are never drawn again
+        assert np.array_equal(noise_of(stream).words[:, : before.words.shape[1]], before.words)
 
 
 def test_an_old_copy_of_the_folder_and_other_ledgers_are_refused(tmp_path):

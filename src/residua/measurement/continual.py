@@ -7,16 +7,12 @@ does not depend on the data, later records may depend on what was released befor
 
 A folder holds the plan and what was released, which are public, and the normals drawn so far, which are confidential:
 beside a release they tell the true running sums. Each step is on disk before the next begins. Whatever is interrupted
-is taken up again with the same noise, and the ledger says which periods were begun, so that an old copy of the folder
-is refused.
+is taken up again with the same noise and the same data, or not at all: the ledger decides who may go on
+(`continual_folder.py`).
 """
 
 from __future__ import annotations
 
-import base64
-import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -25,14 +21,22 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from residua.domain import Label
-from residua.errors import FileError, LedgerError, PlanError, SourceError
-from residua.files import read_document, sync_folder, write_document
+from residua.errors import FileError, LedgerError, LedgerMovedError, PlanError, SourceError, VerificationError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.path import OrderedNoise
-from residua.locks import lock, require_locks
-from residua.measurement.ledger import Entry, Ledger
+from residua.locks import require_locks
+from residua.measurement.continual_folder import (
+    ContinualFolder,
+    Standing,
+    claimed,
+    paid,
+    plan_mark,
+    require_same_data,
+    standing,
+)
+from residua.measurement.ledger import Ledger
 from residua.measurement.told import told_of_debit, without_records
-from residua.noise.causal import Drawn, begun, rounded_so_far
+from residua.noise.causal import begun, rounded_so_far
 from residua.plans.axis.plan import AxisPlan
 from residua.plans.composition import priced
 from residua.plans.contract import Plan
@@ -41,10 +45,6 @@ from residua.privacy import AddRemove, ReplaceOne
 from residua.published import Table
 from residua.release.base import Estimate
 from residua.source import Source, source_of
-
-_KIND, _SECRET, _VERSION = "residua continual release", "residua continual noise", 1
-_MOST_SECRET = 2**30
-_PLAN, _RELEASED, _NOISE = "plan.json", "released.json", "confidential-noise.json"
 
 
 class Continual:
@@ -83,16 +83,17 @@ class Continual:
 
     def __init__(self, folder: str | Path, *, ledger: Ledger | str | Path, plan: Plan | None = None) -> None:
         require_locks()
-        self._folder = Path(folder)
+        self._folder = ContinualFolder(Path(folder))
         self._ledger = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
         if plan is not None:
             self._begin(plan)
-        elif not (self._folder / _RELEASED).exists():
+        elif not self._folder.exists:
             raise FileError(f"{str(folder)!r} holds no continual release; make it with plan=….")
-        found = Plan.load(self._folder / _PLAN)
-        assert isinstance(found, AxisPlan)
-        self._plan = found
-        self._require_paid(self._read())
+        kept = self._folder.plan()
+        if not isinstance(kept, AxisPlan):
+            raise FileError(f"the plan in {str(folder)!r} is not along one axis; it is not the one that was paid for.")
+        self._plan, self._mark = kept, plan_mark(kept)
+        standing(self._folder, self._ledger, self._mark)
 
     # ---- what is public
 
@@ -109,7 +110,7 @@ class Continual:
     @property
     def periods(self) -> int:
         """How many periods were released."""
-        return len(self._read()["sums"])
+        return len(self._folder.released()[1])
 
     @property
     def horizon(self) -> int:
@@ -169,23 +170,22 @@ class Continual:
             SourceError: the data does not fit the domain. Nothing is released.
             PlanError: the horizon is reached, or `period` is not the next one. Nothing is read.
         """
-        with self._held():
-            body = self._read()
-            k = len(body["sums"])
+        with self._folder.held():
+            at = standing(self._folder, self._ledger, self._mark)
+            k = len(at.sums)
             if k >= self.horizon:
                 raise PlanError(f"all {self.horizon} periods of the plan were released; plan for what comes after.")
             if period is not None:
                 require_period(period, self._labels[k])
-            self._require_paid(body)
             with source_of(source).snapshot() as still:
-                value = self._released(still, body, k)
-            write_document(self._folder / _RELEASED, _KIND, _VERSION, {**body, "sums": [*body["sums"], value]})
+                value = self._released(still, at)
+            self._folder.release(at.token, [*at.sums, value])
         row = csr_array((np.ones(1), ([0], [k])), shape=(1, self.horizon))
         return self._estimate(row, confidence)
 
-    def _released(self, data: Source, body: dict[str, Any], k: int) -> int:
-        """The released running sum of period k. The true count ends here."""
-        blocks, plan = self._plan.compile(), self._plan
+    def _released(self, data: Source, at: Standing) -> int:
+        """The released running sum of the next period. The true count ends here."""
+        blocks, plan, k = self._plan.compile(), self._plan, len(at.sums)
         try:
             checked = data.checked(plan.domain)
         except BaseException as problem:
@@ -194,23 +194,31 @@ class Continual:
         try:
             if checked.records > blocks.most_records // 4:
                 raise SourceError("there are more records than 64-bit measurements can hold; split the data.")
-            drawn = self._noise()
-            if drawn.periods == k:
-                drawn = drawn.extended()
-                self._keep(drawn)
-            entry = self._period(body["token"], k, body["receipt"]["dataset"])
+            at = self._begun(at, checked.fingerprint)
 
             def measured() -> int:
                 counts: Integers = checked.count(blocks.counted, None, None).tables
-                rounded, settled = rounded_so_far(_forward(plan), plan.grid, drawn)
-                if settled.more != drawn.more:
-                    self._keep(settled)
-                before = (int(body["sums"][-1]), int(rounded[k - 1])) if k else (0, 0)
+                rounded, drawn = rounded_so_far(_forward(plan), plan.grid, at.drawn)
+                if drawn.more != at.drawn.more:  # bits that the ledger's line does not cover
+                    raise VerificationError("the noise was not settled before the period was begun; this is a defect.")
+                before = (at.sums[-1], int(rounded[k - 1])) if k else (0, 0)
                 return before[0] + plan.grid * int(counts[k]) + int(rounded[k]) - before[1]
 
-            return told_of_debit(measured, entry)
+            return told_of_debit(measured, at.line)
         finally:
             checked.forget()
+
+    def _begun(self, at: Standing, fingerprint: str) -> Standing:
+        """The next period, begun in the ledger with noise that is drawn to its last bit, or taken up again."""
+        if at.is_begun:
+            require_same_data(self._ledger, at, fingerprint)
+        while not at.is_begun:
+            _, drawn = rounded_so_far(_forward(self._plan), self._plan.grid, at.drawn.extended())
+            try:
+                return claimed(self._folder, self._ledger, drawn, at, fingerprint)
+            except LedgerMovedError:
+                at = standing(self._folder, self._ledger, self._mark)
+        return at
 
     # ---- the folder
 
@@ -230,80 +238,14 @@ class Continual:
         if self._ledger.unit != plan.unit:
             raise LedgerError(f"the ledger protects {self._ledger.unit}, the plan {plan.unit}; plan for that unit.")
         blocks, cost = priced(plan)
-        try:
-            self._folder.mkdir(parents=False, exist_ok=True)
-        except OSError as problem:
-            raise FileError(f"cannot make {str(self._folder)!r}: {problem.strerror}.") from None
-        with self._held():
-            if (self._folder / _RELEASED).exists():
-                if Plan.load(self._folder / _PLAN).to_body() != plan.to_body():
-                    raise FileError(f"{str(self._folder)!r} holds another continual release; choose another folder.")
-                return self._pay(blocks.currency, cost)
-            token = secrets.token_hex(16)
-            plan.save(self._folder / _PLAN)
-            self._keep(begun(noise))
-            body = {"token": token, "sums": [], "receipt": {"dataset": f"continual {token}"}}
-            write_document(self._folder / _RELEASED, _KIND, _VERSION, body)
-            sync_folder(self._folder.parent)
-            return self._pay(blocks.currency, cost)
-
-    def _pay(self, currency: Any, cost: Any) -> None:
-        body = self._read()
-        if not self._entries(body["token"]):
-            detail = {"continual": body["token"]}
-            dataset = body["receipt"]["dataset"]
-            self._ledger.debit(cost, purpose="continual release", dataset=dataset, detail=detail, currency=currency)
-
-    def _period(self, token: str, k: int, dataset: str) -> Entry:
-        """The ledger's note that a period is begun; it costs nothing more."""
-        for entry in self._entries(token):
-            if entry.detail.get("period") == k:
-                return entry
-        detail = {"continual": token, "period": k}
-        return self._ledger.debit(0, purpose=f"continual release, period {k + 1}", dataset=dataset, detail=detail)
-
-    def _entries(self, token: str) -> list[Entry]:
-        return [entry for entry in self._ledger.entries if entry.detail.get("continual") == token]
-
-    def _require_paid(self, body: dict[str, Any]) -> None:
-        """Refuses a folder that was not paid from this ledger, or one that is older than what the ledger says."""
-        entries = self._entries(body["token"])
-        if not entries:
-            raise LedgerError(
-                "this ledger did not pay for the continual release; open it with its own ledger, or give the plan "
-                "again to pay."
-            )
-        reached = max((int(entry.detail["period"]) + 1 for entry in entries if "period" in entry.detail), default=0)
-        released, drawn = len(body["sums"]), self._noise().periods
-        if reached > released + 1 or (reached > released and drawn < reached) or drawn < released:
-            raise LedgerError(
-                "the folder is older than its ledger, which says that later periods were released; nothing was "
-                "released now: use the newest copy of the folder."
-            )
-
-    def _read(self) -> dict[str, Any]:
-        found: dict[str, Any] = read_document(self._folder / _RELEASED, _KIND, _VERSION)
-        return found
-
-    def _noise(self) -> Drawn:
-        body = read_document(self._folder / _NOISE, _SECRET, _VERSION, most=_MOST_SECRET)
-        words = np.frombuffer(base64.b85decode(body["words"]), dtype="<u8").reshape(body["parts"], -1)
-        more = {(int(part), int(column)): (int(bits), int(count)) for part, column, bits, count in body["more"]}
-        return Drawn(words.astype(np.uint64), more)
-
-    def _keep(self, drawn: Drawn) -> None:
-        words = base64.b85encode(np.ascontiguousarray(drawn.words, dtype="<u8").tobytes()).decode()
-        more = [[part, column, str(bits), count] for (part, column), (bits, count) in drawn.more.items()]
-        body = {"parts": len(drawn.words), "words": words, "more": more}
-        path = self._folder / _NOISE
-        write_document(path, _SECRET, _VERSION, body, confidential=True, most=_MOST_SECRET)
-
-    @contextmanager
-    def _held(self) -> Iterator[None]:
-        """Only one process at a time appends."""
-        with (self._folder / "lock").open("a") as handle:
-            lock(handle.fileno())
-            yield
+        self._folder.make()
+        with self._folder.held():
+            if not self._folder.exists:
+                self._folder.begin(plan, begun(noise))
+            elif self._folder.plan().to_body() != plan.to_body():
+                where = str(self._folder.path)
+                raise FileError(f"{where!r} holds another continual release; choose another folder.")
+            paid(self._folder, self._ledger, plan, cost, blocks.currency)
 
     # ---- reading
 
@@ -317,7 +259,7 @@ class Continual:
         return self._labels.index(label)
 
     def _answered(self, rows: csr_array) -> tuple[Floats, Floats]:
-        sums = np.array(self._read()["sums"], dtype=np.float64) / self._plan.grid
+        sums = np.array(self._folder.released()[1], dtype=np.float64) / self._plan.grid
         estimates = rows[:, : len(sums)] @ sums
         return np.asarray(estimates), np.sqrt(self._plan.row_variances(rows))
 
@@ -335,7 +277,7 @@ class Continual:
         )
 
     def __repr__(self) -> str:
-        return f"Continual({str(self._folder)!r}, {self.periods} of {self.horizon} periods)"
+        return f"Continual({str(self._folder.path)!r}, {self.periods} of {self.horizon} periods)"
 
 
 def require_period(period: Label | date, label: Label) -> None:

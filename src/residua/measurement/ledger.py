@@ -125,7 +125,7 @@ class Ledger(Shown):
             create_file(self._path, header_line(budget, unit, allowed, salt, bound, name))
         contents = self._read()
         self._population = contents.header.population or self._path.stem
-        self._budget, self._unit = contents.header.budget, contents.header.unit
+        self._budget, self._unit, self._salt = contents.header.budget, contents.header.unit, contents.header.salt
         if budget is not None and budget != self._budget:
             raise LedgerError(
                 f"the ledger {self._name} has the budget {self._budget!r}, fixed at creation, not {budget!r}; "
@@ -222,8 +222,7 @@ class Ledger(Shown):
 
     def keyed(self, text: str) -> str:
         """A digest of a text that nobody can compute without the ledger (HMAC-SHA256 with its salt)."""
-        salt = self._read().header.salt
-        return hmac.new(salt.encode(), text.encode("utf-8", "surrogatepass"), "sha256").hexdigest()
+        return hmac.new(self._salt.encode(), text.encode("utf-8", "surrogatepass"), "sha256").hexdigest()
 
     @property
     def choosing_key(self) -> bytes:
