@@ -18,7 +18,7 @@ from residua.formats.long import NAMES
 from residua.projection.tabled import Tabled
 from residua.projection.tables import ProjectedTable
 from residua.release import Release, Table
-from residua.release.listable import MOST_ROWS, too_long
+from residua.release.queried import MOST_ROWS, too_long
 
 ROWS_LISTED = 500  # tables that are written are listed on the terminal, up to so many
 

@@ -22,8 +22,8 @@ from residua.formats.long import NAMES, write_long
 from residua.formats.writer import Writer
 from residua.projection.tabled import Tabled
 from residua.release import Release
-from residua.release.listable import MOST_ROWS, refusal, require_listable, too_long
-from residua.workload import Explicit, queries_in, tables_in
+from residua.release.queried import MOST_ROWS, refusal, require_listable, too_long
+from residua.workload import queries_in, tables_in
 
 # Format → the module that writes it, and the extra that it needs.
 FORMATS: dict[str, tuple[str, str]] = {
@@ -160,7 +160,7 @@ def _tables(published: Any, confidence: float | None) -> Iterator[Any]:
         raise PlanError("a projection is biased and has no intervals; ask the release for a confidence.")
     options = {"confidence": 0.95 if confidence is None else confidence} if isinstance(published, Release) else {}
     workload = published.plan.workload
-    alone = isinstance(workload, Explicit) and tables_in(workload) is None  # queries, and no table beside them
+    alone = workload is not None and tables_in(workload) is None  # queries, and no table beside them
     tables = () if alone else published.tables(**options, most=MOST_ROWS)
     return chain(tables, answered(published, **options))
 

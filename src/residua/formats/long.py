@@ -34,7 +34,7 @@ from residua.linalg.layout import batches
 from residua.plans.lattice.plan import LatticePlan
 from residua.published.streaming import codes_along
 from residua.release import Release
-from residua.release.listable import MOST_ROWS
+from residua.release.queried import MOST_ROWS
 from residua.workload import Marginals, tables_in
 
 if TYPE_CHECKING:

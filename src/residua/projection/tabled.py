@@ -17,8 +17,7 @@ from residua.projection.rounding import controlled_rounding
 from residua.projection.tables import CountTable, ProjectedAnswers, ProjectedTable, export_long
 from residua.published.table import what_is_counted
 from residua.quoting import Answering, Points, Quotable
-from residua.release.listable import is_listable, require_listable
-from residua.release.queried import parts_of, term_of, whole_part
+from residua.release.queried import is_listable, parts_of, require_listable, term_of, whole_part
 from residua.workload import (
     Asked,
     AttributeQueries,

@@ -24,8 +24,14 @@ from residua.plans.tails import width
 from residua.privacy.currencies import stated
 from residua.published.table import Answers, Table, what_is_counted
 from residua.quoting import Answering, Quotable
-from residua.release.listable import is_listable, require_listable
-from residua.release.queried import by_position, parts_of, single, term_of, whole_part
+from residua.release.queried import (
+    by_position,
+    is_listable,
+    parts_of,
+    require_listable,
+    term_of,
+    whole_part,
+)
 from residua.release.streamed import alike, rebuilt_tables, streams
 from residua.showing import Exported
 from residua.workload import Asked, Explicit, Marginals, Products, Where, as_products, queries, selected, tables_in
@@ -134,8 +140,7 @@ class Release(Exported, Quotable):
 
     def __repr__(self) -> str:
         workload = self.planned.workload
-        what = "queries" if isinstance(workload, Explicit) else "terms" if isinstance(workload, Products) else "tables"
-        count = self.asked_cells if isinstance(workload, Explicit) else len(self.sets)
+        what, count = ("tables", 0) if workload is None else (workload.noun, len(workload))
         promised = self.planned.guarantee if self.left_out is None else stated(self.planned.guarantee, self.receipt)
         return f"Release({count:,.0f} {what}, {promised}, {self.planned.unit})"
 
@@ -197,25 +202,24 @@ class Release(Exported, Quotable):
         workload = tables_in(self.planned.workload)
         if workload is None:
             raise PlanError("this release was not asked for tables; use answers(workload) for single queries.")
-        if isinstance(workload, Marginals) and streams(self.reading, workload):
-            yield from self._streamed(workload, confidence, simultaneous)
+        if workload.plain and streams(self.reading, workload):
+            yield from self._streamed(cast("Marginals", workload), confidence, simultaneous)
             return
         if most is None:
             require_listable(workload)
         asked = as_products(workload)
-        for term in asked.terms():
+        for term, one in zip(asked.terms(), asked.each(), strict=True):
             if most is not None and not is_listable(term, most):
                 continue
             attributes = tuple(self.domain.names[i] for i, _ in term)
-            shape = tuple(rows.rows for _, rows in term)
-            workload = single(asked, term)
-            estimates, variances = (found.reshape(shape) for found in self.reading.answers(workload))
+            shape, single = tuple(rows.rows for _, rows in term), as_products(one)
+            estimates, variances = (numbers.reshape(shape) for numbers in self.reading.answers(single))
             for part in parts_of(self.domain, term):
-                found, stddev = estimates[part.rows], np.sqrt(variances[part.rows])
-                reach = self.reading.widths(workload, confidence, self._together(simultaneous, found.size))
+                cells, stddev = np.array(estimates[part.rows], order="C"), np.sqrt(variances[part.rows])
+                reach = self.reading.widths(single, confidence, self._together(simultaneous, cells.size))
                 if np.ndim(reach):
                     reach = np.reshape(reach, shape)[part.rows].ravel()
-                cells, words = np.array(found, order="C"), (part.labels, part.title)
+                words = (part.labels, part.title)
                 yield Table(
                     self.domain, attributes, cells, stddev, reach, *words, confidence, simultaneous, self._counts
                 )

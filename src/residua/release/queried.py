@@ -6,26 +6,35 @@ same estimates, so that levels add up.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product as crossed
 from typing import Any
 
 import numpy as np
 
-from residua.domain import Attribute, Domain, Label
+from residua.domain import Domain, Label
 from residua.errors import PlanError
 from residua.quoting.terms import place_of
-from residua.workload.asking import attribute_queries
-from residua.workload.attribute_queries import AttributeQueries, Identity
-from residua.workload.nested import Hierarchy, Inside
-from residua.workload.products import Asked, Products, as_products, product
+from residua.workload import (
+    Asked,
+    AttributeQueries,
+    Products,
+    as_products,
+    attribute_queries,
+    product,
+    tables_in,
+    term_title,
+    titled,
+)
 
 Term = tuple[tuple[int, AttributeQueries], ...]
+MOST_ROWS = 2**26
 
 
 @dataclass(frozen=True)
-class Part:
+class TermTable:
     """Some rows of a term that make a table.
 
     Args:
@@ -47,10 +56,10 @@ def by_position(domain: Domain, combination: Mapping[Sequence[str], Any]) -> dic
     Raises:
         PlanError: a label that is none, or a coefficient that is not a number.
     """
-    found: dict[Sequence[str], Any] = {}
+    arrays: dict[Sequence[str], Any] = {}
     for names, given in combination.items():
         if not isinstance(given, Mapping):
-            found[names] = given
+            arrays[names] = given
             continue
         attributes = domain.listed(names)
         array = np.zeros([domain[name].size for name in attributes])
@@ -64,8 +73,8 @@ def by_position(domain: Domain, combination: Mapping[Sequence[str], Any]) -> dic
                 raise PlanError(f"combination: {number!r} is not a number; give coefficients by label.")
             pairs = zip(attributes, labels, strict=True)
             array[tuple(place_of(name, domain[name], each, "combination") for name, each in pairs)] = number
-        found[tuple(attributes)] = array
-    return found
+        arrays[tuple(attributes)] = array
+    return arrays
 
 
 def term_of(domain: Domain, attributes: Sequence[str], queries: Mapping[str, Asked]) -> Products:
@@ -81,53 +90,58 @@ def term_of(domain: Domain, attributes: Sequence[str], queries: Mapping[str, Ask
     return as_products(product(domain, asked, sets=[tuple(attributes)]))
 
 
-def single(workload: Products, term: Term) -> Products:
-    """One term of a workload as a workload."""
-    names = workload.domain.names
-    return as_products(
-        product(workload.domain, {names[i]: asked for i, asked in term}, sets=[tuple(names[i] for i, _ in term)])
-    )
-
-
-def parts_of(domain: Domain, term: Term) -> Iterator[Part]:
+def parts_of(domain: Domain, term: Term) -> Iterator[TermTable]:
     """The tables that a term makes: one, or one for each level of its hierarchies."""
-    axes = [[(domain.names[i], *row) for row in _axis_parts(asked, domain[domain.names[i]])] for i, asked in term]
+    axes = [[(domain.names[i], *row) for row in asked.tables(domain[domain.names[i]])] for i, asked in term]
     for chosen in crossed(*axes):
         title = titled((name, what) for name, what, _, _ in chosen)
-        yield Part(title, tuple(rows for _, _, rows, _ in chosen), tuple(labels for *_, labels in chosen))
+        yield TermTable(title, tuple(rows for _, _, rows, _ in chosen), tuple(labels for *_, labels in chosen))
 
 
-def whole_part(domain: Domain, term: Sequence[tuple[int, AttributeQueries]]) -> Part:
+def whole_part(domain: Domain, term: Sequence[tuple[int, AttributeQueries]]) -> TermTable:
     """All rows of a term as one table, in the order of the axes given."""
     labels: list[tuple[Label, ...]] = []
     for i, asked in term:
-        parts = _axis_parts(asked, domain[domain.names[i]])
+        parts = asked.tables(domain[domain.names[i]])
         several = len(parts) > 1
         labels.append(tuple(f"{what}={x}" if several and what else x for what, _, xs in parts for x in xs))
-    return Part(term_title(domain, term), tuple(slice(None) for _ in term), tuple(labels))
+    return TermTable(term_title(domain, term), tuple(slice(None) for _ in term), tuple(labels))
 
 
-def term_title(domain: Domain, term: Sequence[tuple[int, AttributeQueries]]) -> str:
-    """A term in words, such as `age: prefixes × sex`."""
-    return titled((domain.names[i], "" if isinstance(asked, Identity) else asked.kind) for i, asked in term)
+# ---- terms with more rows than anyone lists: all ranges of 100,000 values are five thousand million
 
 
-def titled(axes: Iterable[tuple[str, str]]) -> str:
-    """A table in words, from its attributes and what is asked of each; nothing for its values."""
-    return " × ".join(f"{name}: {what}" if what else name for name, what in axes) or "(total)"
+def is_listable(term: Sequence[tuple[int, AttributeQueries]], most: int = MOST_ROWS) -> bool:
+    """Whether a term asks no more rows than this; values, which stand in any table, are not counted."""
+    return math.prod(asked.rows for _, asked in term if asked.title) <= most
 
 
-def _axis_parts(asked: AttributeQueries, attribute: Attribute) -> list[tuple[str, slice, tuple[Label, ...]]]:
-    if isinstance(asked, Identity):
-        return [("", slice(None), attribute.labels)]
-    if isinstance(asked, Inside):
-        return [(asked.kind, slice(None), asked.chosen_labels(attribute))]
-    if not isinstance(asked, Hierarchy):
-        texts = (text.removeprefix(f".{asked.kind}").removeprefix("=") for text in asked.labels(attribute))
-        return [(asked.kind, slice(None), tuple(texts))]
-    parts: list[tuple[str, slice, tuple[Label, ...]]] = []
-    start = 0
-    for name, labels in zip(asked.names, asked.groups, strict=True):
-        parts.append((name, slice(start, start + len(labels)), tuple(labels)))
-        start += len(labels)
-    return [*parts, ("", slice(start, None), attribute.labels)]
+def too_long(workload: Any) -> list[tuple[str, int]]:
+    """The terms of a workload that are too long to list: which each is, in words, and how many numbers it has."""
+    tables = tables_in(workload)
+    if tables is None or tables.plain or tables.cells.max(initial=0.0) <= MOST_ROWS:
+        return []
+    return [
+        (term_title(tables.domain, term), math.prod(asked.rows for _, asked in term))
+        for term in as_products(tables).terms()
+        if not is_listable(term)
+    ]
+
+
+def require_listable(workload: Any) -> None:
+    """Refuses to list a workload with a term that is too long.
+
+    Raises:
+        PlanError: there is one.
+    """
+    for title, numbers in too_long(workload):
+        raise PlanError(refusal(title, numbers))
+
+
+def refusal(title: str, numbers: int, *, left_out: bool = False) -> str:
+    """Why a term is not listed, and what to ask instead."""
+    why = "too many to list, and was left out" if left_out else "too many to list"
+    return (
+        f"the table {title!r} has {numbers:,} numbers, {why}; ask for single ones with residua count, or for quantiles "
+        "with residua quantile (in Python: count, quantile)."
+    )

@@ -11,21 +11,20 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.plans.contract import Plan
+from residua.plans.questions import Workload
 from residua.privacy import ZCDP, PureDP
 from residua.privacy.currencies import brief
-from residua.release.queried import single, term_title
 from residua.report.plan_text import proof
-from residua.workload import Explicit, Identity, Marginals, Products, as_products, marginals
 
 _MOST_QUERIES = 2**24  # of one table
 
 
 @dataclass(frozen=True)
-class Asked:
+class ComparedTable:
     """A table or query that one of the plans was made for: its title, and how to ask any plan for it."""
 
     title: str
-    workload: Marginals | Products | Explicit
+    workload: Workload
 
 
 def compared(first: Plan, second: Plan) -> Iterator[dict[str, Any]]:
@@ -34,7 +33,7 @@ def compared(first: Plan, second: Plan) -> Iterator[dict[str, Any]]:
         yield {"table": asked.title, "queries": int(asked.workload.queries), "A": stddevs[0], "B": stddevs[1]}
 
 
-def side_by_side(plans: Sequence[Plan]) -> Iterator[tuple[Asked, list[float | None]]]:
+def side_by_side(plans: Sequence[Plan]) -> Iterator[tuple[ComparedTable, list[float | None]]]:
     """Every table that one of the plans was made for, once, with the error of each plan, None where it tells none."""
     seen: set[str] = set()
     for plan in plans:
@@ -57,41 +56,31 @@ def promises(plan: Plan) -> dict[str, str]:
 
 def changes(first: Plan, second: Plan) -> list[str]:
     """What the figures do not show, a sentence each."""
-    found = []
+    sentences = []
     if first.domain != second.domain:
         ours, theirs = set(first.domain.names), set(second.domain.names)
         gone, new = sorted(ours - theirs), sorted(theirs - ours)
         both = [name for name in first.domain.names if name in theirs and first.domain[name] != second.domain[name]]
         parts = (("only in A", gone), ("only in B", new), ("declared differently", both))
         words = "; ".join(f"{what}: {', '.join(names)}" for what, names in parts if names) or "order or rules differ"
-        found.append(f"The domains differ ({words}): each plan tells its own tables only.")
+        sentences.append(f"The domains differ ({words}): each plan tells its own tables only.")
     if first.unit != second.unit:
-        found.append("The two protect different things: their guarantees cannot be compared as figures.")
-    return found
+        sentences.append("The two protect different things: their guarantees cannot be compared as figures.")
+    return sentences
 
 
-def _asked(plan: Plan) -> Iterator[Asked]:
-    workload = plan.workload
-    if isinstance(workload, Explicit):
-        for i, label in enumerate(workload.labels):
-            one = Explicit(workload.domain, workload.attributes, workload.matrix[[i]], (label,), workload.weights[[i]])
-            yield Asked(label, one)
-    elif workload is not None:
-        whole = as_products(workload)
-        for term in whole.terms():
-            names = tuple(plan.domain.names[i] for i, _ in term)
-            plain = all(isinstance(rows, Identity) for _, rows in term)
-            asked = marginals(plan.domain, [names]) if plain else single(whole, term)
-            yield Asked(term_title(plan.domain, term), asked)
+def _asked(plan: Plan) -> Iterator[ComparedTable]:
+    if plan.workload is not None:
+        for title, one in zip(plan.workload.titles(), plan.workload.each(), strict=True):
+            yield ComparedTable(title, one)
 
 
-def _stddev(plan: Plan, asked: Asked) -> float | None:
+def _stddev(plan: Plan, asked: ComparedTable) -> float | None:
     """The root mean square error of a table, None where the plan does not tell it."""
     if asked.workload.queries > _MOST_QUERIES:
         return None
-    known: Any = plan
     try:
-        mean = float(np.mean(known.variances(asked.workload)))
+        mean = float(np.mean(plan.variances(asked.workload)))
     except PlanError:
         return None
     return math.sqrt(mean) if math.isfinite(mean) else None

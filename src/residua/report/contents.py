@@ -21,7 +21,7 @@ from residua.projection.statement import WARNING
 from residua.published.table import what_is_counted
 from residua.release import Release
 from residua.release.statement import privacy_statement
-from residua.report.accuracy import LISTED, Accuracy, Listed, accuracy, curves, listing, rms, tally
+from residua.report.accuracy import LISTED, Accuracy, ListedTable, accuracy, curves, listing, rms, tally
 from residua.report.bars import draw_bars
 from residua.report.budget import Budget, budget
 from residua.report.comparing import changes, compared, promises
@@ -33,7 +33,6 @@ from residua.report.relative import draw_relative
 from residua.report.series import Series
 from residua.report.svg import NARROW, figure, size_from
 from residua.session import Session
-from residua.workload import Explicit, Marginals
 
 _LARGE = 2**20  # numbers of a table beyond which they are not judged one by one
 _PLANNED = {"noise": "Exactly sampled", "published": "would be published"}
@@ -200,7 +199,8 @@ def _session_page(session: Session, title: str | None) -> Page:
 
 
 def _lead(release: Release) -> str:
-    what = "answers" if isinstance(release.plan.workload, Explicit) else "numbers in tables of counts"
+    workload = release.plan.workload
+    what = "answers" if workload is not None and workload.noun == "queries" else "numbers in tables of counts"
     return f"{release.asked_cells:,.0f} {what}, with exactly sampled noise that protects people, and with error bars."
 
 
@@ -248,14 +248,14 @@ def _judged(release: Release) -> Accuracy | None:
     workload, found = release.plan.workload, accuracy(release.plan)
     if found is None or workload is None or not found.listed:
         return found
-    if isinstance(workload, Explicit):
+    if workload.noun == "queries":
         columns = release.answers(workload).columns
         pairs = zip(found.listed, columns["estimate"], columns["stddev"], strict=False)
         listed = [
             listing(one.title, 1, float(s), tally(np.array([e]), float(s)), reach=one.reach) for one, e, s in pairs
         ]
-    elif isinstance(workload, Marginals):
-        listed = [_judged_table(release, names, one) for names, one in zip(workload.sets, found.listed, strict=False)]
+    elif workload.plain:
+        listed = [_judged_table(release, names, one) for names, one in zip(release.sets, found.listed, strict=False)]
     else:
         tables = within(release.tables(), LISTED) if max(workload.cells[:LISTED]) <= _LARGE else iter(())
         reach = found.listed[0].reach
@@ -266,18 +266,18 @@ def _judged(release: Release) -> Accuracy | None:
     return Accuracy(found.what, found.count, found.numbers, tuple(listed), found.spread)
 
 
-def _judged_table(release: Release, names: tuple[str, ...], one: Listed) -> Listed:
+def _judged_table(release: Release, names: tuple[str, ...], one: ListedTable) -> ListedTable:
     if one.numbers > _LARGE:
         return one
     table = release.table(names)
     return replace(one, flagged=tally(table.estimates, table.stddev))
 
 
-def _judged_part(table: Any, reach: float) -> Listed:
+def _judged_part(table: Any, reach: float) -> ListedTable:
     """A table that follows from a term: a level of a hierarchy."""
-    told = int(np.isfinite(np.broadcast_to(table.stddev, table.estimates.shape)).sum())
+    known = int(np.isfinite(np.broadcast_to(table.stddev, table.estimates.shape)).sum())
     flagged = tally(table.estimates, table.stddev)
-    return listing(table.title, len(table), rms(table.stddev), flagged, reach=reach, told=told)
+    return listing(table.title, len(table), rms(table.stddev), flagged, reach=reach, known=known)
 
 
 def _judge(page: Page, plan: Plan, found: Accuracy | None) -> None:
@@ -343,10 +343,14 @@ def _compare(page: Page, first: Plan, second: Plan) -> None:
              f"{row['B'] / row['A']:.3f}" if row["A"] and row["B"] else "")
             for row in rows[:LISTED]
         ],
-        "more": max(len(first.workload or ()) if not isinstance(first.workload, Explicit) else 0, len(rows)) - LISTED
-        if len(rows) > LISTED else 0,
+        "more": max(_tables(first), len(rows)) - LISTED if len(rows) > LISTED else 0,
     }  # fmt: skip
     page.add("comparison", "What changes")
+
+
+def _tables(plan: Plan) -> int:
+    """How many tables a plan was made for."""
+    return 0 if plan.workload is None or plan.workload.noun == "queries" else len(plan.workload)
 
 
 def _guess(plan: Plan) -> str:

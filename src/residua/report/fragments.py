@@ -70,24 +70,16 @@ def _attribute_row(domain: Domain, name: str) -> tuple[str, ...]:
 @fragment.register(Products)
 @fragment.register(Explicit)
 def _(workload: Any) -> str:
-    queries = isinstance(workload, Explicit)
-    count = workload.queries if queries else len(workload)
-    if queries:
-        rows = [(label, "1") for label in workload.labels[:SHOWN]]
-    elif isinstance(workload, Marginals):
-        rows = [
-            (" × ".join(s) or "(total)", f"{int(c):,}")
-            for s, c in zip(workload.sets[:SHOWN], workload.cells, strict=False)
-        ]
-    else:
-        from residua.release.queried import term_title
-
-        pairs = zip(islice(workload.terms(), SHOWN), workload.cells, strict=False)
-        rows = [(term_title(workload.domain, term), f"{int(c):,}") for term, c in pairs]
-    what = "queries" if queries else "tables" if isinstance(workload, Marginals) else "terms"
-    facts = [(what, f"{count:,}", ""), ("numbers", f"{workload.queries:,}", "")]
+    pairs = zip(islice(workload.titles(), SHOWN), workload.cells, strict=False)
+    rows = [(title, f"{int(numbers):,}") for title, numbers in pairs]
+    facts = [(workload.noun, f"{len(workload):,}", ""), ("numbers", f"{workload.queries:,}", "")]
     return _card(
-        "Workload", facts, caption="What is asked", head=(_ONE[what], "numbers"), rows=rows, more=count - len(rows)
+        "Workload",
+        facts,
+        caption="What is asked",
+        head=(_ONE[workload.noun], "numbers"),
+        rows=rows,
+        more=len(workload) - len(rows),
     )
 
 

@@ -25,7 +25,7 @@ from residua.report.heat import draw_heat
 from residua.report.lines import draw_line_panels, draw_lines
 from residua.report.series import Series, series_of
 from residua.report.svg import NARROW, number, shortened
-from residua.workload import Explicit, Marginals, tables_in
+from residua.workload import tables_in
 
 PICTURES, PANELS, BARS, SIDE, POINTS, ROWS = 10, 9, 40, 30, 400, 60
 _READABLE = 700  # numbers of a table of several attributes
@@ -60,7 +60,7 @@ class Picture:
 def pictures(published: Any, most: int = PICTURES) -> list[Picture]:
     """The main tables of a release or a projection as pictures, smaller tables first."""
     workload = published.plan.workload
-    if isinstance(workload, Explicit) and tables_in(workload) is None:
+    if workload is not None and tables_in(workload) is None:
         drawn = _answers(published, workload)
         return [] if drawn is None else [drawn]
     found = (picture(table) for table in _main_tables(published))
@@ -160,9 +160,10 @@ def _kept(series: Series, kept: Places) -> Series:
 def _main_tables(published: Any) -> Iterator[Any]:
     """Tables in the order in which people look: few attributes first, all that fit a page."""
     workload = tables_in(published.plan.workload)
-    if not isinstance(workload, Marginals):
-        if workload is not None:
-            yield from within(published.tables(most=_LISTED), 8 * PICTURES)
+    if workload is None:
+        return
+    if not workload.plain:
+        yield from within(published.tables(most=_LISTED), 8 * PICTURES)
         return
     sizes = {names: published.domain.cells(names) for names in islice(workload.sets, 2**16)}
     ordered = sorted((names for names in sizes if 2 <= sizes[names] <= _LARGEST), key=len)
@@ -191,11 +192,11 @@ def _varied(sets: list[tuple[str, ...]], sizes: Mapping[tuple[str, ...], int]) -
         yield best
 
 
-def _answers(published: Any, workload: Explicit) -> Picture | None:
+def _answers(published: Any, workload: Any) -> Picture | None:
     if workload.queries > _LARGEST:
         return None
     answers = published.answers(workload)
-    labels = tuple(workload.labels)
+    labels = tuple(workload.titles())
     columns = answers.columns
     single = _Flat(columns["estimate"], columns)
     few, caption = _largest(series_of(single, ["query"], [labels]))

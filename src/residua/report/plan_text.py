@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from residua.linalg.arrays import Floats
 from residua.plans.axis import AxisPlan
 from residua.plans.bodies import guarantee_to_body, unit_to_body
 from residua.plans.contract import Plan
 from residua.plans.tolerances import nearness
 from residua.privacy import PureDP, describe, pure_to_zcdp
 from residua.privacy.currencies import brief
-from residua.release.queried import term_title
 from residua.screen import PlainTable, text_of
-from residua.workload import Explicit, Marginals, Products
+from residua.workload import Products, term_title
 
 Parts = Iterator[str | PlainTable]
 ROWS_SHOWN = 40
@@ -26,6 +25,8 @@ _OBJECTIVES = {
     "MaxVariance": "the least maximum variance",
     "LargestVariances": "the least sum of the largest variances",
 }
+_NOUNS = {"tables": "marginals"}
+_HEADS = {"marginals": ("marginal", "cells"), "terms": ("term", "queries"), "queries": ("query", "")}
 _MOST_LISTED = 2**24  # queries: beyond this, the largest variance of a term is not searched for
 
 
@@ -50,13 +51,8 @@ def plan_text(plan: Plan) -> str:
 
 def plan_lines(plan: Plan, *, everything: bool = False, hint: str = "--all shows them") -> Parts:
     """What was asked with its expected errors, then the plan's privacy and its gap."""
-    workload = plan.workload
-    if isinstance(workload, Explicit):
-        yield from _query_lines(plan, workload, everything, hint)
-    elif isinstance(workload, Marginals):
-        yield from _marginal_lines(plan, workload, everything, hint)
-    elif isinstance(workload, Products):
-        yield from _term_lines(plan, workload, everything, hint)
+    if plan.workload is not None:
+        yield from _error_lines(plan, plan.workload, everything, hint)
     yield from privacy_lines(plan)
 
 
@@ -95,71 +91,51 @@ def _privacy_facts(plan: Plan) -> dict[str, Any]:
 
 
 def _listed(plan: Plan) -> dict[str, Any]:
-    workload = plan.workload
+    """Everything that was asked with its expected errors, as plain values."""
+    workload: Any = plan.workload
     if workload is None:
         return {}
-    if isinstance(workload, Products):
-        return {"terms": _term_facts(plan, workload)}
     variances, weights = plan.variances(workload, per="term").tolist(), workload.weights.tolist()
-    if isinstance(workload, Explicit):
-        queries = zip(workload.labels, variances, weights, strict=True)
-        return {"queries": [{"query": q, "variance": v, "stddev": math.sqrt(v), "weight": w} for q, v, w in queries]}
-    marginals = zip(workload.sets, workload.cells, variances, weights, strict=True)
-    return {
-        "marginals": [
-            {"attributes": list(names), "cells": int(cells), "variance": v, "stddev": math.sqrt(v), "weight": weight}
-            for names, cells, v, weight in marginals
-        ],
-    }
+    errors = [{"variance": v, "stddev": math.sqrt(v), "weight": w} for v, w in zip(variances, weights, strict=True)]
+    if workload.noun == "queries":
+        named: Any = ({"query": title} for title in workload.titles())
+    elif workload.plain:
+        pairs = zip(workload.sets, workload.cells, strict=True)
+        named = ({"attributes": list(names), "cells": int(cells)} for names, cells in pairs)
+    else:
+        return {"terms": _term_facts(plan, workload, variances)}
+    return {_NOUNS.get(workload.noun, workload.noun): [name | error for name, error in zip(named, errors, strict=True)]}
 
 
-def _marginal_lines(plan: Plan, workload: Marginals, everything: bool, hint: str) -> Parts:
+def _error_lines(plan: Plan, workload: Any, everything: bool, hint: str) -> Parts:
+    """One row per marginal, query or term; then how many there are, and the range of their errors."""
+    noun, count = _NOUNS.get(workload.noun, workload.noun), len(workload)
+    shown = count if everything else min(count, ROWS_SHOWN)
     variances = plan.variances(workload, per="term")
-    relative = workload.weights / workload.weights.max()
-    shown = len(workload) if everything else min(len(workload), ROWS_SHOWN)
-    table = PlainTable(("marginal", "left"), ("cells", "right"), ("stddev", "right"), ("weight", "right"))
-    for i in range(shown):
-        names = " × ".join(workload.sets[i]) or "(total)"
-        table.add_row(names, f"{int(workload.cells[i]):,}", f"{math.sqrt(variances[i]):,.3f}", f"{relative[i]:.3g}")
+    stddevs, relative = np.sqrt(variances), workload.weights / workload.weights.max()
+    sized, ranged = noun != "queries", noun == "terms"
+    heads = [_HEADS[noun][0], *([_HEADS[noun][1]] if sized else []), "rms stddev" if ranged else "stddev"]
+    heads += [*(["largest"] if ranged else []), "weight"]
+    table = PlainTable(*((head, "right" if i else "left") for i, head in enumerate(heads)))
+    largest = _largest(plan, workload) if ranged else []
+    for i, title in enumerate(islice(workload.titles(), shown)):
+        sizes = [f"{int(workload.cells[i]):,}"] if sized else []
+        worst = [f"{math.sqrt(largest[i]):,.3f}" if math.isfinite(largest[i]) else ""] if ranged else []
+        table.add_row(title, *sizes, f"{stddevs[i]:,.3f}", *worst, f"{relative[i]:.3g}")
     yield table
-    yield from _rest_lines(shown, len(workload), "marginals", hint)
-    yield _range_line(f"{len(workload):,} marginals, {workload.queries:,} cells", variances, workload.cells)
+    if shown < count:
+        yield f"… {count - shown:,} more {noun} ({hint})"
+    what = f"{count:,} {noun}" + (f", {workload.queries:,} {_HEADS[noun][1]}" if sized else "")
+    what += "" if workload.plain else f", {plan.blocks.cells:,} measurements"
+    spread = "" if ranged else f"stddev {stddevs.min():,.3f} to {stddevs.max():,.3f}, "
+    rms = math.sqrt(float(np.average(variances, weights=workload.cells)))
+    yield f"\n{what}; {spread}root mean square {rms:,.3f}"
 
 
-def _query_lines(plan: Plan, workload: Explicit, everything: bool, hint: str) -> Parts:
-    variances = plan.variances(workload)
-    relative = workload.weights / workload.weights.max()
-    shown = workload.queries if everything else min(workload.queries, ROWS_SHOWN)
-    table = PlainTable(("query", "left"), ("stddev", "right"), ("weight", "right"))
-    for i in range(shown):
-        table.add_row(workload.labels[i], f"{math.sqrt(variances[i]):,.3f}", f"{relative[i]:.3g}")
-    yield table
-    yield from _rest_lines(shown, workload.queries, "queries", hint)
-    yield _range_line(f"{workload.queries:,} queries, {plan.blocks.cells:,} measurements", variances)
-
-
-def _term_lines(plan: Plan, workload: Products, everything: bool, hint: str) -> Parts:
-    facts = _term_facts(plan, workload)
-    shown = facts if everything else facts[:ROWS_SHOWN]
-    table = PlainTable(
-        ("term", "left"), ("queries", "right"), ("rms stddev", "right"), ("largest", "right"), ("weight", "right")
-    )
-    heaviest = float(workload.weights.max())
-    for one in shown:
-        worst = "" if one["largest_stddev"] is None else f"{one['largest_stddev']:,.3f}"
-        weight = f"{one['weight'] / heaviest:.3g}"
-        table.add_row(one["term"], f"{one['queries']:,}", f"{one['rms_stddev']:,.3f}", worst, weight)
-    yield table
-    yield from _rest_lines(len(shown), len(facts), "terms", hint)
-    rms = np.average(plan.variances(workload, per="term"), weights=workload.cells) ** 0.5
-    what = f"{len(facts):,} terms, {workload.queries:,} queries, {plan.blocks.cells:,} measurements"
-    yield f"\n{what}; root mean square {rms:,.3f}"
-
-
-def _term_facts(plan: Plan, workload: Products) -> list[dict[str, Any]]:
+def _term_facts(plan: Plan, workload: Products, variances: list[float]) -> list[dict[str, Any]]:
     """Every term with its expected errors, as plain values."""
-    means, largest = plan.variances(workload, per="term").tolist(), _largest(plan, workload)
-    rows = zip(workload.terms(), workload.cells.tolist(), means, largest, workload.weights.tolist(), strict=True)
+    terms, largest = workload.terms(), _largest(plan, workload)
+    rows = zip(terms, workload.cells.tolist(), variances, largest, workload.weights.tolist(), strict=True)
     return [
         {
             "term": term_title(workload.domain, term),
@@ -181,15 +157,3 @@ def _largest(plan: Plan, workload: Products) -> list[float]:
         return [math.inf] * len(workload)
     ends = np.cumsum(workload.cells.astype(np.int64))
     return [float(part.max()) for part in np.split(plan.variances(workload), ends[:-1])]
-
-
-def _rest_lines(shown: int, count: int, what: str, hint: str) -> Iterator[str]:
-    if shown < count:
-        yield f"… {count - shown:,} more {what} ({hint})"
-
-
-def _range_line(what: str, variances: Floats, masses: Floats | Sequence[float] = (1.0,)) -> str:
-    stddevs = np.sqrt(variances)
-    mean = float(np.average(variances, weights=np.broadcast_to(masses, variances.shape)))
-    spread = f"stddev {stddevs.min():,.3f} to {stddevs.max():,.3f}"
-    return f"\n{what}; {spread}, root mean square {math.sqrt(mean):,.3f}"

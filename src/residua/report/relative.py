@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from markupsafe import Markup
 
 from residua.formats.quality import FLAGS, THRESHOLDS
-from residua.report.accuracy import Listed
+from residua.report.accuracy import ListedTable
 from residua.report.svg import drawing, element, figure, hover, line, number, shortened, size_from, text
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, FOOT = 720.0, 280.0, 66.0, 240.0, 26.0, 46.0
@@ -16,7 +16,7 @@ _LEAST, _MOST = 1e-3, 1.0
 DASHES = ("stroke1", "stroke2", "stroke3", "stroke4")
 
 
-def draw_relative(tables: Sequence[Listed], name: str, *, width: float = WIDTH) -> Markup:
+def draw_relative(tables: Sequence[ListedTable], name: str, *, width: float = WIDTH) -> Markup:
     """One falling line per table, over bands of the reliability flags; both axes logarithmic.
 
     What each line is stands on its right, on narrow screens below.

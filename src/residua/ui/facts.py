@@ -16,7 +16,7 @@ from residua.linalg.arrays import Floats
 from residua.plans.contract import Plan
 from residua.privacy import PureDP, describe
 from residua.privacy.currencies import brief
-from residua.report.accuracy import Accuracy, Listed, accuracy, curves
+from residua.report.accuracy import Accuracy, ListedTable, accuracy, curves
 from residua.report.comparing import side_by_side
 from residua.report.odds import Odds, hundred, normal_odds, pure_odds, secret
 from residua.report.plan_text import proof
@@ -114,7 +114,7 @@ def _accuracy(found: Accuracy | None, wishes: Floats | None, options: Mapping[st
     }
 
 
-def _row(one: Listed, wish: float | None) -> dict[str, Any]:
+def _row(one: ListedTable, wish: float | None) -> dict[str, Any]:
     return {
         "title": one.title,
         "numbers": one.numbers,

@@ -18,6 +18,8 @@ from residua.workload.products import (
     prefixes,
     product,
     ranges,
+    term_title,
+    titled,
 )
 from residua.workload.selecting import Where, coefficients, selected
 
@@ -53,4 +55,6 @@ __all__ = [
     "renumber",
     "selected",
     "tables_in",
+    "term_title",
+    "titled",
 ]

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from residua.domain import Attribute
+from residua.domain import Attribute, Label
 from residua.errors import WorkloadError
 from residua.linalg.arrays import Floats
 
@@ -57,6 +57,16 @@ class AttributeQueries(ABC):
     def labels(self, attribute: Attribute) -> Iterator[str]:
         """What each row asks, in words, without the attribute's name."""
 
+    @property
+    def title(self) -> str:
+        """What the rows are called in the title of a table; nothing for the values themselves."""
+        return self.kind
+
+    def tables(self, attribute: Attribute) -> list[tuple[str, slice, tuple[Label, ...]]]:
+        """The tables that the rows make along the attribute: the title of each, which rows, what each of them is."""
+        texts = (text.removeprefix(f".{self.kind}").removeprefix("=") for text in self.labels(attribute))
+        return [(self.title, slice(None), tuple(texts))]
+
     def gram(self) -> Floats:
         """`WᵀW`, (n, n)."""
         W = self.matrix()
@@ -92,11 +102,16 @@ class Identity(AttributeQueries):
     """Every value by itself: the attribute of a marginal."""
 
     kind = "identity"
+    title = ""
 
     @property
     def rows(self) -> int:
         """One row per value."""
         return self.size
+
+    def tables(self, attribute: Attribute) -> list[tuple[str, slice, tuple[Label, ...]]]:
+        """One, of the values."""
+        return [("", slice(None), attribute.labels)]
 
     def matrix(self) -> Floats:
         """The identity matrix."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -41,6 +41,9 @@ class Explicit(Shown):
     labels: tuple[str, ...]
     weights: NDArray[np.float64]
 
+    noun: ClassVar[str] = "queries"  # what `len` counts
+    plain: ClassVar[bool] = False  # whether attributes are asked by their values, and nothing else is
+
     def __post_init__(self) -> None:
         self.weights.setflags(write=False)
 
@@ -51,6 +54,20 @@ class Explicit(Shown):
 
     def __len__(self) -> int:
         return self.queries
+
+    @property
+    def cells(self) -> NDArray[np.float64]:
+        """One number per query, (queries,)."""
+        return np.ones(self.queries)
+
+    def titles(self) -> Iterator[str]:
+        """What each query asks, in words."""
+        return iter(self.labels)
+
+    def each(self) -> Iterator[Explicit]:
+        """Each query as a workload."""
+        for i, label in enumerate(self.labels):
+            yield Explicit(self.domain, self.attributes, self.matrix[[i]], (label,), self.weights[[i]])
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from residua.showing import Shown
 
 _MOST_SETS = 2**25
 _LEAST_WEIGHT, _LARGEST_WEIGHT = 1e-300, 1e100
+TOTAL = "(total)"  # the title of the table without attributes
 _POWERS = {"1/sqrt(cells)": -0.5, "1/cells": -1.0}
 
 
@@ -38,6 +40,9 @@ class Marginals(Shown):
     lattice: Lattice
     numbers: NDArray[np.int64]
     weights: NDArray[np.float64]
+
+    noun: ClassVar[str] = "tables"  # what `len` counts
+    plain: ClassVar[bool] = True  # whether attributes are asked by their values, and nothing else is
 
     def __post_init__(self) -> None:
         for array in (self.numbers, self.weights):
@@ -71,6 +76,14 @@ class Marginals(Shown):
             for place, row in zip(at.tolist(), rows.tolist(), strict=True):
                 found[place] = tuple(row)
         return tuple(found)
+
+    def titles(self) -> Iterator[str]:
+        """What each table is, in words: `age × sex`."""
+        return (" × ".join(names) or TOTAL for names in self.sets)
+
+    def each(self) -> Iterator[Marginals]:
+        """Each table as a workload."""
+        return (marginals(self.domain, [names]) for names in self.sets)
 
     def query_labels(self) -> Iterator[str]:
         """A label for every query, such as `age=17, sex=Female`; the total is called `total`."""

@@ -66,6 +66,15 @@ class Hierarchy(AttributeQueries):
         """Sums over groups, then the values."""
         return np.concatenate([*(level_sums(level, tables) for level in self.levels), tables])
 
+    def tables(self, attribute: Attribute) -> list[tuple[str, slice, tuple[Label, ...]]]:
+        """One per level, and one of the values."""
+        parts: list[tuple[str, slice, tuple[Label, ...]]] = []
+        start = 0
+        for level in self.levels:
+            parts.append((level.name, slice(start, start + len(level)), tuple(level.labels)))
+            start += len(level)
+        return [*parts, ("", slice(start, None), attribute.labels)]
+
     def labels(self, attribute: Attribute) -> Iterator[str]:
         """`.state=CA`, …, `=LA`, …"""
         for name, labels in zip(self.names, self.groups, strict=True):
@@ -164,6 +173,10 @@ class Inside(AttributeQueries):
         """`.tract=0601`, …"""
         name = "" if self.level is None else f".{self.level.name}"
         return (f"{name}={label}" for label in self.chosen_labels(attribute))
+
+    def tables(self, attribute: Attribute) -> list[tuple[str, slice, tuple[Label, ...]]]:
+        """One, of the groups or values."""
+        return [(self.title, slice(None), self.chosen_labels(attribute))]
 
     def chosen_labels(self, attribute: Attribute) -> tuple[Label, ...]:
         """What each group or value is called by itself: `0601`, …"""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import product as crossed
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,7 +20,7 @@ from residua.showing import Shown
 from residua.workload.asking import attribute_queries, listed_ranges
 from residua.workload.attribute_queries import AttributeQueries, Identity
 from residua.workload.explicit import Explicit, check_cells, explicit_of_marginals
-from residua.workload.marginals import Marginals, marginals, renumber
+from residua.workload.marginals import TOTAL, Marginals, marginals, renumber
 
 Asked = str | ArrayLike | AttributeQueries
 
@@ -77,6 +77,9 @@ class Products(Shown):
     lattice: Lattice
     families: tuple[Family, ...]
 
+    noun: ClassVar[str] = "terms"  # what `len` counts
+    plain: ClassVar[bool] = False  # whether attributes are asked by their values, and nothing else is
+
     def __len__(self) -> int:
         return sum(len(family.sets) for family in self.families)
 
@@ -114,6 +117,16 @@ class Products(Shown):
     def _places(self) -> Iterator[tuple[Family, int]]:
         return ((family, place) for family in self.families for place in range(len(family.sets)))
 
+    def titles(self) -> Iterator[str]:
+        """What each term is, in words: `age: prefixes × sex`."""
+        return (term_title(self.domain, term) for term in self.terms())
+
+    def each(self) -> Iterator[Products | Marginals]:
+        """Each term as a workload."""
+        names = self.domain.names
+        for term in self.terms():
+            yield product(self.domain, {names[i]: asked for i, asked in term}, sets=[tuple(names[i] for i, _ in term)])
+
     def query_labels(self) -> Iterator[str]:
         """A label for every query, such as `age<=30, sex=Female`; the total is called `total`."""
         names = self.domain.names
@@ -143,6 +156,16 @@ class Products(Shown):
 
     def __repr__(self) -> str:
         return f"Products({len(self):,} terms over {len(self.domain)} attributes, {self.queries:,} queries)"
+
+
+def term_title(domain: Domain, term: Sequence[tuple[int, AttributeQueries]]) -> str:
+    """A term in words, such as `age: prefixes × sex`."""
+    return titled((domain.names[i], asked.title) for i, asked in term)
+
+
+def titled(axes: Iterable[tuple[str, str]]) -> str:
+    """A table in words, from its attributes and what is asked of each; nothing for its values."""
+    return " × ".join(f"{name}: {what}" if what else name for name, what in axes) or TOTAL
 
 
 def product(
