@@ -25,7 +25,7 @@ import residua as rs
 from residua.errors import LedgerError, PlanError, PrivacyError, SourceError
 from residua.measurement.persons import show_records_per_person
 from residua.source import source_of
-from residua.source.choosing import Loss
+from residua.source.bound import Loss
 from tests.conformance import postgres
 from tests.conformance.stores import store
 from tests.laws.person_choices import DOMAIN, Record, chosen_plainly, counted, everyone_plainly

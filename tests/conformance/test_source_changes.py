@@ -17,7 +17,7 @@ from residua.linalg.lattice import closure
 from residua.linalg.layout import layout_of
 from residua.source import Source, source_of
 from residua.source.bound import bound_of
-from residua.source.checking import Checked, checked
+from residua.source.checking import Checked
 from residua.source.digest import Digest
 from residua.source.kept import Kept
 from residua.source.paths import digest_of_files
@@ -78,7 +78,7 @@ def test_a_file_changed_between_check_and_count_is_counted_as_it_was_checked(tmp
     path = tmp_path / "a.csv"
     path.write_text("a\n1\n2\n")
     source, layout = Source.csv(path), layout_total()
-    found = checked(source, DOMAIN, None, None)
+    found = source.checked(DOMAIN)
     path.write_text("a\n1\n2\n3\n-1\n")
     counted = found.count(layout, None, None)
     assert (counted.tables.tolist(), counted.fingerprint) == ([2], found.fingerprint)
@@ -162,7 +162,7 @@ def test_a_query_whose_records_are_bounded_per_person_runs_once_and_chooses_by_t
         connection.register("rows", table)
         connection.execute("CREATE TABLE people AS SELECT * FROM rows")
         source = Watched(Source.duckdb(connection, "SELECT * FROM people", **options))
-        counted = checked(source, domain, None, trial).count(layout, None, real)
+        counted = source.checked(domain, bound=trial).count(layout, None, real)
         assert source.readings == 1
     theirs = source_of(table, **options).count(domain, layout, None, real)
     assert np.array_equal(counted.tables, theirs.tables)
@@ -177,7 +177,7 @@ def test_what_is_too_large_to_keep_is_read_again_and_compared(tmp_path: Path, mo
     ledger = rs.Ledger(tmp_path / "a.ledger", BUDGET)
     with duckdb.connect() as connection:
         steady = Watched(Source.duckdb(connection, "SELECT a FROM range(10000) t(a)"))
-        assert checked(steady, DOMAIN, None, None).count(layout_total(), None, None).tables.tolist() == [10_000]
+        assert steady.checked(DOMAIN).count(layout_total(), None, None).tables.tolist() == [10_000]
         assert steady.readings == 2
         with pytest.raises(SourceError, match=r"changed after it was checked \(or it gives other records at every"):
             rs.measure(
@@ -215,10 +215,12 @@ def test_what_is_kept_is_given_up_when_nothing_is_measured(tmp_path: Path) -> No
         trace = trace.tb_next
     (checked,) = [value for value in frames if isinstance(value, Checked)]
     assert checked.records == 0
-    assert checked.count.__closure__ is None  # it leads to no count and to nothing that was kept
-    kept = checked.given_up.__self__
+    kept, tallies = (vars(checked).pop(name) for name in ("_codes", "_tallies"))
+    assert (tallies.dropped, tallies.other, tallies.no_person, tallies.loss) == ({}, {}, 0, None)
     assert isinstance(kept, Kept)
     assert not list(kept.batches())
+    names = {"_source": None, "_domain": DOMAIN, "records": 0, "fingerprint": checked.fingerprint}
+    assert vars(checked) == names  # it leads to no count and to nothing that was kept
 
 
 def test_a_ledger_of_version_0_1_0_recognises_its_files_by_their_bytes(tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ def test_an_engine_may_count_where_the_data_is() -> None:
             self, domain: Domain, layout: Layout, progress: Progress | None = None, bound: Bound | None = None
         ) -> Counted:
             tables = np.array([30] if layout.cells == 1 else [10, 20], dtype=np.int64)
-            return Counted(tables, {}, {}, "elsewhere")
+            return Counted({}, {}, tables=tables, fingerprint="elsewhere")
 
     domain = Domain({"sex": ["F", "M"]})
     plan = rs.plan(rs.marginals(domain, [("sex",)]), rs.ZCDP(rho=1e4))

@@ -21,7 +21,7 @@ from residua.errors import SourceError
 from residua.linalg.lattice import closure
 from residua.linalg.layout import layout_of
 from residua.source import Source
-from residua.source.address import Address
+from residua.source.uris import Address
 from residua.sql import plain_select
 from tests.conformance import postgres
 

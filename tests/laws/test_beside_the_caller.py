@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from residua.formats.behind import Behind
-from residua.source.ahead import ahead
+from residua.source.files import ahead
 
 
 def counted(events: list[object], last: int):

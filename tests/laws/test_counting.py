@@ -14,10 +14,8 @@ from residua.errors import SourceError
 from residua.linalg.lattice import all_sets, closure
 from residua.linalg.layout import Layout, layout_of
 from residua.source import source_of
-from residua.source.accumulate import Accumulator
+from residua.source.accumulate import Accumulator, covering_of, sum_down, tables_of_layout
 from residua.source.counting import count
-from residua.source.covering import covering_of, sum_down
-from residua.source.tables import tables_of_layout
 
 WAYS = ["plain", "direct", "covering"]
 

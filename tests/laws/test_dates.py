@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import residua as rs
 from residua.domain import domain_of_settings, settings_of_domain
 from residua.domain.codec import encode
-from residua.domain.numbers import MISSING, UNKNOWN
+from residua.domain.values import MISSING, UNKNOWN
 from residua.errors import DomainError, SourceError
 
 UNITS = ("day", "week", "month", "quarter", "year")

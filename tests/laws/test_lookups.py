@@ -11,7 +11,7 @@ import pytest
 import residua as rs
 from residua.domain import codec
 from residua.domain.codec import encode
-from residua.domain.lookup import Lookup
+from residua.domain.values import Lookup
 from residua.errors import DomainError, PlanError
 from residua.plans import targets as stated
 from residua.workload import added

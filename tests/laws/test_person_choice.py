@@ -17,11 +17,10 @@ import residua as rs
 from residua.errors import SourceError
 from residua.measurement.aside import aside_within
 from residua.measurement.ledger_amounts import allowance
-from residua.source import gathering
-from residua.source.bound import Bound, bound_of
-from residua.source.choosing import chosen
-from residua.source.ids import id_texts, person_hashes
-from residua.source.siphash import hash_texts
+from residua.source import persons as gathering
+from residua.source.bound import Bound, bound_of, chosen
+from residua.source.person_kernel import hash_texts
+from residua.source.spelling import id_texts, person_hashes
 from tests.laws.person_choices import DOMAIN, KEY, Record, chosen_plainly, counted, everyone_plainly, layout, siphash
 
 UNITS = [

@@ -23,11 +23,11 @@ from residua.measurement import once, spark_parts
 from residua.measurement.once import closed, swept, write_once
 from residua.measurement.spark_parts import BlockTask, bare, measured_partition, order_of
 from residua.release.parts import PartedIntegers, part_name
+from residua.source.accumulate import tables_of_layout
 from residua.source.digest import Digest
 from residua.source.spark import block_bounds
 from residua.source.spark_rows import narrowed, row_of, sums_of, widened
 from residua.source.spark_tasks import own_version
-from residua.source.tables import tables_of_layout
 
 ways = pytest.mark.parametrize("unnamed", [True, False], ids=["unnamed", "named"])
 

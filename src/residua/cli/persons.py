@@ -13,7 +13,7 @@ from residua.errors import PrivacyError, SpecError
 from residua.measurement import Ledger, records_per_person
 from residua.measurement.persons import show_records_per_person
 from residua.privacy import ZCDP, Guarantee, Person, PureDP
-from residua.source.choosing import Loss
+from residua.source.bound import Loss
 
 _BOUNDS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 75, 100, 150, 200, 300, 500, 750, 1000)
 

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 from residua.cli.show import err
 from residua.errors import SpecError
 from residua.source import Source, source_of
-from residua.source.address import Address
 from residua.source.options import SourceOptions
 from residua.source.paths import require_source_path
-from residua.source.uris import is_uri, parse_uri, refuse_keys, shown_uri, shown_value
+from residua.source.uris import Address, is_uri, parse_uri, refuse_keys, shown_uri, shown_value
 
 if TYPE_CHECKING:
     from residua.cli.spec import Spec

@@ -1,11 +1,10 @@
 """What the table may hold: attributes, and the domain they make."""
 
 from residua.domain.attributes import Anonymous, Attribute, Bins, Categories, Integers, Label, Policy
-from residua.domain.between import Between, between
 from residua.domain.code_lists import CodeList
+from residua.domain.conditions import Between, Rule, between, impossible_cells
 from residua.domain.dates import Dates
 from residua.domain.domain import Domain, domain_of_settings, settings_of_domain
-from residua.domain.impossible import Rule, impossible_cells
 from residua.domain.levels import OTHER, CodedLevel, Level
 
 __all__ = [

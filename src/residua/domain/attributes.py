@@ -18,8 +18,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
 
+from residua.domain.code_files import values_of_file
 from residua.domain.levels import OTHER, Cells, Level, levels_of, settings_of_levels
-from residua.domain.value_files import values_of_file
 from residua.domain.words import Described, Words
 from residua.errors import DomainError
 
@@ -181,7 +181,7 @@ class Categories(Attribute):
     @cached_property
     def lookup(self) -> Any:
         """What finds categories in data, made once: a `Lookup` of text, or `Numbers`."""
-        from residua.domain.lookup import Lookup, Numbers
+        from residua.domain.values import Lookup, Numbers
 
         return Lookup(self.values) if isinstance(self.values[0], str) else Numbers(self.values)
 

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.domain.attributes import Attribute, Label, Policy
+from residua.domain.code_files import columns_of_file, levels_of_parents
 from residua.domain.labels import Labels, labels_of, packed_codes, packed_labels, unpacked_codes, unpacked_labels
 from residua.domain.levels import OTHER, CodedLevel, check_level_name
-from residua.domain.nested_files import columns_of_file, levels_of_parents
 from residua.errors import DomainError
 
 

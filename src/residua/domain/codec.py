@@ -28,8 +28,7 @@ from residua.domain.attributes import Anonymous, Attribute, Bins, Categories, In
 from residua.domain.code_lists import CodeList
 from residua.domain.dates import Dates
 from residua.domain.labels import labels_of
-from residua.domain.lookup import Lookup
-from residua.domain.numbers import LIMIT, MISSING, UNKNOWN, Codes, days, floats, is_null, is_text, whole
+from residua.domain.values import LIMIT, MISSING, UNKNOWN, Codes, Lookup, days, floats, is_null, is_text, whole
 from residua.errors import DomainError, SourceError
 
 _SMALL = 2**31

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from residua.errors import DomainError
 
 if TYPE_CHECKING:
-    from residua.domain.lookup import Lookup
+    from residua.domain.values import Lookup
 
 Bytes = NDArray[np.bytes_]
 _MOST_BYTES = 2**31  # of all labels together
@@ -70,7 +70,7 @@ class Labels(Sequence[str]):
         """What finds labels in Arrow data by a table that is made once."""
         import pyarrow as pa
 
-        from residua.domain.lookup import Lookup
+        from residua.domain.values import Lookup
 
         return Lookup(pa.array(self.array, pa.large_binary()).cast(pa.large_string()))
 

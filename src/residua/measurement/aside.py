@@ -17,7 +17,7 @@ from residua.plans.contract import Plan
 from residua.plans.noise import LAPLACE, LARGEST_SCALE, NORMAL, SMALLEST_SCALE, Noise
 from residua.privacy import Guarantee, Person
 from residua.privacy.exact import root_up, round_up
-from residua.source.choosing import MOST_TOLD, Loss
+from residua.source.bound import MOST_TOLD, Loss
 
 
 @dataclass(frozen=True)

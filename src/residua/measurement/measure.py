@@ -32,7 +32,7 @@ from residua.source import Source, source_of
 from residua.source.bound import KEY_BYTES, Bound, bound_of, require_agreement
 from residua.source.checking import Checked
 from residua.source.counting import Tallies
-from residua.source.some_groups import SomeGroups
+from residua.source.kept import SomeGroups
 
 if TYPE_CHECKING:
     from residua.source.spark import SparkSource

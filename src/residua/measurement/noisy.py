@@ -22,7 +22,7 @@ from residua.noise.correlated import rounded_ordered
 from residua.noise.fields import rounded_field
 from residua.plans.blocks import Batch, Blocks
 from residua.plans.groups.blocks import GroupBlocks
-from residua.source.some_groups import SomeGroups
+from residua.source.kept import SomeGroups
 
 _BATCH_CELLS = 4_000_000
 SHARE_CELLS = 1 << 22  # that the tables of some groups have together

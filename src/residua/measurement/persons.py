@@ -25,8 +25,7 @@ from residua.privacy import Guarantee, Person
 from residua.privacy.unit import record_count
 from residua.release.base import Estimate
 from residua.source import source_of
-from residua.source.bound import KEY_BYTES, Bound, bound_of, require_agreement
-from residua.source.choosing import MOST_TOLD, Loss
+from residua.source.bound import KEY_BYTES, MOST_TOLD, Bound, Loss, bound_of, require_agreement
 from residua.source.counting import Counted
 
 Progress = Callable[[str, int, int | None], None]

@@ -9,14 +9,14 @@ from copy import copy
 from typing import Any, Self
 
 from residua.errors import SourceError
-from residua.source.address import Address, words
+from residua.source.database import checked_query
 from residua.source.options import NO_OPTIONS, Options
 from residua.source.records import BATCH_ROWS, Records, distinct
-from residua.sql import SqlError, plain_select, quoted
+from residua.source.uris import Address, driver_words
+from residua.sql import plain_select, quoted
 
 _BEGIN = {
-    "postgresql": "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY",
-    "postgres": "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY",
+    **dict.fromkeys(("postgresql", "postgres"), "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"),
     "sqlite": "BEGIN",
 }
 _SAFE = ("42", "25", "0A", "53", "57")  # SQLSTATE classes whose words are of the query and the server, not of data
@@ -40,12 +40,7 @@ class AdbcSource(Records):
                 "gives."
             )
         self._database = database
-        if not isinstance(query, str) or not query.strip():
-            raise SourceError(f"query={query!r} is no query; pass SQL or the name of a table.")
-        try:
-            self.query = plain_select(query)
-        except SqlError as problem:
-            raise SourceError(f"the query {query[:60]!r} is refused: {problem}; write exactly one SELECT.") from None
+        self.query = checked_query(query, plain_select)
         self._held: Any = None  # the connection of a snapshot
         self._names: tuple[str, ...] | None = None
 
@@ -55,7 +50,8 @@ class AdbcSource(Records):
     def columns(self) -> tuple[str, ...]:
         """The columns' names, found by asking for no records."""
         if self._names is None:
-            with self._connected() as connection, self._asked(connection, self._none()) as reader:
+            none = f"SELECT * FROM ({self.query}\n) AS records WHERE 1 = 0"
+            with self._connected() as connection, self._asked(connection, none) as reader:
                 self._names = distinct(reader.schema.names, str(self))
         return self._names
 
@@ -76,9 +72,6 @@ class AdbcSource(Records):
                     for low in range(0, batch.num_rows, BATCH_ROWS):
                         part = batch.slice(low, BATCH_ROWS)
                         yield part.select([names.index(name) for name in columns]).rename_columns(list(columns))
-
-    def _none(self) -> str:
-        return f"SELECT * FROM ({self.query}\n) AS records WHERE 1 = 0"
 
     def _as_text(self, names: Sequence[str]) -> str:
         """SQLite's columns hold values of any types: each as text, numbers with as many digits as they have."""
@@ -103,8 +96,8 @@ class AdbcSource(Records):
             stack.callback(_closed, connection)
             begin = _BEGIN.get(self._database.scheme)
             if begin is not None:
-                with self._explained():
-                    _told(connection, begin)
+                with self._explained(), connection.cursor() as cursor:
+                    cursor.execute(begin)
             yield connection
 
     @contextmanager
@@ -131,7 +124,11 @@ class AdbcSource(Records):
             state = getattr(problem, "sqlstate", None) or ""
             safe = self.show_values or state.startswith(_SAFE) or _vendor_words(problem)
             address = self._database if isinstance(self._database, Address) else None
-            why = words(problem, address) if safe else "a value cannot be computed or converted, or the server is gone"
+            why = (
+                driver_words(problem, address)
+                if safe
+                else "a value cannot be computed or converted, or the server is gone"
+            )
             raise SourceError(f"{self} failed in the database ({why}); correct the query.") from None
 
 
@@ -147,11 +144,6 @@ def _vendor_words(problem: Exception) -> bool:
     # SQLite has no SQLSTATE, and errors while streaming have none; these speak of the query's text.
     known = r"no such (table|column|function)|syntax error|incomplete input|cannot execute \w+ in a read-only"
     return bool(re.search(known, str(problem)))
-
-
-def _told(connection: Any, text: str) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(text)
 
 
 def _closed(connection: Any) -> None:

@@ -8,89 +8,113 @@ changed, and nothing is counted. An engine that counts by itself keeps nothing, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from residua.errors import SourceError
 from residua.linalg.lattice import closure
 from residua.linalg.layout import Layout, layout_of
 from residua.machine import free_bytes
+from residua.source.counting import Counted, Counting, Tallies, count
+from residua.source.kept import Kept
+from residua.source.problems import Problems
 
 if TYPE_CHECKING:
     from residua.domain import Domain
     from residua.source.bound import Bound
-    from residua.source.counting import Counted, Progress
+    from residua.source.counting import Progress
+    from residua.source.kept import SomeGroups
     from residua.source.records import Records
-    from residua.source.some_groups import SomeGroups
 
 _MOST_KEPT = 1 << 30  # bytes
 
 
-@dataclass(eq=False, repr=False)
 class Checked:
-    """Records that fit a domain, until they are forgotten.
+    """Records that were read once and fit a domain, until they are forgotten; what is printed holds none.
 
-    Args:
+    Attributes:
         records: how many there are; confidential.
         fingerprint: of the dataset they are.
-        count: counts the tables of a layout, where the records are kept of some groups alone, if asked. It raises a
-            SourceError when the data is no longer what was checked.
-        given_up: gives up what is kept of the records.
-        kept: whether the records are kept, so that counting again reads nothing.
+
+    Args:
+        source: the records.
+        domain: what they may hold.
+        progress: called after each batch.
+        bound: how many records of each person are counted.
+        keep: whether codes are kept; an engine that counts by itself has none to keep.
     """
 
-    records: int
-    fingerprint: str
-    count: Callable[..., Counted]
-    given_up: Callable[[], None]
-    kept: bool = False
+    def __init__(
+        self, source: Records, domain: Domain, progress: Progress | None, bound: Bound | None, *, keep: bool = True
+    ) -> None:
+        total = layout_of(closure([], len(domain)), domain.sizes)  # one table of one cell: how many records there are
+        # Which records of a person are counted is decided by the ledger's key, after the debit: ids are kept as is.
+        ids = source.options.person if bound is not None else ()
+        room = min(_MOST_KEPT, (free_bytes() or _MOST_KEPT) // 4)
+        self._source: Records | None = source
+        self._domain = domain
+        self._codes = Kept(domain, room, ids) if keep else None
+        first = (
+            source.count(domain, total, progress, bound)
+            if self._codes is None
+            else count(source, domain, total, progress, bound, keep=self._codes)
+        )
+        self.records, self.fingerprint = int(first.tables[0]), first.fingerprint
+        self._tallies = first.tallies
 
-    def forget(self) -> None:
-        """Gives up all but the fingerprint: the frames of an error may keep this object for long."""
-        self.given_up()
-        self.records, self.count = 0, _forgotten
+    @property
+    def kept(self) -> bool:
+        """Whether the codes are kept, so that counting again reads nothing."""
+        return self._codes is not None and self._codes.whole
 
-    def __repr__(self) -> str:
-        return "Checked(confidential)"
-
-
-def _forgotten(*_: object) -> Counted:
-    raise AssertionError("what was checked is forgotten")
-
-
-def checked(
-    source: Records, domain: Domain, progress: Progress | None, bound: Bound | None, *, keep: bool = True
-) -> Checked:
-    """Reads a source once: what `Source.checked` does. An engine that counts by itself has no codes to `keep`."""
-    from residua.source.counting import count, count_kept
-    from residua.source.kept import Kept
-
-    total = layout_of(closure([], len(domain)), domain.sizes)  # one table of one cell: how many records there are
-    # Which records of a person are counted is decided by the ledger's key, after the debit: ids are kept as they are.
-    ids = source.options.person if bound is not None else ()
-    room = min(_MOST_KEPT, (free_bytes() or _MOST_KEPT) // 4)
-    kept = Kept(domain, room, ids) if keep else None
-    first = (
-        source.count(domain, total, progress, bound)
-        if kept is None
-        else count(source, domain, total, progress, bound, keep=kept)
-    )
-
-    def again(
-        layout: Layout, progress: Progress | None, bound: Bound | None, only: SomeGroups | None = None
+    def count(
+        self, layout: Layout, progress: Progress | None, bound: Bound | None, only: SomeGroups | None = None
     ) -> Counted:
-        if kept is not None and kept.whole:
-            return count_kept(kept, source.options, domain, layout, first, progress, bound, only)
+        """Counts the tables of a layout; where the codes are kept of some groups alone, if asked.
+
+        Raises:
+            SourceError: the data is no longer what was checked.
+        """
+        source = self._source
+        assert source is not None, "what was checked is forgotten"
+        if self.kept:
+            return self._count_kept(source, layout, progress, bound, only)
         assert only is None  # asked for where records are kept alone
         try:
-            counted = source.count(domain, layout, progress, bound)
+            counted = source.count(self._domain, layout, progress, bound)
         except SourceError as problem:
             raise SourceError(f"the data changed after it was checked: {problem}") from None
-        if counted.fingerprint != first.fingerprint:
+        if counted.fingerprint != self.fingerprint:
             hint = "" if source.repeatable else " (or it gives other records at every reading: leave out chance)"
             raise SourceError(f"the data changed after it was checked{hint}.")
         return counted
 
-    given_up = kept.forget if kept is not None else lambda: None
-    return Checked(int(first.tables[0]), first.fingerprint, again, given_up, kept is not None and kept.whole)
+    def _count_kept(
+        self,
+        source: Records,
+        layout: Layout,
+        progress: Progress | None,
+        bound: Bound | None,
+        only: SomeGroups | None,
+    ) -> Counted:
+        assert self._codes is not None
+        rows, done, problems = self._codes.rows, 0, Problems(self._domain.names, False)
+        with Counting(layout, source.options, bound, rows, only=only) as counting:
+            for codes, weights, ids in self._codes.batches():
+                counting.add(ids, codes, None, weights, problems)
+                done += len(codes[0])
+                if progress is not None:
+                    progress(done, rows)
+            problems.stop()
+            tables = counting.finish()
+            # The policies did what they did when the codes were read.
+            tally = (self._tallies.dropped, self._tallies.other, counting.nobody, counting.loss)
+            return Counted(*tally, tables=tables, fingerprint=self.fingerprint)
+
+    def forget(self) -> None:
+        """Gives up all but the fingerprint: the frames of an error may keep this object for long."""
+        if self._codes is not None:
+            self._codes.forget()
+        self.records, self._source, self._tallies = 0, None, Tallies({}, {})
+
+    def __repr__(self) -> str:
+        return "Checked(confidential)"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import nullcontext
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,15 +15,12 @@ from residua.domain import Domain
 from residua.errors import SourceError
 from residua.linalg.layout import Layout
 from residua.machine import processors
-from residua.source.accumulate import Accumulator, Way
-from residua.source.bound import Bound
-from residua.source.choosing import Loss
-from residua.source.kept import Kept
+from residua.source.accumulate import Accumulator, Codes, Way, smallest
+from residua.source.bound import Bound, Loss
+from residua.source.kept import Columns, Kept, SomeGroups, Weights
 from residua.source.options import Options
 from residua.source.persons import Persons
 from residua.source.problems import Problems
-from residua.source.some_groups import SomeGroups
-from residua.source.tables import Codes, smallest
 
 if TYPE_CHECKING:
     from residua.source.records import Records
@@ -40,7 +36,8 @@ class Tallies:
     """How many records followed a policy, for the curator's terminal only; what is printed of it holds no number.
 
     Args:
-        dropped: for each attribute, the records that its policy `drop` left out.
+        dropped: for each attribute, the records that its policy `drop` left out (a record may be left out on account of
+            several).
         other: for each attribute, the counted records that are in its cell of other values (before a bound chooses).
         no_person: the records that were left out because nobody's.
         loss: what the bound on each person's records left out; nothing where there is none.
@@ -55,26 +52,17 @@ class Tallies:
         return "Tallies(confidential)"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Counted:
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Counted(Tallies):
     """True counts. They stay inside the measuring step; what is printed of this object holds none.
 
     Args:
         tables: the counts in the layout's buffer, (cells,), read-only.
-        dropped: for each attribute, the records that its policy `drop` left out (a record may be left out on
-            account of several). For the curator's terminal only.
-        other: for each attribute, the counted records that are in its cell of other values. For the curator only, too.
         fingerprint: of the dataset that was read.
-        no_person: the records that were left out because nobody's.
-        loss: what the bound on each person's records left out; nothing where there is none.
     """
 
     tables: NDArray[np.int64]
-    dropped: Mapping[str, int]
-    other: Mapping[str, int]
     fingerprint: str
-    no_person: int = 0
-    loss: Loss | None = None
 
     @property
     def tallies(self) -> Tallies:
@@ -116,41 +104,30 @@ def count(
         raise SourceError("the layout was made for another domain; plan for the domain that is measured.")
     if source.weight in domain:
         raise SourceError(f"column {source.weight!r} is both weight and attribute; drop one of the two.")
-    persons = None if bound is None else Persons(source.options, bound)
-    columns = columns_needed(source, domain, persons is not None)
-    hint = source.rows_hint()
+    columns, hint = columns_needed(source, domain, bound is not None), source.rows_hint()
     dropped, other = dict.fromkeys(domain.names, 0), dict.fromkeys(domain.names, 0)
     problems = Problems(domain.names, source.show_values)
-    with ThreadPoolExecutor(max_workers=processors()) as pool, persons or nullcontext():
-        accumulator = Accumulator(layout, hint, pool, way)
-        buffer = Buffer(layout, accumulator)
-        digest = Digest(pool)
+    with Counting(layout, source.options, bound, hint, way) as counting:
+        digest = Digest(counting.pool)
         rows = records = 0
         for batch in source.digested(columns, digest):
             weights = weights_of(batch.column(len(domain)), source.weight, problems) if source.weight else None
             records += batch.num_rows if weights is None else total_of(weights)
             if records >= MOST_RECORDS:
                 raise SourceError(f"the counts in column {source.weight!r} add up to 2^62 or more; correct them.")
-            codes = encoded(batch, domain, pool, problems)
+            codes = encoded(batch, domain, counting.pool, problems)
             if not problems:  # after the first one, the rest is read only to name every bad column at once
                 kept = tallied(codes, weights, domain, dropped, other)
                 if keep is not None:
                     keep.add(batch, codes, kept, weights)
-                if persons is None:
-                    buffer.add(codes, kept, weights)
-                else:
-                    persons.add(batch, codes, kept, weights, problems, buffer.add)
+                counting.add(batch, codes, kept, weights, problems)
             rows += batch.num_rows
             if progress is not None:
-                progress(rows, hint if persons is None or hint is None else 2 * hint)
+                progress(rows, hint if bound is None or hint is None else 2 * hint)
         problems.stop()
-        if persons is not None:
-            persons.finish(buffer.add, lambda chosen: progress(rows + chosen, 2 * rows) if progress else None)
-        buffer.flush()
-        tables = accumulator.finish()
-    tables.setflags(write=False)
-    done = (tables, MappingProxyType(dropped), MappingProxyType(other), digest.fingerprint)
-    return Counted(*done) if persons is None else Counted(*done, persons.nobody, persons.loss)
+        tables = counting.finish(lambda chosen: progress(rows + chosen, 2 * rows) if progress else None)
+        tally = (MappingProxyType(dropped), MappingProxyType(other), counting.nobody, counting.loss)
+        return Counted(*tally, tables=tables, fingerprint=digest.fingerprint)
 
 
 def columns_needed(source: Records, domain: Domain, bounded: bool) -> list[str]:
@@ -160,41 +137,67 @@ def columns_needed(source: Records, domain: Domain, bounded: bool) -> list[str]:
     return [*domain.names, *weight, *(name for name in named if name not in domain)]
 
 
-def count_kept(
-    kept: Kept,
-    options: Options,
-    domain: Domain,
-    layout: Layout,
-    first: Counted,
-    progress: Progress | None,
-    bound: Bound | None,
-    only: SomeGroups | None = None,
-) -> Counted:
-    """Counts tables from kept codes, of some groups alone where given.
+class Counting:
+    """Rows of codes on their way to the tables of a layout; under a bound, each person's are chosen among first.
 
-    The policies did what they did when the codes were read.
+    Args:
+        layout: the tables.
+        options: what is said of the records.
+        bound: how many records of each person are counted, all when not given.
+        rows: about how many there will be, if known.
+        way: how to count, chosen by cost when not given.
+        only: the groups whose rows are counted, all when not given.
     """
-    rows, done = kept.rows, 0
-    persons, problems = None if bound is None else Persons(options, bound), Problems(domain.names, False)
-    with ThreadPoolExecutor(max_workers=processors()) as pool, persons or nullcontext():
-        accumulator = Accumulator(layout, rows, pool)
-        buffer = Buffer(layout, accumulator, only)
-        for codes, weights, ids in kept.batches():
-            if persons is None:
-                buffer.add(codes, None, weights)
-            else:
-                persons.add(ids, codes, None, weights, problems, buffer.add)
-            done += len(codes[0])
-            if progress is not None:
-                progress(done, rows)
-        problems.stop()
-        if persons is not None:
-            persons.finish(buffer.add, lambda _: None)
-        buffer.flush()
-        tables = accumulator.finish()
-    tables.setflags(write=False)
-    found = (tables, first.dropped, first.other, first.fingerprint)
-    return Counted(*found) if persons is None else Counted(*found, persons.nobody, persons.loss)
+
+    def __init__(
+        self,
+        layout: Layout,
+        options: Options,
+        bound: Bound | None,
+        rows: int | None,
+        way: Way | None = None,
+        only: SomeGroups | None = None,
+    ) -> None:
+        self.pool = ThreadPoolExecutor(max_workers=processors())
+        self._accumulator = Accumulator(layout, rows, self.pool, way)
+        self._buffer = Buffer(layout, self._accumulator, only)
+        self._persons = None if bound is None else Persons(options, bound)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        if self._persons is not None:
+            self._persons.close()
+        self.pool.shutdown()
+
+    @property
+    def nobody(self) -> int:
+        """The records that were left out because nobody's."""
+        return 0 if self._persons is None else self._persons.nobody
+
+    @property
+    def loss(self) -> Loss | None:
+        """What the bound left out, once finished."""
+        return None if self._persons is None else self._persons.loss
+
+    def add(
+        self, batch: Any, codes: Columns, kept: NDArray[np.intp] | None, weights: Weights, problems: Problems
+    ) -> None:
+        """Adds the kept rows (all when not given); the batch says whose they are."""
+        if self._persons is None:
+            self._buffer.add(codes, kept, weights)
+        else:
+            self._persons.add(batch, codes, kept, weights, problems, self._buffer.add)
+
+    def finish(self, progress: Callable[[int], None] = lambda rows: None) -> NDArray[np.int64]:
+        """The counts, in the layout's buffer, read-only; says how many rows persons were chosen among."""
+        if self._persons is not None:
+            self._persons.finish(self._buffer.add, progress)
+        self._buffer.flush()
+        tables = self._accumulator.finish()
+        tables.setflags(write=False)
+        return tables
 
 
 class Buffer:
@@ -219,12 +222,7 @@ class Buffer:
         self._rows = 0
         self._accumulator = accumulator
 
-    def add(
-        self,
-        codes: Sequence[NDArray[np.integer[Any]]],
-        kept: NDArray[np.intp] | None,
-        weights: NDArray[np.int64] | None,
-    ) -> None:
+    def add(self, codes: Columns, kept: NDArray[np.intp] | None, weights: Weights) -> None:
         """Adds the kept rows (all when not given)."""
         self._weighted = weights is not None
         if kept is not None:
@@ -279,11 +277,7 @@ def encoded(batch: Any, domain: Domain, pool: Executor, problems: Problems) -> l
 
 
 def tallied(
-    codes: list[NDArray[np.int32]],
-    weights: NDArray[np.int64] | None,
-    domain: Domain,
-    dropped: dict[str, int],
-    other: dict[str, int],
+    codes: list[NDArray[np.int32]], weights: Weights, domain: Domain, dropped: dict[str, int], other: dict[str, int]
 ) -> NDArray[np.intp] | None:
     """Notes what the policies did, and says which rows are kept (nothing when all are)."""
     gone = np.zeros(len(codes[0]), dtype=bool)
@@ -298,7 +292,7 @@ def tallied(
     return np.flatnonzero(~gone) if gone.any() else None
 
 
-def _records(chosen: NDArray[np.bool_], weights: NDArray[np.int64] | None) -> int:
+def _records(chosen: NDArray[np.bool_], weights: Weights) -> int:
     return int(np.count_nonzero(chosen)) if weights is None else int(weights[chosen].sum())
 
 

@@ -68,7 +68,7 @@ class Digest:
         for other in sums[1:]:
             record += other
         if loops:
-            from residua.source.digest_kernel import sum_records
+            from residua.source.kernel import sum_records
 
             sum_records(record, np.ascontiguousarray(np.hstack([_MULTIPLIERS, _SEEDS])), self._sums)
             return
@@ -98,7 +98,7 @@ class Digest:
             if not isinstance(found, tuple):
                 total += found
             elif loops:
-                from residua.source.digest_kernel import add_lookups
+                from residua.source.kernel import add_lookups
 
                 add_lookups(total, *found)
             else:
@@ -202,7 +202,7 @@ def _keyed(name: str, texts: Any) -> Pairs:
 
 def _compiled(name: str, column: Any) -> Pairs:
     """What `_keyed` gives for the spellings of a column."""
-    from residua.source.digest_kernel import hash_integers, hash_texts
+    from residua.source.kernel import hash_integers, hash_texts
 
     out = np.empty((len(column), 2), dtype=np.uint64)
     constants = np.ascontiguousarray(np.hstack([_MULTIPLIERS, _SEEDS, _key(name)]))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from residua.errors import SourceError
-from residua.source.ahead import ahead
 from residua.source.options import NO_OPTIONS, Options
 from residua.source.paths import File, Paths, digest_of_files, expand
 from residua.source.records import Records, distinct, missing_columns
@@ -69,3 +70,16 @@ class FilesSource(Records):
     def _read(self, columns: Sequence[str]) -> Iterator[Any]:
         for path in self.files:
             yield from self._read_one(path, columns)
+
+
+T = TypeVar("T")
+
+
+def ahead(items: Iterator[T]) -> Iterator[T]:
+    """The items of a generator, in order; one more than was asked for is made, in one thread of its own."""
+    end = object()
+    with closing(items), ThreadPoolExecutor(max_workers=1) as reader:  # type: ignore[type-var]  # it is a generator
+        coming = reader.submit(next, items, end)
+        while (item := coming.result()) is not end:
+            coming = reader.submit(next, items, end)
+            yield item  # type: ignore[misc]

@@ -1,14 +1,21 @@
-"""Frames in memory: pandas, Polars, Arrow, and whatever else speaks Arrow's stream interface."""
+"""Frames in memory (pandas, Polars, Arrow, whatever speaks Arrow's stream interface) and tables of lakes.
+
+Tables of Delta Lake and Apache Iceberg are read by their own libraries. Their version is pinned when the source is
+made: whoever writes to the table meanwhile changes nothing of what is checked and counted. Credentials of stores and
+catalogues come from the environment, or from those libraries' own files.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 from residua.errors import SourceError
 from residua.source.options import NO_OPTIONS, Options
 from residua.source.records import BATCH_ROWS, Records, distinct
+from residua.source.uris import is_uri, parse_uri, shown_value
 
 _UNREADABLE = (TypeError, ValueError, OverflowError, NotImplementedError)  # Arrow's own errors are such as well
 
@@ -21,6 +28,7 @@ class FrameSource(Records):
         names: its columns.
         cut: yields record batches of the columns at these positions.
         rows: how many rows there are, if known.
+        shown: what messages call it, by its type when not given.
     """
 
     def __init__(
@@ -30,16 +38,18 @@ class FrameSource(Records):
         cut: Callable[[Any, list[int]], Iterator[Any]],
         rows: int | None,
         options: Options = NO_OPTIONS,
+        shown: str | None = None,
     ) -> None:
         super().__init__(options)
         self._frame = frame
+        self._shown = shown or f"the {type(frame).__module__.split('.')[0]} {type(frame).__name__}"
         self._names = tuple(str(name) for name in names)
         self._cut = cut
         self._rows = rows
         distinct(self._names, str(self))
 
     def __str__(self) -> str:
-        return f"the {type(self._frame).__module__.split('.')[0]} {type(self._frame).__name__}"
+        return self._shown
 
     def columns(self) -> tuple[str, ...]:
         """The frame's columns."""
@@ -118,8 +128,10 @@ def _cut_pandas(frame: Any, positions: list[int]) -> Iterator[Any]:
             # Through a table: a column of text may come in several chunks, which a batch has no room for.
             table = pa.Table.from_pandas(part, preserve_index=False)
         except _UNREADABLE:
-            mixed = [str(frame.columns[i]) for i in positions if not _converts(part[[str(i)]])]
-            raise _mixed_types(mixed) from None
+            mixed = ", ".join(repr(str(frame.columns[i])) for i in positions if not _converts(part[[str(i)]]))
+            raise SourceError(
+                f"the pandas DataFrame mixes types in {mixed} (or has unknown ones); convert to text or to numbers."
+            ) from None
         yield from table.combine_chunks().to_batches()
 
 
@@ -131,13 +143,6 @@ def _converts(part: Any) -> bool:
     except _UNREADABLE:
         return False
     return True
-
-
-def _mixed_types(names: Sequence[str]) -> SourceError:
-    listed = ", ".join(repr(name) for name in names)
-    return SourceError(
-        f"the pandas DataFrame mixes types in {listed} (or has unknown ones); convert to text or to numbers."
-    )
 
 
 def _cut_polars(frame: Any, positions: list[int]) -> Iterator[Any]:
@@ -173,3 +178,120 @@ def _explained(what: str) -> Iterator[None]:
         if type(problem).__module__.startswith("polars"):
             raise SourceError(f"{what} cannot be read; run its .collect() to see why.") from None
         raise
+
+
+_DELTA_FEATURES = {"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"}  # of readers; others change which rows count
+_WORDS = "check that it is whole and that the credentials in the environment may read it"
+
+
+class LakeSource(FrameSource):
+    """One snapshot of a table, read by its own library."""
+
+    def _read(self, columns: Sequence[str]) -> Iterator[Any]:
+        with _read_by_library(str(self)):
+            yield from super()._read(columns)
+
+
+def delta_source(path: object, version: object = None, options: Options = NO_OPTIONS) -> LakeSource:
+    """The source of a Delta table.
+
+    Raises:
+        SourceError: no such table or version, a table whose rows the library cannot tell, or no library.
+    """
+    try:
+        from deltalake import DeltaTable
+    except ImportError:
+        raise _absent("Delta tables", "deltalake", "delta") from None
+    if not isinstance(path, str | Path) or not str(path):
+        raise SourceError(f"path={shown_value(path)} is no path of a Delta table; give its folder or its URI.")
+    _check_whole("version", version)
+    given = str(path)
+    shown = str(parse_uri(given)) if is_uri(given) else given
+    with _read_by_library(f"the Delta table {shown!r}"):
+        table = DeltaTable(given, version=cast("int | None", version))
+        name = f"the Delta table {shown!r} at version {table.version()}"
+        protocol = table.protocol()
+        odd = set(protocol.reader_features or ()) - _DELTA_FEATURES
+        if odd or (protocol.min_reader_version == 2 and not protocol.reader_features and _mapped(table)):
+            listed = ", ".join(sorted(odd)) or "columnMapping"
+            raise SourceError(f"{name} uses {listed}, which cannot be streamed; write it anew without, or as Parquet.")
+        dataset = table.to_pyarrow_dataset()
+    return LakeSource(dataset, dataset.schema.names, _cut_dataset, None, options, name)
+
+
+def _mapped(table: Any) -> bool:
+    return bool(table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none")
+
+
+def iceberg_source(table: Any, snapshot: object = None, options: Options = NO_OPTIONS) -> LakeSource:
+    """The source of an Iceberg table: `"catalogue.namespace.table"`, the path of its metadata file, or an open table.
+
+    Raises:
+        SourceError: no such table, catalogue or snapshot, or no library.
+    """
+    try:
+        from pyiceberg.catalog import load_catalog
+        from pyiceberg.table import StaticTable, Table
+    except ImportError:
+        raise _absent("Iceberg tables", "pyiceberg", "iceberg") from None
+    _check_whole("snapshot", snapshot)
+    if isinstance(table, Table):
+        opened, shown = table, "the Iceberg table " + repr(".".join(table.name()))
+    elif not isinstance(table, str | Path) or str(table).count(".") < 1:
+        raise SourceError(
+            f"table={shown_value(table)} is no Iceberg table; write CATALOGUE.NAMESPACE.TABLE, or the path of its "
+            "metadata file."
+        )
+    else:
+        given = str(table)
+        remote = is_uri(given) and not given.startswith("file://")
+        shown = f"the Iceberg table {str(parse_uri(given)) if remote else given!r}"
+        with _read_by_library(shown):
+            if given.endswith(".metadata.json"):
+                opened = StaticTable.from_metadata(given)
+            else:
+                catalogue, _, name = given.partition(".")
+                opened = load_catalog(catalogue).load_table(name)
+    with _read_by_library(shown):
+        return _pinned(opened, snapshot, shown, options)
+
+
+def _pinned(table: Any, snapshot: object, shown: str, options: Options) -> LakeSource:
+    current = table.current_snapshot()
+    number = snapshot if snapshot is not None else None if current is None else current.snapshot_id
+    if snapshot is not None and table.snapshot_by_id(snapshot) is None:
+        raise SourceError(f"{shown} has no snapshot {snapshot}; look at its history.")
+    names = [field.name for field in table.scan(snapshot_id=number).projection().fields]
+
+    def cut(table: Any, positions: list[int]) -> Iterator[Any]:
+        if number is None:  # a table that nothing was ever written to
+            return
+        scan = table.scan(selected_fields=tuple(names[i] for i in positions), snapshot_id=number)
+        reader = scan.to_arrow_batch_reader()
+        for batch in reader:
+            ordered = batch.select([names[i] for i in positions])
+            for start in range(0, ordered.num_rows, BATCH_ROWS):
+                yield ordered.slice(start, BATCH_ROWS)
+
+    return LakeSource(table, names, cut, None, options, f"{shown} at snapshot {number}")
+
+
+def _check_whole(name: str, value: object) -> None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
+        raise SourceError(f"{name}={value!r} is not a number of a {name}; give one, or leave it out for the latest.")
+
+
+def _absent(what: str, library: str, extra: str) -> SourceError:
+    return SourceError(f"{what} are read by {library}, which is not installed; run: pip install 'residua[{extra}]'")
+
+
+@contextmanager
+def _read_by_library(shown: str) -> Iterator[None]:
+    """Turns what a library says into one sentence: its own words may quote values, addresses and keys."""
+    try:
+        yield
+    except (SourceError, MemoryError):
+        raise
+    except Exception as problem:
+        kind = type(problem).__name__
+        raise SourceError(f"{shown} cannot be read ({kind}); {_WORDS}.") from None

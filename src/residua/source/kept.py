@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from residua.domain import Domain
-from residua.source.tables import Codes, smallest
+from residua.source.accumulate import Codes, smallest
 
 _WORD = 2**32
 
@@ -93,14 +95,14 @@ def _words(sizes: Sequence[int]) -> list[tuple[int, ...]]:
 
     A word's later attributes then have fewer values than its type has numbers.
     """
-    found: list[tuple[int, ...]] = [(i,) for i, size in enumerate(sizes) if size == 1]
+    words: list[tuple[int, ...]] = [(i,) for i, size in enumerate(sizes) if size == 1]
     run: list[int] = []
     for i in (i for i, size in enumerate(sizes) if size > 1):
         if run and math.prod(sizes[k] for k in (*run, i)) > _WORD:
-            found += _shorter(run, sizes)
+            words += _shorter(run, sizes)
             run = []
         run.append(i)
-    return found + _shorter(run, sizes)
+    return words + _shorter(run, sizes)
 
 
 def _shorter(run: Sequence[int], sizes: Sequence[int]) -> list[tuple[int, ...]]:
@@ -116,3 +118,37 @@ def _own(batch: Any) -> Any:
     columns = [column.dictionary_decode() if pa.types.is_dictionary(column.type) else column for column in batch]
     plain = pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
     return pa.ipc.read_record_batch(plain.serialize(), plain.schema)
+
+
+@dataclass(frozen=True, eq=False)
+class SomeGroups:
+    """Which groups are counted. The first attribute of `by` then holds a group's number among them, the others 0.
+
+    Args:
+        sizes: how many values each attribute has, (attributes,).
+        by: positions of the attributes that make groups, increasing.
+        groups: the groups that are counted, increasing, row by row among all groups.
+    """
+
+    sizes: NDArray[np.int64]
+    by: tuple[int, ...]
+    groups: NDArray[np.int64]
+
+    @cached_property
+    def _numbers(self) -> NDArray[np.int32]:
+        """The new number of every group, −1 for those that are not counted."""
+        numbers = np.full(int(np.prod(self.sizes[list(self.by)])), -1, dtype=np.int32)
+        numbers[self.groups] = np.arange(len(self.groups), dtype=np.int32)
+        return numbers
+
+    def renumbered(self, codes: Columns) -> tuple[list[NDArray[np.integer[Any]]], NDArray[np.intp]]:
+        """The columns of codes with the groups numbered anew, and which rows are in one of the groups."""
+        group = codes[self.by[0]].astype(np.int64)
+        for i in self.by[1:]:
+            group = group * int(self.sizes[i]) + codes[i]
+        numbers = self._numbers[group]
+        renumbered = list(codes)
+        renumbered[self.by[0]] = numbers
+        for i in self.by[1:]:
+            renumbered[i] = np.zeros(len(numbers), dtype=np.uint8)
+        return renumbered, np.flatnonzero(numbers >= 0)

@@ -1,4 +1,4 @@
-"""The compiled loop that adds rows of codes to many tables.
+"""Compiled loops over records: adding rows of codes to many tables, and hashing values for the digest.
 
 For one table at a time, a tile of rows is turned into cell numbers (vectorised by the compiler, in the first-level
 cache), then the cells are incremented: about 0.6 ns per increment where the table fits that cache too. Tables are
@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from concurrent.futures import Executor
 from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from residua.compiling import compiled
 from residua.machine import processors
-from residua.source.tables import Codes, Tables
+
+if TYPE_CHECKING:
+    from residua.source.accumulate import Codes, Tables
 
 _TILE = 2048  # rows; their cell numbers take 8 kB
 _THREAD_WORTH = 2_000_000  # increments; below, starting a second thread costs more than it brings
@@ -48,28 +51,6 @@ def _number_cells(
 @compiled
 def _add(
     codes: Codes,
-    rows: int,
-    members: NDArray[np.int32],
-    widths: NDArray[np.int64],
-    starts: NDArray[np.int64],
-    cells: NDArray[np.int64],
-    sizes: NDArray[np.int64],
-    out: NDArray[np.int64],
-) -> None:
-    buffer = np.empty(_TILE, np.uint32)
-    for table in range(members.shape[0]):
-        counts = out[starts[table] : starts[table] + cells[table]]
-        attributes = members[table, : widths[table]]
-        for low in range(0, rows, _TILE):
-            places = buffer[: min(_TILE, rows - low)]
-            _number_cells(codes[:, low : low + places.shape[0]], attributes, sizes, places)
-            for i in range(places.shape[0]):
-                counts[places[i]] += 1
-
-
-@compiled
-def _add_weighted(
-    codes: Codes,
     weights: NDArray[np.int64],
     rows: int,
     members: NDArray[np.int32],
@@ -79,16 +60,21 @@ def _add_weighted(
     sizes: NDArray[np.int64],
     out: NDArray[np.int64],
 ) -> None:
-    buffer = np.empty(_TILE, np.uint32)
+    """Adds each row as often as its weight says, or once where there are no weights at all."""
+    buffer, weighted = np.empty(_TILE, np.uint32), weights.shape[0] > 0
     for table in range(members.shape[0]):
         counts = out[starts[table] : starts[table] + cells[table]]
         attributes = members[table, : widths[table]]
         for low in range(0, rows, _TILE):
             places = buffer[: min(_TILE, rows - low)]
-            part = weights[low : low + places.shape[0]]
             _number_cells(codes[:, low : low + places.shape[0]], attributes, sizes, places)
-            for i in range(places.shape[0]):
-                counts[places[i]] += part[i]
+            if weighted:
+                part = weights[low : low + places.shape[0]]
+                for i in range(places.shape[0]):
+                    counts[places[i]] += part[i]
+            else:
+                for i in range(places.shape[0]):
+                    counts[places[i]] += 1
 
 
 def add_compiled(
@@ -125,7 +111,94 @@ def _add_part(
     tables: Tables, codes: Codes, rows: int, weights: NDArray[np.int64] | None, out: NDArray[np.int64]
 ) -> None:
     where = (tables.members, tables.widths, tables.starts, tables.cells, tables.sizes)
-    if weights is None:
-        _add(codes, rows, *where, out)
-    else:
-        _add_weighted(codes, weights, rows, *where, out)
+    _add(codes, np.empty(0, np.int64) if weights is None else weights[:rows], rows, *where, out)
+
+
+_DIGITS = 20  # of a 64-bit number and its sign
+
+
+@compiled
+def _mixed(x: Any, multiplier: Any) -> Any:
+    half = np.uint64(32)
+    x ^= x >> half
+    x *= multiplier
+    x ^= x >> half
+    x *= multiplier
+    return x ^ (x >> half)
+
+
+@compiled
+def _hash(content: Any, start: Any, length: Any, constants: Any, out: Any) -> None:
+    """Writes both lanes of one text; constants are (2, 3): multiplier, seed and key of each lane."""
+    for lane in range(2):
+        multiplier, seed, key = constants[lane, 0], constants[lane, 1], constants[lane, 2]
+        state = np.uint64(length) * multiplier + seed
+        for low in range(start, start + length, 8):
+            word = np.uint64(0)
+            for i in range(min(8, start + length - low)):
+                word |= np.uint64(content[low + i]) << np.uint64(8 * i)
+            state = _mixed(state ^ word, multiplier)
+        out[lane] = _mixed(state ^ key, multiplier)
+
+
+@compiled
+def hash_texts(
+    content: NDArray[np.uint8],
+    starts: NDArray[np.int64],
+    lengths: NDArray[np.int64],
+    constants: NDArray[np.uint64],
+    out: NDArray[np.uint64],
+) -> None:
+    """Writes the hashes of texts, (rows, 2), zero where there is none."""
+    for row in range(starts.shape[0]):
+        if lengths[row]:
+            _hash(content, starts[row], lengths[row], constants, out[row])
+        else:
+            out[row, 0] = out[row, 1] = 0
+
+
+@compiled
+def hash_integers(
+    values: NDArray[np.int64], present: NDArray[np.bool_], constants: NDArray[np.uint64], out: NDArray[np.uint64]
+) -> None:
+    """Writes the hashes of whole numbers, spelled in digits, (rows, 2), zero where there is none."""
+    digits = np.empty(_DIGITS, np.uint8)
+    for row in range(values.shape[0]):
+        if not present[row]:
+            out[row, 0] = out[row, 1] = 0
+            continue
+        value = values[row]
+        left = np.uint64(value) if value >= 0 else np.uint64(0) - np.uint64(value)
+        place = _DIGITS
+        while True:
+            place -= 1
+            digits[place] = np.uint8(48) + np.uint8(left % np.uint64(10))
+            left //= np.uint64(10)
+            if left == 0:
+                break
+        if value < 0:
+            place -= 1
+            digits[place] = 45  # the sign
+        _hash(digits, place, _DIGITS - place, constants, out[row])
+
+
+@compiled
+def add_lookups(total: NDArray[np.uint64], table: NDArray[np.uint64], places: NDArray[np.int64]) -> None:
+    """Adds the row of a table that each record has a place in, (rows, 2), to its hash; nothing for the place after."""
+    last = table.shape[0]
+    for row in range(places.shape[0]):
+        place = places[row]
+        if place < last:
+            total[row, 0] += table[place, 0]
+            total[row, 1] += table[place, 1]
+
+
+@compiled
+def sum_records(records: NDArray[np.uint64], constants: NDArray[np.uint64], out: NDArray[np.uint64]) -> None:
+    """Adds the mixed hashes of records, (rows, 2), to the two sums; constants are (2, 2): multiplier and seed."""
+    first, second = out[0], out[1]
+    for row in range(records.shape[0]):
+        one, two = records[row, 0], records[row, 1]
+        first += _mixed(one ^ _mixed(two + constants[0, 1], constants[0, 0]), constants[0, 0])
+        second += _mixed(two ^ _mixed(one + constants[1, 1], constants[1, 0]), constants[1, 0])
+    out[0], out[1] = first, second

@@ -2,21 +2,100 @@
 
 from __future__ import annotations
 
+import fnmatch
 import glob
 import hashlib
-from collections.abc import Iterator, Sequence
+import os
+import posixpath
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path, PurePath, PurePosixPath
+from typing import Any, TypeVar
 
 from residua.errors import FileError, SourceError
 from residua.files import require_path
-from residua.source.remote import RemoteFile, expand_uri
-from residua.source.uris import is_uri, redacted
+from residua.source.uris import STORES, Uri, is_uri, parse_uri, redacted
 
-File = Path | RemoteFile
 Paths = str | Path | Sequence[str | Path]
 _PART = 1 << 20  # bytes that are held at a time
+_MAGIC = frozenset("*?[")
+_SETTINGS = ("AWS_", "GOOGLE_", "CLOUD", "AZURE_", "STORAGE_")  # of the environment, that stores look at
+_PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+_VAGUE = (ValueError, RuntimeError, NotImplementedError)  # these types themselves: a server that knows no ranges
+_NETWORK = ("aiohttp", "fsspec", "asyncio")
+_DENIED = ("ACCESS_DENIED", "INVALID_ACCESS_KEY_ID", "SIGNATURE_DOES_NOT_MATCH", "PERMISSION_DENIED", "UNAUTHENTICATED",
+           "AuthenticationFailed", "AuthorizationFailure", "HTTP response code 403", "HTTP Status 403")  # fmt: skip
+P = TypeVar("P", bound=PurePath)
+T = TypeVar("T", str, Path)
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """One file in a store or on the web. What is printed of it holds no credential.
+
+    Args:
+        uri: where it is.
+        below: where it lies below the folder that was named; nothing when the file itself was.
+        seen: what its store said of it when it was first opened: size, ETag or time of change.
+    """
+
+    uri: Uri
+    below: PurePosixPath | None = None
+    seen: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def __str__(self) -> str:
+        return str(self.uri)
+
+    @property
+    def _name(self) -> PurePosixPath:
+        return PurePosixPath(self.uri.path)
+
+    @property
+    def suffix(self) -> str:
+        """The last suffix of its name."""
+        return self._name.suffix
+
+    @property
+    def suffixes(self) -> list[str]:
+        """All suffixes of its name."""
+        return self._name.suffixes
+
+    def size(self) -> int | None:
+        """Its bytes, if the store says."""
+        with explained(self):
+            filesystem, path = _filesystem(self.uri)
+            size = _marks(filesystem, path).get("size")
+            return None if size is None else int(size)
+
+    @contextmanager
+    def opened(self, *, stream: bool = False) -> Iterator[Any]:
+        """The file as Arrow reads it: at any place, or from its beginning and unpacked.
+
+        Raises:
+            SourceError: it is not there, may not be read, or is not what it was when it was opened first.
+        """
+        with explained(self):
+            filesystem, path = _filesystem(self.uri)
+            self._note(filesystem, path)
+            if stream:
+                packed = _PACKED.get(self.suffix.lower())
+                handle = filesystem.open_input_stream(path, compression=packed, buffer_size=1 << 20)
+            else:
+                handle = filesystem.open_input_file(path)
+            with handle:
+                yield handle
+            self._note(filesystem, path)
+
+    def _note(self, filesystem: Any, path: str) -> None:
+        """Compares what the store says of the file with what it said before."""
+        for name, value in _marks(filesystem, path).items():
+            if self.seen.setdefault(name, value) != value:
+                raise SourceError(f"{str(self)!r} changed while it was read; wait until it is whole, and begin again.")
+
+
+File = Path | RemoteFile
 
 
 def expand(paths: Paths, folder_suffixes: tuple[str, ...] = ()) -> tuple[File, ...]:
@@ -37,9 +116,9 @@ def expand(paths: Paths, folder_suffixes: tuple[str, ...] = ()) -> tuple[File, .
         if not isinstance(path, str | Path):
             raise SourceError(f"paths holds {path!r}, which is no path; pass text or pathlib paths.")
         if isinstance(path, str) and is_uri(path):
-            files += expand_uri(path, folder_suffixes)
+            files += _remote(path, folder_suffixes)
         else:
-            files += _expand_one(str(path), folder_suffixes)
+            files += _local(str(path), folder_suffixes)
     seen: set[object] = set()
     for file in files:
         if (identity := _identity(file)) in seen:
@@ -55,28 +134,165 @@ def _identity(file: File) -> object:
     return status.st_dev, status.st_ino
 
 
-def _expand_one(path: str, folder_suffixes: tuple[str, ...]) -> list[Path]:
+def _local(path: str, folder_suffixes: tuple[str, ...]) -> list[Path]:
     require_source_path(path)
-    if Path(path).is_file():
-        return [Path(path)]
-    if Path(path).is_dir():
-        if not folder_suffixes:
-            raise SourceError(f"{path!r} is a folder; name its files, for example {path.rstrip('/') + '/*.csv'!r}.")
-        found = sorted(file for file in Path(path).rglob("*") if _is_member(file, Path(path), folder_suffixes))
-        if found:
-            return found
-        raise SourceError(f"there are no {' or '.join(folder_suffixes)} files in the folder {path!r}; check the path.")
-    if glob.has_magic(path):
-        found = sorted(file for file in map(Path, glob.glob(path, recursive=True)) if file.is_file())  # noqa: PTH207
-        if found:
-            return found
-        raise SourceError(f"no file matches {path!r}; check the pattern and the folder.")
-    raise SourceError(f"there is no file {path!r}; check the path.")
+    folder = Path(path)
+    if folder.is_file():
+        return [folder]
+    if folder.is_dir():
+        inside = {file.relative_to(folder): file for file in folder.rglob("*") if file.is_file()}
+        return [file for _, file in _members(path, inside.items(), folder_suffixes)]
+    matching = [file for file in map(Path, glob.glob(path, recursive=True)) if file.is_file()]  # noqa: PTH207
+    return _matched(path, matching, glob.has_magic(path), "check the path.")
 
 
-def _is_member(file: Path, folder: Path, suffixes: tuple[str, ...]) -> bool:
-    hidden = any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
-    return not hidden and file.name.lower().endswith(suffixes) and file.is_file()
+def _remote(text: str, folder_suffixes: tuple[str, ...]) -> list[RemoteFile]:
+    uri = parse_uri(text)
+    with explained(uri):
+        filesystem, path = _filesystem(uri)
+        if not uri.is_store:
+            _marks(filesystem, path)
+            return [RemoteFile(uri)]
+        status = filesystem.get_file_info(path)
+    if status.is_file:
+        return [RemoteFile(uri)]
+    if status.type.name == "Directory":
+        folder = uri.path.rstrip("/")
+        inside = ((PurePosixPath(posixpath.relpath(file, folder)), file) for file in _listed(uri, folder))
+        return [RemoteFile(uri.at(file), below) for below, file in _members(str(uri), inside, folder_suffixes)]
+    parts = uri.path.split("/")
+    fixed = next((i for i, part in enumerate(parts) if _MAGIC & set(part)), None)
+    matching: list[str] = []
+    if fixed is not None:
+        listed = _listed(uri, "/".join(parts[:fixed]), deep=len(parts) - fixed > 1 or "**" in parts)
+        matching = [file for file in listed if _matches(file.split("/"), parts)]
+    remedy = "check the path, and that the bucket is yours."
+    return [RemoteFile(uri.at(file)) for file in _matched(str(uri), matching, fixed is not None, remedy)]
+
+
+def _members(folder: str, inside: Iterable[tuple[P, T]], suffixes: tuple[str, ...]) -> list[tuple[P, T]]:
+    """The files that a folder stands for: those with a suffix, without what begins with a dot or an underscore."""
+    if not suffixes:
+        raise SourceError(f"{folder!r} is a folder; name its files, for example {folder.rstrip('/') + '/*.csv'!r}.")
+    members = [
+        (below, file)
+        for below, file in sorted(inside)
+        if below.name.lower().endswith(suffixes) and not any(part.startswith((".", "_")) for part in below.parts)
+    ]
+    if not members:
+        raise SourceError(f"there are no {' or '.join(suffixes)} files in the folder {folder!r}; check the path.")
+    return members
+
+
+def _matched(shown: str, matching: list[T], pattern: bool, remedy: str) -> list[T]:
+    """The files that a pattern means, sorted.
+
+    Raises:
+        SourceError: there are none, or it is no pattern.
+    """
+    if not pattern:
+        raise SourceError(f"there is no file {shown!r}; {remedy}")
+    if not matching:
+        raise SourceError(f"no file matches {shown!r}; check the pattern and the folder.")
+    return sorted(matching)
+
+
+def _matches(path: list[str], pattern: list[str]) -> bool:
+    """As `glob` does: `*` stays within a folder and leaves out names that begin with a dot, `**` is any folders."""
+    if not pattern or not path:
+        return not pattern and not path
+    if pattern[0] == "**":
+        inside = len(path) > 1 and not path[0].startswith(".") and _matches(path[1:], pattern)
+        return inside or _matches(path, pattern[1:])
+    hidden = path[0].startswith(".") and not pattern[0].startswith(".")
+    return not hidden and fnmatch.fnmatchcase(path[0], pattern[0]) and _matches(path[1:], pattern[1:])
+
+
+def _listed(uri: Uri, folder: str, deep: bool = True) -> list[str]:
+    """The paths of all files below a folder of a store, within their bucket."""
+    from pyarrow.fs import FileSelector
+
+    with explained(uri):
+        filesystem, base = _filesystem(uri.at(folder))
+        selector = FileSelector(base, recursive=deep, allow_not_found=True)
+        root = len(base) - len(folder)
+        return [info.path[root:] for info in filesystem.get_file_info(selector) if info.is_file]
+
+
+def _marks(filesystem: Any, path: str) -> dict[str, Any]:
+    """What tells a file from a later one of the same name, as far as its store says."""
+    from pyarrow.fs import PyFileSystem
+
+    if isinstance(filesystem, PyFileSystem):  # the web
+        said = filesystem.handler.fs.info(path)
+    else:
+        with filesystem.open_input_file(path) as handle:  # asks for its head alone
+            said = {"size": handle.size(), **(handle.metadata() or {})}
+        if not {"ETag", "generation"} & set(said):
+            info = filesystem.get_file_info(path)
+            said = {"size": info.size, "Last-Modified": info.mtime_ns}
+    return {name: said[name] for name in ("size", "ETag", "generation", "Last-Modified") if said.get(name) is not None}
+
+
+def _filesystem(uri: Uri) -> tuple[Any, str]:
+    """The file system that reads it, and the path there."""
+    if uri.scheme in STORES:
+        query = f"?{uri.query}" if uri.query else ""
+        scheme = "gs" if uri.scheme == "gcs" else uri.scheme
+        settings = tuple(item for item in sorted(os.environ.items()) if item[0].startswith(_SETTINGS))
+        filesystem, root = _store(f"{scheme}://{uri.place}{query}", hash(settings))
+        return filesystem, f"{root.rstrip('/')}/{uri.path.strip('/')}".rstrip("/")
+    return _web(), f"{uri}?{uri.query}" if uri.query else str(uri)
+
+
+@lru_cache(maxsize=16)
+def _store(place: str, settings: int) -> tuple[Any, str]:
+    """A connection to a store, made again when the environment says something else; finding a region takes a while."""
+    from pyarrow.fs import FileSystem
+
+    return FileSystem.from_uri(place)  # type: ignore[no-any-return]
+
+
+@lru_cache(maxsize=1)
+def _web() -> Any:
+    try:
+        from fsspec.implementations.http import HTTPFileSystem
+    except ImportError:
+        raise SourceError(
+            "files on the web are read by fsspec, which is not installed; run: pip install 'residua[web]'"
+        ) from None
+    from pyarrow.fs import FSSpecHandler, PyFileSystem
+
+    # Proxies and .netrc from the environment; nothing is remembered of earlier listings.
+    fs = HTTPFileSystem(client_kwargs={"trust_env": True}, use_listings_cache=False, skip_instance_cache=True)
+    return PyFileSystem(FSSpecHandler(fs))
+
+
+@contextmanager
+def explained(what: object) -> Iterator[None]:
+    """Turns what a store or a server answers into a sentence; its own words may hold more than they should."""
+    try:
+        yield
+    except SourceError:
+        raise
+    except Exception as problem:
+        # fsspec says that a file is not there whenever it could not ask.
+        cause = problem.__cause__ if isinstance(problem, FileNotFoundError) and problem.__cause__ else problem
+        ours = isinstance(cause, OSError) or type(cause) in _VAGUE or type(cause).__module__.split(".")[0] in _NETWORK
+        if not ours:
+            raise
+        status = getattr(cause, "status", None)
+        if isinstance(cause, FileNotFoundError) or status in (404, 410):
+            raise SourceError(f"there is no file {str(what)!r}; check the path.") from None
+        if isinstance(cause, PermissionError) or status in (401, 403) or any(word in str(cause) for word in _DENIED):
+            raise SourceError(
+                f"{str(what)!r} may not be read with the credentials that the environment gives; set them there, or in "
+                "a profile."
+            ) from None
+        raise SourceError(
+            f"{str(what)!r} cannot be read to its end: it is damaged, or its store refused or broke off; check "
+            "the file, the address, the network and the credentials in the environment."
+        ) from None
 
 
 def require_source_path(path: str | Path) -> None:

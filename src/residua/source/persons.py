@@ -1,19 +1,148 @@
-"""Between reading and counting: each person's records are gathered and chosen among."""
+"""Between reading and counting: records are gathered by person, and each person's are chosen among.
+
+Rows are packed: a hash of the person and the record's codes, a few 64-bit numbers each. They are held in memory while
+they fit and in a file of our own beyond: when memory is full they are parted by the person's hash and written; at the
+end each part, which is complete by person, is read back alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+import contextlib
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from residua.errors import SourceError
-from residua.source.bound import Bound
-from residua.source.choosing import Loss
-from residua.source.gathering import Gathering
+from residua.source.bound import Bound, Loss, Words, chosen_packed, packed, unpacked
 from residua.source.options import Options
 from residua.source.problems import Problems
+
+_HELD_BYTES = 2**28  # of rows in memory; choosing takes about three times as much
+_PARTS = 256
+_READ_ROWS = 2**20
+
+
+class Gathering:
+    """Rows by person, until all are there.
+
+    Guarantee: memory stays bounded unless one person's rows outgrow it. The file is the owner's alone (mode 0600) and
+    has no name from the moment it exists: it vanishes with the process, however that ends.
+
+    Args:
+        bound: how many records of a person are counted.
+        weighted: whether rows stand for several records.
+    """
+
+    def __init__(self, bound: Bound, *, weighted: bool) -> None:
+        self._bound, self._weighted = bound, weighted
+        self._held: list[Words] = []
+        self._bytes = 0
+        self._file: IO[bytes] | None = None
+        self._end = 0
+        self._pieces: list[list[tuple[int, int]]] = [[] for _ in range(_PARTS)]  # (offset, bytes) in the file
+        self.loss = Loss.none()
+        self.done = 0  # rows that were chosen among
+
+    def close(self) -> None:
+        """Forgets all rows; the file is gone."""
+        self._held.clear()
+        if self._file is not None:
+            self._file.close()
+
+    def add(self, persons: Words, codes: Sequence[NDArray[Any]], weights: NDArray[np.int64] | None) -> None:
+        """Adds rows: whose they are, (rows, 2), a column of codes per attribute, how many records each stands for."""
+        rows = packed(persons, codes, weights, self._bound)
+        self._held.append(rows)
+        self._bytes += rows.nbytes
+        if self._bytes >= _HELD_BYTES:
+            self._write()
+
+    def chosen(self) -> Iterator[tuple[list[NDArray[np.int32]], NDArray[np.int64]]]:
+        """What is counted: columns of codes, and how many records each row stands for; the loss is known afterwards."""
+        if self._file is not None and self._held:
+            self._write()
+        for rows in self._parts():
+            at, counts, loss = chosen_packed(rows, self._bound, weighted=self._weighted)
+            self.loss += loss
+            self.done += len(rows)
+            for low in range(0, len(at), _READ_ROWS):
+                part = slice(low, low + _READ_ROWS)
+                yield unpacked(rows[at[part]], self._bound), counts[part]
+
+    def _parts(self) -> Iterator[Words]:
+        """All rows, each part complete by person."""
+        if self._file is None:
+            held, self._held = self._held, []
+            if held:
+                yield np.concatenate(held)
+            return
+        width = 2 + self._bound.words + self._weighted
+        for pieces in self._pieces:
+            rows = np.empty((sum(size for _, size in pieces) // (8 * width), width), dtype=np.uint64)
+            view, filled = rows.view(np.uint8).reshape(-1).data, 0
+            with _explained():
+                for offset, size in pieces:
+                    _read(self._file, view[filled : filled + size], offset)
+                    filled += size
+            if len(rows):
+                yield rows
+
+    def _write(self) -> None:
+        with _explained():
+            if self._file is None:
+                self._file = tempfile.TemporaryFile(dir=place(), buffering=0)  # noqa: SIM115 (`close` closes it)
+            rows = np.concatenate(self._held)
+            self._held, self._bytes = [], 0
+            parts = (rows[:, 1] >> np.uint64(56)).astype(np.uint8)  # the other half of the hash is sorted by
+            order = np.argsort(parts, kind="stable")
+            ends = np.cumsum(np.bincount(parts, minlength=_PARTS))
+            begin = 0
+            for part, end in enumerate(ends.tolist()):
+                piece = rows[order[begin:end]]
+                begin = end
+                if len(piece):
+                    _write(self._file, piece.view(np.uint8).reshape(-1).data, self._end)
+                    self._pieces[part].append((self._end, piece.nbytes))
+                    self._end += piece.nbytes
+
+
+def place() -> Path:
+    """Where the file goes: $TMPDIR, else /var/tmp, which is on a disk where /tmp may be memory, else what there is."""
+    usual = Path("/var/tmp")
+    if not os.environ.get("TMPDIR") and usual.is_dir() and os.access(usual, os.W_OK):
+        return usual
+    return Path(tempfile.gettempdir())
+
+
+def _write(file: IO[bytes], content: memoryview, offset: int) -> None:
+    while content:
+        written = os.pwrite(file.fileno(), content, offset)
+        content, offset = content[written:], offset + written
+
+
+def _read(file: IO[bytes], into: memoryview, offset: int) -> None:
+    while into:
+        found = os.preadv(file.fileno(), [into], offset)
+        if not found:
+            raise OSError(None, "the file ends early")
+        into, offset = into[found:], offset + found
+
+
+@contextlib.contextmanager
+def _explained() -> Iterator[None]:
+    try:
+        yield
+    except OSError as problem:
+        raise SourceError(
+            f"records do not fit into memory at once to be sorted by person, and {str(place())!r} does not take them "
+            f"({problem.strerror}); make room there, or name another folder with the environment variable TMPDIR."
+        ) from None
+
 
 # Columns of codes, which rows of them (all when not given), and how many records each stands for.
 Columns = Sequence[NDArray[np.integer[Any]]]
@@ -35,10 +164,8 @@ class Persons:
         """What was left out, once finished."""
         return self._gathering.loss + Loss.of_persons_apart(self._apart)
 
-    def __enter__(self) -> Persons:
-        return self
-
-    def __exit__(self, *problem: object) -> None:
+    def close(self) -> None:
+        """Forgets all rows."""
         self._gathering.close()
 
     def add(
@@ -51,7 +178,7 @@ class Persons:
         count: Count,
     ) -> None:
         """Adds the kept rows of a batch (all when not given)."""
-        from residua.source.ids import person_hashes  # loads Arrow
+        from residua.source.spelling import person_hashes  # loads Arrow
 
         try:
             columns = [batch.column(batch.schema.names.index(name)) for name in self._names]

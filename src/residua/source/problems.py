@@ -32,7 +32,7 @@ class Problems:
     def note(self, name: str, attribute: Attribute, codes: NDArray[np.int32], values: Any) -> None:
         """Looks at one column's codes before policies are applied."""
         from residua.domain.codec import examples  # loads Arrow, which planning does not need
-        from residua.domain.numbers import MISSING, UNKNOWN
+        from residua.domain.values import MISSING, UNKNOWN
 
         if attribute.unknown == "error" and (outside := codes == UNKNOWN).any():
             shown = self._unknown.setdefault(name, [])

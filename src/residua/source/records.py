@@ -114,7 +114,7 @@ class Records(ABC):
             domain: what the records may hold; all its attributes are read.
             layout: the tables, in the order of the domain's attributes.
             progress: called after each batch with the rows read and a guess of how many there are.
-            bound: how many records of each person are counted, by `residua.source.choosing`; all when not given.
+            bound: how many records of each person are counted, by `residua.source.bound`; all when not given.
 
         Raises:
             SourceError: data that cannot be read, values that the domain refuses, or counts of 2^62 and more.
@@ -134,9 +134,9 @@ class Records(ABC):
         Raises:
             SourceError: as `count`.
         """
-        from residua.source.checking import checked
+        from residua.source.checking import Checked
 
-        return checked(self, domain, progress, bound, keep=type(self).count is Records.count)
+        return Checked(self, domain, progress, bound, keep=type(self).count is Records.count)
 
     def digested(self, columns: Sequence[str], digest: Digest) -> Iterator[Any]:
         """Arrow record batches of these columns, while all columns there are go into a digest.

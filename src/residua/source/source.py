@@ -59,7 +59,7 @@ class Source(Records):
             delimiter: one character; a comma, or a tab for `.tsv`, when not given.
             options: weight, person, no_person, show_values (`Source`).
         """
-        from residua.source.delimited import DelimitedSource
+        from residua.source.text_files import DelimitedSource
 
         return _source(DelimitedSource(paths, options_of(options), delimiter=delimiter))
 
@@ -70,14 +70,14 @@ class Source(Records):
         Below a folder, names such as `year=2024` are columns of text (hive partitions); files whose names begin with
         a dot or an underscore are skipped.
         """
-        from residua.source.parquet import ParquetSource
+        from residua.source.columnar_files import ParquetSource
 
         return _source(ParquetSource(paths, options_of(options)))
 
     @staticmethod
     def feather(paths: Paths, **options: Unpack[SourceOptions]) -> Source:
         """Feather (Arrow IPC files), one file or many (a list, or a pattern)."""
-        from residua.source.feather import FeatherSource
+        from residua.source.columnar_files import FeatherSource
 
         return _source(FeatherSource(paths, options_of(options)))
 
@@ -87,7 +87,7 @@ class Source(Records):
 
         A key that a line does not have is absent there, like null.
         """
-        from residua.source.json_lines import JsonLinesSource
+        from residua.source.text_files import JsonLinesSource
 
         return _source(JsonLinesSource(paths, options_of(options)))
 
@@ -97,7 +97,7 @@ class Source(Records):
 
         Needs the library: `pip install 'residua[delta]'`. A store's credentials come from the environment.
         """
-        from residua.source.lakes import delta_source
+        from residua.source.frames import delta_source
 
         return _source(delta_source(path, version, options_of(options)))
 
@@ -108,7 +108,7 @@ class Source(Records):
         The current one when the source is made, unless another is named. Needs the library: `pip install
         'residua[iceberg]'`; where catalogues are, and their credentials, is in that library's own settings.
         """
-        from residua.source.lakes import iceberg_source
+        from residua.source.frames import iceberg_source
 
         return _source(iceberg_source(table, snapshot, options_of(options)))
 
@@ -169,10 +169,10 @@ class Source(Records):
         """
         if isinstance(database, str):
             from residua.source.adbc import AdbcSource
-            from residua.source.address import Address
+            from residua.source.uris import Address
 
             return _source(AdbcSource(Address(database), query, options_of(options)))
-        from residua.source.query import QuerySource
+        from residua.source.database import QuerySource
 
         said = options_of(options)
         return _source(QuerySource(_named_tables(database, said.show_values), query, said))
@@ -238,7 +238,7 @@ def source_of(data: Any, **options: Unpack[SourceOptions]) -> Source:
 
         return _source(RelationSource(data, options_of(options)))
     if type(data).__module__.startswith("ibis.expr.types"):
-        from residua.source.ibis_tables import ibis_source
+        from residua.source.database import ibis_source
 
         return _source(ibis_source(data, options_of(options)))
     return Source.frame(data, **options)

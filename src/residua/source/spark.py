@@ -1,4 +1,7 @@
-"""A Spark frame: its records are encoded and counted on the executors, and only tables of counts come to the driver."""
+"""A Spark frame: its records are encoded and counted on the executors, and only tables of counts come to the driver.
+
+Spark's errors become one sentence without values, and its own words stay out of this process's logs.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from residua.domain import Domain, settings_of_domain
 from residua.errors import SourceError
 from residua.linalg.lattice import Lattice
 from residua.linalg.layout import Layout
+from residua.source.accumulate import Tables, tables_of_layout
 from residua.source.bound import Bound
 from residua.source.options import NO_OPTIONS, Options
 from residua.source.records import Records, distinct, missing_columns, parsed_expression
@@ -31,7 +35,6 @@ from residua.source.spark_rows import (
     widened,
 )
 from residua.source.spark_tasks import Partition, Tally, Task, counted_partition, digested_partition, own_version
-from residua.source.tables import Tables, tables_of_layout
 from residua.source.uris import refuse_keys
 
 if TYPE_CHECKING:
@@ -132,9 +135,9 @@ class SparkSource(Records):
         if any(proven(notes, bounded=bound is not None) != tally.digest.fingerprint for notes in proofs.values()):
             raise SourceError("the data changed while it was counted; let nobody write to it meanwhile.")
         tables.setflags(write=False)
-        done = (tables, MappingProxyType(tally.dropped), MappingProxyType(tally.other))
         loss = tally.loss if bound is not None else None
-        return Counted(*done, tally.digest.fingerprint, tally.no_person, loss)
+        done = (MappingProxyType(tally.dropped), MappingProxyType(tally.other), tally.no_person, loss)
+        return Counted(*done, tables=tables, fingerprint=tally.digest.fingerprint)
 
     def _tables(self, task: Task) -> Iterator[Any]:
         """Rows of tables, whole or added up by block, and of notes."""

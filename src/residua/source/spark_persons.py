@@ -12,10 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.source.bound import Bound
-from residua.source.choosing import Loss, Words, chosen_packed, packed, unpacked
-from residua.source.gathering import Gathering
-from residua.source.persons import Columns, Persons
+from residua.source.bound import Bound, Loss, Words, chosen_packed, packed, unpacked
+from residua.source.persons import Columns, Gathering, Persons
 from residua.source.spark_rows import APART, BUCKETS, NOTE, proof_of_buckets, proof_of_records, proven, row_of, runs_of
 from residua.source.spark_tasks import Tally, Task, coded, counting_of, domain_of, noted, pool_of, require_same_version
 

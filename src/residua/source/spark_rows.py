@@ -1,6 +1,11 @@
-"""How tables and tallies travel between Spark's tasks: rows (block, counts, note) of Arrow data.
+"""How tables and tallies travel between Spark's tasks: rows (block, counts, note) of Arrow data, and proofs of them.
 
 A block is some tables that follow each other. Its counts take as few bytes each as hold the largest. A note is JSON.
+
+Spark may read some of the data again, when an executor is lost; if the data changed meanwhile, some tables would count
+other records than the rest. So a proof travels with each table, and all add up to the records of one reading: the
+digest of the records counted, as numbers that add up; or, under a bound on persons, how many buckets of persons were
+counted, by the fingerprint of the data that each of them saw.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What Spark's executors do: records in, partial tables and tallies out.
 
-Nothing here needs Spark. A task is plain values that pickle anywhere; what goes wrong with the data comes back as data,
-never as an exception, which Spark would write into its logs together with values.
+Tables are counted all at once where they are small, else block by block. Nothing here needs Spark. A task is plain
+values that pickle anywhere; what goes wrong with the data comes back as data, never as an exception, which Spark would
+write into its logs together with values.
 """
 
 from __future__ import annotations
@@ -24,16 +25,14 @@ from residua.domain.domain import domain_of_settings
 from residua.errors import SourceError
 from residua.linalg.layout import Layout
 from residua.machine import processors
-from residua.source.accumulate import Accumulator
-from residua.source.bound import Bound
-from residua.source.choosing import Loss
+from residua.source.accumulate import Accumulator, Codes, Tables, add_plainly, smallest
+from residua.source.bound import Bound, Loss
 from residua.source.counting import MOST_RECORDS, Buffer, columns_needed, encoded, tallied, total_of, weights_of
 from residua.source.digest import Digest
 from residua.source.options import Options
 from residua.source.problems import Problems
 from residua.source.records import Records
 from residua.source.spark_rows import NOTE, Parts, narrowed, proof_of_records, row_of
-from residua.source.tables import Codes, Tables, add_plainly, smallest
 
 
 @dataclass(frozen=True, eq=False)

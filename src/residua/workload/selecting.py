@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.domain import Attribute, Between, Domain, Label
-from residua.domain.between import plain_label
+from residua.domain.conditions import plain_label
 from residua.errors import DomainError, PlanError
 
 Floats = NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""Delimited text (CSV, TSV): every field as text, read block by block."""
+"""Files of text: delimited (CSV, TSV), every field as text, read block by block; JSON lines, one column per key."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
@@ -16,10 +18,15 @@ from residua.errors import SourceError
 from residua.source.files import FilesSource
 from residua.source.options import NO_OPTIONS, Options
 from residua.source.paths import File, Paths, opened, size_of
-from residua.source.records import Records, distinct
+from residua.source.records import BATCH_ROWS, Records, distinct, missing_columns
+
+if TYPE_CHECKING:
+    from residua.source.digest import Digest
+
 
 _BLOCK = 1 << 20  # bytes; larger blocks leave the cache and are slower
-_SAMPLE = 1 << 16
+_SAMPLE_BYTES = 1 << 16
+_SAMPLE_LINES = 1000  # of JSON that are looked at for keys, before all are
 
 
 class DelimitedSource(FilesSource):
@@ -70,7 +77,7 @@ class DelimitedSource(FilesSource):
         if any(path.suffix in (".gz", ".bz2", ".zst") for path in self.files):
             return None
         with opened(self.files[0]) as file:
-            sample = file.read(_SAMPLE)
+            sample = file.read(_SAMPLE_BYTES)
         sizes = [size_of(path) for path in self.files]
         if None in sizes:
             return None
@@ -78,7 +85,7 @@ class DelimitedSource(FilesSource):
         return int(total / max(len(sample), 1) * sample.count(b"\n"))
 
     def _read_one(self, path: File, columns: Sequence[str]) -> Iterator[Any]:
-        with _explained(path, self.show_values), opened(path, stream=True) as raw:
+        with _explained(path, self.show_values), _streamed(path) as raw:
             stream = _QuoteCounter(raw)
             try:
                 reader = pa_csv.open_csv(
@@ -128,7 +135,7 @@ class _QuoteCounter(io.RawIOBase):
 
 
 def _header(path: File, delimiter: str) -> tuple[str, ...]:
-    with _explained(path), opened(path, stream=True) as raw:
+    with _explained(path), _streamed(path) as raw:
         text = io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")
         rows = csv.reader(text, delimiter=delimiter, strict=True)
         header = next((tuple(row) for row in rows if row), None)
@@ -144,6 +151,14 @@ def _explained(path: File, show_values: bool = False) -> Iterator[None]:
         yield
     except (pa.ArrowInvalid, csv.Error, UnicodeError) as problem:
         raise SourceError(f"{str(path)!r} {_sentence(str(problem), show_values)}") from None
+
+
+@contextmanager
+def _streamed(path: File) -> Iterator[Any]:
+    """A file from its beginning, unpacked."""
+    try:
+        with opened(path, stream=True) as raw:
+            yield raw
     except OSError:
         raise SourceError(
             f"{str(path)!r} cannot be unpacked or read; it is damaged or truncated: copy it again."
@@ -163,3 +178,95 @@ def _sentence(problem: str, show_values: bool) -> str:
     if "straddl" in problem or "out of sync" in problem or "unexpected end of data" in problem:
         return "has a quote that is never closed, or a row longer than a megabyte; repair the file."
     return "is not sound delimited text; check its quotes and its delimiter."
+
+
+class JsonLinesSource(FilesSource):
+    """Files of JSON lines."""
+
+    def _names(self, path: File) -> tuple[str, ...]:
+        return _keys(path, _SAMPLE_LINES)
+
+    def check(self, columns: Sequence[str]) -> None:
+        """Refuses keys that are in no line of any file; a file without lines has zero records, whatever their keys."""
+        there: dict[str, None] = {}
+        for most in (_SAMPLE_LINES, None):  # a rare key may come late
+            for path in self.files:
+                there.update(dict.fromkeys(_keys(path, most)))
+            if all(name in there for name in columns):
+                return
+        if there:
+            missing = [name for name in columns if name not in there]
+            raise SourceError(missing_columns(missing, tuple(there), str(self)))
+
+    def _read_one(self, path: File, columns: Sequence[str]) -> Iterator[Any]:
+        for rows in _rows(path):
+            arrays = [_array([row.get(name) for row in rows], name, path) for name in columns]
+            yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
+
+    def digested(self, columns: Sequence[str], digest: Digest) -> Iterator[Any]:
+        """Batches of these keys; all others go into the digest. A key that no line has is noticed at the end."""
+        there: dict[str, None] = {}
+        for path in self.files:
+            for rows in _rows(path):
+                keys = dict.fromkeys(chain.from_iterable(rows))
+                there.update(keys)
+                others = [name for name in keys if name.strip() and name not in columns]
+                arrays = [_array([row.get(name) for row in rows], name, path) for name in columns]
+                arrays += [_array([_flat(row.get(name)) for row in rows], name, path) for name in others]
+                batch = pa.RecordBatch.from_arrays(arrays, names=[*columns, *others])
+                digest.add(batch)
+                yield batch.select(list(columns))
+        missing = [name for name in columns if name not in there]
+        if there and missing:
+            raise SourceError(missing_columns(missing, tuple(there), str(self)))
+
+
+def _flat(value: Any) -> Any:
+    """A value that nobody counts, nested ones as text, for the digest alone."""
+    return msgspec.json.encode(value, order="sorted").decode() if isinstance(value, list | dict) else value
+
+
+def _keys(path: File, most: int | None) -> tuple[str, ...]:
+    with _lines(path) as lines:
+        return tuple(dict.fromkeys(chain.from_iterable(islice(lines, most))))
+
+
+def _rows(path: File) -> Iterator[list[dict[str, Any]]]:
+    with _lines(path) as lines:
+        while rows := list(islice(lines, BATCH_ROWS)):
+            yield rows
+
+
+def _array(values: list[Any], name: str, path: File) -> Any:
+    """The values as one type: truth values, whole numbers or numbers where they are all that, else text."""
+    kinds = {type(value) for value in values} - {type(None)}
+    if kinds & {dict, list}:
+        raise SourceError(f"{str(path)!r}: the key {name!r} holds lists or objects; flatten them first.")
+    if kinds <= {str}:
+        return pa.array(values, pa.string())
+    if kinds == {bool}:
+        return pa.array(values, pa.bool_())
+    if kinds == {int} and all(value is None or -(2**63) <= value < 2**63 for value in values):
+        return pa.array(values, pa.int64())
+    if kinds <= {int, float} and all(type(value) is not int or abs(value) <= 2**53 for value in values):
+        return pa.array([None if value is None else float(value) for value in values], pa.float64())
+    texts = [value if value is None or isinstance(value, str) else _spelled(value) for value in values]
+    return pa.array(texts, pa.string())
+
+
+def _spelled(value: bool | int | float) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@contextmanager
+def _lines(path: File) -> Iterator[Iterator[dict[str, Any]]]:
+    decoder = msgspec.json.Decoder(dict[str, Any])
+    try:
+        with _streamed(path) as raw:
+            yield (decoder.decode(line) for line in io.BufferedReader(raw) if line.strip())
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise SourceError(
+            f"{str(path)!r} has a line that is not one JSON object; repair it (the file may be truncated)."
+        ) from None
+    except RecursionError:
+        raise SourceError(f"{str(path)!r} has a line that is nested too deeply; flatten it.") from None

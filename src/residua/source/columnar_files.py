@@ -1,10 +1,10 @@
-"""Parquet files, read batch by batch; text stays dictionary-encoded, which the codec reads fastest."""
+"""Parquet and Feather files, read batch by batch; Parquet's text stays dictionary-encoded, which is read fastest."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import unquote
@@ -15,9 +15,8 @@ import pyarrow.parquet as pq
 from residua.errors import SourceError
 from residua.source.files import FilesSource
 from residua.source.options import NO_OPTIONS, Options
-from residua.source.paths import File, Paths, digest_of_files, opened
+from residua.source.paths import File, Paths, RemoteFile, digest_of_files, opened
 from residua.source.records import BATCH_ROWS
-from residua.source.remote import RemoteFile
 from residua.source.uris import is_uri
 
 _ABSENT = "__HIVE_DEFAULT_PARTITION__"
@@ -33,15 +32,14 @@ class ParquetSource(FilesSource):
         given = [paths] if isinstance(paths, str | Path) else list(paths)
         folders = [Path(path) for path in given if not is_uri(path) and Path(path).is_dir()]
         self._partitions = {path: _partition(path, folders) for path in self.files}
-        keys = {tuple(found) for found in self._partitions.values()}
-        if len(keys) > 1:
+        if len({tuple(partition) for partition in self._partitions.values()}) > 1:
             raise SourceError(f"{self} are not partitioned alike; every file needs the same NAME=VALUE folders.")
 
     def rows_hint(self) -> int | None:
         """What the files' footers say."""
         rows = 0
         for path in self.files:
-            with _explained(path), opened(path) as raw:
+            with _parquet(path) as raw:
                 rows += pq.read_metadata(raw).num_rows
         return rows
 
@@ -63,14 +61,25 @@ class ParquetSource(FilesSource):
     def _read_one(self, path: File, columns: Sequence[str]) -> Iterator[Any]:
         partition = self._partitions[path]
         own = [name for name in columns if name not in partition]
-        text = [field.name for field in _schema(path) if _is_text(field.type)]
-        with (
-            _explained(path),
-            opened(path) as raw,
-            pq.ParquetFile(raw, read_dictionary=text, pre_buffer=False) as file,
-        ):
+        text = [field.name for field in _schema(path) if field.type in (pa.string(), pa.large_string())]
+        with _parquet(path) as raw, pq.ParquetFile(raw, read_dictionary=text, pre_buffer=False) as file:
             for batch in file.iter_batches(BATCH_ROWS, columns=own):
                 yield _with_partition(batch, partition, columns) if partition else batch
+
+
+class FeatherSource(FilesSource):
+    """Feather files, version 2."""
+
+    def _names(self, path: File) -> tuple[str, ...]:
+        with _feather(path) as file:
+            return tuple(file.schema.names)
+
+    def _read_one(self, path: File, columns: Sequence[str]) -> Iterator[Any]:
+        with _feather(path) as file:
+            for i in range(file.num_record_batches):
+                batch = file.get_batch(i).select(list(columns))
+                batch.validate(full=True)  # damaged offsets would be followed out of memory
+                yield batch
 
 
 def _partition(path: File, folders: Sequence[Path]) -> dict[str, str | None]:
@@ -96,20 +105,29 @@ def _with_partition(batch: Any, partition: dict[str, str | None], columns: Seque
     return pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
 
-def _is_text(kind: Any) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
 def _schema(path: File) -> Any:
-    with _explained(path), opened(path) as raw:
+    with _parquet(path) as raw:
         return pq.read_schema(raw)
 
 
 @contextmanager
-def _explained(path: File) -> Iterator[None]:
+def _sound(path: File, kind: str, remedy: str) -> Iterator[Any]:
+    """An open file; whatever a reader says of it becomes one sentence."""
     try:
-        yield
-    except (pa.ArrowException, OSError, EOFError):
-        raise SourceError(
-            f"{str(path)!r} is not a sound Parquet file; it is damaged or truncated: copy or write it again."
-        ) from None
+        with opened(path) as raw:
+            yield raw
+    except SourceError:
+        raise
+    except (pa.ArrowException, OSError, EOFError, ValueError):
+        raise SourceError(f"{str(path)!r} is not a sound {kind} file; it is {remedy}") from None
+
+
+def _parquet(path: File) -> AbstractContextManager[Any]:
+    return _sound(path, "Parquet", "damaged or truncated: copy or write it again.")
+
+
+@contextmanager
+def _feather(path: File) -> Iterator[Any]:
+    remedy = "damaged, truncated or of version 1: write it again."
+    with _sound(path, "Feather", remedy) as raw, pa.ipc.open_file(raw) as file:
+        yield file
