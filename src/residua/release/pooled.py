@@ -103,6 +103,24 @@ def pool_of(
     )
 
 
+def require_poolable(releases: Sequence[Release], plan: Plan, blocks: Blocks) -> None:
+    """Refuses, before it is paid for, a measurement that could not be read together with these releases.
+
+    Raises:
+        PlanError: they could not be pooled. Nothing is spent.
+    """
+    plans = [*(part.planned for part in releases), plan]
+    if agree(plans) or same_groups(plans) or blockwise.agree(plans) or same_tree(plans):
+        return
+    nothing: Integers = np.zeros(blocks.cells, dtype=np.int64)
+    try:
+        pool_of([*releases, Release(plan, blocks, nothing)], None, same_records=True)
+    except PlanError as problem:
+        raise PlanError(
+            f"this could not be read together with what was measured before; nothing was spent: {problem}"
+        ) from None
+
+
 def over_cells(release: Release) -> Release:
     """What a release measured as one matrix over cells: the same estimates and variances, of any plan with few cells.
 

@@ -19,7 +19,7 @@ from residua.plans.contract import Plan
 from residua.privacy import Guarantee, Unit
 from residua.quoting import Answering, Quotable
 from residua.release import Release, reserve
-from residua.release.pooled import pool_of
+from residua.release.pooled import pool_of, require_poolable
 from residua.session.accounts import Standing, Status, bill_for, left_of, paid, require_budget, standing
 from residua.session.adapting import Adaptive
 from residua.session.candidates import poolable, require_domain
@@ -211,6 +211,8 @@ class Session(Adaptive, Choosing, Reported, Quotable):
         if at.parts and composed_cost([*at.plans, found.plan]) > found.together:  # it may have been found a while ago
             raise SessionError("the measurement costs more than was worked out; this is a defect, nothing was spent.")
         require_budget(self._ledger, self._allowed, at, bill, what)
+        if at.parts:
+            require_poolable(list(at.parts.values()), found.plan, found.blocks)
         pay = paid(
             self._folder,
             self._ledger,
