@@ -14,7 +14,7 @@ import pyarrow as pa
 import residua as rs
 from benchmarks.show import print_rows
 from residua.plans import AxisPlan
-from residua.workload import Products
+from residua.workload import Workload
 
 KNOWN = {  # the optimum of a prototype, to all digits it printed
     ("prefixes", 1_024): 2.95545, ("prefixes", 10_000): 3.67045, ("prefixes", 100_000): 4.39680,
@@ -70,7 +70,7 @@ def planned(n: int, kind: str) -> tuple[object, ...]:
     )
 
 
-def largest_of(plan: rs.Plan, workload: Products) -> float:
+def largest_of(plan: rs.Plan, workload: Workload) -> float:
     """The largest variance; of more ranges than can be listed, a bound of it."""
     if workload.queries < 2**25:
         return float(plan.variances(workload).max())

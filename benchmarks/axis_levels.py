@@ -13,7 +13,7 @@ import pyarrow as pa
 
 import residua as rs
 from benchmarks.show import print_rows
-from residua.workload import Products
+from residua.workload import Workload
 
 BEFORE = {  # noise along a path, prefixes at the ends of groups heavier: gap, and loss beside the dense optimum
     (120, "prefixes, levels"): "1.003", (120, "prefixes, months × 5"): "8.9e-02, 1.018",
@@ -36,13 +36,13 @@ def main() -> None:
     print_rows("Crossed with 8 regions × 2 sexes: one plan, and two with the budget split best", columns, crossed)
 
 
-def designs(n: int) -> dict[str, tuple[Products, Products, rs.MaxVariance | None]]:
+def designs(n: int) -> dict[str, tuple[Workload, Workload, rs.MaxVariance | None]]:
     """Prefixes, and levels, of n days by other attributes."""
     first = datetime.date(1900, 1, 1)
     day = rs.Dates(first, first + datetime.timedelta(days=n - 1), levels=["month", "year"])
     domain = rs.Domain({"day": day, "region": list("abcdefgh"), "sex": ["F", "M"]})
 
-    def by(kind: str, *names: str) -> Products:
+    def by(kind: str, *names: str) -> Workload:
         return rs.product(domain, {"day": kind}, sets=[("day", *names)])
 
     return {
@@ -75,7 +75,7 @@ def together(n: int, kind: str) -> tuple[object, ...]:
     )
 
 
-def kinds(n: int) -> dict[str, tuple[Products, rs.MaxVariance | None]]:
+def kinds(n: int) -> dict[str, tuple[Workload, rs.MaxVariance | None]]:
     """What is asked of n days, and by which objective."""
     first = datetime.date(1900, 1, 1)
     levels = ["month", "year"]
@@ -122,7 +122,7 @@ def planned(n: int, kind: str) -> tuple[object, ...]:
     )
 
 
-def loss_of(plan: rs.Plan, workload: Products, objective: rs.MaxVariance | None) -> float:
+def loss_of(plan: rs.Plan, workload: Workload, objective: rs.MaxVariance | None) -> float:
     if objective is None:
         return float(plan.total_variance(workload))
     scales = np.repeat(objective.scales(workload), workload.cells.astype(int))

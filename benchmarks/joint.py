@@ -14,7 +14,6 @@ import numpy as np
 import residua as rs
 from benchmarks.products import mixtures
 from benchmarks.show import print_rows
-from residua.workload import Explicit
 from tests.papers.workloads import sf1_persons
 
 # QuerySmasher (2026), RMSE at pcost 1, and residua's matrix plan where it was run.
@@ -71,7 +70,7 @@ def pairs(d, n, kind):
 def planned(workload, known=None, matrix=None):
     """One row of the table."""
     start = time.process_time()
-    form = None if not isinstance(workload, Explicit) else rs.Lattice()
+    form = None if workload.tabular else rs.Lattice()
     plan = rs.plan(workload, rs.GDP(1.0), form=form)
     seconds = time.process_time() - start
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -11,7 +11,7 @@ import time
 
 import residua as rs
 from benchmarks.show import print_rows
-from residua.workload import Marginals, Products
+from residua.workload import Workload
 
 BUDGET = rs.ZCDP(0.5)
 SURVEY = rs.Domain.of_sizes({"month": 12, "region": 16, "sex": 2})
@@ -23,9 +23,7 @@ def percent(share: float) -> str:
     return "–" if math.isinf(share) else f"{100 * share:.2g} %" if share > 1e-9 else "0"
 
 
-def row(
-    what: str, workload: Marginals | Products, unit: rs.Person, objective: rs.TotalVariance | rs.MaxVariance
-) -> list[str]:
+def row(what: str, workload: Workload, unit: rs.Person, objective: rs.TotalVariance | rs.MaxVariance) -> list[str]:
     started = time.perf_counter()
     plan = rs.plan(workload, BUDGET, unit=unit, minimise=objective)
     seconds = time.perf_counter() - started

@@ -29,8 +29,7 @@ GROUPS: tuple[tuple[str, str], ...] = (
     ("Declare: what the table may hold", "Domain Categories CodeList Integers Bins Dates Anonymous between"),
     (
         "Ask: which numbers are wanted",
-        "marginals prefixes ranges hierarchy product queries explicit"
-        " workload:Marginals workload:Products workload:Explicit",
+        "marginals prefixes ranges hierarchy product queries explicit workload:Workload",
     ),
     ("Promise: guarantees, and whom they protect", "ZCDP GDP ApproxDP PureDP AddRemove Person ReplaceOne"),
     (
@@ -62,9 +61,7 @@ OURS = {
     "Release",
     "Table",
     "Projected",
-    "Marginals",
-    "Products",
-    "Explicit",
+    "Workload",
     "Answers",
     "Estimate",
     "Choice",

@@ -4,33 +4,24 @@ from typing import assert_type
 
 import residua as rs
 from residua.linalg.arrays import Floats
-from residua.plans import LatticePlan, MatrixPlan, Plan, TablesPlan
+from residua.plans import LatticePlan, MatrixPlan, Plan
 from residua.privacy import Guarantee
 from residua.published import Flagged
 from residua.quoting import Quoted
-from residua.workload import Explicit, Marginals, Products
+from residua.workload import Workload
 
 
-def plans(tables: Marginals, ranges: Products, queries: Explicit, any_guarantee: Guarantee) -> None:
-    """The form follows from what is asked and from the guarantee."""
-    assert_type(rs.plan(tables, rs.ZCDP(1.0)), LatticePlan)
-    assert_type(rs.plan(tables, targets=1.0), LatticePlan)
-    assert_type(rs.plan(tables, rs.PureDP(1.0)), TablesPlan)
-    assert_type(rs.plan(tables, noise="laplace", targets=1.0), TablesPlan)
-    assert_type(rs.plan(ranges, rs.GDP(1.0), form=rs.Lattice(limit=5)), LatticePlan)
-    assert_type(rs.plan(ranges, rs.GDP(1.0)), Plan)  # along a long axis, over a tree, or in lattice form
-    assert_type(rs.plan(ranges, rs.PureDP(1.0)), Plan)  # a tree over a long axis, or a matrix
-    assert_type(rs.plan(ranges, noise="laplace", targets=1.0), Plan)
-    assert_type(rs.plan(queries, rs.ZCDP(1.0)), MatrixPlan)
-    assert_type(rs.plan(queries, rs.PureDP(1.0)), MatrixPlan)
-    assert_type(rs.plan(tables, rs.ZCDP(1.0), form=rs.Matrix()), MatrixPlan)
-    assert_type(rs.plan(tables, any_guarantee), Plan)
-    assert_type(rs.independent(tables, rs.ZCDP(1.0)), LatticePlan)
-    assert_type(rs.independent(tables, rs.PureDP(1.0)), TablesPlan)
-    assert_type(rs.independent(queries, rs.ZCDP(1.0)), MatrixPlan)
+def plans(workload: Workload, any_guarantee: Guarantee) -> None:
+    """What is planned follows from what is asked, unless a form is named."""
+    assert_type(rs.plan(workload, rs.ZCDP(1.0)), Plan)
+    assert_type(rs.plan(workload, noise="laplace", targets=1.0), Plan)
+    assert_type(rs.plan(workload, any_guarantee), Plan)
+    assert_type(rs.plan(workload, rs.GDP(1.0), form=rs.Lattice(limit=5)), LatticePlan)
+    assert_type(rs.plan(workload, rs.ZCDP(1.0), form=rs.Matrix()), MatrixPlan)
+    assert_type(rs.independent(workload, rs.ZCDP(1.0)), Plan)
 
 
-def facts(plan: Plan, tables: Marginals) -> None:
+def facts(plan: Plan, tables: Workload) -> None:
     """Of one query a number, of all others an array."""
     assert_type(plan.variance(["a"]), Floats)
     assert_type(plan.variance({"a": 1}), float)

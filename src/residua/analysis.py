@@ -18,7 +18,7 @@ from residua.plans.solver.baselines import hierarchical, identity
 from residua.plans.solver.closed_form import ResidualCoefficients
 from residua.plans.targets import Targets, targets_of
 from residua.privacy import AddRemove, Guarantee, PureDP, Unit
-from residua.workload import Explicit, Marginals
+from residua.workload import Workload
 
 MOST_BASELINE_CELLS = 4096
 _RECORD = AddRemove()
@@ -43,7 +43,7 @@ class Comparison:
     pcost_for_targets: float
 
 
-def baselines(workload: Marginals | Explicit, guarantee: Guarantee, *, unit: Unit = _RECORD) -> dict[str, Plan]:
+def baselines(workload: Workload, guarantee: Guarantee, *, unit: Unit = _RECORD) -> dict[str, Plan]:
     """What people use today, as plans at a budget: independent noise, identity, hierarchy with the best branching.
 
     Identity and hierarchy are made for explicit queries over at most 4,096 cells.
@@ -60,7 +60,7 @@ def baselines(workload: Marginals | Explicit, guarantee: Guarantee, *, unit: Uni
             "residua plan."
         )
     found: dict[str, Plan] = {"independent noise": independent(workload, guarantee, unit=unit)}
-    if isinstance(workload, Marginals) or workload.matrix.shape[1] > MOST_BASELINE_CELLS:
+    if workload.plain or workload.matrix.shape[1] > MOST_BASELINE_CELLS:
         return found
     cells = np.arange(workload.matrix.shape[1])
     for baseline in (identity(workload.matrix), hierarchical(workload.matrix)):
@@ -69,7 +69,7 @@ def baselines(workload: Marginals | Explicit, guarantee: Guarantee, *, unit: Uni
 
 
 def compare(
-    workload: Marginals | Explicit, guarantee: Guarantee, targets: Targets | None = None, *, unit: Unit = _RECORD
+    workload: Workload, guarantee: Guarantee, targets: Targets | None = None, *, unit: Unit = _RECORD
 ) -> list[Comparison]:
     """Baselines, least total variance and fitness for use, side by side at one budget.
 
@@ -85,19 +85,18 @@ def compare(
     return [_compared(name, made, workload, targets) for name, made in plans.items()]
 
 
-def _compared(name: str, made: Plan, workload: Marginals | Explicit, targets: Targets | None) -> Comparison:
+def _compared(name: str, made: Plan, workload: Workload, targets: Targets | None) -> Comparison:
     variances = made.variances(workload, per="term")
-    if isinstance(workload, Explicit):
-        masses, scales = np.ones(workload.queries), explicit_targets(workload, MaxVariance(targets))
+    if not workload.tabular:
+        scales = explicit_targets(workload, MaxVariance(targets))
     else:
-        masses = workload.cells
         scales = 1.0 / workload.weights if targets is None else targets_of(workload, targets)
     ratio = float((variances / scales).max())
-    rmse = math.sqrt(float(np.average(variances, weights=masses)))
+    rmse = math.sqrt(float(np.average(variances, weights=workload.cells)))
     return Comparison(name, made, ratio, rmse, made.unit_pcost * ratio)
 
 
-def factorisation_norm(workload: Marginals | Explicit, *, tolerance: float = 1e-3) -> float:
+def factorisation_norm(workload: Workload, *, tolerance: float = 1e-3) -> float:
     """`γ(F) = √(least total variance at privacy cost 1 / number of queries)`.
 
     The root mean square error of the best unbiased mechanism is `γ(F) · √(1/pcost)`; weights are not used.
@@ -116,10 +115,10 @@ def factorisation_norm(workload: Marginals | Explicit, *, tolerance: float = 1e-
         >>> factorisation_norm(rs.marginals(domain, ways=1))
         1.0
     """
-    if isinstance(workload, Marginals):
+    if isinstance(workload, Workload) and workload.plain:
         game = MarginalGame(workload, ResidualCoefficients(workload.lattice, workload.domain.sizes))
         return math.sqrt(game.value(workload.cells.copy()) / workload.queries)
-    if not isinstance(workload, Explicit):
+    if not isinstance(workload, Workload):
         raise PlanError(f"workload={workload!r} is not a workload; make one with rs.marginals or rs.queries.")
     from residua.plans.solver.solve import least_total
 

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 import residua as rs
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.strategy import Plain, Rows
-from residua.workload import Products, as_explicit, as_products
 
 KINDS = ("identity", "prefixes", "ranges", "matrix")
 # Shrinking would plan thousands of times; a workload of a few cells is small enough to read as it is.
@@ -35,7 +34,7 @@ def random_plan(seed, *, full=False, domain=None, strategies=None):
         sizes = rng.integers(1, 5, int(rng.integers(1, 4)))
         domain = rs.Domain.of_sizes({f"a{i}": int(n) for i, n in enumerate(sizes)})
     ways = range(int(rng.integers(1, len(domain) + 1)) + 1)
-    workload = as_products(rs.marginals(domain, ways=list(ways)))
+    workload = rs.marginals(domain, ways=list(ways))
     strategies = strategies or tuple(random_strategy(rng, int(n), full=full) for n in domain.sizes)
     precisions = rng.uniform(0.1, 2.0, len(workload.lattice))
     if not full:
@@ -64,7 +63,7 @@ def gamma(plan):
 
 
 def all_cells(workload) -> np.ndarray:
-    return as_explicit(workload).over(tuple(range(len(workload.domain)))).toarray()
+    return workload.listed().over(tuple(range(len(workload.domain)))).toarray()
 
 
 def dense_variances(plan, W) -> np.ndarray:
@@ -97,5 +96,5 @@ def workloads(draw):
         ways = draw(st.sets(st.integers(0, len(sizes)), min_size=1, max_size=3).filter(lambda w: w != {0}))
         term = rs.product(domain, draw(asked(domain)), ways=sorted(ways), weight=draw(st.floats(0.1, 10.0)))
         total = term if total is None else total + term
-    assume(isinstance(total, Products))
+    assume(total.with_rows)
     return total

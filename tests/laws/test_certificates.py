@@ -12,7 +12,6 @@ import pytest
 import residua as rs
 from residua.errors import PlanError, WorkloadError
 from residua.plans.solver import least_privacy, least_total
-from residua.workload import as_explicit
 
 DOMAIN = rs.Domain(
     {
@@ -54,7 +53,7 @@ OBJECTIVES = {
 @cache
 def reference(asked: str, objective: str):
     """What some mechanism achieves, and what none goes below: loss × pcost of the dense optimum."""
-    queries = as_explicit(WORKLOADS[asked])
+    queries = WORKLOADS[asked].listed()
     if objective == "total":
         found = least_total(queries.matrix, queries.weights, 1e-6)
     else:
@@ -64,7 +63,7 @@ def reference(asked: str, objective: str):
 
 def factors(asked: str, objective: str):
     """What each variance is multiplied by."""
-    queries = as_explicit(WORKLOADS[asked])
+    queries = WORKLOADS[asked].listed()
     return np.full(queries.queries, 1 / 3) if objective == "one target" else queries.weights
 
 

@@ -21,7 +21,6 @@ from residua.plans.axis import Ordered
 from residua.plans.lattice.totals import known, to_measure
 from residua.plans.planners.certificate import least_of_all
 from residua.plans.solver.totals import best_noise
-from residua.workload import as_explicit, as_products
 from tests.statistics.copies import unlike
 
 MINUTES = rs.Integers(0, 11, levels={"quarter": [0, 3, 4, 9, 12], "half": [0, 4, 12]})
@@ -119,7 +118,7 @@ def test_two_axes_crossed_with_each_other_and_a_third_attribute():
     assert np.diag(gamma).max() <= float(plan.blocks.price(rs.AddRemove())) * (1 + 1e-6) <= 1 + 1e-6
     best = rs.plan(workload, rs.GDP(1.0), form=rs.Matrix(), tolerance=1e-3)
     assert plan.total_variance(workload) <= best.total_variance(workload) * 1.1
-    assert least_of_all(as_products(workload), plan.strategies) <= best.total_variance(workload) * (1 + 1e-9)
+    assert least_of_all(workload, plan.strategies) <= best.total_variance(workload) * (1 + 1e-9)
     with pytest.raises(PlanError, match="sex"):
         rs.plan(workload, rs.GDP(1.0), form=rs.Axis(("sex",)))
     with pytest.raises(rs.ResiduaError, match="unknown attribute 'sxe'"):
@@ -149,16 +148,16 @@ def test_noise_along_two_axes_is_exact_and_as_stated():
 def _require_truth(plan, workload):
     rows, noise = dense(plan)
     gamma = rows.T @ np.linalg.pinv(noise, hermitian=True) @ rows
-    W = as_explicit(workload).matrix.toarray()
-    used = as_explicit(workload).attributes
+    W = workload.listed().matrix.toarray()
+    used = workload.listed().attributes
     shape = [int(n) for n in plan.domain.sizes]
     whole = np.stack([_lifted(row, used, shape) for row in W])
     stated = plan.covariance(workload)
     truth = whole @ np.linalg.pinv(gamma, rcond=1e-11, hermitian=True) @ whole.T
     assert stated == pytest.approx(truth, rel=1e-5, abs=1e-8)
     assert plan.variances(workload) == pytest.approx(np.diag(truth), rel=1e-5)
-    assert plan.variances(as_explicit(workload)) == pytest.approx(plan.variances(workload), rel=1e-9)
-    assert plan.covariance(as_explicit(workload), workload) == pytest.approx(stated, rel=1e-7, abs=1e-9)
+    assert plan.variances(workload.listed()) == pytest.approx(plan.variances(workload), rel=1e-9)
+    assert plan.covariance(workload.listed(), workload) == pytest.approx(stated, rel=1e-7, abs=1e-9)
     # Of measurements without noise the reading gives back the truth, and its own noise is the least there is.
     x = np.random.default_rng(0).integers(0, 9, math.prod(shape))
     exact = plan.reading(plan.compile(), rows @ x).answers(workload)
@@ -202,7 +201,7 @@ def test_it_is_nearly_as_good_as_the_dense_optimum_and_the_certificate_is_true(k
     ours, theirs = plan.total_variance(workload), best.total_variance(workload)
     if kind != "prefixes of both":  # whose certificate is about plans that measure block by block
         assert plan.comparison_class == "the best possible"
-        assert least_of_all(as_products(workload), plan.strategies) <= theirs * (1 + 1e-9)
+        assert least_of_all(workload, plan.strategies) <= theirs * (1 + 1e-9)
     one_noise_for_all = {"and tables without it": 0.03, "ranges and values": 0.06, LEVELS[0]: 0.07, LEVELS[2]: 0.2}
     lost = one_noise_for_all.get(kind, 0.003)
     assert ours <= theirs * (1 + lost)
@@ -228,7 +227,7 @@ def test_largest_variances_are_near_the_dense_optimum_and_their_certificate_is_t
         lost = {"and tables without it": 0.02, "all pairs": 0.02, LEVELS[0]: 0.35, "ranges and values": 0.3}
         assert loss(plan) <= best * (1 + lost.get(kind, 0.6))  # with ranges, the noise is that of the least total
     assert plan.gap <= {"terms": 0.15, "queries": 1.0}[over]
-    assert least_of_all(as_products(workload), plan.strategies) <= plan.total_variance(workload)
+    assert least_of_all(workload, plan.strategies) <= plan.total_variance(workload)
 
 
 def test_targets_are_met():

@@ -262,7 +262,6 @@ def test_biased_plans_state_bias_and_variance_apart():
 
 @pytest.mark.parametrize("kind", ["marginals", "products"])
 def test_the_matrix_form_lists_marginals_and_products_query_by_query(kind):
-    from residua.workload import as_explicit
 
     domain = rs.Domain.of_sizes({"a": 5, "b": 2})
     workload = rs.marginals(domain, ways=[1, 2]) if kind == "marginals" else rs.prefixes(domain, "a", by=["b"])
@@ -271,7 +270,7 @@ def test_the_matrix_form_lists_marginals_and_products_query_by_query(kind):
         {"guarantee": rs.GDP(mu=1.0), "form": rs.Matrix(bias=0.1)},
         {"targets": 2.0, "form": rs.Matrix(refined=True)},
     ):
-        plan, listed = rs.plan(workload, **options), rs.plan(as_explicit(workload), **options)
+        plan, listed = rs.plan(workload, **options), rs.plan(workload.listed(), **options)
         assert isinstance(plan, MatrixPlan)
         assert np.array_equal(plan.strategy, listed.strategy)
         assert (plan.scale, plan.bias, plan.workload.labels) == (listed.scale, listed.bias, listed.workload.labels)
@@ -301,9 +300,8 @@ def test_factorisation_norms():
     )
     domain = rs.Domain.of_sizes([4, 3])
     marginal = rs.marginals(domain, ways=[1, 2])
-    from residua.workload import explicit_of_marginals
 
-    dense = rs.analysis.factorisation_norm(explicit_of_marginals(marginal), tolerance=1e-6)
+    dense = rs.analysis.factorisation_norm(marginal.listed(), tolerance=1e-6)
     assert dense == pytest.approx(rs.analysis.factorisation_norm(marginal), rel=1e-5)
     with pytest.raises(PlanError, match="not a workload"):
         rs.analysis.factorisation_norm("x")
@@ -311,13 +309,12 @@ def test_factorisation_norms():
 
 def test_marginals_planned_densely_are_the_residual_plan():
     """Two codes, one optimum: least total variance of marginals from the closed form and from the dense solver."""
-    from residua.workload import explicit_of_marginals
 
     marginal = rs.marginals(rs.Domain.of_sizes([3, 2, 2]), ways=[1, 2]) + 3 * rs.marginals(
         rs.Domain.of_sizes([3, 2, 2]), [("a0", "a1")]
     )
     residual = rs.plan(marginal, rs.GDP(mu=1.0))
-    dense = rs.plan(explicit_of_marginals(marginal), rs.GDP(mu=1.0), tolerance=1e-6)
+    dense = rs.plan(marginal.listed(), rs.GDP(mu=1.0), tolerance=1e-6)
     assert np.allclose(dense.variances(marginal), residual.variances(marginal), rtol=1e-3)
 
 

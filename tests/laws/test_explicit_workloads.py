@@ -6,7 +6,6 @@ from scipy.sparse import csr_array
 
 import residua as rs
 from residua.errors import WorkloadError
-from residua.workload import explicit_of_marginals
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +67,7 @@ def test_matrices_dense_sparse_and_in_another_order_of_attributes():
 def test_marginals_as_explicit_queries_sum_the_right_cells():
     domain = rs.Domain.of_sizes({"a": 2, "b": 3, "c": 2})
     workload = rs.marginals(domain, [("c", "a"), (), ("b",)], weight=2.0)
-    found = explicit_of_marginals(workload)
+    found = workload.listed()
     x = np.random.default_rng(0).integers(0, 9, (2, 3, 2))
     expected = np.concatenate([x.sum(axis=1).ravel(), [x.sum()], x.sum(axis=(0, 2))])
     assert np.array_equal(found.matrix @ x.ravel(), expected)
@@ -82,7 +81,7 @@ def test_sums_and_weights(domain):
     assert mixed.labels == ("age >= 5", "sex=F", "sex=M")
     assert mixed.weights.tolist() == [1, 3, 3]
     assert (rs.marginals(domain, [("sex",)]) + adults).queries == 3
-    assert repr(mixed) == "Explicit(3 queries in 2 parts of age, sex)"
+    assert repr(mixed) == "Workload(3 queries in 2 parts of age, sex)"
 
 
 @pytest.mark.parametrize(

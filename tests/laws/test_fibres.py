@@ -17,7 +17,6 @@ import residua as rs
 from residua.errors import FileError, PlanError
 from residua.plans.axis.asked import packed
 from residua.plans.fibres import FibrePlan
-from residua.workload import as_explicit
 from tests.resealed import body_of, reseal_document
 
 MINUTES = rs.Integers(0, 11, levels={"quarter": [0, 3, 4, 9, 12], "half": [0, 4, 12]})
@@ -66,7 +65,7 @@ def dense(plan):
 
 
 def over_all(workload):
-    listed = as_explicit(workload)
+    listed = workload.listed()
     return listed.over(tuple(range(len(DOMAIN)))).toarray()
 
 
@@ -80,8 +79,8 @@ def test_variances_are_those_of_what_is_measured_and_estimates_are_the_best(kind
     stated = plan.covariance(workload)
     assert stated == pytest.approx(truth, rel=1e-4, abs=1e-6)
     assert plan.variances(workload) == pytest.approx(np.diag(truth), rel=1e-4)
-    assert plan.variances(as_explicit(workload)) == pytest.approx(plan.variances(workload), rel=1e-9)
-    assert plan.covariance(as_explicit(workload)) == pytest.approx(stated, rel=1e-9, abs=1e-9)
+    assert plan.variances(workload.listed()) == pytest.approx(plan.variances(workload), rel=1e-9)
+    assert plan.covariance(workload.listed()) == pytest.approx(stated, rel=1e-9, abs=1e-9)
     assert plan.total_variance(workload) == pytest.approx(
         float(np.repeat(workload.weights, workload.cells.astype(int)) @ np.diag(truth)), rel=1e-4
     )

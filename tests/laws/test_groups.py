@@ -13,7 +13,6 @@ from residua.measurement import noisy as noisy_module
 from residua.plans.composition import composed_cost
 from residua.projection.problems import problem_of
 from residua.source import source_of
-from residua.workload import as_explicit
 
 DOMAIN = rs.Domain({"age": rs.Integers(0, 3), "state": ["A", "B", "C"], "sex": ["F", "M"], "job": ["x", "y"]})
 BUDGET = rs.ZCDP(0.5)
@@ -66,7 +65,7 @@ WORKLOADS = [
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=["tables", "prefixes", "conditions", "all cells", "weighed groups"])
 def test_variances_and_covariances_are_those_of_the_dense_matrix(workload):
-    rows = as_explicit(workload).over((0, 1, 2, 3)).toarray()
+    rows = workload.listed().over((0, 1, 2, 3)).toarray()
     inverse = np.linalg.pinv(GAMMA, rcond=1e-12)
     answered = np.abs(rows @ inverse @ GAMMA - rows).max(axis=1) < 1e-9
     found = MIXED.variances(workload)

@@ -19,7 +19,7 @@ from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.planners.posing import posed
 from residua.plans.solver.blockwise import Blockwise
 from residua.plans.solver.orbits import orbits
-from residua.workload import Joint, as_explicit
+from residua.workload import Workload
 
 SEEDS = range(3)
 
@@ -38,7 +38,7 @@ def random_workload(seed):
         rows = rng.integers(-1, 2, (int(rng.integers(2, 6)), cells)).astype(float)
         rows[:, 0] += 1 - (rows != 0).any(axis=1)  # no query is nothing
         parts.append(rs.explicit(domain, rows, on=members, weight=float(rng.uniform(0.5, 2))))
-    return Joint(parts)
+    return Workload.of_parts(parts)
 
 
 @pytest.fixture(scope="module", params=SEEDS)
@@ -64,7 +64,7 @@ def test_variances_covariances_and_cost_are_those_of_gamma(planned):
     assert plan.pcost == pytest.approx(gamma.diagonal().max(), rel=1e-9)
     single = [plan.domain.names[0]]
     inverse = np.linalg.pinv(gamma, rcond=1e-14, hermitian=True)
-    asked = as_explicit(rs.marginals(plan.domain, [single])).over(grouping.attributes).toarray()
+    asked = rs.marginals(plan.domain, [single]).over(grouping.attributes).toarray()
     assert np.allclose(plan.variance(single), np.diag(asked @ inverse @ asked.T), rtol=1e-4)
 
 
@@ -111,7 +111,7 @@ def test_without_noise_every_answer_is_the_truth(planned):
 
 def test_both_gaps_hold_against_the_dense_optimum(planned):
     workload, plan = planned
-    best = rs.plan(as_explicit(workload), rs.GDP(1.0), form=rs.Matrix(), tolerance=1e-4)
+    best = rs.plan(workload.listed(), rs.GDP(1.0), form=rs.Matrix(), tolerance=1e-4)
     assert isinstance(best, MatrixPlan)
     mine, least = plan.total_variance(workload), best.total_variance(workload)
     assert least * (1 - 2e-3) <= mine <= least * 1.05
@@ -125,7 +125,7 @@ def sums_of_pairs(d, n=10):
     i, j = np.indices((n, n))
     rows = np.array([(i + j <= c).ravel() for c in range(2 * n - 1)])
     pairs = [rs.explicit(domain, rows, on=pair) for pair in combinations(domain.names, 2)]
-    return Joint([*(rs.prefixes(domain, name) for name in domain.names), *pairs])
+    return Workload.of_parts([*(rs.prefixes(domain, name) for name in domain.names), *pairs])
 
 
 def test_the_bound_of_a_split_is_below_what_its_plans_reach_and_close_to_it():
@@ -177,7 +177,7 @@ def test_what_matters_little_can_be_measured_at_a_small_budget():
     """Its block is measured weakly, by integers with fewer bits where its noise could not be sampled otherwise."""
     domain = rs.Domain.of_sizes([3, 3, 2])
     little = rs.explicit(domain, np.eye(6), on=["a1", "a2"], weight=1e-12)
-    workload = Joint([rs.explicit(domain, np.eye(9)[:4], on=["a0", "a1"]), little])
+    workload = Workload.of_parts([rs.explicit(domain, np.eye(9)[:4], on=["a0", "a1"]), little])
     plan = rs.plan(workload, rs.ZCDP(1e-6), form=rs.Blockwise())
     assert plan.blocks.cost(rs.AddRemove()) <= 2e-6
     assert np.isfinite(plan.variances(workload)).all()
@@ -197,8 +197,8 @@ def test_altered_blocks_are_refused():
 
 def test_a_sum_of_workloads_asks_the_same_as_the_listed_one():
     workload = random_workload(3)
-    listed = as_explicit(workload)
-    rows = np.vstack([as_explicit(part).over(workload.attributes).toarray() for part in workload.parts])
+    listed = workload.listed()
+    rows = np.vstack([part.listed().over(workload.attributes).toarray() for part in workload.parts])
     assert np.array_equal(listed.matrix.toarray(), rows)
     domain = rs.Domain.of_sizes({"a": 3, "b": 4, "c": 2})
     asked = rs.queries(domain, {"x": "a >= 1", "y": "b = 2 and c = 0", "z": "a = 0"})
@@ -259,11 +259,11 @@ def test_products_are_read_at_the_levels_they_need():
     assert max(axis.depth for axis in plan.axes) > 1
     others = rs.marginals(domain, [(), ("a0",), ("a2",), ("a1", "a2")]) + rs.product(domain, {"a0": 2 * halves})
     for workload in (asked, others):
-        listed = as_explicit(workload)
+        listed = workload.listed()
         one_by_one = plan.variances(listed)
         assert plan.variances(workload) == pytest.approx(one_by_one, rel=1e-9)
         assert np.isfinite(one_by_one).any()
-    assert plan.covariance(asked) == pytest.approx(plan.covariance(as_explicit(asked)), rel=1e-9, abs=1e-12)
+    assert plan.covariance(asked) == pytest.approx(plan.covariance(asked.listed()), rel=1e-9, abs=1e-12)
 
 
 def test_what_is_answered_does_not_depend_on_the_last_bit():

@@ -9,7 +9,6 @@ import pytest
 import residua as rs
 from residua.errors import PlanError
 from residua.plans.joint.plan import JointPlan
-from residua.workload import as_explicit
 from tests.laws.test_joint import random_workload
 
 MANY = rs.Domain({name: rs.Integers(0, 4) for name in "abcdef"})  # 15,625 cells
@@ -23,7 +22,7 @@ def test_targets_are_met_within_the_stated_gap_of_the_dense_optimum(seed):
     assert isinstance(plan, JointPlan)
     assert (plan.variances(workload) / targets).max() == pytest.approx(1.0, rel=1e-9)
     assert (plan.variances(workload) <= targets).all()
-    least = rs.plan(as_explicit(workload), targets=targets, form=rs.Matrix())
+    least = rs.plan(workload.listed(), targets=targets, form=rs.Matrix())
     assert least.pcost * (1 - 2e-3) <= plan.pcost <= least.pcost * 1.06
     assert plan.gap < 0.02
     assert plan.blocks.cost(rs.AddRemove()) <= plan.guarantee.pcost_allowed()

@@ -11,7 +11,6 @@ from residua.plans import LatticePlan
 from residua.plans.composition import priced
 from residua.plans.lattice.algebra import agree
 from residua.plans.planners.ground import common_ground
-from residua.workload import as_explicit
 from tests.laws.product_plans import gamma
 
 WIDE = rs.Domain.of_sizes({"a": 100, "b": 60, "c": 4})
@@ -68,7 +67,7 @@ def test_a_plan_like_another_is_a_plan_like_any_other(first, second):
         return
     G = gamma(two)
     assert np.diag(G).max() == pytest.approx(two.pcost, rel=1e-9)
-    W = as_explicit(workload).over((0, 1, 2)).toarray()
+    W = workload.listed().over((0, 1, 2)).toarray()
     inverse = np.linalg.pinv(G, rcond=1e-11, hermitian=True)
     assert two.variances(workload) == pytest.approx(np.einsum("ij,jk,ik->i", W, inverse, W), rel=1e-6)
     free = rs.plan(workload, rs.GDP(1.0))

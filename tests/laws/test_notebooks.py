@@ -22,9 +22,9 @@ def shown() -> dict[str, object]:
     table = release().table(["sex", NAME])
     return {
         "Domain": domain(),
-        "Workload": plan().workload,
+        "Marginals": plan().workload,
         "Products": rs.prefixes(domain(), "age", by=["sex"]),
-        "Explicit": rs.queries(domain(), ["age <= 3"]),
+        "Queries": rs.queries(domain(), ["age <= 3"]),
         "Plan": plan(),
         "Release": release(),
         "Table": table,

@@ -10,7 +10,6 @@ from residua.errors import PlanError
 from residua.plans import MatrixPlan
 from residua.plans.composition import composed_cost
 from residua.release import Release, pooled
-from residua.workload import Explicit, explicit_of_marginals
 from tests.laws import dense
 
 DOMAIN = rs.Domain.of_sizes({"a": 3, "b": 2, "c": 2})
@@ -47,7 +46,7 @@ def workloads():
     some = [[("a",)], [("a", "b")], [("b", "c"), ("a",)], [("a", "b", "c")], [()]]
     marginal = st.sampled_from(some).map(lambda sets: rs.marginals(DOMAIN, sets))
     explicit = st.one_of(
-        marginal.map(explicit_of_marginals),
+        marginal.map(lambda workload: workload.listed()),
         st.integers(0, 5).map(lambda seed: rs.explicit(DOMAIN, np.random.default_rng(seed).integers(-1, 2, (3, 12)))),
     )
     return st.one_of(marginal, explicit)
@@ -64,7 +63,7 @@ def test_pooling_is_generalised_least_squares(asked, seed):
     y = np.concatenate([values / np.sqrt(variances) for _, _, variances, values in parts])
     inverse = np.linalg.pinv(B, rcond=1e-9)
     for workload, _ in asked:
-        W = (workload if isinstance(workload, Explicit) else explicit_of_marginals(workload)).over((0, 1, 2))
+        W = (workload if not workload.tabular else workload.listed()).over((0, 1, 2))
         W = W.toarray()
         truth = W @ inverse @ y
         covariance = W @ inverse @ inverse.T @ W.T
@@ -85,7 +84,7 @@ def test_common_and_residual_pool_to_the_plan_and_survive_the_disk(kinds, tmp_pa
     rng = np.random.default_rng(7)
     x = rng.integers(0, 200, 12)
     one, two = rs.marginals(DOMAIN, ways=1), rs.marginals(DOMAIN, ways=2)
-    asked = [explicit_of_marginals(one) if kinds != "residual" else one, explicit_of_marginals(two)]
+    asked = [one.listed() if kinds != "residual" else one, two.listed()]
     asked[1] = asked[1] if kinds == "dense" else two
     candidates = [rs.plan(workload, rs.ZCDP(0.5)) for workload in asked]
     common = rs.common(candidates)

@@ -13,7 +13,6 @@ from residua.errors import GapWarning
 from residua.plans.lattice.bounds import class_bound
 from residua.plans.objectives import Effort
 from residua.plans.solver.tilting import designed
-from residua.workload import as_explicit
 from tests.laws.dense import kron
 from tests.laws.product_plans import SETTINGS, all_cells, dense_variances, workloads
 
@@ -25,7 +24,7 @@ def test_no_plan_beats_the_bounds(workload):
     loss = float((workload.weights * workload.cells) @ plan.variances(workload, per="term"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GapWarning)
-        best = rs.plan(as_explicit(workload), rs.GDP(mu=1.0))
+        best = rs.plan(workload.listed(), rs.GDP(mu=1.0))
     optimum = float(best.workload.weights @ best.variances(best.workload))
     assert loss >= optimum / (1 + best.gap) * (1 - 1e-9)
     assert loss / (1 + plan.gap_any) <= optimum * (1 + 1e-9)

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 import residua as rs
 from residua.plans.strategy import Plain
 from residua.release import Release
-from residua.workload import explicit_of_products
 from tests.laws.product_plans import block_matrix, gamma, random_plan
 
 door = importlib.import_module("residua.measurement.noisy")
@@ -71,7 +70,7 @@ def test_estimates_are_the_best_linear_unbiased_ones(seed):
     plan = random_plan(seed)
     x = table_of(plan, seed)
     release = released(plan, x)
-    asked = explicit_of_products(plan.workload)
+    asked = plan.workload.listed()
     W = asked.over(tuple(range(len(plan.domain)))).toarray()
     supported = np.isfinite(plan.variances(asked))
     true_plan, rows = release.plan, list(plan.lattice)
@@ -184,9 +183,7 @@ def geography():
 
 
 def _on(plan, workload):
-    from residua.workload.products import _on as moved
-
-    return tuple(moved(plan.lattice, family) for family in workload.families)
+    return workload.on(plan.lattice).families
 
 
 def test_a_hierarchy_is_one_table_a_level_and_levels_add_up(geography):

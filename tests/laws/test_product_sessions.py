@@ -17,7 +17,6 @@ from residua.plans.lattice.algebra import agree
 from residua.plans.lattice.plan import LatticePlan
 from residua.release import Release, pooled
 from residua.session.signal import answerable
-from residua.workload import Products, as_explicit
 from tests.laws.product_plans import block_matrix, gamma, random_plan
 
 DOMAIN = rs.Domain.of_sizes({"a": 4, "b": 3, "c": 2})
@@ -192,7 +191,7 @@ def test_a_pool_for_replaced_records_says_by_how_much_its_variances_are_overstat
         pool = pooled([part[0] for part in parts])
         _, s, Vt = np.linalg.svd(np.vstack([part[1] for part in parts]), full_matrices=False)
         kept = s > s[0] * 1e-11
-        W = as_explicit(several[0].workload).over((0, 1, 2)).toarray()
+        W = several[0].workload.over((0, 1, 2)).toarray()
         truth = ((W @ Vt[kept].T / s[kept]) ** 2).sum(axis=1)
         ratios = pool.plan.variances(several[0].workload) / truth
         assert ratios.min() >= 1 - 1e-9
@@ -224,7 +223,7 @@ def test_pooling_is_generalised_least_squares(several, seed):
     loss = 2e-6 + 5e-10 * np.linalg.norm(B, 2) * np.linalg.norm(inverse, 2)
     truth = inverse @ np.concatenate([y for _, _, y in parts])
     for plan in several:
-        W = as_explicit(plan.workload).over((0, 1, 2)).toarray()
+        W = plan.workload.listed().over((0, 1, 2)).toarray()
         spread = np.linalg.norm(W @ inverse, axis=1)
         found = pool.answers(plan.workload).columns
         assert np.abs((found["estimate"] - W @ truth) / (spread + 1e-12)).max() < 1e-4
@@ -237,7 +236,7 @@ def test_pooled_products_keep_their_terms_and_survive_the_disk(tmp_path):
     rng, x = np.random.default_rng(5), np.arange(CELLS) * 10
     plan = rs.plan(rs.prefixes(DOMAIN, "a", by=["c"]), rs.ZCDP(0.5))
     pool = pooled([pretended(plan, x, rng)[0] for _ in range(3)], plan.workload)
-    assert isinstance(pool.planned.workload, Products)
+    assert pool.planned.workload.with_rows
     assert pool.plan.variances(plan.workload) == pytest.approx(plan.variances(plan.workload) / 3, rel=1e-9)
     pool.save(tmp_path / "pool")
     again = rs.Release.load(tmp_path / "pool")
@@ -305,7 +304,7 @@ CANDIDATES = {
 def near_the_truth(release, workload):
     """Estimates are within 6.5 standard deviations: 1e-10 false alarms a query."""
     found = release.answers(workload).columns
-    truth = as_explicit(workload).over((0, 1, 2)) @ (np.arange(CELLS) * 20 + 30)
+    truth = workload.listed().over((0, 1, 2)) @ (np.arange(CELLS) * 20 + 30)
     assert (abs(found["estimate"] - truth) < 6.5 * found["stddev"]).all()
 
 
@@ -392,7 +391,7 @@ def test_the_answerable_part_of_products_is_whole_terms_or_else_single_queries()
     one = rs.plan(rs.product(DOMAIN, {"a": "prefixes"}, ways=1), rs.ZCDP(0.5))
     for known in (one, one + rs.plan(rs.queries(DOMAIN, ["a < 2"]), rs.ZCDP(0.5))):
         part = answerable(known, asked)
-        assert isinstance(part, Products)
+        assert part.with_rows
         assert part.sets == (("a",), ("b",), ("c",))
         assert list(part.query_labels()) == list(asked.query_labels())[: part.queries]
         assert np.isfinite(known.variances(part)).all()

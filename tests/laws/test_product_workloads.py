@@ -5,14 +5,13 @@ import pytest
 
 import residua as rs
 from residua.errors import PlanError, WorkloadError
-from residua.workload import Products
 from residua.workload.ordered import Prefixes, Ranges
 
 
 def test_workloads_add_and_weigh():
     domain = rs.Domain.of_sizes({"a": 4, "b": 2})
     both = rs.marginals(domain, ways=1) + 2 * rs.prefixes(domain, "a", by=["b"])
-    assert isinstance(both, Products)
+    assert both.with_rows
     assert both.sets == (("a",), ("b",), ("a", "b"))
     assert both.weights.tolist() == [1.0, 1.0, 2.0]
     assert len(both.families) == 2  # `a` is asked in two ways

@@ -10,7 +10,6 @@ from residua.errors import PlanError
 from residua.plans import LatticePlan
 from residua.plans.composition import priced
 from residua.plans.strategy import Plain
-from residua.workload import as_explicit
 from tests.laws.dense import kron, replacement
 from tests.laws.product_plans import PHASES, SETTINGS, all_cells, dense_variances, gamma, workloads
 
@@ -26,7 +25,7 @@ def test_every_fact_of_a_plan_is_that_of_gamma(workload):
     assert plan.replacement[0] >= replacement(G) * (1 - 1e-9)
     expected = dense_variances(plan, all_cells(workload))
     assert plan.variances(workload) == pytest.approx(expected, rel=1e-6)
-    assert plan.variances(as_explicit(workload)) == pytest.approx(expected, rel=1e-6)
+    assert plan.variances(workload.listed()) == pytest.approx(expected, rel=1e-6)
     starts = np.concatenate([[0], np.cumsum(workload.cells[:-1].astype(int))])
     means = np.add.reduceat(expected, starts) / workload.cells
     assert plan.variances(workload, per="term") == pytest.approx(means, rel=1e-6)
@@ -156,7 +155,7 @@ def test_files_keep_everything(tmp_path_factory, workload):
 def test_independent_noise_is_a_baseline_where_cells_are_few():
     workload = rs.prefixes(rs.Domain.of_sizes({"a": 6, "b": 2}), "a", by=["b"])
     baseline, plan = rs.independent(workload, rs.GDP(1.0)), rs.plan(workload, rs.GDP(1.0))
-    assert plan.variances(workload).sum() < baseline.variances(as_explicit(workload)).sum()
+    assert plan.variances(workload).sum() < baseline.variances(workload.listed()).sum()
 
 
 QUERIES = [

@@ -12,7 +12,7 @@ from residua.projection.accuracy import bound_of
 from residua.projection.consistent import centred_each
 from residua.projection.problem import Terms
 from residua.projection.problems import problem_of
-from residua.workload import applied, as_explicit
+from residua.workload import applied
 from tests.laws.projections import IMPOSSIBLE, domain_of_three, people
 from tests.laws.test_projected import SETS, consistent
 
@@ -339,7 +339,7 @@ def test_prefixes_ranges_and_levels_are_read_off_the_projected_tables(tmp_path, 
     release = release_of(tmp_path, kind)
     projected = rs.project(release)
     for asked in (rs.prefixes(domain, "age", by=["sex"]), rs.ranges(domain, "age", by=["work"])):
-        written = as_explicit(asked)
+        written = asked.listed()
         found = projected.answers(asked)
         np.testing.assert_allclose(found.estimates, projected.answers(written).estimates, atol=1e-9)
         assert found.labels[0] == next(asked.query_labels())

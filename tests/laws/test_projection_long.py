@@ -15,7 +15,6 @@ from residua.projection.problem import Terms
 from residua.projection.running import Running
 from residua.projection.running_kernels import give_total, nearest_rising
 from residua.projection.waves import Waves
-from residua.workload import as_products
 
 ASKED = {
     "one axis, one table": [("minute", "region", "sex"), ("minute",), ("region", "sex")],
@@ -89,7 +88,7 @@ def least_by_a_general_solver(problem, observed):
         mask = impossible_cells(domain, [domain.names[i] for i in owner])
         rules += [] if mask is None else [tables[owner][np.flatnonzero(mask)] == 0]
     loss = 0
-    for term in as_products(problem.plan.workload).terms():
+    for term in problem.plan.workload.terms():
         members = tuple(i for i, _ in term)
         W = np.ones((1, 1))
         for i, _ in term:

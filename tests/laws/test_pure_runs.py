@@ -21,7 +21,6 @@ from residua.plans.runs.shape import Shape
 from residua.plans.search.runs import divisions, weighted_runs
 from residua.plans.search.runs_loss import RunsLoss
 from residua.plans.tails import reaches
-from residua.workload import as_explicit
 
 # Runs of one size on every level; of two; a single run; four levels; one value per run at the end.
 SHAPES = [(60, (3, 5, 4)), (50, (3, 5, 4)), (37, (5, 8)), (20, (20,)), (41, (2, 3, 3, 3)), (9, (2, 8))]
@@ -57,7 +56,7 @@ def strategy(plan):
 
 
 def listed(workload):
-    return as_explicit(workload).over((0,)).toarray()
+    return workload.listed().over((0,)).toarray()
 
 
 @pytest.fixture(params=SHAPES, ids=str)

@@ -27,7 +27,6 @@ from residua.plans.tree.nesting import branched
 from residua.plans.tree.rows import AnyRows, Runs
 from residua.projection.problem import Terms
 from residua.projection.problems import problem_of
-from residua.workload import as_explicit
 from tests.laws.trees import blocks
 
 SIZE = 96
@@ -61,7 +60,7 @@ def strategy(plan):
 
 def listed(workload):
     """All queries over the values, (queries, values)."""
-    return as_explicit(workload).over((0,)).toarray()
+    return workload.listed().over((0,)).toarray()
 
 
 @pytest.fixture(scope="module", params=CASES)
@@ -92,9 +91,7 @@ def test_variances_and_covariances_are_those_of_least_squares(case):
     sigma = np.linalg.inv((B.T / (2 * scales**2)) @ B)
     W = listed(workload)
     assert plan.variances(workload) == pytest.approx(np.einsum("ij,jk,ik->i", W, sigma, W), rel=1e-8)
-    assert plan.total_variance(workload) == pytest.approx(
-        float(as_explicit(workload).weights @ plan.variances(workload))
-    )
+    assert plan.total_variance(workload) == pytest.approx(float(workload.listed().weights @ plan.variances(workload)))
     some = rs.prefixes(workload.domain, "x") if workload is not LEVELS else LEVELS
     rows = listed(some)
     assert plan.covariance(some) == pytest.approx(rows @ sigma @ rows.T, rel=1e-7, abs=1e-7)
@@ -244,14 +241,14 @@ def test_intervals_hold_what_they_say_and_not_much_more():
     weighted = B / scales[:, None] ** 2
     coefficients = np.abs(W @ np.linalg.solve(B.T @ weighted, weighted.T)) * scales
     own = reaches(coefficients, 0.05) / np.sqrt(2 * (coefficients**2).sum(axis=1))
-    for asked in (PREFIXES, as_explicit(PREFIXES)):
+    for asked in (PREFIXES, PREFIXES.listed()):
         found = reading.widths(asked, 0.95, 1.0)
         assert (found >= own / 1.002).all()
         assert (found <= 1.2 * own).all()
     single = reading.widths({("x",): W[30]}, 0.95, 1.0)
     assert single == pytest.approx([own[30]], rel=0.01)
     values = reading.widths(("x",), 0.95, 1.0)
-    assert (values >= reading.widths(as_explicit(rs.marginals(ORDERED, [("x",)])), 0.95, 1.0) / 1.1).all()
+    assert (values >= reading.widths(rs.marginals(ORDERED, [("x",)]).listed(), 0.95, 1.0) / 1.1).all()
     assert (values < -math.log(0.05) / math.sqrt(2) * 1.02).all()
 
 
@@ -325,5 +322,5 @@ def test_the_bound_holds_for_persons_with_few_records_of_each_value(records):
     tables = rs.marginals(rs.Domain({"x": rs.Integers(0, n - 1), "sex": ["F", "M"]}), ways=[1, 2])
     by_tables = rs.plan(tables, rs.PureDP(1.0), unit=rs.Person(records=records, one_per="x"))
     assert by_tables.lower_bound == pytest.approx(rs.plan(tables, rs.PureDP(1.0)).lower_bound, rel=1e-6)
-    matrix = rs.plan(as_explicit(workload), rs.PureDP(1.0), unit=rs.Person(records=records, one_per="x"))
+    matrix = rs.plan(workload.listed(), rs.PureDP(1.0), unit=rs.Person(records=records, one_per="x"))
     assert matrix.lower_bound <= hadamard

@@ -30,10 +30,10 @@ from residua.plans.cells import Grouping
 from residua.plans.contract import Plan
 from residua.plans.forms import Form, Task
 from residua.plans.noise import NORMAL, Noise
-from residua.plans.questions import Workload, combined, in_one_table
+from residua.plans.questions import combined, in_one_table
 from residua.plans.reading import Combination, Reading
 from residua.privacy import AddRemove, Guarantee, ReplaceOne, Unit
-from residua.workload import as_explicit
+from residua.workload import Workload
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +132,7 @@ class ToyPlan(Plan):
         return float(self.unit.scaled(self.pcost, 2 * self.pcost if isinstance(self.unit, ReplaceOne) else None))
 
     def rows(self, workload: Workload) -> Any:
-        asked = as_explicit(workload)
+        asked = workload.listed()
         if not set(asked.attributes) <= {self.attribute}:
             raise PlanError(f"the toy knows {self.name!r} alone.")
         return asked.over((self.attribute,)).toarray()
@@ -185,7 +185,7 @@ class ToyPlan(Plan):
 @dataclass(frozen=True)
 class Toy(Form):
     def plan(self, task: Task) -> ToyPlan:
-        (position,) = as_explicit(task.workload).attributes
+        (position,) = task.workload.listed().attributes
         scale = 1 / math.sqrt(float(task.guarantee.pcost_allowed())) * (1 + 2**-40)
         return ToyPlan(task.workload.domain, position, scale, task.guarantee, task.unit, task.workload)
 

@@ -17,7 +17,6 @@ from residua.linalg.tree import Tree, root_diagonal, spectrum
 from residua.measurement.noisy import with_noise
 from residua.plans import TreePlan
 from residua.plans.blocks import Batch
-from residua.workload import as_explicit
 from tests.laws.trees import domain, records, tables, workload
 
 
@@ -80,7 +79,7 @@ def test_every_fact_is_that_of_gamma(made):
     gamma = rows.T @ rows
     assert gamma.diagonal().max() == pytest.approx(plan.pcost, rel=1e-8)
     sigma = np.linalg.pinv(gamma, rcond=1e-10)
-    listed = as_explicit(asked)
+    listed = asked.listed()
     W = listed.over((0, 1, 2)).toarray()
     assert plan.variances(asked) == pytest.approx(np.einsum("ij,jk,ik->i", W, sigma, W), rel=1e-7)
     assert plan.covariance(asked) == pytest.approx(W @ sigma @ W.T, abs=1e-8)
@@ -96,7 +95,7 @@ def test_every_fact_is_that_of_gamma(made):
 def test_nobody_does_better_than_the_bound_says(made):
     plan, asked = made
     best = rs.plan(asked, rs.GDP(1.0), form=rs.Matrix(), tolerance=1e-5)
-    loss, least = plan.total_variance(asked), best.total_variance(as_explicit(asked))
+    loss, least = plan.total_variance(asked), best.total_variance(asked.listed())
     assert loss / (1 + plan.gap) <= least * (1 + 1e-7)
     assert loss <= least * (1 + plan.gap)
     assert plan.gap < (1e-3 if len(plan.precisions[0][0]) > 1 else 2e-2)
@@ -124,7 +123,7 @@ def test_what_is_measured_without_noise_is_read_exactly(made, monkeypatch):
     given = plan.domain
     table = tables(given, records(given, 500))
     reading = plan.reading(plan.blocks, with_noise(plan.blocks, table.ravel().astype(np.int64)))
-    listed = as_explicit(asked)
+    listed = asked.listed()
     assert reading.answers(asked)[0] == pytest.approx(listed.over((0, 1, 2)) @ table.ravel(), abs=1e-6)
     assert reading.answers(listed)[0] == pytest.approx(reading.answers(asked)[0], abs=1e-6)
 
@@ -137,7 +136,7 @@ def test_releases_have_the_stated_means_variances_and_covariances(made):
     found = np.array(
         [plan.reading(plan.blocks, with_noise(plan.blocks, table)).answers(asked)[0] for _ in range(releases)]
     )
-    off = found - as_explicit(asked).over((0, 1, 2)) @ table
+    off = found - asked.listed().over((0, 1, 2)) @ table
     sigma = plan.covariance(asked)
     stddev = np.sqrt(np.diag(sigma))
     assert (np.abs(off.mean(axis=0)) < 6.5 * stddev / math.sqrt(releases)).all()
@@ -154,7 +153,7 @@ def test_estimates_are_least_squares_and_levels_add_up(made):
     reading = plan.reading(plan.blocks, with_noise(plan.blocks, table))
     _, rows, values = reading.whitened()
     best = np.linalg.lstsq(rows, values, rcond=1e-10)[0]
-    assert reading.answers(asked)[0] == pytest.approx(as_explicit(asked).over((0, 1, 2)) @ best, abs=1e-6)
+    assert reading.answers(asked)[0] == pytest.approx(asked.listed().over((0, 1, 2)) @ best, abs=1e-6)
     leaves, codes = reading.marginal((0, 1)), np.asarray(given["block"].level("county").codes)
     counties = reading.answers(rs.product(given, {"block": "county", "sex": "identity"}))[0].reshape(2, -1)
     assert np.stack([np.bincount(codes, weights=row) for row in leaves]) == pytest.approx(counties, abs=1e-9)

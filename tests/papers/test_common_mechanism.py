@@ -6,7 +6,6 @@ import pytest
 import residua as rs
 from residua.plans.matrix import loewner
 from residua.plans.matrix.loewner import recreate, standardise
-from residua.workload import explicit_of_marginals
 
 
 def cells(n):
@@ -96,9 +95,9 @@ def test_the_budget_saved(sizes, ways, saved, kinds):
     domain = rs.Domain.of_sizes(sizes)
     asked = [rs.marginals(domain, ways=k) for k in ways]
     if kinds != "residual":
-        asked[0] = explicit_of_marginals(asked[0])
+        asked[0] = asked[0].listed()
     if kinds == "dense":
-        asked[1] = explicit_of_marginals(asked[1])
+        asked[1] = asked[1].listed()
     candidates = [rs.independent(workload, rs.GDP(mu=1.0)) for workload in asked]
     common = rs.common(candidates)
     assert round(100 * common.pcost, 2) == pytest.approx(saved, abs=0.005)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 import residua as rs
-from residua.workload import Marginals, Products
+from residua.workload import Workload
 
 
 def prefixes(d: int) -> np.ndarray:
@@ -71,13 +71,13 @@ def age_pyramid(voting: bool = True) -> tuple[np.ndarray, np.ndarray]:
     return W, (np.tile(targets, 3) if voting else np.ones(len(W)))
 
 
-def sf1_persons() -> tuple[Products, dict]:
+def sf1_persons() -> tuple[Workload, dict]:
     """The 33 products of 0/1 rows that HDMM's authors make of the Census tables, and errors known at privacy cost 1."""
     given = json.loads((Path(__file__).parent / "sf1_persons.json").read_text())
     domain = rs.Domain.of_sizes(given["sizes"])
     rows = {kind: [set(values) for values in sums] for kind, sums in given["rows"].items()}
 
-    def term(asked: dict[str, str]) -> Products | Marginals:
+    def term(asked: dict[str, str]) -> Workload:
         matrices = {
             name: np.array([[float(value in row) for value in range(given["sizes"][name])] for row in rows[kind]])
             for name, kind in asked.items()

@@ -18,7 +18,6 @@ import residua as rs
 from residua.plans.composition import priced
 from residua.release import Release, pooled
 from residua.session.missing import missing
-from residua.workload import Marginals, explicit_of_marginals
 from tests.statistics.copies import measured
 
 RUNS = 50_000
@@ -70,7 +69,7 @@ def test_look_then_finish_has_the_mean_and_covariance_of_the_plan_alone(candidat
     assert rest.together == priced(plan)[1]
     adaptive = estimates([(look, priced(look)[0]), (rest.plan, rest.blocks)], workload)
     direct = estimates([(plan, priced(plan)[0])], workload)
-    asked = explicit_of_marginals(workload) if isinstance(workload, Marginals) else workload
+    asked = workload.listed() if workload.plain else workload
     truth = asked.matrix @ TRUTH.ravel()
     stated = pooled([Release(plan, priced(plan)[0], np.zeros(priced(plan)[0].cells, np.int64))])
     variances = stated.answers(workload).columns["stddev"] ** 2

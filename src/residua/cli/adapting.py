@@ -15,7 +15,6 @@ from residua.errors import SpecError
 from residua.estimation import estimate
 from residua.estimation.statement import WARNING
 from residua.privacy import Guarantee
-from residua.workload import Marginals
 
 
 def run_adaptation(
@@ -37,9 +36,7 @@ def run_adaptation(
     wanted = spec.plans[name].spec
     checked_source(wanted)
     with opened(spec, show_values=show_values) as session:
-        adapted = session.adapt(
-            cast("Marginals", wanted.workload), cast("Guarantee", wanted.guarantee), look=look, scores=scores
-        )
+        adapted = session.adapt(wanted.workload, cast("Guarantee", wanted.guarantee), look=look, scores=scores)
     for step, cost in adapted.spent.items():
         screen.print(f"Step {step:<7} rho {float(cost / 2):.6g}")
     write_release(session, adapted.release, out)

@@ -22,7 +22,6 @@ from residua.privacy import PureDP
 from residua.release import Release
 from residua.session import Session
 from residua.session.opening import check_place, require_gaussian
-from residua.workload import Explicit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,7 +93,7 @@ def _planned(named: NamedPlan, ground: Plan | None) -> Plan:
         raise SpecError(
             "[objective] axis is for a plan by itself, and plans of a session share noise that suits all; remove it."
         )
-    listed = isinstance(spec.workload, Explicit) and not isinstance(ground, JointPlan)
+    listed = not spec.workload.tabular and not isinstance(ground, JointPlan)
     return make_plan(spec, None if listed or isinstance(spec.guarantee, PureDP) else ground)
 
 

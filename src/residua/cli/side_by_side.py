@@ -15,7 +15,6 @@ from residua.errors import SpecError
 from residua.plans.contract import Plan
 from residua.privacy import ZCDP
 from residua.report.comparing import changes, compared, promises
-from residua.workload import Products, as_explicit
 
 
 def print_comparison(spec: Spec, *, as_json: bool) -> None:
@@ -24,7 +23,7 @@ def print_comparison(spec: Spec, *, as_json: bool) -> None:
         raise SpecError('comparing is for Gaussian noise; leave [privacy] epsilon = "least" out.')
     budget = spec.guarantee or ZCDP(0.5)
     asked = spec.workload
-    workload = as_explicit(asked) if isinstance(asked, Products) else asked
+    workload = asked.listed() if asked.with_rows else asked
     found = compare(workload, budget, spec.targets, unit=spec.unit)
     if as_json:
         figures = ("name", "max_ratio", "rmse", "pcost_for_targets")

@@ -46,20 +46,7 @@ from residua.files import read_regular, require_path
 from residua.plans.objectives import Objective
 from residua.privacy import GDP, ZCDP, AddRemove, ApproxDP, Guarantee, Person, PureDP, ReplaceOne, Unit
 from residua.source.records import parsed_expression
-from residua.workload import (
-    Explicit,
-    Marginals,
-    Products,
-    added,
-    as_explicit,
-    as_products,
-    hierarchy,
-    marginals,
-    prefixes,
-    product,
-    queries,
-    ranges,
-)
+from residua.workload import Workload, added, hierarchy, marginals, prefixes, product, queries, ranges
 
 _SECTIONS = {
     "source": {
@@ -73,7 +60,7 @@ _SECTIONS = {
 }
 _LEAST = "least"  # in place of epsilon: the least that meets the targets
 _MARGINALS = {"ways", "sets", "max_cells"}
-_ALONG: dict[str, Callable[..., Products | Marginals]] = {
+_ALONG: dict[str, Callable[..., Workload]] = {
     "prefixes": prefixes,
     "ranges": ranges,
     "hierarchy": hierarchy,
@@ -87,7 +74,7 @@ class Spec:
 
     folder: Path
     domain: Domain
-    workload: Marginals | Explicit | Products
+    workload: Workload
     guarantee: Guarantee | None
     least_epsilon: bool  # Laplace noise, of the least epsilon that meets the targets
     targets: np.ndarray[Any, np.dtype[np.float64]] | None
@@ -165,7 +152,7 @@ def _spec(content: Mapping[str, Any], folder: Path) -> Spec:
     if dense and axis:
         raise SpecError("[objective] has both dense and axis, which are two forms of plans; give one.")
     if dense:
-        workload = as_explicit(workload)
+        workload = workload.listed()
     least = _least_epsilon(privacy, targets is not None)
     guarantee = None if least else _guarantee("privacy", privacy)
     if (least or isinstance(guarantee, PureDP)) and any("margin" in term for term in content["workload"]):
@@ -226,12 +213,10 @@ def _expressions(domain: Any) -> tuple[Any, dict[str, str]]:
     return plain, found
 
 
-def _workload(
-    domain: Domain, terms: Any
-) -> tuple[Marginals | Explicit | Products, np.ndarray[Any, np.dtype[np.float64]] | None]:
+def _workload(domain: Domain, terms: Any) -> tuple[Workload, np.ndarray[Any, np.dtype[np.float64]] | None]:
     if not isinstance(terms, list) or not terms:
         raise SpecError('there is no workload; write [[workload]] with ways = [1, 2] or sets = [["age"], …].')
-    parts: list[Marginals | Explicit | Products] = []
+    parts: list[Workload] = []
     targets: list[float | None] = []
     for term in terms:
         known_keys("[[workload]]", term, _WORKLOAD)
@@ -249,23 +234,16 @@ def _workload(
     return workload, _targets(workload, parts, [target for target in targets if target is not None])
 
 
-def _targets(
-    workload: Marginals | Explicit | Products, parts: list[Marginals | Explicit | Products], targets: list[float]
-) -> np.ndarray[Any, np.dtype[np.float64]]:
+def _targets(workload: Workload, parts: list[Workload], targets: list[float]) -> np.ndarray[Any, np.dtype[np.float64]]:
     """The target of every query of the workload, in its order."""
-    if not isinstance(workload, Products):
+    if not workload.with_rows:
         return np.concatenate([np.full(part.queries, c) for part, c in zip(parts, targets, strict=True)])
     # Terms that ask alike stand together in a products workload, in whatever order they were written.
-    found = {
-        term: target
-        for part, target in zip(parts, targets, strict=True)
-        if not isinstance(part, Explicit)
-        for term in as_products(part).terms()
-    }
+    found = {term: target for part, target in zip(parts, targets, strict=True) if part.tabular for term in part.terms()}
     return np.repeat([found[term] for term in workload.terms()], workload.cells.astype(np.int64))
 
 
-def _term(domain: Domain, term: Mapping[str, Any]) -> Marginals | Explicit | Products:
+def _term(domain: Domain, term: Mapping[str, Any]) -> Workload:
     weight = term.get("weight", 1.0)
     what = [key for key in ("queries", "product", *_ALONG) if key in term]
     if len(what) > 1:

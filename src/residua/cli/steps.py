@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from residua.privacy import Guarantee
-    from residua.workload import Marginals
 
 read = read_spec
 
@@ -44,7 +43,7 @@ read = read_spec
 def make_plan(spec: Spec, like: Plan | None = None) -> Plan:
     """The best plan for a specification; with the strategies of another if one is given."""
     if spec.for_estimates:
-        return plan_estimates(cast("Marginals", spec.workload), cast("Guarantee", spec.guarantee), unit=spec.unit)
+        return plan_estimates(spec.workload, cast("Guarantee", spec.guarantee), unit=spec.unit)
     shares: list[float] = []  # of the predicted time, where that is long; rounds then say nothing more
 
     def share_over(share: float) -> None:

@@ -24,7 +24,6 @@ from residua.estimation.simulation import Simulated
 from residua.estimation.spending import Learned, blended, spend
 from residua.linalg.arrays import Booleans, Floats
 from residua.plans.lattice.plan import LatticePlan
-from residua.workload import Marginals
 
 _SHARES = (0.0, 0.5, 1.0)  # how far spending follows the strength of single pairs
 _LITTLE = 1e-3  # of what is there: not worth a measurement of its own
@@ -55,7 +54,7 @@ def precisions_after(
         progress: called with what is being done, how much is done, and of how much.
     """
     lattice, costs = plan.lattice, plan.costs
-    assert isinstance(plan.workload, Marginals)
+    assert plan.workload is not None  # it is plain
     cells = lattice.products(plan.domain.sizes.astype(np.float64))
     if scores is not None:
         known = with_scores(known, *scores, cells, costs)

@@ -22,7 +22,7 @@ from residua.projection.tabled import Tabled
 from residua.projection.tables import ProjectedTable
 from residua.release.base import Release
 from residua.showing import Exported
-from residua.workload import Asked
+from residua.workload import AskedRows as Asked
 
 if TYPE_CHECKING:
     from residua.estimation.rows import SyntheticRows

@@ -14,7 +14,7 @@ from residua.linalg.arrays import Floats
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.noise import NORMAL
 from residua.privacy import AddRemove, Guarantee, PureDP, Unit
-from residua.workload import Marginals
+from residua.workload import Workload
 
 # Shares of the budget by number of attributes, found on one real table (docs/decisions/0017-estimates.md).
 _TOTAL, _SINGLES, _TRIPLES, _MORE = 0.01, 0.17, 0.03, 0.01
@@ -22,7 +22,7 @@ _POWER, _ALONE = 1.0 / 6.0, 1.0 / 2.0  # precision ∝ cells^power, of several n
 _SLACK = 1.0 - 2.0**-40
 
 
-def plan_estimates(workload: Marginals, guarantee: Guarantee, *, unit: Unit | None = None) -> LatticePlan:
+def plan_estimates(workload: Workload, guarantee: Guarantee, *, unit: Unit | None = None) -> LatticePlan:
     """A plan whose releases `rs.estimate` makes the most of: for marginals, with normal noise.
 
     Guarantee: as for every plan, measuring it costs at most the guarantee for the unit; the verifier checks it again.
@@ -43,14 +43,14 @@ def plan_estimates(workload: Marginals, guarantee: Guarantee, *, unit: Unit | No
         >>> plan.supports(["a", "b", "c"]), round(plan.cost, 6)          # rho = pcost / 2
         (True, 0.2)
     """
-    if not isinstance(workload, Marginals):
+    if not isinstance(workload, Workload) or not workload.plain:
         raise PlanError(f"workload={workload!r} is not a workload of marginals; make one with rs.marginals.")
     if not isinstance(guarantee, Guarantee) or isinstance(guarantee, PureDP):
         raise PlanError(f"guarantee={guarantee!r} has no normal noise; give rs.ApproxDP, rs.GDP or rs.ZCDP.")
     return planned(workload, guarantee, unit or AddRemove(), len(workload.lattice.levels) - 1)
 
 
-def planned(workload: Marginals, guarantee: Guarantee, unit: Unit, ways: int) -> LatticePlan:
+def planned(workload: Workload, guarantee: Guarantee, unit: Unit, ways: int) -> LatticePlan:
     """As `plan_estimates`, of sets of at most so many attributes; the others are left for later."""
     lattice, domain = workload.lattice, workload.domain
     shares = shares_by_ways(ways)

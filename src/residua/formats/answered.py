@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from residua.domain import Categories, Domain
-from residua.workload import Explicit, Joint, queries_in
+from residua.workload import Workload
 
 AXIS, TITLE = "query", "Queries"
 RECORDS, OTHER = "records", "as each query says"
@@ -38,7 +38,8 @@ class Answered:
 
 def answered(published: Any, **options: Any) -> Iterator[Answered]:
     """What was asked as queries, as one table; nothing where all is tables."""
-    asked = queries_in(published.plan.workload)
+    workload: Workload | None = published.plan.workload
+    asked = None if workload is None else workload.single_queries
     if asked is None:
         return
     columns = published.answers(asked, **options).columns
@@ -47,10 +48,10 @@ def answered(published: Any, **options: Any) -> Iterator[Answered]:
     yield Answered(Domain({AXIS: Categories(labels)}), {**columns, AXIS: list(labels)})
 
 
-def unit_of(workload: Any) -> str:
+def unit_of(workload: Workload | None) -> str:
     """What numbers count: records, or whatever queries add up."""
-    parts = workload.parts if isinstance(workload, Joint) else (workload,)
-    rows = [part.matrix.data for part in parts if isinstance(part, Explicit)]
+    parts = () if workload is None else workload.parts
+    rows = [part.matrix.data for part in parts if not part.tabular]
     return RECORDS if all(np.isin(each, (0.0, 1.0)).all() for each in rows) else OTHER
 
 

@@ -23,7 +23,7 @@ from residua.formats.writer import Writer
 from residua.projection.tabled import Tabled
 from residua.release import Release
 from residua.release.queried import MOST_ROWS, refusal, require_listable, too_long
-from residua.workload import queries_in, tables_in
+from residua.workload import Workload
 
 # Format → the module that writes it, and the extra that it needs.
 FORMATS: dict[str, tuple[str, str]] = {
@@ -116,14 +116,16 @@ def export(
     return written
 
 
-def _pass_over(workload: Any) -> None:
+def _pass_over(workload: Workload | None) -> None:
     """Says of each term that is too long to list that it is left out.
 
     Raises:
         PlanError: there is nothing else to write.
     """
-    long, tables = too_long(workload), tables_in(workload)
-    if tables is not None and len(long) == len(tables) and queries_in(workload) is None:
+    if workload is None:
+        return
+    long = too_long(workload)
+    if workload.tabular and len(long) == len(workload):
         require_listable(workload)
     for title, numbers in long:
         warnings.warn(refusal(title, numbers, left_out=True), stacklevel=4)
@@ -160,7 +162,7 @@ def _tables(published: Any, confidence: float | None) -> Iterator[Any]:
         raise PlanError("a projection is biased and has no intervals; ask the release for a confidence.")
     options = {"confidence": 0.95 if confidence is None else confidence} if isinstance(published, Release) else {}
     workload = published.plan.workload
-    alone = workload is not None and tables_in(workload) is None  # queries, and no table beside them
+    alone = workload is not None and workload.tables is None  # queries, and no table beside them
     tables = () if alone else published.tables(**options, most=MOST_ROWS)
     return chain(tables, answered(published, **options))
 

@@ -35,7 +35,7 @@ from residua.plans.lattice.plan import LatticePlan
 from residua.published.streaming import codes_along
 from residua.release import Release
 from residua.release.queried import MOST_ROWS
-from residua.workload import Marginals, tables_in
+from residua.workload import Workload
 
 if TYPE_CHECKING:
     import pyarrow
@@ -229,7 +229,8 @@ def _write(writer: Any, batch: pyarrow.RecordBatch) -> None:
 
 def write_long(published: Any, path: Path, about: About) -> int:
     """Writes every table that was asked for; says how many cells there were."""
-    workload = tables_in(published.planned.workload if isinstance(published, Release) else published.plan.workload)
+    asked: Workload | None = (published.planned if isinstance(published, Release) else published.plan).workload
+    workload = None if asked is None else asked.tables
     if workload is None:
         raise PlanError("this release was not asked for tables, so that there are none to write; use csv or parquet.")
     sets = workload.sets
@@ -260,12 +261,9 @@ def write_long(published: Any, path: Path, about: About) -> int:
 
 def _in_batches(published: Any) -> bool:
     """Whether all its tables are rebuilt in batches of one shape."""
-    return (
-        isinstance(published, Release)
-        and isinstance(published.plan, LatticePlan)
-        and published.plan.plain
-        and isinstance(published.planned.workload, Marginals)
-    )
+    if not isinstance(published, Release) or not isinstance(published.plan, LatticePlan) or not published.plan.plain:
+        return False
+    return published.planned.workload is not None and published.planned.workload.plain
 
 
 def _streamed(release: Any) -> Iterator[_Cells]:

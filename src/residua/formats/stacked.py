@@ -28,7 +28,7 @@ from residua.plans.lattice.reading import FamilyReading
 from residua.plans.tails import check_confidence
 from residua.published.digits import shortened
 from residua.release import Release
-from residua.workload import Marginals
+from residua.workload import Workload
 
 BLOCK_CELLS = 1 << 20  # of one file, unless a table has more
 _ROWS = 1 << 19  # that are made at once
@@ -57,14 +57,15 @@ class Stacked:
     def __post_init__(self) -> None:
         reading = self.release.reading
         plain = isinstance(reading, FamilyReading) and reading.plan.family.plain
-        if not plain or not isinstance(self.release.planned.workload, Marginals):
+        asked = self.release.planned.workload
+        if not plain or asked is None or not asked.plain:
             raise PlanError("executors rebuild tables of marginals only; leave spark= away, or --on-executors.")
         check_confidence(self.confidence)
 
     @property
-    def _asked(self) -> Marginals:
+    def _asked(self) -> Workload:
         workload = self.release.planned.workload
-        assert isinstance(workload, Marginals)
+        assert workload is not None  # it is plain
         return workload
 
     @cached_property

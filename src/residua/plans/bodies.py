@@ -13,21 +13,8 @@ from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Lattice, distinct_rows
 from residua.plans.contract import Plan
 from residua.plans.noise import LAPLACE
-from residua.plans.questions import Workload
 from residua.privacy import GDP, ZCDP, AddRemove, ApproxDP, Guarantee, Person, PureDP, ReplaceOne, Unit
-from residua.workload import (
-    AttributeQueries,
-    Explicit,
-    Family,
-    Identity,
-    Joint,
-    Marginals,
-    MatrixRows,
-    Products,
-    as_products,
-    attribute_queries,
-    renumber,
-)
+from residua.workload import AttributeQueries, Family, Identity, MatrixRows, Workload, attribute_queries, renumber
 
 _GUARANTEES = {"zcdp": ZCDP, "gdp": GDP, "approx": ApproxDP, "pure": PureDP}
 
@@ -126,7 +113,7 @@ def lattice_of_body(sets: list[dict[str, Any]], attributes: int) -> Lattice:
     return Lattice(attributes, tuple(levels))
 
 
-def marginals_to_body(workload: Marginals | None, lattice: Lattice) -> dict[str, Any] | None:
+def marginals_to_body(workload: Workload | None, lattice: Lattice) -> dict[str, Any] | None:
     """Marginals as plain values, their sets by their numbers in a family that holds them."""
     if workload is None:
         return None
@@ -136,34 +123,34 @@ def marginals_to_body(workload: Marginals | None, lattice: Lattice) -> dict[str,
     return {"sets": numbers.tolist(), "weights": workload.weights.tolist()}
 
 
-def marginals_of_body(domain: Domain, lattice: Lattice, asked: dict[str, Any] | None) -> Marginals | None:
+def marginals_of_body(domain: Domain, lattice: Lattice, asked: dict[str, Any] | None) -> Workload | None:
     """The marginals that plain values describe."""
-    return None if asked is None else Marginals(domain, lattice, *_sets_of_body(asked, lattice))
+    return None if asked is None else Workload.of_marginals(domain, lattice, *_sets_of_body(asked, lattice))
 
 
-def products_to_body(workload: Products | None) -> list[dict[str, Any]] | None:
+def products_to_body(workload: Workload | None) -> list[dict[str, Any]] | None:
     """Products as plain values, family by family."""
     return None if workload is None else [_family_to_body(family, workload.domain) for family in workload.families]
 
 
-def products_of_body(domain: Domain, lattice: Lattice, asked: list[dict[str, Any]] | None) -> Products | None:
+def products_of_body(domain: Domain, lattice: Lattice, asked: list[dict[str, Any]] | None) -> Workload | None:
     """The products that plain values describe."""
     if asked is None:
         return None
     families = []
     for each in asked:
-        sets = Marginals(domain, lattice, *_sets_of_body(each, lattice))
-        families.append(Family(sets, _queries_of_body(domain, each["queries"])))
-    return Products(domain, lattice, tuple(families))
+        numbers, weights = _sets_of_body(each, lattice)
+        families.append(Family(lattice, numbers, weights, _queries_of_body(domain, each["queries"])))
+    return Workload.of_families(domain, lattice, tuple(families))
 
 
-def asked_to_body(workload: Products | None, key: str = "workload") -> dict[str, Any]:
+def asked_to_body(workload: Workload | None, key: str = "workload") -> dict[str, Any]:
     """What was asked, with its own family of sets, for plans that keep no other family."""
     sets = None if workload is None else lattice_to_body(workload.lattice)
     return {"sets": sets, key: products_to_body(workload)}
 
 
-def asked_of_body(domain: Domain, body: dict[str, Any], key: str = "workload") -> Products | None:
+def asked_of_body(domain: Domain, body: dict[str, Any], key: str = "workload") -> Workload | None:
     """What was asked, from plain values that `asked_to_body` made."""
     return (
         None
@@ -190,7 +177,7 @@ def _family_to_body(family: Family, domain: Domain) -> dict[str, Any]:
         for i, asked in enumerate(family.queries)
         if not isinstance(asked, Identity)
     }
-    return {"sets": family.sets.numbers.tolist(), "weights": family.sets.weights.tolist(), "queries": queries}
+    return {"sets": family.numbers.tolist(), "weights": family.weights.tolist(), "queries": queries}
 
 
 def _queries_of_body(domain: Domain, asked: dict[str, Any]) -> tuple[AttributeQueries, ...]:
@@ -218,7 +205,7 @@ def positions_of_body(domain: Domain, listed: list[int]) -> tuple[int, ...]:
     return tuple(listed)
 
 
-def workload_to_body(workload: Explicit) -> dict[str, Any]:
+def workload_to_body(workload: Workload) -> dict[str, Any]:
     """Queries as plain values."""
     rows = workload.matrix.tocoo()
     return {
@@ -231,7 +218,7 @@ def workload_to_body(workload: Explicit) -> dict[str, Any]:
     }
 
 
-def workload_of_body(domain: Domain, body: dict[str, Any]) -> Explicit:
+def workload_of_body(domain: Domain, body: dict[str, Any]) -> Workload:
     """The queries that plain values describe."""
     from scipy.sparse import coo_array, csr_array
 
@@ -241,25 +228,22 @@ def workload_of_body(domain: Domain, body: dict[str, Any]) -> Explicit:
     weights = np.array(body["weights"], dtype=np.float64)
     if len(weights) != shape[0] or not (weights > 0).all():
         raise ValueError("a query has no positive weight")
-    return Explicit(domain, attributes, csr_array(coo_array(entries, shape=shape)), tuple(body["labels"]), weights)
+    return Workload.of_matrix(
+        domain, attributes, csr_array(coo_array(entries, shape=shape)), tuple(body["labels"]), weights
+    )
 
 
 def any_workload_to_body(workload: Workload | None) -> dict[str, Any] | None:
     """A workload of any kind as plain values, with the kind."""
     if workload is None:
         return None
-    if isinstance(workload, Joint):
-        parts = [any_workload_to_body(part) for part in workload.parts]
-        return {"kind": "joint", "parts": parts, "places": workload.places.tolist()}
-    if isinstance(workload, Explicit):
+    if workload.in_parts:
+        parts, places = zip(*workload.placed(), strict=True)
+        bodies = [any_workload_to_body(part) for part in parts]
+        return {"kind": "joint", "parts": bodies, "places": np.concatenate(places).tolist()}
+    if not workload.tabular:
         return {"kind": "explicit", "asked": workload_to_body(workload)}
-    products = as_products(workload)
-    plain = isinstance(workload, Marginals)
-    return {
-        "kind": "marginals" if plain else "products",
-        "sets": lattice_to_body(products.lattice),
-        "asked": products_to_body(products),
-    }
+    return {"kind": "products", "sets": lattice_to_body(workload.lattice), "asked": products_to_body(workload)}
 
 
 def any_workload_of_body(domain: Domain, body: dict[str, Any] | None) -> Workload | None:
@@ -271,10 +255,7 @@ def any_workload_of_body(domain: Domain, body: dict[str, Any] | None) -> Workloa
         places = np.array(body["places"], dtype=np.int64)
         if not parts or sorted(body["places"]) != list(range(sum(part.queries for part in parts if part is not None))):
             raise ValueError("its queries are not in places of their own")
-        return Joint([part for part in parts if part is not None], places)
+        return Workload.of_parts([part for part in parts if part is not None], places)
     if body["kind"] == "explicit":
         return workload_of_body(domain, body["asked"])
-    lattice = lattice_of_body(body["sets"], len(domain))
-    found = products_of_body(domain, lattice, body["asked"])
-    assert found is not None
-    return found.families[0].sets if body["kind"] == "marginals" else found
+    return products_of_body(domain, lattice_of_body(body["sets"], len(domain)), body["asked"])

@@ -25,12 +25,12 @@ from residua.plans.forecasts import Forecasts
 from residua.plans.noise import NORMAL, Noise
 from residua.plans.old_names import OldNames
 from residua.plans.persons import price_remarks
-from residua.plans.questions import Asked, Query, Workload, as_workload, require_same_domain
+from residua.plans.questions import Asked, Query, as_workload, require_same_domain
 from residua.plans.reading import Reading
 from residua.privacy import Guarantee, Unit
 from residua.privacy.exact import round_up
 from residua.showing import Listed
-from residua.workload import Explicit, marginals
+from residua.workload import Workload, marginals
 
 Per = Literal["query", "term"]
 KIND, VERSION = "residua plan", 1
@@ -132,7 +132,7 @@ class Plan(Listed, OldNames, Forecasts, ABC):
     def _term_variances(self, workload: Workload) -> Floats:
         """The mean variance of each term's queries, (terms,); infinite where some cannot be answered."""
         found = self._variances(workload)
-        if isinstance(workload, Explicit):
+        if not workload.tabular:
             return found
         starts = np.cumsum([0, *workload.cells.astype(np.int64)])[:-1]
         return np.asarray(np.add.reduceat(found, starts) / workload.cells)
@@ -204,7 +204,7 @@ class Plan(Listed, OldNames, Forecasts, ABC):
     def total_variance(self, workload: Workload) -> float:
         """The sum of the variances of all queries, each times its weight."""
         found = self.variances(workload, per="term")
-        masses = workload.weights if isinstance(workload, Explicit) else workload.weights * workload.cells
+        masses = workload.weights * workload.cells
         return float(masses @ found)
 
     @overload

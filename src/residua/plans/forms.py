@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from residua.plans.contract import Plan
 from residua.plans.objectives import Effort, Objective
-from residua.plans.questions import Workload
 from residua.privacy import Guarantee, Unit
+from residua.workload import Workload
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,8 +17,8 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.plans.losses import Gradient, Loss, least_loss
 from residua.plans.saddle import Progress, Response, Solution, least_largest, least_maximum, least_norm, least_sum
-from residua.plans.targets import Targets, Workload, targets_of
-from residua.workload import Explicit, Marginals, Products
+from residua.plans.targets import Targets, targets_of
+from residua.workload import Workload
 
 
 @dataclass(frozen=True)
@@ -161,15 +161,18 @@ class Stakeholders:
         workloads: what each stakeholder wants; their marginals must be among those planned for.
     """
 
-    workloads: Sequence[Marginals]
+    workloads: Sequence[Workload]
     homogeneous = True
 
     def __post_init__(self) -> None:
-        if isinstance(self.workloads, Marginals) or not all(isinstance(w, Marginals) for w in self.workloads):
+        listed = () if isinstance(self.workloads, Workload) else tuple(self.workloads)
+        if not all(isinstance(each, Workload) and each.plain for each in listed) or isinstance(
+            self.workloads, Workload
+        ):
             raise PlanError("workloads is not a list of workloads; give [rs.marginals(…), …].")
         if not self.workloads:
             raise PlanError("workloads is empty; give at least one stakeholder's workload.")
-        object.__setattr__(self, "workloads", tuple(self.workloads))
+        object.__setattr__(self, "workloads", listed)
 
     def shares(self, workload: Workload) -> _Shares:
         """Each stakeholder's weights on the planned marginals."""
@@ -227,9 +230,7 @@ class ConvexLoss:
         return least_loss(response, self.value, self.gradient, start, effort.tolerance, effort.limit, effort.progress)
 
 
-def check_objective(
-    objective: Objective, workload: Marginals | Products | Explicit, *, laplace: bool, matrix: bool
-) -> None:
+def check_objective(objective: Objective, workload: Workload, *, laplace: bool, matrix: bool) -> None:
     """Refuses what cannot be minimised, before anything is solved.
 
     Args:
@@ -241,13 +242,13 @@ def check_objective(
     Raises:
         PlanError: an objective of marginals, or of terms whose queries are not alike.
     """
-    if isinstance(workload, Marginals):
+    if workload.plain:
         return
     if not isinstance(objective, TotalVariance | MaxVariance):
-        what = "products" if isinstance(workload, Products) else "explicit queries"
+        what = "products" if workload.with_rows else "explicit queries"
         why = "is not for pure DP; with PureDP, minimise" if laplace else f"is for marginals; {what} take"
         raise PlanError(f"minimise: {type(objective).__name__} {why} TotalVariance or MaxVariance.")
-    by_terms = isinstance(workload, Products) and isinstance(objective, MaxVariance) and objective.over == "terms"
+    by_terms = workload.with_rows and isinstance(objective, MaxVariance) and objective.over == "terms"
     if by_terms and (laplace or matrix):
         raise PlanError(
             "minimise: MaxVariance(over='terms') is not for plans by one matrix, which know single queries alone; "

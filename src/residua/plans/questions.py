@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,18 +13,8 @@ from numpy.typing import ArrayLike
 from residua.domain import Domain
 from residua.errors import DomainError, PlanError, WorkloadError
 from residua.linalg.arrays import Floats, Integers
-from residua.workload import (
-    Explicit,
-    Family,
-    Identity,
-    Marginals,
-    MatrixRows,
-    Products,
-    marginals,
-    selected,
-)
+from residua.workload import MatrixRows, Workload, marginals, selected
 
-Workload = Marginals | Products | Explicit
 _MOST_CELLS = 2**27
 Query = Mapping[str, Any]  # attribute → a label, labels, a range of labels, or coefficients
 Asked = Workload | Sequence[str] | Query
@@ -70,14 +61,14 @@ def require_same_domain(domain: Domain, workload: object) -> None:
         raise PlanError("the plan and the workload are over different domains; declare one domain for both.")
 
 
-def _of_query(domain: Domain, query: Query) -> Products:
+def _of_query(domain: Domain, query: Query) -> Workload:
     """One product of rows as a workload of one query."""
     domain.positions(query)  # refuses unknown names in the same words as everywhere
-    sets = marginals(domain, [tuple(query)])
-    queries: list[Any] = [Identity(int(n)) for n in domain.sizes]
+    (family,) = marginals(domain, [tuple(query)]).families
+    queries = list(family.queries)
     for name, row in selected(domain, query, argument="query", pairs=True).items():
         queries[domain.position(name)] = MatrixRows(len(row), row[None, :])
-    return Products(domain, sets.lattice, (Family(sets, tuple(queries)),))
+    return Workload.of_families(domain, family.lattice, [replace(family, queries=tuple(queries))])
 
 
 def combined(domain: Domain, combination: Mapping[Any, ArrayLike]) -> dict[tuple[int, ...], Floats]:

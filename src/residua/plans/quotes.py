@@ -16,7 +16,7 @@ from residua.linalg.arrays import Floats
 from residua.plans.tails import width
 from residua.published.table import what_is_counted
 from residua.quoting import Term
-from residua.workload import Explicit, tables_in
+from residua.workload import Workload
 
 MOST_PAIRS = 2**24
 _MOST_ENTRIES = 2**26
@@ -61,8 +61,8 @@ class PlanAnswers:
         if np.isfinite(self.plan.variances(term.workload)).all():
             return
         asked = " × ".join(term.attributes) or "the total"
-        workload = tables_in(self.plan.workload)
-        sets = () if workload is None else workload.sets
+        tables = None if self.plan.workload is None else self.plan.workload.tables
+        sets = () if tables is None else tables.sets
         there = "; ".join(" × ".join(names) or "the total" for names in sets[:6]) + ("; …" if len(sets) > 6 else "")
         known = f" (asked for were: {there})" if there else ""
         raise PlanError(
@@ -98,7 +98,7 @@ class PlanAnswers:
             raise PlanError(f"{math.prod(shape):,} intervals over {cells:,} cells are too many; ask for fewer groups.")
         rows = _combinations(first, second, factors).reshape(-1, cells)
         labels = ("",) * len(rows)
-        workload = Explicit(self.plan.domain, names, csr_array(rows), labels, np.ones(len(rows)))
+        workload = Workload.of_matrix(self.plan.domain, names, csr_array(rows), labels, np.ones(len(rows)))
         return np.asarray(self.reading.widths(workload, confidence, together), dtype=np.float64).reshape(shape)
 
     def _interpolated(self, one: Term, other: Term, factors: Floats, confidence: float, together: float) -> Floats:

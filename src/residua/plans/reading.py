@@ -14,8 +14,8 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.linalg.layout import Group
 from residua.plans.cells import Grouping
-from residua.plans.questions import Workload
 from residua.plans.tails import width
+from residua.workload import Workload
 
 Combination = Mapping[Sequence[str], ArrayLike]
 Answerable = tuple[str, ...] | Workload | Combination

@@ -10,9 +10,8 @@ import numpy as np
 
 from residua.errors import DomainError, PlanError
 from residua.linalg.arrays import Floats
-from residua.workload import Marginals, Products
+from residua.workload import Workload
 
-Workload = Marginals | Products
 Targets = float | Mapping[Sequence[str], float] | Sequence[float] | Floats
 
 
@@ -31,11 +30,11 @@ def targets_of(workload: Workload, targets: Targets) -> Floats:
 
 
 def _mapped(workload: Workload, targets: Mapping[Sequence[str], float]) -> Floats:
-    found = _at_once(workload, targets) if isinstance(workload, Marginals) else None
+    found = _at_once(workload, targets) if workload.plain else None
     return _one_by_one(workload, targets) if found is None else found
 
 
-def _at_once(workload: Marginals, targets: Mapping[Sequence[str], float]) -> Floats | None:
+def _at_once(workload: Workload, targets: Mapping[Sequence[str], float]) -> Floats | None:
     """The targets of a mapping that names every marginal once and nothing else; None where it does not."""
     domain, lattice = workload.domain, workload.lattice
     if len(targets) != len(workload) or not {*map(type, targets)} <= {tuple, list, frozenset}:

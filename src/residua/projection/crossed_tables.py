@@ -27,7 +27,7 @@ from residua.projection.problem import Fit, Progress
 from residua.projection.running import Running
 from residua.projection.waves import Waves
 from residua.release.base import Release
-from residua.workload import AttributeQueries, applied, as_products, renumber
+from residua.workload import AttributeQueries, applied, renumber
 from residua.workload.nested import Hierarchy, LevelRows
 from residua.workload.ordered import Prefixes
 
@@ -48,7 +48,7 @@ class ProductProblem(FamilyProblem):
         largest, workload = np.flatnonzero(self.lattice.is_maximal), self.plan.workload
         if workload is None:
             return largest
-        asked = np.concatenate([family.sets.numbers for family in as_products(workload).families])
+        asked = np.concatenate([family.numbers for family in workload.families])
         numbers = renumber(workload.lattice, self.lattice)[asked]
         return np.union1d(numbers[numbers >= 0], largest)
 
@@ -86,7 +86,7 @@ class ProductProblem(FamilyProblem):
     def error(self, fit: Fit, truth: Fit) -> float:
         """The mean absolute difference over all asked queries that are answered; without any, over cells."""
         workload, total, queries = self.plan.workload, 0.0, 0
-        for term in () if workload is None else map(self._metric_term, as_products(workload).terms()):
+        for term in () if workload is None else map(self._metric_term, workload.terms()):
             members = tuple(i for i, _ in term)
             if fit.supports(members):
                 apart = applied(term, fit.marginal(members) - truth.marginal(members))
@@ -190,7 +190,7 @@ class PlainProblem(CrossedProblem):
 
     def _longest(self, i: int) -> int:
         """From how many values on all prefixes count: sooner where levels are asked too, which take many rounds."""
-        families = () if self.plan.workload is None else as_products(self.plan.workload).families
+        families = () if self.plan.workload is None else self.plan.workload.families
         levels = any(isinstance(each.queries[i], LevelRows | Hierarchy) for each in families if i in each.used)
         return min(self.longest, _MOST_WITH_LEVELS) if levels else self.longest
 
@@ -214,8 +214,8 @@ class PlainProblem(CrossedProblem):
         if workload is None:
             return []
         places, found = renumber(workload.lattice, self.lattice), []
-        for family in as_products(workload).families:
-            numbers = places[family.sets.numbers]
+        for family in workload.families:
+            numbers = places[family.numbers]
             sets = np.zeros(len(self.lattice))
             sets[numbers[numbers >= 0]] = 1.0
             asked = self._metric_term(list(enumerate(family.queries)))

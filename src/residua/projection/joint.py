@@ -26,7 +26,7 @@ from residua.projection.facts import Fact, shown
 from residua.projection.interior import Piece, nearest_tables
 from residua.projection.problem import Fit, Problem, Progress, Terms
 from residua.release.base import Release
-from residua.workload import AttributeQueries, Explicit
+from residua.workload import AttributeQueries, Workload
 
 _MOST_ENTRIES = 2**27  # of the matrices of all tables
 _SPREAD = 1e-7  # of a fact with empty cells
@@ -83,7 +83,7 @@ class JointTables(Fit):
             tensor = np.moveaxis(np.moveaxis(tensor, axis, -1) @ rows.matrix()[:, first].T, -1, axis)
         return np.asarray(tensor)
 
-    def of_queries(self, workload: Explicit) -> Floats:
+    def of_queries(self, workload: Workload) -> Floats:
         """The answers to queries of some attributes, from the table at the levels that they tell apart, (queries,)."""
         rows = workload.matrix.toarray().reshape(-1, *workload.shape)
         told = [told_apart(np.moveaxis(rows, k, -1).reshape(-1, rows.shape[k])) for k in range(1, rows.ndim)]

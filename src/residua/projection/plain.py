@@ -21,7 +21,7 @@ from residua.projection.consistent import ConsistentTables, centred, centred_eac
 from residua.projection.family import FamilyProblem
 from residua.projection.problem import Fit
 from residua.release.base import Release
-from residua.workload import Marginals, renumber
+from residua.workload import renumber
 
 _BATCH_CELLS = 500_000
 
@@ -36,7 +36,7 @@ class ResidualProblem(FamilyProblem):
     def _asked(self) -> Integers:
         """Numbers of the sets that were asked for and are answered; without a workload, those in no larger one."""
         workload = self.plan.workload
-        if not isinstance(workload, Marginals):
+        if workload is None or not workload.plain:
             return np.flatnonzero(self.lattice.is_maximal)
         if workload.lattice.same_sets(self.lattice):
             return np.asarray(workload.numbers)

@@ -26,7 +26,6 @@ from residua.projection.plain import ResidualProblem, TablesProblem
 from residua.projection.problem import Metric, Problem, Terms
 from residua.projection.runs import RunsProblem
 from residua.projection.tree import TreeProblem
-from residua.workload import as_products
 from residua.workload.ordered import Prefixes
 
 _OF_TABLES: tuple[Metric, ...] = ("margins", "covariance", "plain")
@@ -73,7 +72,7 @@ def _by_sums(plan: LatticePlan) -> bool:
     """Whether running sums serve axes of any length: prefixes alone are asked of them."""
     if not plan.axes or plan.workload is None:
         return False
-    terms = as_products(plan.workload).terms()
+    terms = plan.workload.terms()
     return all(asked == Prefixes(asked.size) for term in terms for i, asked in term if i in plan.axes)
 
 

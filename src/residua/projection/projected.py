@@ -23,7 +23,7 @@ from residua.projection.problems import problem_of
 from residua.projection.statement import BIASED, projection_statement
 from residua.projection.tabled import Tabled
 from residua.showing import Exported
-from residua.workload import AttributeQueries, Explicit
+from residua.workload import AttributeQueries, Workload
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -119,7 +119,7 @@ class Projected(Exported, Tabled):
     def _of_term(self, term: Sequence[tuple[int, AttributeQueries]]) -> Floats:
         return self.fit.of_term(term) if isinstance(self.fit, JointTables) else super()._of_term(term)
 
-    def _of_queries(self, workload: Explicit) -> Floats:
+    def _of_queries(self, workload: Workload) -> Floats:
         return self.fit.of_queries(workload) if isinstance(self.fit, JointTables) else super()._of_queries(workload)
 
     @property

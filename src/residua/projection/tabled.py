@@ -18,21 +18,8 @@ from residua.projection.tables import CountTable, ProjectedAnswers, ProjectedTab
 from residua.published.table import what_is_counted
 from residua.quoting import Answering, Points, Quotable
 from residua.release.queried import is_listable, parts_of, require_listable, term_of, whole_part
-from residua.workload import (
-    Asked,
-    AttributeQueries,
-    Explicit,
-    Joint,
-    Marginals,
-    Products,
-    Where,
-    applied,
-    as_products,
-    queries,
-    selected,
-    tables_in,
-)
-from residua.workload import parts_of as joint_parts
+from residua.workload import AskedRows as Asked
+from residua.workload import AttributeQueries, Where, Workload, applied, queries, selected
 
 
 class Tabled(Quotable):
@@ -104,12 +91,12 @@ class Tabled(Quotable):
         Raises:
             PlanError: nothing was asked, queries that make no tables (see `answers`), or a term too long to list.
         """
-        workload = tables_in(self.plan.workload)
+        workload = None if self.plan.workload is None else self.plan.workload.tables
         if workload is None:
             raise PlanError("the release was not asked for tables; use answers() for single queries.")
         if most is None:
             require_listable(workload)
-        for term in as_products(workload).terms():
+        for term in workload.terms():
             if most is not None and not is_listable(term, most):
                 continue
             names = tuple(self.domain.names[i] for i, _ in term)
@@ -133,7 +120,7 @@ class Tabled(Quotable):
         rounding = controlled_rounding(self.estimates(attributes))
         return CountTable(self.domain, tuple(attributes), rounding.counts, rounding.margin_error, self._counted)
 
-    def answers(self, workload: Explicit | Marginals | Products | None = None) -> ProjectedAnswers:
+    def answers(self, workload: Workload | None = None) -> ProjectedAnswers:
         """The answers to every query of a workload, by default of the one the release was planned for.
 
         Raises:
@@ -147,16 +134,16 @@ class Tabled(Quotable):
         require_listable(workload)
         return ProjectedAnswers(tuple(workload.query_labels()), self._answered(workload), self._counted)
 
-    def _answered(self, workload: Explicit | Marginals | Products) -> Floats:
+    def _answered(self, workload: Workload) -> Floats:
         """The answers to every query, (queries,); each from the table of its own attributes."""
-        if isinstance(workload, Joint):
+        if workload.in_parts:
             found = np.empty(workload.queries)
-            for part, places in joint_parts(workload):
+            for part, places in workload.placed():
                 found[places] = self._answered(part)
             return found
-        if isinstance(workload, Marginals):
+        if workload.plain:
             return np.concatenate([self.estimates(names).ravel() for names in workload.sets])
-        if isinstance(workload, Products):
+        if workload.with_rows:
             return np.concatenate([self._of_term(term).ravel() for term in workload.terms()])
         return self._of_queries(workload)
 
@@ -164,7 +151,7 @@ class Tabled(Quotable):
         """What a product asks, (rows, …)."""
         return np.asarray(applied(term, self.estimates([self.domain.names[i] for i, _ in term])))
 
-    def _of_queries(self, workload: Explicit) -> Floats:
+    def _of_queries(self, workload: Workload) -> Floats:
         """The answers to queries over the cells of some attributes, (queries,)."""
         return np.asarray(workload.matrix @ self.estimates(workload.names).ravel())
 

@@ -17,7 +17,6 @@ from residua.files import write_atomically
 from residua.folders import whole_folder
 from residua.linalg.arrays import Floats
 from residua.published.table import Columns, label_columns, what_is_counted
-from residua.workload import Marginals
 
 if TYPE_CHECKING:
     from residua.projection.tabled import Tabled
@@ -163,7 +162,7 @@ def export_long(
         raise PlanError(f"form={form!r} is not 'csv' or 'parquet'; use one of them.")
     workload = projected.plan.workload
     if sets is None:
-        if not isinstance(workload, Marginals):
+        if workload is None or not workload.plain:
             raise PlanError("sets: the release was not asked for marginals; name the tables, [('age', 'sex'), …].")
         sets = workload.sets
     named = [tuple(names) for names in sets]

@@ -19,7 +19,7 @@ import numpy as np
 from residua.domain import Attribute, Domain, Label
 from residua.errors import DomainError, PlanError
 from residua.linalg.arrays import Floats
-from residua.workload import AttributeQueries, Identity, MatrixRows, Products, Where, as_products, product, selected
+from residua.workload import AttributeQueries, Identity, MatrixRows, Where, Workload, product, selected
 
 By = Sequence[str] | Mapping[str, str]  # attributes, or attribute → one of its levels
 Axis = tuple[str, tuple[Label, ...]]  # a column and its labels
@@ -49,10 +49,10 @@ class Term:
         return tuple(self.domain.names[i] for i, rows in self.rows.items() if rows is not None)
 
     @cached_property
-    def workload(self) -> Products:
+    def workload(self) -> Workload:
         """The same as a workload; its queries run row by row in the order of the attributes."""
         asked = {self.domain.names[i]: queries_of(rows) for i, rows in self.rows.items() if rows is not None}
-        return as_products(product(self.domain, asked, sets=[tuple(asked)]))
+        return product(self.domain, asked, sets=[tuple(asked)])
 
     def with_rows(self, position: int, rows: Floats | None) -> Term:
         """The same with other rows for one attribute."""

@@ -34,7 +34,8 @@ from residua.release.queried import (
 )
 from residua.release.streamed import alike, rebuilt_tables, streams
 from residua.showing import Exported
-from residua.workload import Asked, Explicit, Marginals, Products, Where, as_products, queries, selected, tables_in
+from residua.workload import AskedRows as Asked
+from residua.workload import Where, Workload, queries, selected
 
 if TYPE_CHECKING:
     from residua.plans.lattice.reading import FamilyReading
@@ -104,7 +105,7 @@ class Release(Exported, Quotable):
     @property
     def sets(self) -> tuple[tuple[str, ...], ...]:
         """The attribute sets that were asked for, if tables were."""
-        workload = tables_in(self.planned.workload)
+        workload = None if self.planned.workload is None else self.planned.workload.tables
         return () if workload is None else tuple(workload.sets)
 
     @property
@@ -199,24 +200,23 @@ class Release(Exported, Quotable):
         Raises:
             PlanError: nothing was asked, queries that make no tables (see `answers`), or a term too long to list.
         """
-        workload = tables_in(self.planned.workload)
+        workload = None if self.planned.workload is None else self.planned.workload.tables
         if workload is None:
             raise PlanError("this release was not asked for tables; use answers(workload) for single queries.")
         if workload.plain and streams(self.reading, workload):
-            yield from self._streamed(cast("Marginals", workload), confidence, simultaneous)
+            yield from self._streamed(workload, confidence, simultaneous)
             return
         if most is None:
             require_listable(workload)
-        asked = as_products(workload)
-        for term, one in zip(asked.terms(), asked.each(), strict=True):
+        for term, alone in zip(workload.terms(), workload.each(), strict=True):
             if most is not None and not is_listable(term, most):
                 continue
             attributes = tuple(self.domain.names[i] for i, _ in term)
-            shape, single = tuple(rows.rows for _, rows in term), as_products(one)
-            estimates, variances = (numbers.reshape(shape) for numbers in self.reading.answers(single))
+            shape = tuple(rows.rows for _, rows in term)
+            estimates, variances = (numbers.reshape(shape) for numbers in self.reading.answers(alone))
             for part in parts_of(self.domain, term):
                 cells, stddev = np.array(estimates[part.rows], order="C"), np.sqrt(variances[part.rows])
-                reach = self.reading.widths(single, confidence, self._together(simultaneous, cells.size))
+                reach = self.reading.widths(alone, confidence, self._together(simultaneous, cells.size))
                 if np.ndim(reach):
                     reach = np.reshape(reach, shape)[part.rows].ravel()
                 words = (part.labels, part.title)
@@ -224,7 +224,7 @@ class Release(Exported, Quotable):
                     self.domain, attributes, cells, stddev, reach, *words, confidence, simultaneous, self._counts
                 )
 
-    def _streamed(self, workload: Marginals, confidence: float, simultaneous: Simultaneous | None) -> Iterator[Table]:
+    def _streamed(self, workload: Workload, confidence: float, simultaneous: Simultaneous | None) -> Iterator[Table]:
         """What `tables` gives for marginals, rebuilt many at a time."""
         domain, alike = self.domain, self.planned.noise.currency != "epsilon"
         widths: dict[float, float | Floats] = {}  # of normal noise, by how many intervals hold at once
@@ -261,7 +261,7 @@ class Release(Exported, Quotable):
 
     def answers(
         self,
-        workload: Explicit | Marginals | Products | None = None,
+        workload: Workload | None = None,
         *,
         confidence: float = 0.95,
         simultaneous: Simultaneous | None = None,

@@ -51,14 +51,14 @@ from residua.privacy.exact import round_up
 from residua.release.base import Release
 from residua.release.pooled_axes import pooled_along
 from residua.release.pooled_trees import pooled_trees
-from residua.workload import Explicit, Marginals, Products, as_explicit, as_products, renumber
+from residua.workload import Workload, renumber
 
 _BATCH_CELLS = 1_000_000
 _LARGEST = 2.0**62
 _FINEST_ENTRY = 2.0**33  # of a pool, which is never measured: more would not pass as a strategy
 
 
-def pooled(releases: Sequence[Release], workload: Explicit | Marginals | Products | None = None) -> Release:
+def pooled(releases: Sequence[Release], workload: Workload | None = None) -> Release:
     """Everything that several releases of one table say, as one release.
 
     Guarantee: estimates are unbiased and of least variance among those linear in all measurements. The variances
@@ -81,12 +81,10 @@ def pooled(releases: Sequence[Release], workload: Explicit | Marginals | Product
     return pool_of(releases, workload, same_records=False)
 
 
-def pool_of(
-    releases: Sequence[Release], workload: Explicit | Marginals | Products | None, *, same_records: bool
-) -> Release:
+def pool_of(releases: Sequence[Release], workload: Workload | None, *, same_records: bool) -> Release:
     """As `pooled`; says whether all releases count the same records of every person, as those of one session do."""
     parts = _checked(releases)
-    asked = None if isinstance(workload, Explicit) else workload
+    asked = workload if workload is not None and workload.tabular else None
     if agree([part.planned for part in parts]):
         found = _pooled_lattice(parts, asked)
     elif same_groups([part.planned for part in parts]):
@@ -153,15 +151,15 @@ def _checked(releases: Sequence[Release]) -> list[Release]:
     return parts
 
 
-def _listed(workload: Explicit | Marginals | Products | None) -> Explicit | None:
+def _listed(workload: Workload | None) -> Workload | None:
     """The queries one by one; None where they are too many for that: they are kept for the record only."""
     try:
-        return None if workload is None else as_explicit(workload)
+        return None if workload is None else workload.listed()
     except WorkloadError:
         return None
 
 
-def _pooled_lattice(parts: Sequence[Release], workload: Marginals | Products | None) -> Release:
+def _pooled_lattice(parts: Sequence[Release], workload: Workload | None) -> Release:
     """Blocks measured by the same strategies, averaged by their precisions."""
     plans = [cast("LatticePlan", part.plan) for part in parts]
     if any(plan.axes for plan in plans):
@@ -171,22 +169,20 @@ def _pooled_lattice(parts: Sequence[Release], workload: Marginals | Products | N
     return Release(plan, blocks, _averaged(plan, blocks, held))
 
 
-def _pooled_tree(parts: Sequence[Release], workload: Marginals | Products | None) -> Release:
+def _pooled_tree(parts: Sequence[Release], workload: Workload | None) -> Release:
     """Nodes measured with one strategy, averaged by their precisions."""
-    plan, sums = pooled_trees(parts, None if workload is None else as_products(workload))
+    plan, sums = pooled_trees(parts, workload)
     return Release(plan, plan.blocks, _whole(sums))
 
 
-def _together(measured_plans: Sequence[LatticePlan], workload: Marginals | Products | None) -> LatticePlan:
+def _together(measured_plans: Sequence[LatticePlan], workload: Workload | None) -> LatticePlan:
     """The plan that measures as precisely as all these together."""
     plans = [plan.replaced(workload=None) for plan in measured_plans]
-    return asking(
-        reduce(LATTICE.compose, plans), workload if plans[0].plain or workload is None else as_products(workload)
-    )
+    return asking(reduce(LATTICE.compose, plans), workload)
 
 
 def _lattice_pool(
-    measured_plans: Sequence[LatticePlan], workload: Marginals | Products | None
+    measured_plans: Sequence[LatticePlan], workload: Workload | None
 ) -> tuple[LatticePlan, LatticeBlocks]:
     """The plan that measures as precisely as all these together, and its grid."""
     plan = _together(measured_plans, workload)
@@ -200,7 +196,7 @@ def _lattice_pool(
     return plan, blocks
 
 
-def _pooled_blocks(parts: Sequence[Release], workload: Explicit | Marginals | Products | None) -> Release:
+def _pooled_blocks(parts: Sequence[Release], workload: Workload | None) -> Release:
     """Blocks measured by the same rows, averaged by their precisions."""
     plans = [cast("JointPlan", part.plan).replaced(workload=None) for part in parts]
     plan = reduce(blockwise.BLOCKWISE.compose, plans).replaced(workload=workload)
@@ -250,14 +246,14 @@ def _add(sums: Floats, blocks: LatticeBlocks, part: Held, scales: Floats) -> Non
             sums[..., places] += steps[group.numbers[at], None] * source[..., at, :]
 
 
-def _pooled_matrix(parts: Sequence[Release], workload: Explicit | None) -> Release:
+def _pooled_matrix(parts: Sequence[Release], workload: Workload | None) -> Release:
     """Least squares on all measurements, stated as the measurements of one plan."""
     plan, measurements, receipt = _matrix_pool(parts[0].planned, [part.reading.whitened() for part in parts], workload)
     return Release(plan, plan.compile(), measurements, receipt)
 
 
 def _matrix_pool(
-    like: Plan, seen: Sequence[tuple[Grouping, Floats, Floats]], workload: Explicit | None
+    like: Plan, seen: Sequence[tuple[Grouping, Floats, Floats]], workload: Workload | None
 ) -> tuple[MatrixPlan, Integers, dict[str, float]]:
     """The plan that knows what all these rows do, and its measurements; of many groups at once, if given.
 
@@ -286,7 +282,7 @@ def _matrix_pool(
     return plan, _whole(estimate @ strategy.T), receipt
 
 
-def _pooled_groups(parts: Sequence[Release], workload: Marginals | Products | None) -> Release:
+def _pooled_groups(parts: Sequence[Release], workload: Workload | None) -> Release:
     """Group by group, all groups at once in which the same plans meet."""
     plans = [cast("GroupPlan", part.plan) for part in parts]
     met, kind = kinds_of(plans)

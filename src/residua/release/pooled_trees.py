@@ -13,10 +13,10 @@ from residua.plans.tree.algebra import compose
 from residua.plans.tree.plan import TreePlan
 from residua.plans.tree.reading import TreeReading
 from residua.release.base import Release
-from residua.workload import Products
+from residua.workload import Workload
 
 
-def pooled_trees(parts: Sequence[Release], workload: Products | None) -> tuple[TreePlan, Floats]:
+def pooled_trees(parts: Sequence[Release], workload: Workload | None) -> tuple[TreePlan, Floats]:
     """The plan that measures as precisely as all these together, and averages on its grid, (cells,).
 
     Args:

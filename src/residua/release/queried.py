@@ -17,17 +17,7 @@ import numpy as np
 from residua.domain import Domain, Label
 from residua.errors import PlanError
 from residua.quoting.terms import place_of
-from residua.workload import (
-    Asked,
-    AttributeQueries,
-    Products,
-    as_products,
-    attribute_queries,
-    product,
-    tables_in,
-    term_title,
-    titled,
-)
+from residua.workload import AskedRows, AttributeQueries, Workload, attribute_queries, product, term_title, titled
 
 Term = tuple[tuple[int, AttributeQueries], ...]
 MOST_ROWS = 2**26
@@ -77,7 +67,7 @@ def by_position(domain: Domain, combination: Mapping[Sequence[str], Any]) -> dic
     return arrays
 
 
-def term_of(domain: Domain, attributes: Sequence[str], queries: Mapping[str, Asked]) -> Products:
+def term_of(domain: Domain, attributes: Sequence[str], queries: Mapping[str, AskedRows]) -> Workload:
     """The workload of one table: attributes with what is asked of each, their values by default.
 
     Raises:
@@ -87,7 +77,7 @@ def term_of(domain: Domain, attributes: Sequence[str], queries: Mapping[str, Ask
     if stray:
         raise PlanError(f"queries: {stray[0]!r} is not an attribute of the table {tuple(attributes)!r}; add it there.")
     asked = {name: attribute_queries(name, domain[name], queries.get(name, "identity")) for name in attributes}
-    return as_products(product(domain, asked, sets=[tuple(attributes)]))
+    return product(domain, asked, sets=[tuple(attributes)])
 
 
 def parts_of(domain: Domain, term: Term) -> Iterator[TermTable]:
@@ -118,12 +108,12 @@ def is_listable(term: Sequence[tuple[int, AttributeQueries]], most: int = MOST_R
 
 def too_long(workload: Any) -> list[tuple[str, int]]:
     """The terms of a workload that are too long to list: which each is, in words, and how many numbers it has."""
-    tables = tables_in(workload)
+    tables = workload.tables
     if tables is None or tables.plain or tables.cells.max(initial=0.0) <= MOST_ROWS:
         return []
     return [
         (term_title(tables.domain, term), math.prod(asked.rows for _, asked in term))
-        for term in as_products(tables).terms()
+        for term in tables.terms()
         if not is_listable(term)
     ]
 

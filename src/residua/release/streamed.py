@@ -16,7 +16,7 @@ import numpy as np
 from residua.linalg.arrays import Floats
 from residua.linalg.lattice import closure
 from residua.plans.lattice.reading import FamilyReading
-from residua.workload import Marginals
+from residua.workload import Workload
 
 _BATCH_CELLS = 500_000
 
@@ -40,14 +40,14 @@ def streams(reading: Any, workload: Any) -> bool:
     """Whether tables are rebuilt many at a time: marginals, measured by plain residuals or as they are."""
     return (
         isinstance(reading, FamilyReading)
-        and isinstance(workload, Marginals)
+        and workload.plain
         and bool(reading.plan.family.plain)
         and not reading.plan.bias
         and bool(np.isfinite(reading.plan.family.facts.term_variances(workload)).all())
     )
 
 
-def rebuilt_tables(reading: FamilyReading, workload: Marginals) -> Iterator[Rebuilt]:
+def rebuilt_tables(reading: FamilyReading, workload: Workload) -> Iterator[Rebuilt]:
     """The tables of a workload that `streams`, in its order."""
     stddevs = np.sqrt(reading.plan.family.facts.term_variances(workload))
     for part in _batches(workload.cells):

@@ -11,8 +11,8 @@ import numpy as np
 from residua.formats.quality import grades, sizes_for
 from residua.linalg.arrays import Floats
 from residua.plans.contract import Plan
-from residua.plans.questions import Workload
 from residua.plans.tails import width
+from residua.workload import Workload
 
 LISTED = 60
 NORMAL_REACH = width(0.95)

@@ -13,7 +13,6 @@ from residua.plans.joint.plan import JointPlan
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.tables.plan import TablesPlan
 from residua.plans.tree.plan import TreePlan
-from residua.workload import Marginals
 
 SHOWN = 12
 
@@ -173,7 +172,7 @@ def _of_groups(plan: GroupPlan) -> Budget | None:
 def _asked(plan: Plan, number: int) -> str:
     """What a plan within groups was made for, as far as that can be said in a line."""
     workload = plan.workload
-    if isinstance(workload, Marginals):
+    if workload is not None and workload.plain:
         told = ", ".join(" × ".join(names) or "the total" for names in workload.sets[:4])
         return told + (", …" if len(workload) > 4 else "")
     return f"plan {number}"

@@ -11,10 +11,10 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.plans.contract import Plan
-from residua.plans.questions import Workload
 from residua.privacy import ZCDP, PureDP
 from residua.privacy.currencies import brief
 from residua.report.plan_text import proof
+from residua.workload import Workload
 
 _MOST_QUERIES = 2**24  # of one table
 

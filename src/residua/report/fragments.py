@@ -25,7 +25,7 @@ from residua.report.pictures import picture, title
 from residua.report.plan_text import objective, proof
 from residua.report.svg import figure, number, size_from
 from residua.session import Session
-from residua.workload import Explicit, Marginals, Products
+from residua.workload import Workload
 
 SHOWN = 12
 _ONE = {"tables": "table", "queries": "query", "terms": "term"}
@@ -66,9 +66,9 @@ def _attribute_row(domain: Domain, name: str) -> tuple[str, ...]:
     return (f"{name} ({told})" if told != name else name, attribute.kind, f"{attribute.size:,}", such)
 
 
-@fragment.register(Marginals)
-@fragment.register(Products)
-@fragment.register(Explicit)
+@fragment.register(Workload)
+@fragment.register(Workload)
+@fragment.register(Workload)
 def _(workload: Any) -> str:
     pairs = zip(islice(workload.titles(), SHOWN), workload.cells, strict=False)
     rows = [(title, f"{int(numbers):,}") for title, numbers in pairs]

@@ -25,7 +25,6 @@ from residua.report.heat import draw_heat
 from residua.report.lines import draw_line_panels, draw_lines
 from residua.report.series import Series, series_of
 from residua.report.svg import NARROW, number, shortened
-from residua.workload import tables_in
 
 PICTURES, PANELS, BARS, SIDE, POINTS, ROWS = 10, 9, 40, 30, 400, 60
 _READABLE = 700  # numbers of a table of several attributes
@@ -60,7 +59,7 @@ class Picture:
 def pictures(published: Any, most: int = PICTURES) -> list[Picture]:
     """The main tables of a release or a projection as pictures, smaller tables first."""
     workload = published.plan.workload
-    if workload is not None and tables_in(workload) is None:
+    if workload is not None and workload.tables is None:
         drawn = _answers(published, workload)
         return [] if drawn is None else [drawn]
     found = (picture(table) for table in _main_tables(published))
@@ -159,7 +158,7 @@ def _kept(series: Series, kept: Places) -> Series:
 
 def _main_tables(published: Any) -> Iterator[Any]:
     """Tables in the order in which people look: few attributes first, all that fit a page."""
-    workload = tables_in(published.plan.workload)
+    workload = published.plan.workload.tables
     if workload is None:
         return
     if not workload.plain:

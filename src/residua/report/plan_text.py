@@ -16,7 +16,7 @@ from residua.plans.tolerances import nearness
 from residua.privacy import PureDP, describe, pure_to_zcdp
 from residua.privacy.currencies import brief
 from residua.screen import PlainTable, text_of
-from residua.workload import Products, term_title
+from residua.workload import Workload, term_title
 
 Parts = Iterator[str | PlainTable]
 ROWS_SHOWN = 40
@@ -132,7 +132,7 @@ def _error_lines(plan: Plan, workload: Any, everything: bool, hint: str) -> Part
     yield f"\n{what}; {spread}root mean square {rms:,.3f}"
 
 
-def _term_facts(plan: Plan, workload: Products, variances: list[float]) -> list[dict[str, Any]]:
+def _term_facts(plan: Plan, workload: Workload, variances: list[float]) -> list[dict[str, Any]]:
     """Every term with its expected errors, as plain values."""
     terms, largest = workload.terms(), _largest(plan, workload)
     rows = zip(terms, workload.cells.tolist(), variances, largest, workload.weights.tolist(), strict=True)
@@ -149,7 +149,7 @@ def _term_facts(plan: Plan, workload: Products, variances: list[float]) -> list[
     ]
 
 
-def _largest(plan: Plan, workload: Products) -> list[float]:
+def _largest(plan: Plan, workload: Workload) -> list[float]:
     """The largest variance of each term's queries, infinite where there are too many to look at."""
     if isinstance(plan, AxisPlan):
         return [float(each) for each in plan.largest_variances(workload)]

@@ -27,7 +27,7 @@ from residua.measurement.score import Scores
 from residua.plans.bodies import guarantee_to_body
 from residua.privacy import Guarantee
 from residua.release import Release
-from residua.workload import Marginals
+from residua.workload import Workload
 
 KIND, VERSION = "residua session adaptation", 1
 
@@ -98,7 +98,7 @@ class Adaptation:
         return made
 
 
-def asked_for(workload: Marginals, budget: Guarantee, look: float, scores: float) -> dict[str, Any]:
+def asked_for(workload: Workload, budget: Guarantee, look: float, scores: float) -> dict[str, Any]:
     """What an adaptation is for, in words and numbers that are equal if and only if it is the same one."""
     tables = msgspec.json.encode([workload.sets, workload.weights.tolist(), workload.domain.sizes.tolist()])
     return {

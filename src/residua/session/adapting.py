@@ -34,7 +34,7 @@ from residua.session.accounts import require_left, standing
 from residua.session.adapted import Adaptation, Adapted, adaptation_in, asked_for, spent_by
 from residua.session.candidates import require_domain
 from residua.session.missing import Missing
-from residua.workload import Marginals
+from residua.workload import Workload
 
 if TYPE_CHECKING:
     from residua.measurement.ledger import Entry, Ledger
@@ -63,7 +63,7 @@ class Adaptive:
     _pooled: Callable[[Standing, Any], Release]
     _tell: Callable[[str, int, int | None], None]
 
-    def adapt(self, workload: Marginals, budget: Guarantee, *, look: float = LOOK, scores: float = SCORES) -> Adapted:
+    def adapt(self, workload: Workload, budget: Guarantee, *, look: float = LOOK, scores: float = SCORES) -> Adapted:
         """Spends a budget so that the *estimates* of these tables become as good as possible, looking on the way.
 
         Guarantee: all steps together debit at most the budget, exactly accounted; each is on disk before the data is
@@ -105,7 +105,7 @@ class Adaptive:
             return Adapted(self._pooled(self._standing(), None), done.scores, spent)
 
     def _adapted(
-        self, done: Adaptation, workload: Marginals, budget: Guarantee, look: float, scores: float
+        self, done: Adaptation, workload: Workload, budget: Guarantee, look: float, scores: float
     ) -> Adaptation:
         """What is left to do of an adaptation."""
         at, allowed, unit = self._standing(), budget.pcost_allowed(), self._ledger.unit
@@ -185,8 +185,8 @@ class Adaptive:
         return scored(known.domain, blocks, order, self._data, unit, pay, self._progress)
 
 
-def _check(workload: Marginals, budget: Guarantee, look: float, scores: float) -> None:
-    if not isinstance(workload, Marginals):
+def _check(workload: Workload, budget: Guarantee, look: float, scores: float) -> None:
+    if not isinstance(workload, Workload) or not workload.plain:
         raise PlanError(f"workload={workload!r} is not a workload of marginals; make one with rs.marginals.")
     if not isinstance(budget, Guarantee) or isinstance(budget, PureDP | Nothing):
         raise PlanError(f"budget={budget!r} has no normal noise; give rs.ApproxDP, rs.GDP or rs.ZCDP.")
@@ -203,7 +203,7 @@ def _within(budget: Guarantee, amount: Fraction) -> Guarantee:
     return affordable(GDP(1.0), amount) if isinstance(found, Nothing) else found
 
 
-def _scored(workload: Marginals) -> list[tuple[int, ...]]:
+def _scored(workload: Workload) -> list[tuple[int, ...]]:
     """The tables asked for whose own interaction a look at pairs leaves open; none if they are too many."""
     sizes = workload.lattice.set_sizes[workload.numbers]
     numbers = workload.numbers[sizes > 2]

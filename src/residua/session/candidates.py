@@ -12,7 +12,7 @@ from residua.plans.contract import Plan
 from residua.plans.fibres import FibrePlan
 from residua.plans.lattice.from_axis import lattice_of
 from residua.privacy import Unit
-from residua.session.signal import Workload
+from residua.workload import Workload
 
 
 def poolable(plan: Plan, unit: Unit) -> Plan:

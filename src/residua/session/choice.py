@@ -16,8 +16,9 @@ from residua.session.candidates import name_of, workload_of
 from residua.session.compatible import RADIUS, Compatible, compatible_answers
 from residua.session.missing import shared
 from residua.session.recommend import By, Recommendation, recommended
-from residua.session.signal import REACH, Signal, Workload, answerable, signal_of
+from residua.session.signal import REACH, Signal, answerable, signal_of
 from residua.session.state import Stored
+from residua.workload import Workload
 
 if TYPE_CHECKING:
     from residua.session.session import Session

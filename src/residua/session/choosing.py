@@ -18,8 +18,8 @@ from residua.session.choice import Choice
 from residua.session.groups import GroupChoice
 from residua.session.memory import Memory
 from residua.session.missing import Missing, look_at, require_telling, was_taken
-from residua.session.signal import Workload
 from residua.session.state import Folder, Stored, digest_of_measured
+from residua.workload import Workload
 
 if TYPE_CHECKING:
     from residua.session.session import Session

@@ -21,8 +21,7 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.plans.contract import Plan
 from residua.release.base import Release
-from residua.session.signal import Workload
-from residua.workload import as_explicit, explicit
+from residua.workload import Workload, explicit
 
 RADIUS = 2.0
 _MOST_CELLS = 4096
@@ -68,7 +67,7 @@ def compatible_answers(
     Raises:
         PlanError: too many cells, or what is known does not bound the queries.
     """
-    asked = as_explicit(workload)
+    asked = workload.listed()
     wanted = np.atleast_2d(np.asarray(directions, dtype=np.float64))
     if wanted.shape[1:] != (asked.queries,) or len(wanted) < 2 or not np.isfinite(wanted).all():
         raise PlanError(f"directions must be at least two finite rows of {asked.queries} numbers; correct them.")

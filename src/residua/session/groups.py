@@ -20,8 +20,9 @@ from residua.session.candidates import workload_of
 from residua.session.choice import Choice
 from residua.session.missing import shared
 from residua.session.recommend import By, check_rule
-from residua.session.signal import REACH, Workload
+from residua.session.signal import REACH
 from residua.session.verdicts import Shares, Verdicts, judged, shares_of
+from residua.workload import Workload
 
 _SOME_CELLS = 1 << 20  # estimates that are judged at once
 _CLOSE = 2.0**-17  # a look is measured a little more coarsely than the most that candidates share

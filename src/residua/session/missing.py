@@ -21,7 +21,8 @@ from residua.plans.contract import Plan
 from residua.plans.groups.algebra import kinds_of
 from residua.plans.groups.plan import GroupPlan
 from residua.privacy import Guarantee
-from residua.session.signal import Workload, answerable
+from residua.session.signal import answerable
+from residua.workload import Workload
 
 _CLOSE = Fraction(1, 2**16)
 _LOWERED = (0.0, 2.0**-46, 2.0**-40, 2.0**-34, 2.0**-28, 2.0**-22, 2.0**-17)

@@ -36,12 +36,12 @@ from residua.session.opening import (
     require_its_ledger,
     unit_of,
 )
-from residua.session.signal import Workload
 from residua.session.state import digest_of_measured
 from residua.showing import Reported
 from residua.source import source_of
 from residua.source.bound import require_agreement
 from residua.source.counting import Tallies
+from residua.workload import Workload
 
 
 class Session(Adaptive, Choosing, Reported, Quotable):

@@ -15,16 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from residua.linalg.arrays import Booleans, Floats
+from residua.linalg.arrays import Floats
 from residua.plans.contract import Plan
 from residua.printable import printable
 from residua.release.base import Release
-from residua.workload import Explicit, Family, Marginals, Products, as_explicit
+from residua.workload import Workload
 
 if TYPE_CHECKING:
     import pyarrow
 
-Workload = Explicit | Marginals | Products
 REACH = 3.0  # standard deviations either side, as in the paper
 _SHOWN = 10
 _MOST_LISTED = 2**22  # queries times cells
@@ -115,37 +114,19 @@ def answerable(known: Plan, workload: Workload) -> Workload | None:
     Of marginals and products, the terms that are answerable as a whole; of products of which no term is, the single
     queries that are, if they are not too many to list (the last of all prefixes is the total).
     """
-    if isinstance(workload, Explicit):
+    if not workload.tabular:
         return _single(known, workload)
     good = np.isfinite(known.variances(workload, per="term"))
-    if isinstance(workload, Marginals):
-        return _kept(workload, good) if good.any() else None
     if good.any():
-        return _terms(workload, good)
-    return _single(known, as_explicit(workload)) if _few(workload) else None
+        return workload.some(good)
+    return None if workload.plain or not _few(workload) else _single(known, workload.listed())
 
 
-def _few(workload: Products) -> bool:
+def _few(workload: Workload) -> bool:
     """Whether the queries are few enough to be listed one by one."""
-    used = {i for family in workload.families for i in family.used}
-    return workload.queries * math.prod(int(workload.domain.sizes[i]) for i in used) <= _MOST_LISTED
+    return workload.queries * math.prod(workload.shape) <= _MOST_LISTED
 
 
-def _single(known: Plan, workload: Explicit) -> Explicit | None:
+def _single(known: Plan, workload: Workload) -> Workload | None:
     good = np.isfinite(known.variances(workload))
-    if not good.any():
-        return None
-    labels = tuple(label for label, kept in zip(workload.labels, good, strict=True) if kept)
-    return Explicit(workload.domain, workload.attributes, workload.matrix[good], labels, workload.weights[good])
-
-
-def _terms(workload: Products, good: Booleans) -> Products:
-    """Some of the terms, in their order."""
-    ends = np.cumsum([len(family.sets) for family in workload.families])
-    pairs = zip(workload.families, np.split(good, ends[:-1]), strict=True)
-    kept = tuple(Family(_kept(family.sets, some), family.queries) for family, some in pairs if some.any())
-    return Products(workload.domain, workload.lattice, kept)
-
-
-def _kept(sets: Marginals, good: Booleans) -> Marginals:
-    return Marginals(sets.domain, sets.lattice, sets.numbers[good], sets.weights[good])
+    return workload.some(good) if good.any() else None

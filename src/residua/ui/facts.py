@@ -20,7 +20,6 @@ from residua.report.accuracy import Accuracy, ListedTable, accuracy, curves
 from residua.report.comparing import side_by_side
 from residua.report.odds import Odds, hundred, normal_odds, pure_odds, secret
 from residua.report.plan_text import proof
-from residua.workload import Explicit
 
 ROWS = 15
 _DELTA = 1e-6
@@ -145,7 +144,7 @@ def _curve(spent: Mapping[str, float], found: Accuracy | None) -> dict[str, Any]
 def _targets(plan: Plan, targets: Floats) -> Floats:
     """The target variance of each table (or query) of a plan."""
     workload = plan.workload
-    if workload is None or isinstance(workload, Explicit):
+    if workload is None or not workload.tabular:
         return targets
     starts = np.concatenate([[0], np.cumsum(workload.cells.astype(np.int64))[:-1]])
     return np.asarray(targets[starts])

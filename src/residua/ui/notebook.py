@@ -16,7 +16,6 @@ from residua.linalg.arrays import Floats
 from residua.plans.objectives import LargestVariances, MaxVariance, PNormVariance
 from residua.privacy import AddRemove, Guarantee
 from residua.ui.tables import ALONG
-from residua.workload import Explicit
 
 _WORDS = ("title", "description", "code", "meanings")
 _MAKE = {
@@ -92,13 +91,12 @@ def _attribute(settings: Mapping[str, Any]) -> str:
 
 def _workload(spec: Spec, workload: list[Mapping[str, Any]]) -> str:
     # Beside queries, everything is listed one by one, as the specification's reader does it.
-    listed = isinstance(spec.workload, Explicit)
-    terms = [f"as_explicit({_term(term)})" if listed and _is_product(term) else _term(term) for term in workload]
+    listed = not spec.workload.tabular
+    terms = [f"{_term(term)}.listed()" if listed and _is_product(term) else _term(term) for term in workload]
     whole = "(\n    " + "\n    + ".join(terms) + "\n)"
     if listed and not any("queries" in term for term in workload):
-        whole = f"as_explicit{whole}"
-    head = "from residua.workload import as_explicit\n\n" if "as_explicit" in whole else ""
-    return f"{head}workload = {whole}"
+        whole = f"{whole}.listed()"
+    return f"workload = {whole}"
 
 
 def _is_product(term: Mapping[str, Any]) -> bool:

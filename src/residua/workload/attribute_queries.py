@@ -10,12 +10,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from residua.domain import Attribute, Label
 from residua.errors import WorkloadError
 from residua.linalg.arrays import Floats
+
+if TYPE_CHECKING:  # SciPy's sparse matrices take a third of a second to import: only when they are used
+    from scipy.sparse import csr_array
 
 _MOST_ENTRIES = 2**27  # a gigabyte
 
@@ -67,6 +71,17 @@ class AttributeQueries(ABC):
         texts = (text.removeprefix(f".{self.kind}").removeprefix("=") for text in self.labels(attribute))
         return [(self.title, slice(None), tuple(texts))]
 
+    @property
+    def plain(self) -> bool:
+        """Whether the rows are the values themselves."""
+        return False
+
+    def sparse(self) -> csr_array:
+        """W as a sparse matrix, (rows, n)."""
+        from scipy.sparse import csr_array
+
+        return csr_array(self.matrix())
+
     def gram(self) -> Floats:
         """`WᵀW`, (n, n)."""
         W = self.matrix()
@@ -103,6 +118,7 @@ class Identity(AttributeQueries):
 
     kind = "identity"
     title = ""
+    plain = True
 
     @property
     def rows(self) -> int:
@@ -117,6 +133,12 @@ class Identity(AttributeQueries):
         """The identity matrix."""
         require_matrix("values", self.size, self.size)
         return np.eye(self.size)
+
+    def sparse(self) -> csr_array:
+        """The identity matrix, of any size."""
+        from scipy.sparse import csr_array, eye_array
+
+        return csr_array(eye_array(self.size, format="csr"))
 
     def times(self, vector: Floats) -> Floats:
         """The vector itself."""

@@ -12,15 +12,14 @@ from numpy.typing import NDArray
 from residua.domain import OTHER, Attribute, Dates, Domain, Integers
 from residua.errors import WorkloadError
 from residua.sql import Expression, SqlError, engine_words, row_expression, sandbox
-from residua.workload.explicit import Explicit, check_cells
-from residua.workload.joint import Joint
-from residua.workload.marginals import checked_weight
+from residua.workload.listed import check_cells, checked_weight
+from residua.workload.workload import Workload
 
 _MOST_AT_ONCE = 200
 _CELL = "residua cell"
 
 
-def queries(domain: Domain, expressions: Sequence[str] | Mapping[str, str], *, weight: float = 1.0) -> Explicit:
+def queries(domain: Domain, expressions: Sequence[str] | Mapping[str, str], *, weight: float = 1.0) -> Workload:
     """Asks for counts of records that satisfy predicates, or sums of numeric expressions, written in SQL.
 
     Each query is listed over the cells of the attributes that it names, so that a domain may have any number of others.
@@ -42,7 +41,7 @@ def queries(domain: Domain, expressions: Sequence[str] | Mapping[str, str], *, w
         >>> from residua.domain import Integers
         >>> domain = Domain({"age": Integers(0, 99), "sex": ["Female", "Male"]})
         >>> queries(domain, ["age >= 18 and sex = 'Female'", "age"])
-        Explicit(2 queries in 2 parts of age, sex)
+        Workload(2 queries in 2 parts of age, sex)
     """
     from scipy.sparse import csr_array, vstack
 
@@ -71,15 +70,15 @@ def queries(domain: Domain, expressions: Sequence[str] | Mapping[str, str], *, w
     parts, places = [], []
     for attributes in dict.fromkeys(mentioned.values()):
         check_cells(domain, attributes)
-        labels = [label for label, found in mentioned.items() if found == attributes]
+        labels = [label for label, own in mentioned.items() if own == attributes]
         rows = []
         for start in range(0, len(labels), _MOST_AT_ONCE):
             texts = [(named[label], sql[label]) for label in labels[start : start + _MOST_AT_ONCE]]
             rows.append(csr_array(_evaluated(engine, domain, attributes, texts)))
         matrix = csr_array(vstack(rows, format="csr"))
-        parts.append(Explicit(domain, attributes, matrix, tuple(labels), np.full(len(labels), each)))
+        parts.append(Workload.of_matrix(domain, attributes, matrix, labels, np.full(len(labels), each)))
         places += [numbers[label] for label in labels]
-    return parts[0] if len(parts) == 1 else Joint(parts, np.array(places, dtype=np.int64))
+    return parts[0] if len(parts) == 1 else Workload.of_parts(parts, np.array(places, dtype=np.int64))
 
 
 def _parsed(domain: Domain, text: str) -> Expression:

@@ -15,9 +15,9 @@ from residua.linalg.arrays import Floats
 from residua.linalg.path import over_running_sums
 from residua.plans.axis.rows import rows_of, terms_of
 from residua.plans.contract import Plan
-from residua.plans.questions import Workload, combined, in_one_table
+from residua.plans.questions import combined, in_one_table
 from residua.quoting import Term
-from residua.workload import AttributeQueries, Explicit
+from residua.workload import AttributeQueries, Workload
 
 
 class AlongPlan(Plan):
@@ -59,7 +59,7 @@ class AlongPlan(Plan):
         return np.where(answered, self.row_variances(rows), np.inf)
 
     def _term_variances(self, workload: Workload) -> Floats:
-        if isinstance(workload, Explicit):
+        if not workload.tabular:
             return super()._term_variances(workload)
         return np.array([self._term_variance(asked) for asked, _ in terms_of(workload)])
 

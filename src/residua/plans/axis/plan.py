@@ -35,7 +35,7 @@ from residua.plans.cells import Grouping
 from residua.plans.noise import ORDERED, ROUNDING_VARIANCE, Noise
 from residua.privacy import AddRemove, Guarantee, Unit
 from residua.privacy.exact import round_up
-from residua.workload import AttributeQueries, Products
+from residua.workload import AttributeQueries, Workload
 from residua.workload.ordered import Ranges
 
 _MOST_CELLS = 4096
@@ -74,7 +74,7 @@ class AxisPlan(AlongPlan):
     grid: int
     guarantee: Guarantee | None
     unit: Unit = field(default_factory=AddRemove)
-    workload: Products | None = None
+    workload: Workload | None = None
     objective: str = ""
     gap: float = np.inf
 
@@ -137,7 +137,7 @@ class AxisPlan(AlongPlan):
         rows, answered = crossed_rows(asked, self.attribute, self.size)
         return float(self.row_variances(rows).mean()) if answered.all() else float(np.inf)
 
-    def largest_variances(self, workload: Products) -> Floats:
+    def largest_variances(self, workload: Workload) -> Floats:
         """The largest variance of each term's queries, (terms,); of all ranges of a long axis a bound of it."""
         return np.array([self._largest_variance(asked) for asked, _ in terms_of(workload)])
 

@@ -12,8 +12,8 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
 from residua.plans.axis.rows import rows_of
 from residua.plans.cells import Grouping
-from residua.plans.questions import Workload
 from residua.plans.reading import Combination, Reading
+from residua.workload import Workload
 
 
 @dataclass(frozen=True, eq=False)

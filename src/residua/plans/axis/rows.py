@@ -10,8 +10,7 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Booleans
 from residua.linalg.path import over_running_sums
 from residua.plans.axis.runs import level_rows
-from residua.plans.questions import Workload
-from residua.workload import AttributeQueries, Explicit, Identity, Marginals, Products, as_products
+from residua.workload import AttributeQueries, Identity, Workload
 from residua.workload.nested import Hierarchy, Inside, LevelRows
 from residua.workload.ordered import Prefixes, Ranges
 
@@ -51,12 +50,12 @@ def _entries(last: NDArray[np.intp], before: NDArray[np.intp] | None, n: int) ->
     return csr_array(found - csr_array((np.ones(there.sum()), (rows[there], before[there])), shape=(len(last), n)))
 
 
-def terms_of(workload: Marginals | Products) -> list[tuple[dict[int, AttributeQueries], float]]:
+def terms_of(workload: Workload) -> list[tuple[dict[int, AttributeQueries], float]]:
     """What each term asks of each of its attributes, and its weight."""
     found = []
-    for family in as_products(workload).families:
-        for number, weight in zip(family.sets.numbers.tolist(), family.sets.weights.tolist(), strict=True):
-            members = family.sets.lattice.members(int(number))
+    for family in workload.families:
+        for number, weight in zip(family.numbers.tolist(), family.weights.tolist(), strict=True):
+            members = family.lattice.members(int(number))
             found.append(({int(i): family.queries[i] for i in members}, float(weight)))
     return found
 
@@ -70,7 +69,7 @@ def rows_of(workload: Workload, attribute: int) -> tuple[csr_array, Booleans]:
         PlanError: too many queries for an array.
     """
     n = int(workload.domain.sizes[attribute])
-    if isinstance(workload, Explicit):
+    if not workload.tabular:
         return _listed(workload, attribute)
     parts = [crossed_rows(asked, attribute, n) for asked, _ in terms_of(workload)]
     return csr_array(vstack([rows for rows, _ in parts])), np.concatenate([answered for _, answered in parts])
@@ -92,7 +91,7 @@ def crossed_rows(asked: dict[int, AttributeQueries], attribute: int, n: int) -> 
     return rows, answered
 
 
-def _listed(workload: Explicit, attribute: int) -> tuple[csr_array, Booleans]:
+def _listed(workload: Workload, attribute: int) -> tuple[csr_array, Booleans]:
     attributes = tuple(sorted({*workload.attributes, attribute}))
     shape = [int(workload.domain.sizes[i]) for i in attributes]
     matrix = csr_array(workload.over(attributes))

@@ -27,7 +27,7 @@ from residua.linalg.path import over_running_sums
 from residua.plans.axis.rows import running_rows
 from residua.plans.axis.strategy import Ordered
 from residua.plans.strategy import Plain
-from residua.workload import AttributeQueries, Explicit
+from residua.workload import AttributeQueries, Workload
 
 Term = Sequence[tuple[int, AttributeQueries]]
 Set = tuple[int, ...]
@@ -146,7 +146,7 @@ class FibreFacts:
 
     # ---- any queries over the cells of some attributes
 
-    def variances(self, workload: Explicit) -> Floats:
+    def variances(self, workload: Workload) -> Floats:
         """The variance of every query, (queries,); infinite: no answer."""
         found = np.zeros(workload.queries)
         lengths = np.asarray((workload.matrix * workload.matrix).sum(axis=1)).ravel()
@@ -162,7 +162,7 @@ class FibreFacts:
             found += each.reshape(workload.queries, -1).sum(axis=1)
         return found
 
-    def covariance(self, first: Explicit, second: Explicit) -> Floats:
+    def covariance(self, first: Workload, second: Workload) -> Floats:
         """Covariances of queries, all answerable, (queries of the first, queries of the second)."""
         total = np.zeros((first.queries, second.queries))
         others = dict(self._over_fibres(second))
@@ -179,7 +179,7 @@ class FibreFacts:
                     total += factor * noise.noise.covariance(one, two)
         return total
 
-    def _over_fibres(self, workload: Explicit) -> Iterator[tuple[Set, csr_array]]:
+    def _over_fibres(self, workload: Workload) -> Iterator[tuple[Set, csr_array]]:
         """Every query over the running sums of orthonormal fibres of each set, (queries × fibres, n).
 
         Raises:

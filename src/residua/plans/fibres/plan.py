@@ -35,11 +35,11 @@ from residua.plans.fibres.facts import FibreFacts
 from residua.plans.fibres.reading import FibreReading
 from residua.plans.lattice.crossed import ROUNDING
 from residua.plans.noise import ORDERED, Noise
-from residua.plans.questions import Workload, combined, in_one_table
+from residua.plans.questions import combined, in_one_table
 from residua.privacy import AddRemove, Guarantee, Unit
 from residua.privacy.exact import round_up
 from residua.quoting import Term
-from residua.workload import Explicit, Identity, Products, as_explicit, as_products
+from residua.workload import Identity, Workload
 from residua.workload.nested import Hierarchy
 from residua.workload.ordered import Prefixes, Ranges
 
@@ -73,7 +73,7 @@ class FibrePlan(Plan):
     factors: Floats
     guarantee: Guarantee | None
     unit: Unit = field(default_factory=AddRemove)
-    workload: Products | None = None
+    workload: Workload | None = None
     objective: str = ""
     gap: float = np.inf
 
@@ -146,19 +146,19 @@ class FibrePlan(Plan):
         return FibreFacts(self.domain.sizes, self.attribute, known)
 
     def _variances(self, workload: Workload) -> Floats:
-        if isinstance(workload, Explicit):
+        if not workload.tabular:
             return self.facts.variances(workload)
-        return np.concatenate([self.facts.table(term).ravel() for term in as_products(workload).terms()])
+        return np.concatenate([self.facts.table(term).ravel() for term in workload.terms()])
 
     def _term_variances(self, workload: Workload) -> Floats:
-        if isinstance(workload, Explicit):
+        if not workload.tabular:
             return self.facts.variances(workload)
-        return np.array([self.facts.mean(term) for term in as_products(workload).terms()])
+        return np.array([self.facts.mean(term) for term in workload.terms()])
 
     def _covariance(self, first: Workload, second: Workload) -> Floats:
-        if isinstance(first, Explicit) or isinstance(second, Explicit):
+        if not first.tabular or not second.tabular:
             return self.facts.covariance(*(_listed(each) for each in (first, second)))
-        terms = [list(as_products(each).terms()) for each in (first, second)]
+        terms = [list(each.terms()) for each in (first, second)]
         return np.block([[self.facts.pair(one, other) for other in terms[1]] for one in terms[0]])
 
     def _paired(self, first: Term, second: Term, crossed: tuple[int, ...]) -> Floats:
@@ -174,7 +174,7 @@ class FibrePlan(Plan):
             PlanError: the plan cannot answer it.
         """
         members, total = in_one_table(self.domain, combined(self.domain, combination))
-        row = Explicit(self.domain, members, csr_array(total.reshape(1, -1)), ("",), np.ones(1))
+        row = Workload.of_matrix(self.domain, members, csr_array(total.reshape(1, -1)), ("",), np.ones(1))
         found = float(self.facts.variances(row)[0])
         if not np.isfinite(found):
             raise PlanError("this plan does not answer this combination; plan for a workload that asks for it.")
@@ -295,5 +295,5 @@ def _without_q(noise: Ordered) -> dict[str, Any]:
     return body
 
 
-def _listed(workload: Workload) -> Explicit:
-    return workload if isinstance(workload, Explicit) else as_explicit(workload)
+def _listed(workload: Workload) -> Workload:
+    return workload if not workload.tabular else workload.listed()

@@ -17,17 +17,7 @@ from scipy.sparse import coo_array, csr_array, eye_array, kron
 from residua.domain import Domain
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
-from residua.plans.questions import Workload
-from residua.workload import (
-    AttributeQueries,
-    Explicit,
-    Identity,
-    Products,
-    as_explicit,
-    as_products,
-    marginals,
-    product,
-)
+from residua.workload import AttributeQueries, Workload, marginals, product
 
 _MOST_ENTRIES = 2**27
 
@@ -96,10 +86,10 @@ class Part:
 
 def parts_of(domain: Domain, by: Sequence[int], workload: Workload) -> Iterator[Part]:
     """The queries of a workload in their order, part by part."""
-    if isinstance(workload, Explicit):
+    if not workload.tabular:
         yield _explicit(domain, by, workload)
         return
-    for term in as_products(workload).terms():
+    for term in workload.terms():
         yield _product(domain, by, term)
 
 
@@ -120,16 +110,16 @@ def _product(domain: Domain, by: Sequence[int], term: Sequence[tuple[int, Attrib
 def _rows(asked: AttributeQueries | None, size: int) -> csr_array:
     if asked is None:
         return csr_array(np.ones((1, size)))
-    return csr_array(eye_array(size, format="csr")) if isinstance(asked, Identity) else csr_array(asked.matrix())
+    return asked.sparse()
 
 
-def _within(domain: Domain, asked: dict[int, AttributeQueries]) -> Products:
+def _within(domain: Domain, asked: dict[int, AttributeQueries]) -> Workload:
     if not asked:
-        return as_products(marginals(domain, [()]))
-    return as_products(product(domain, {domain.names[i]: each for i, each in asked.items()}))
+        return marginals(domain, [()])
+    return product(domain, {domain.names[i]: each for i, each in asked.items()})
 
 
-def _explicit(domain: Domain, by: Sequence[int], workload: Explicit) -> Part:
+def _explicit(domain: Domain, by: Sequence[int], workload: Workload) -> Part:
     within = tuple(i for i in workload.attributes if i not in by)
     members = tuple(sorted({*by, *within}))
     cells = workload.over(members).tocoo()
@@ -145,7 +135,7 @@ def _explicit(domain: Domain, by: Sequence[int], workload: Explicit) -> Part:
     texts = [apart.indices[a:b].tobytes() + apart.data[a:b].tobytes() for a, b in _bounds(apart)]
     _, first, which = np.unique(np.array(texts, dtype=object), return_index=True, return_inverse=True)
     matrix = csr_array(apart[first])
-    inner = Explicit(domain, within, matrix, tuple(map(str, range(len(first)))), np.ones(len(first)))
+    inner = Workload.of_matrix(domain, within, matrix, tuple(map(str, range(len(first)))), np.ones(len(first)))
     columns = (pairs % groups) * len(first) + which
     shape = (workload.queries, groups * len(first))
     mixed = csr_array(coo_array((np.ones(len(pairs)), (pairs // groups, columns)), shape=shape))
@@ -164,6 +154,4 @@ def only(workload: Workload, rows: Integers) -> Workload:
     """Some of the queries of a workload, by number."""
     if len(rows) == workload.queries:
         return workload
-    listed = as_explicit(workload)
-    labels = tuple(listed.labels[i] for i in rows)
-    return Explicit(listed.domain, listed.attributes, csr_array(listed.matrix[rows]), labels, listed.weights[rows])
+    return workload.listed().some(rows)

@@ -16,7 +16,7 @@ from residua.plans.contract import Plan
 from residua.plans.groups.members import member_of
 from residua.plans.groups.plan import GroupPlan
 from residua.plans.noise import guarantee_like
-from residua.workload import Explicit, Family, Identity, Marginals, Products, as_products, marginals
+from residua.workload import Family, Identity, Workload, marginals, on_one_lattice
 
 _MOST_GROUPS = 2**24
 
@@ -107,25 +107,20 @@ def require_member(plan: Plan, first: Plan, by: tuple[int, ...], name: str) -> N
     member_of(plan.blocks)
 
 
-def lifted(workload: Marginals | Products | Explicit, by: tuple[int, ...]) -> Marginals | Products | None:
+def lifted(workload: Workload, by: tuple[int, ...]) -> Workload | None:
     """What is asked within each group, asked of all groups; None for queries that are listed one by one."""
-    if isinstance(workload, Explicit):
+    if not workload.tabular:
         return None
     domain, names = workload.domain, workload.domain.names
     families = []
-    for family in as_products(workload).families:
+    for family in workload.families:
         sets = [
-            tuple(names[i] for i in sorted({*by, *family.sets.lattice.members(int(number))}))
-            for number in family.sets.numbers
+            tuple(names[i] for i in sorted({*by, *family.lattice.members(int(number))})) for number in family.numbers
         ]
         over = marginals(domain, sets)
         queries = tuple(Identity(each.size) if i in by else each for i, each in enumerate(family.queries))
-        families.append(Family(Marginals(domain, over.lattice, over.numbers, family.sets.weights), queries))
-    if isinstance(workload, Marginals):
-        return families[0].sets
-    from residua.workload.products import products_of_families
-
-    return products_of_families(domain, families)
+        families.append(Family(over.lattice, over.numbers, family.weights, queries))
+    return Workload(domain, (on_one_lattice(domain, families),))
 
 
 def chosen_of(

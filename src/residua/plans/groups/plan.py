@@ -39,9 +39,9 @@ from residua.plans.groups import price
 from residua.plans.groups.asked import Part, only, parts_of
 from residua.plans.groups.blocks import GroupBlocks
 from residua.plans.groups.reading import GroupReading
-from residua.plans.questions import Query, Workload, combined, in_one_table
+from residua.plans.questions import Query, combined, in_one_table
 from residua.privacy import AddRemove, Guarantee, Unit
-from residua.workload import Marginals, Products, as_products, explicit
+from residua.workload import Workload, explicit
 
 _MOST_ENTRIES = 2**27
 
@@ -72,7 +72,7 @@ class GroupPlan(Plan):
     chosen: Integers
     guarantee: Guarantee | None
     unit: Unit = field(default_factory=AddRemove)
-    workload: Products | Marginals | None = None
+    workload: Workload | None = None
     objective: str = ""
     gap: float = np.inf
 
@@ -292,7 +292,7 @@ class GroupPlan(Plan):
 
     def to_body(self) -> dict[str, Any]:
         """The plan as plain values."""
-        asked = None if self.workload is None else as_products(self.workload)
+        asked = self.workload
         return {
             **head_to_body("groups", self),
             "by": list(self.by),

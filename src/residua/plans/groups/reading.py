@@ -16,9 +16,8 @@ from residua.plans.contract import Plan
 from residua.plans.groups.asked import Part
 from residua.plans.groups.blocks import GroupBlocks
 from residua.plans.groups.members import member_of, merged_cells
-from residua.plans.questions import Workload
 from residua.plans.reading import Combination, Reading
-from residua.workload import Explicit, Identity, Marginals, Products, applied, as_products, marginals
+from residua.workload import Identity, Workload, applied, marginals
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,11 +54,11 @@ class GroupReading(Reading):
             if not len(places):
                 continue
             measured, member = self.blocks.of_member(self.measurements, k)[low:high], member_of(self.blocks.members[k])
-            if isinstance(part.inner, Explicit):
+            if not part.inner.tabular:
                 tables = member.table(measured, part.inner.attributes).reshape(len(places), -1)
                 found[places] = (part.inner.matrix @ tables.T).T
             else:
-                (term,) = as_products(part.inner).terms()
+                (term,) = part.inner.terms()
                 table = member.table(measured, tuple(i for i, _ in term))
                 every = (-1, Identity(len(places)))  # the groups, along the first axis
                 found[places] = applied([every, *term], table).reshape(len(places), -1)
@@ -78,7 +77,7 @@ class GroupReading(Reading):
         """Sums over groups; of tables, not a number in the groups that cannot tell."""
         variances = self.plan.variances(workload)
         known = np.isfinite(variances)
-        if not (known.any() if isinstance(workload, Marginals | Products) else known.all()):
+        if not (known.any() if workload.tabular else known.all()):
             raise PlanError("what was measured in the groups does not answer these queries; ask of groups that do.")
         found = np.concatenate([self._answered(part) for part in self.plan.parts(workload)])
         return np.where(known, found, np.nan), variances

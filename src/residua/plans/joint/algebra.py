@@ -17,7 +17,7 @@ from residua.plans.joint.plan import JointPlan
 from residua.plans.levels.family import Block, rank
 from residua.plans.noise import guarantee_like
 from residua.plans.precisions import Precisions
-from residua.plans.questions import Workload
+from residua.workload import Workload
 
 
 def agree(plans: Sequence[object]) -> bool:

@@ -17,7 +17,7 @@ from residua.linalg.arrays import Floats, Integers
 from residua.plans.joint.facts import asked, in_classes, query_weights
 from residua.plans.levels.axes import Axis
 from residua.plans.levels.family import Block, below, closed, dimensions, places
-from residua.plans.questions import Workload
+from residua.workload import Workload
 
 MOST_DIMENSIONS = 1500
 _ROUNDS = 6

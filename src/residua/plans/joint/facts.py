@@ -17,9 +17,8 @@ from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.plans.joint.measured import Rows, Split, split
 from residua.plans.levels.axes import Axis, told_apart
 from residua.plans.levels.family import Block, below, places
-from residua.plans.questions import Workload
 from residua.plans.tolerances import SUPPORT_TOLERANCE
-from residua.workload import AttributeQueries, Explicit, Joint, as_products, parts_of
+from residua.workload import AttributeQueries, Workload
 
 _BATCH = 2**22
 Parts = dict[Block, Floats]
@@ -121,12 +120,12 @@ class Facts:
 
     def _asked(self, workload: Workload) -> Iterator[tuple[Integers, Parts, Booleans]]:
         """A workload some queries at a time: their places in it, their parts, and which cannot be answered."""
-        if isinstance(workload, Explicit):
+        if not workload.tabular:
             for attributes, rows, at in asked(workload):
                 yield at, *self.taken_apart(attributes, rows)
             return
         first = 0
-        for term in as_products(workload).terms():
+        for term in workload.terms():
             for parts, lost in self._product(term):
                 yield np.arange(first, first + len(lost)), parts, lost
                 first += len(lost)
@@ -183,19 +182,19 @@ def in_classes(axes: Sequence[Axis], attributes: Sequence[int], rows: Floats) ->
 
 def query_weights(workload: Workload) -> Floats:
     """How much each query's variance matters, (queries,)."""
-    if isinstance(workload, Explicit):
+    if not workload.tabular:
         return workload.weights
     return np.repeat(workload.weights, workload.cells.astype(np.int64))
 
 
 def asked(workload: Workload) -> Iterator[tuple[tuple[int, ...], Floats, Integers]]:
     """A workload some queries at a time: their attributes, their rows (queries, n_1, …), and their places in it."""
-    if isinstance(workload, Joint):
-        for part, there in parts_of(workload):
+    if workload.in_parts:
+        for part, there in workload.placed():
             for attributes, rows, where in asked(part):
                 yield attributes, rows, there[where]
         return
-    if isinstance(workload, Explicit):
+    if not workload.tabular:
         step = max(1, _BATCH // max(workload.matrix.shape[1], 1))
         for start in range(0, workload.queries, step):
             where = np.arange(start, min(start + step, workload.queries))
@@ -203,7 +202,7 @@ def asked(workload: Workload) -> Iterator[tuple[tuple[int, ...], Floats, Integer
             yield workload.attributes, rows, where
         return
     first_of_term = 0
-    for term in as_products(workload).terms():
+    for term in workload.terms():
         attributes = tuple(i for i, _ in term)
         matrices = [rows.matrix() for _, rows in term]
         queries = int(np.prod([len(matrix) for matrix in matrices], dtype=np.int64))

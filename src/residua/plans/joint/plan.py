@@ -34,9 +34,10 @@ from residua.plans.levels.axes import Axis
 from residua.plans.levels.cells import table_for
 from residua.plans.levels.family import Block, below, dimensions, rank
 from residua.plans.noise import LARGEST_SCALE, SMALLEST_SCALE
-from residua.plans.questions import Workload, combined, in_one_table
+from residua.plans.questions import combined, in_one_table
 from residua.plans.tolerances import nearness
 from residua.privacy import AddRemove, Guarantee, Unit
+from residua.workload import Workload
 
 _UP = 1.0 + 2.0**-46
 BY_ROWS = ", by given rows"  # in the objective of a plan whose rows are another's

@@ -16,8 +16,9 @@ from residua.plans.cells import Grouping
 from residua.plans.joint.blocks import JointBlocks
 from residua.plans.joint.facts import asked
 from residua.plans.levels.family import Block, below, places
-from residua.plans.questions import Workload, combined
+from residua.plans.questions import combined
 from residua.plans.reading import Clique, Combination, Reading
+from residua.workload import Workload
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,9 +28,7 @@ from residua.plans.lattice.plan import LatticePlan
 from residua.plans.noise import guarantee_like
 from residua.plans.precisions import Precisions
 from residua.plans.strategy import Strategy
-from residua.workload import Family, Marginals, Products, as_products, renumber
-
-Asked = Marginals | Products | None
+from residua.workload import Workload, renumber
 
 
 def agree(plans: Sequence[object]) -> bool:
@@ -41,18 +39,12 @@ def agree(plans: Sequence[object]) -> bool:
     return len(kin) == len(plans) and all(len(set(_used(i, kin))) < 2 for i in range(len(kin[0].domain)))
 
 
-def asking(plan: LatticePlan, workload: Asked) -> LatticePlan:
+def asking(plan: LatticePlan, workload: Workload | None) -> LatticePlan:
     """The same plan, asked for these marginals or products; its family grows to hold them."""
     if workload is None or workload.lattice.same_sets(plan.lattice):
         return plan.replaced(workload=workload)
     wider = workload.lattice.union(plan.lattice)
-    asked: Asked
-    if isinstance(workload, Marginals):
-        asked = _moved(workload, wider)
-    else:
-        families = (Family(_moved(family.sets, wider), family.queries) for family in workload.families)
-        asked = Products(workload.domain, wider, tuple(families))
-    return plan.replaced(lattice=wider, precisions=plan.on(wider), workload=asked)
+    return plan.replaced(lattice=wider, precisions=plan.on(wider), workload=workload.on(wider))
 
 
 def _aligned(plans: Sequence[LatticePlan]) -> tuple[LatticePlan, list[Floats]]:
@@ -82,12 +74,10 @@ def _used(attribute: int, plans: Sequence[LatticePlan]) -> list[Strategy]:
     return [plan.strategies[attribute] for plan in plans if plan.measures(attribute)]
 
 
-def _made(like: LatticePlan, precisions: Floats, objective: str, workload: Asked) -> LatticePlan:
+def _made(like: LatticePlan, precisions: Floats, objective: str, workload: Workload | None) -> LatticePlan:
     made = like.replaced(precisions=precisions, objective=objective, gap=np.inf, guarantee=None)
     if made.plain:
         made = _trimmed(made)
-    elif workload is not None:
-        workload = as_products(workload)
     return asking(made.replaced(guarantee=guarantee_like(like.guarantee, made.unit_pcost)), workload)
 
 
@@ -101,10 +91,6 @@ def _trimmed(plan: LatticePlan) -> LatticePlan:
     rows = [level[kept[lattice.offsets[k] : lattice.offsets[k + 1]]] for k, level in enumerate(lattice.levels)]
     trimmed = closure(rows, lattice.attributes)
     return plan.replaced(lattice=trimmed, precisions=plan.precisions[renumber(trimmed, lattice)])
-
-
-def _moved(sets: Marginals, lattice: Lattice) -> Marginals:
-    return Marginals(sets.domain, lattice, renumber(sets.lattice, lattice)[sets.numbers], sets.weights)
 
 
 LATTICE = Precisions(_aligned, _made)

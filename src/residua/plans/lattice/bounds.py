@@ -26,7 +26,7 @@ from residua.plans.persons import Reach
 from residua.plans.solver.attribute import weighed_gram
 from residua.plans.solver.closed_form import ProductGame, ResidualCoefficients
 from residua.plans.solver.tilting import designed
-from residua.workload import Marginals, Products
+from residua.workload import Workload
 
 MOST_DIMENSIONS = 1500
 _MOST_WORK = 10**10  # cubed dimensions: some seconds
@@ -36,7 +36,7 @@ _WORTH_SAYING = 0.01
 
 
 def class_bound(
-    workload: Products,
+    workload: Workload,
     weights: Floats,
     dilutions: Floats,
     grams: list[list[Floats]],
@@ -148,7 +148,7 @@ def persons(lattice: Lattice, sizes: Integers, reach: Reach, *, plain: bool = Fa
             yield np.asarray(float(size) ** 2 * np.maximum(h + h * (h - 1.0) * met, 0.0))
 
 
-def least_for_persons(workload: Marginals, reach: Reach) -> float:
+def least_for_persons(workload: Workload, reach: Reach) -> float:
     """No plan whatever that costs persons 1 has a smaller total variance, whatever residua would ask for it.
 
     The cost is at least the mean over random persons (`persons`), who treat the values of an attribute alike.
@@ -161,7 +161,7 @@ def least_for_persons(workload: Marginals, reach: Reach) -> float:
     return max(float(np.sqrt(paid) @ roots) ** 2 for paid in persons(workload.lattice, sizes, reach, plain=True))
 
 
-def gap_of_any(workload: Products, achieved: float) -> float:
+def gap_of_any(workload: Workload, achieved: float) -> float:
     """How far a plan of least total variance can be from any linear Gaussian plan; infinite where it is not known.
 
     Args:
@@ -188,7 +188,7 @@ class _Proven(Protocol):
     def gap_any(self) -> float: ...  # Against all plans
 
 
-def dense_advice(workload: Products, plan: _Proven) -> str:
+def dense_advice(workload: Workload, plan: _Proven) -> str:
     """What a matrix plan of the same queries could save at most, where it is quickly made; "" if that is little."""
     used = {i for family in workload.families for i in family.used}
     cells = math.prod(int(workload.domain.sizes[i]) for i in used)
@@ -203,7 +203,7 @@ def dense_advice(workload: Products, plan: _Proven) -> str:
     return f"over {cells:,} cells a dense plan of the same queries could have {much}: list them with rs.explicit"
 
 
-def any_bound(workload: Products, weights: Floats, cells: list[Floats]) -> float:
+def any_bound(workload: Workload, weights: Floats, cells: list[Floats]) -> float:
     """A lower bound on the weighted sum of mean variances of any plan at privacy cost 1.
 
     `Q^½ 𝕍 Q^½ = Σ_A λ_A ⊗_{i∈A} (Q_i^½ V_i Q_i^½) ⊗_{i∉A} e_i e_iᵀ` with `e_i = √q_i`. In an orthonormal basis of each
@@ -218,7 +218,7 @@ def any_bound(workload: Products, weights: Floats, cells: list[Floats]) -> float
     term = 0
     for family in workload.families:
         turned = [U.T @ (asked.gram() / asked.rows) @ U for U, asked in zip(bases, family.queries, strict=True)]
-        for number in family.sets.numbers.tolist():
+        for number in family.numbers.tolist():
             _add(M, lattice.members(number), turned, weights[term], place, starts)
             term += 1
     return float(np.sqrt(np.maximum(np.linalg.eigvalsh(M), 0.0)).sum()) ** 2
@@ -248,7 +248,7 @@ def _add(
             M[starts[a] : starts[a + 1], starts[b] : starts[b + 1]] += met
 
 
-def _dimensions(workload: Products) -> Floats:
+def _dimensions(workload: Workload) -> Floats:
     """How many dimensions each block has, (sets,)."""
     return workload.lattice.products(workload.domain.sizes.astype(np.float64) - 1.0)
 

@@ -24,13 +24,13 @@ import numpy as np
 from residua.domain import Domain
 from residua.linalg.arrays import Booleans, Floats
 from residua.linalg.lattice import Lattice
-from residua.plans.questions import Workload, in_one_table
+from residua.plans.questions import in_one_table
 from residua.plans.quotes import split
 from residua.plans.strategy import Strategy
 from residua.plans.tolerances import SUPPORT_TOLERANCE
 from residua.quoting import Term as AskedTerm
 from residua.quoting.terms import queries_of
-from residua.workload import AttributeQueries, Explicit, Identity, Marginals, Products, as_products, renumber
+from residua.workload import AttributeQueries, Identity, Workload, renumber
 
 Term = Sequence[tuple[int, AttributeQueries]]
 _NOTHING = 1e-18  # a variance coefficient this small beside the query's own length is rounding
@@ -63,9 +63,9 @@ class Facts:
         used = {i for i, (with_i, _) in enumerate(self.lattice.covers) if len(with_i)}
         return self._mean_variances([Identity(int(n)) for n in self.domain.sizes], used, self.lattice)
 
-    def term_variances(self, workload: Marginals | Products) -> Floats:
+    def term_variances(self, workload: Workload) -> Floats:
         """The mean variance of each term's queries, (terms,); infinite where some cannot be answered."""
-        if isinstance(workload, Marginals):
+        if workload.plain:
             if workload.lattice.same_sets(self.lattice):
                 return self.cell_variances[workload.numbers]
             numbers = renumber(workload.lattice, self.lattice)[workload.numbers]
@@ -76,7 +76,7 @@ class Facts:
                     found[at] = self.cells(lattice.members(int(workload.numbers[at]))).mean()
             return found
         parts = [
-            self._mean_variances(family.queries, family.used, workload.lattice)[family.sets.numbers]
+            self._mean_variances(family.queries, family.used, workload.lattice)[family.numbers]
             for family in workload.families
         ]
         return np.concatenate(parts)
@@ -105,11 +105,11 @@ class Facts:
 
     def variances(self, workload: Workload) -> Floats:
         """The variance of every query of a workload, (queries,); infinite where it cannot be answered."""
-        if isinstance(workload, Explicit):
+        if not workload.tabular:
             return self._explicit(workload)
-        if isinstance(workload, Marginals) and self.plain:  # all cells of a marginal have the same
+        if workload.plain and self.plain:  # all cells of a marginal have the same
             return np.repeat(self.term_variances(workload), workload.cells.astype(np.int64))
-        terms = [self.term_table(term).ravel() for term in as_products(workload).terms()]
+        terms = [self.term_table(term).ravel() for term in workload.terms()]
         return np.concatenate(terms)
 
     @cached_property
@@ -165,9 +165,9 @@ class Facts:
 
     def covariance(self, first: Workload, second: Workload) -> Floats:
         """Covariances between the queries of two workloads, all answerable, (queries, queries)."""
-        if isinstance(first, Explicit) or isinstance(second, Explicit):
+        if not first.tabular or not second.tabular:
             return self._explicit_covariance(first, second)
-        rows = [[self._pair(a, b) for b in as_products(second).terms()] for a in as_products(first).terms()]
+        rows = [[self._pair(a, b) for b in second.terms()] for a in first.terms()]
         return np.block(rows)
 
     def _pair(self, first: Term, second: Term) -> Floats:
@@ -234,11 +234,11 @@ class Facts:
 
         Along an axis with correlated noise there are no orthonormal ones: one of two sides is weighed by K.
         """
-        if isinstance(workload, Explicit):
+        if not workload.tabular:
             tensors = [(workload.attributes, workload.matrix.toarray().reshape(workload.queries, *workload.shape))]
         else:
             tensors = []
-            for term in as_products(workload).terms():
+            for term in workload.terms():
                 cells: Floats = np.ones((1, 1))
                 for _, asked in term:
                     cells = np.asarray(np.kron(cells, asked.matrix()), dtype=np.float64)
@@ -257,7 +257,7 @@ class Facts:
 
     # ---- any queries over the cells of some attributes
 
-    def _explicit(self, workload: Explicit) -> Floats:
+    def _explicit(self, workload: Workload) -> Floats:
         """Variances of explicit queries, in batches, (queries,); infinite: no answer."""
         step = max(1, _BATCH // max(workload.matrix.shape[1], 1))
         found = np.empty(workload.queries)

@@ -50,11 +50,11 @@ from residua.plans.lattice.replacement import replacement_cost
 from residua.plans.lattice.totals import feasible, replacement_bound
 from residua.plans.noise import NORMAL, ORDERED, Noise
 from residua.plans.persons import by_cells
-from residua.plans.questions import Workload, combined
+from residua.plans.questions import combined
 from residua.plans.strategy import Strategy, plain_strategies, strategy_of_body
 from residua.privacy import AddRemove, Guarantee, Unit
 from residua.quoting import Term
-from residua.workload import Explicit, Marginals, Products, as_products, renumber
+from residua.workload import Workload, renumber
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +86,7 @@ class LatticePlan(Plan):
     precisions: Floats
     guarantee: Guarantee | None
     unit: Unit = field(default_factory=AddRemove)
-    workload: Marginals | Products | None = None
+    workload: Workload | None = None
     objective: str = ""
     gap: float = np.inf
     strategies: tuple[Strategy, ...] = ()
@@ -189,7 +189,7 @@ class LatticePlan(Plan):
         return self.facts.variances(workload)
 
     def _term_variances(self, workload: Workload) -> Floats:
-        if isinstance(workload, Explicit):
+        if not workload.tabular:
             return self.facts.variances(workload)
         return self.facts.term_variances(workload)
 
@@ -224,23 +224,21 @@ class LatticePlan(Plan):
         """Proven bound on how far the plan is from any linear Gaussian plan whatever; infinite on large domains."""
         if self.workload is None or self.objective != "TotalVariance":
             return math.inf
-        if self._prices is not None and isinstance(self.workload, Marginals) and self.plain:
+        if self._prices is not None and self.workload.plain and self.plain:
             loss = float((self.workload.weights * self.workload.cells) @ self.variances(self.workload, per="term"))
             return max(loss * self.unit_pcost / least_for_persons(self.workload, self._prices.reach) - 1.0, 0.0)
         if self.unit_pcost != self.pcost:
             return math.inf
         if self.plain or self.axes:
             return self.gap if self.plain or "block" not in self.comparison_class else math.inf
-        asked = as_products(self.workload)
+        asked = self.workload
         achieved = float((asked.weights * asked.cells) @ self.variances(asked, per="term")) * self.pcost
         return gap_of_any(asked, achieved)
 
     @property
     def advice(self) -> str:
         """Where the cells are so few that a matrix plan of the same queries could be better: how much, at most."""
-        return (
-            "" if self.plain or self.axes or self.workload is None else dense_advice(as_products(self.workload), self)
-        )
+        return "" if self.plain or self.axes or self.workload is None else dense_advice(self.workload, self)
 
     @property
     def remarks(self) -> tuple[tuple[str, str], ...]:
@@ -341,11 +339,11 @@ class LatticePlan(Plan):
 
     def to_body(self) -> dict[str, Any]:
         """The plan as plain values: a plan of marginals by plain strategies needs fewer."""
-        if self.plain and not isinstance(self.workload, Products):
+        if self.plain and (self.workload is None or self.workload.plain):
             own: dict[str, Any] = {"workload": marginals_to_body(self.workload, self.lattice)}
             kind = "residual"
         else:
-            asked = None if self.workload is None else as_products(self.workload)
+            asked = self.workload
             own = {
                 "strategies": [strategy.to_body() for strategy in self.strategies],
                 "workload": products_to_body(asked),
@@ -360,7 +358,7 @@ class LatticePlan(Plan):
         domain = domain_of_settings(body["domain"])
         lattice = lattice_of_body(body["sets"], len(domain))
         strategies: tuple[Strategy, ...] = ()
-        workload: Marginals | Products | None
+        workload: Workload | None
         if body["kind"] == "residual":
             workload = marginals_of_body(domain, lattice, body["workload"])
         else:

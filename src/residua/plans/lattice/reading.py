@@ -19,9 +19,9 @@ from residua.linalg.modes import contrasts
 from residua.plans.cells import Grouping
 from residua.plans.lattice.blocks import LatticeBlocks
 from residua.plans.lattice.estimates import CrossedEstimator, PlainEstimator
-from residua.plans.questions import Workload, combined
+from residua.plans.questions import combined
 from residua.plans.reading import Clique, Combination, Reading
-from residua.workload import Explicit, applied, as_products
+from residua.workload import Workload, applied
 
 Estimator = PlainEstimator | CrossedEstimator
 
@@ -57,11 +57,9 @@ class FamilyReading(Reading):
         variances = self.plan.variances(workload)
         if not np.isfinite(variances).all():
             raise PlanError("the release does not answer all these queries; plan for a workload that asks for them.")
-        if isinstance(workload, Explicit):
+        if not workload.tabular:
             return np.asarray(workload.matrix @ self.marginal(workload.attributes).ravel()), variances
-        parts = [
-            applied(term, self.marginal(tuple(i for i, _ in term))).ravel() for term in as_products(workload).terms()
-        ]
+        parts = [applied(term, self.marginal(tuple(i for i, _ in term))).ravel() for term in workload.terms()]
         return np.concatenate(parts), variances
 
     def combination(self, combination: Combination) -> tuple[float, float]:

@@ -37,7 +37,7 @@ from residua.plans.noise import LAPLACE, NORMAL, Noise
 from residua.plans.persons import by_cells, most_records, reach_of
 from residua.privacy import AddRemove, Guarantee, ReplaceOne, Unit
 from residua.privacy.exact import round_up
-from residua.workload import Explicit
+from residua.workload import Workload
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +81,7 @@ class MatrixPlan(MeasuredSpace, Plan):
     scale: float
     guarantee: Guarantee | None
     unit: Unit = field(default_factory=AddRemove)
-    workload: Explicit | None = None
+    workload: Workload | None = None
     objective: str = ""
     gap: float = np.inf
     bias: float = 0.0

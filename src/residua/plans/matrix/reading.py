@@ -15,10 +15,9 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
 from residua.plans.cells import Grouping
 from residua.plans.noise import NORMAL
-from residua.plans.questions import Workload
 from residua.plans.reading import Answerable, Clique, Combination, Reading
 from residua.plans.tails import check_confidence, reaches, single_reach
-from residua.workload import Explicit
+from residua.workload import Workload
 
 _ENTRIES = 2**25  # of a reconstruction matrix held at a time
 
@@ -128,10 +127,12 @@ def _reach(coefficients: Floats, scale: float, miss: float) -> Floats:
     return np.asarray(np.where(alone, (largest + rest) * single_reach(scale, miss), found))
 
 
-def _rows(workload: Explicit, rows: Integers) -> Explicit:
+def _rows(workload: Workload, rows: Integers) -> Workload:
     if len(rows) == workload.queries:
         return workload
     if not len(rows):
         raise PlanError("there is no query to give an interval for.")
     labels = tuple(workload.labels[i] for i in rows)
-    return Explicit(workload.domain, workload.attributes, workload.matrix[rows], labels, workload.weights[rows].copy())
+    return Workload.of_matrix(
+        workload.domain, workload.attributes, workload.matrix[rows], labels, workload.weights[rows].copy()
+    )

@@ -27,7 +27,7 @@ from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.noise import guarantee_like
 from residua.plans.persons import by_cells
 from residua.plans.tolerances import SINE_TOLERANCE
-from residua.workload import Explicit
+from residua.workload import Workload
 
 SLACK = 2.0**-20  # the most precision, relative, that is given up so that no single cell costs more than it should
 _UP = 1.0 + 2.0**-48
@@ -41,7 +41,7 @@ def realised(
     *,
     spaces: Sequence[Floats] = (),
     gap: float = math.inf,
-    workload: Explicit | None = None,
+    workload: Workload | None = None,
     fill: bool = True,
     largest: float = FINE_ENTRY,
 ) -> MatrixPlan:

@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike
 from residua.domain import Domain
 from residua.errors import PlanError, WorkloadError
 from residua.linalg.arrays import Booleans, Floats, Integers
-from residua.plans.questions import Workload, combined, in_one_table
+from residua.plans.questions import combined, in_one_table
 from residua.plans.tolerances import SUPPORT_TOLERANCE
 from residua.quoting import Term
-from residua.workload import Explicit, Marginals, Products, as_explicit, explicit, marginals
-from residua.workload.explicit import MOST_CELLS
+from residua.workload import Workload, explicit, marginals
+from residua.workload.listed import MOST_CELLS
 
 _BATCH = 2**22
 
@@ -93,23 +93,23 @@ class MeasuredSpace(ABC):
         U, s, _ = self.factors
         return np.asarray((self.coordinates(workload) / s) @ U.T)
 
-    def combined(self, combination: Mapping[Sequence[str], ArrayLike]) -> Explicit:
+    def combined(self, combination: Mapping[Sequence[str], ArrayLike]) -> Workload:
         """A linear combination of cells as one query."""
         attributes, total = in_one_table(self.domain, combined(self.domain, combination))
         return explicit(self.domain, total.reshape(1, -1), attributes=[self.domain.names[i] for i in attributes])
 
-    def asked(self, workload: Workload | Sequence[str]) -> Explicit:
+    def asked(self, workload: Workload | Sequence[str]) -> Workload:
         """Any workload, or the marginal on some attributes, as explicit queries."""
-        if not isinstance(workload, Explicit | Marginals | Products):
+        if not isinstance(workload, Workload):
             workload = marginals(self.domain, [workload])
         if workload.domain != self.domain:
             raise PlanError("the plan and the workload are over different domains; declare one domain for both.")
         try:
-            return as_explicit(workload)
+            return workload.listed()
         except WorkloadError as problem:
             raise PlanError(str(problem)) from None
 
-    def _required(self, workload: Explicit) -> list[tuple[Integers, Floats, Booleans]]:
+    def _required(self, workload: Workload) -> list[tuple[Integers, Floats, Booleans]]:
         parts = list(self._projected(workload))
         if not all(good.all() for _, _, good in parts):
             raise PlanError("this plan does not answer all of these queries; plan for a workload that asks for them.")
@@ -124,7 +124,7 @@ class MeasuredSpace(ABC):
         own = [n if i in self.attributes else 1 for i, n in zip(attributes, shape, strict=True)]
         return attributes, np.broadcast_to(self.columns.reshape(own), shape).ravel()
 
-    def _projected(self, workload: Explicit) -> Iterator[tuple[Integers, Floats, Booleans]]:
+    def _projected(self, workload: Workload) -> Iterator[tuple[Integers, Floats, Booleans]]:
         """Batches of (rows, coordinates in the measured space, which rows lie in it)."""
         attributes, columns = self._spread(workload.attributes)
         if columns is None:  # too many cells to list: such queries tell more apart than any matrix plan

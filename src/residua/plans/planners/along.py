@@ -17,10 +17,9 @@ from residua.plans.axis.asked import Asked
 from residua.plans.axis.rows import running_rows, terms_of
 from residua.plans.axis.runs import level_rows, runs_in_order
 from residua.plans.objectives import MaxVariance
-from residua.plans.questions import Workload
 from residua.plans.solver.ordered import Scales
 from residua.plans.targets import listed_targets
-from residua.workload import AttributeQueries, Identity, Marginals, Products, as_products
+from residua.workload import AttributeQueries, Identity, Workload
 from residua.workload.nested import Hierarchy, LevelRows
 from residua.workload.ordered import Prefixes, Ranges
 
@@ -80,7 +79,7 @@ class Along:
         """What the levels add to a total variance at privacy cost 1, at least: groups do not overlap, so 1 for each."""
         return sum(weight * len(level) for level, weight in self.levels)
 
-    def scales(self, objective: MaxVariance, workload: Marginals | Products) -> Floats:
+    def scales(self, objective: MaxVariance, workload: Workload) -> Floats:
         """What the variances of each part are divided by, (parts,).
 
         In a mapping of targets a level's name stands for its groups, the attribute's for all that is not named.
@@ -90,7 +89,7 @@ class Along:
         """
         targets = objective.targets
         if targets is None or isinstance(targets, int | float | np.number):
-            per_term = objective.scales(as_products(workload))
+            per_term = objective.scales(workload)
             return np.asarray(per_term[[number for *_, number in self.parts]])
         found = self._mapped(targets) if isinstance(targets, Mapping) else self._listed(targets, workload.queries)
         for name, each in zip(self._names, found, strict=True):
@@ -169,7 +168,7 @@ class Along:
 
 def asked_along(workload: Workload) -> Along | None:
     """What is asked along one axis, if that is all that is asked, and prefixes or ranges are among it."""
-    if not isinstance(workload, Products | Marginals):
+    if not workload.tabular:
         return None
     members = workload.lattice.used
     if len(members) != 1:

@@ -24,14 +24,14 @@ from residua.plans.solver.closed_form import felt
 from residua.plans.solver.ordered import least_largest, least_total
 from residua.plans.solver.totals import TellingGame
 from residua.plans.strategy import Strategy
-from residua.workload import Products
+from residua.workload import Workload
 from residua.workload.ordered import Prefixes, Ranges
 
 _COARSE = 0.02  # near enough while the worth of queries is still sought
 _ROUNDS = 3  # of what is asked along an axis against what the other attributes make it worth
 
 
-def game_of(workload: Products, strategies: tuple[Strategy, ...]) -> TellingGame:
+def game_of(workload: Workload, strategies: tuple[Strategy, ...]) -> TellingGame:
     """Our side of the planning game with these strategies, over mean variances of terms."""
     pairs = [
         [strategy.means(asked) if i in family.used else (0.0, 0.0) for i, (strategy, asked) in enumerate(both)]
@@ -45,7 +45,7 @@ def game_of(workload: Products, strategies: tuple[Strategy, ...]) -> TellingGame
 
 
 def with_axes(
-    workload: Products, task: Task, axes: Sequence[int], short: Sequence[Strategy], kept: Sequence[Strategy | None]
+    workload: Workload, task: Task, axes: Sequence[int], short: Sequence[Strategy], kept: Sequence[Strategy | None]
 ) -> tuple[Strategy, ...]:
     """All strategies, those of the axes chosen for what the others make each kind of query worth."""
     strategies = list(short)
@@ -66,17 +66,17 @@ def with_axes(
     return tuple(strategies)
 
 
-def _first_worth(workload: Products, i: int) -> Floats:
+def _first_worth(workload: Workload, i: int) -> Floats:
     """The weight of each family's queries along an axis, all of them together, (families,)."""
     sums = []
     for family in workload.families:
-        members, _ = family.sets.lattice.covers[i]
-        inside = np.isin(family.sets.numbers, members)
-        sums.append(float((family.sets.weights * family.cells)[inside].sum()))
+        members, _ = family.lattice.covers[i]
+        inside = np.isin(family.numbers, members)
+        sums.append(float((family.weights * family.cells)[inside].sum()))
     return np.array(sums)
 
 
-def _best_along(workload: Products, task: Task, i: int, worth: Floats, tolerance: float) -> Ordered:
+def _best_along(workload: Workload, task: Task, i: int, worth: Floats, tolerance: float) -> Ordered:
     """The noise along an axis that is best for the mean variances of each family's queries, weighted."""
     parts = [
         (kind, each / family.queries[i].rows)
@@ -99,7 +99,7 @@ def _costing_one(n: int, asked: Asked, q: Floats, root: InverseRoot) -> Ordered:
 
 
 def with_quiet_axes(
-    workload: Products,
+    workload: Workload,
     task: Task,
     objective: MaxVariance,
     strategies: tuple[Strategy, ...],
@@ -107,7 +107,7 @@ def with_quiet_axes(
 ) -> tuple[Strategy, ...]:
     """The strategies, with noise along the axes whose largest variance is least, where no ranges are asked of them."""
     scales, found = objective.scales(workload), list(strategies)
-    starts = np.cumsum([0, *(len(family.sets.numbers) for family in workload.families)])
+    starts = np.cumsum([0, *(len(family) for family in workload.families)])
     tolerance, step = 0.5 * task.effort.tolerance, task.effort.progress
     for i, strategy in enumerate(strategies):
         if not isinstance(strategy, Ordered) or kept[i] is not None:
@@ -115,7 +115,7 @@ def with_quiet_axes(
         members, _ = workload.lattice.covers[i]
         parts, wanted = [], []
         for number, family in enumerate(workload.families):
-            inside = np.isin(family.sets.numbers, members)
+            inside = np.isin(family.numbers, members)
             if i in family.used and inside.any():
                 kinds = kinds_of(family.queries[i]) or []
                 parts += [(kind, 1.0, number) for kind in kinds]

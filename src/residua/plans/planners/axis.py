@@ -25,11 +25,10 @@ from residua.plans.planners.along import Along, asked_along
 from residua.plans.planners.crossed import crossed_by_request
 from residua.plans.planners.forecast import Forecast
 from residua.plans.planners.nested import Shaped, nested_largest, nested_total
-from residua.plans.questions import Workload
 from residua.plans.solver.ordered import OrderedSolution, Scales, least_largest, least_of_kinds, least_total
 from residua.plans.solver.ranges import least_range, quiet_ranges
 from residua.privacy import ZCDP
-from residua.workload import Marginals, Products, as_products
+from residua.workload import Workload
 
 LONG = 512  # values; below, dense plans are as quick, and can be combined with every other plan
 LONG_WITH_LIMITS = 1025  # values, where persons are limited in each: the lattice form is slow beyond
@@ -203,9 +202,9 @@ def _made(task: Task, attribute: int, asked: Asked, noise: AxisNoise, loss: floa
     return made
 
 
-def _products(workload: Workload) -> Products:
-    assert isinstance(workload, Products | Marginals)
-    return as_products(workload)
+def _products(workload: Workload) -> Workload:
+    assert workload.tabular
+    return workload
 
 
 @dataclass(frozen=True)
@@ -240,7 +239,7 @@ class Axis(Form):
         made: AxisPlan | LatticePlan | FibrePlan | None = None
         if not self.attributes and not self.apart:
             made = plan_axis(task, by_request=True)
-        if made is None and isinstance(task.workload, Products):
+        if made is None and task.workload.with_rows:
             made = crossed_by_request(task.workload, task, tuple(self.attributes), apart=self.apart)
         if made is None:
             raise PlanError(

@@ -23,12 +23,12 @@ from residua.plans.solver.attribute import best_cells, weighed_gram
 from residua.plans.solver.closed_form import ProductGame
 from residua.plans.solver.ordered import spectrum
 from residua.plans.strategy import Strategy
-from residua.workload import AttributeQueries, Identity, Products
+from residua.workload import AttributeQueries, Identity, Workload
 
 _ERROR = 1e-5
 
 
-def least_of_all(workload: Products, strategies: Sequence[Strategy]) -> float:
+def least_of_all(workload: Workload, strategies: Sequence[Strategy]) -> float:
     """The least total variance × pcost of any plan (of those that measure short blocks one by one), never more."""
     axes = [i for i, strategy in enumerate(strategies) if strategy.tells]
     short = [i for i in range(len(strategies)) if i not in axes]
@@ -53,24 +53,14 @@ def least_of_all(workload: Products, strategies: Sequence[Strategy]) -> float:
     return total**2
 
 
-def least_mean(workload: Products, mass: Floats, scales: Floats, strategies: tuple[Strategy, ...]) -> float:
+def least_mean(workload: Workload, mass: Floats, scales: Floats, strategies: tuple[Strategy, ...]) -> float:
     """What no plan's largest mean variance / scale × pcost is below, by weights on terms."""
     mass = np.maximum(mass, 1e-12 * mass.max())
-    return least_of_all(_weighed(workload, mass / workload.cells), strategies) / float(mass @ scales)
-
-
-def _weighed(workload: Products, weights: Floats) -> Products:
-    """The same terms with other weights, (terms,)."""
-    families, start = [], 0
-    for family in workload.families:
-        end = start + len(family.sets.numbers)
-        families.append(replace(family, sets=replace(family.sets, weights=weights[start:end])))
-        start = end
-    return replace(workload, families=tuple(families))
+    return least_of_all(workload.with_weights(mass / workload.cells), strategies) / float(mass @ scales)
 
 
 def _short_facts(
-    workload: Products, strategies: Sequence[Strategy], short: Sequence[int]
+    workload: Workload, strategies: Sequence[Strategy], short: Sequence[int]
 ) -> tuple[Floats, Floats, list[Integers]]:
     """`tr √` of every family's rows of each short attribute, what is left of its total, and a number for its kind."""
     shape = (len(workload.families), len(strategies))
@@ -101,7 +91,7 @@ def _short_facts(
 
 
 def _root(
-    workload: Products,
+    workload: Workload,
     strategies: Sequence[Strategy],
     terms: list[tuple[tuple[int, ...], Integers, dict[int, float]]],
     known: dict[tuple[object, ...], float],
@@ -131,7 +121,7 @@ def _root(
 
 
 def _along(
-    workload: Products,
+    workload: Workload,
     strategies: Sequence[Strategy],
     along: tuple[int, ...],
     asked: list[tuple[int, float]],

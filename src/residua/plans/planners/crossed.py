@@ -38,7 +38,7 @@ from residua.plans.solver.maxima import query_game
 from residua.plans.solver.totals import TellingQueries
 from residua.plans.strategy import Plain, Strategy
 from residua.privacy import GDP, ZCDP, Unit
-from residua.workload import Family, Identity, Marginals, Products
+from residua.workload import Identity, Workload
 from residua.workload.nested import Hierarchy, LevelRows
 from residua.workload.ordered import Prefixes, Ranges
 
@@ -52,7 +52,7 @@ _NEAR = 0.02  # of the best: above it, noise of its own for each set of the othe
 _SECONDS, _BYTES = 3e-5, 800  # per value of an axis
 
 
-def long_axes(workload: Products, unit: Unit, *, least: int = LONG) -> tuple[int, ...]:
+def long_axes(workload: Workload, unit: Unit, *, least: int = LONG) -> tuple[int, ...]:
     """Positions of the attributes along which noise is to be correlated: long, and asked by their order.
 
     Levels may be asked beside it, but for records that are replaced: noise shaped for groups has no good price then.
@@ -71,7 +71,7 @@ def long_axes(workload: Products, unit: Unit, *, least: int = LONG) -> tuple[int
 
 def crossed_by_itself(task: Task) -> LatticePlan | FibrePlan | None:
     """The plan along long attributes, where there are some and this form is better than the lattice's own."""
-    if not isinstance(task.workload, Products) or not isinstance(task.objective, TotalVariance | MaxVariance):
+    if not task.workload.with_rows or not isinstance(task.objective, TotalVariance | MaxVariance):
         return None
     if len(task.workload.lattice.used) < 2:  # one attribute alone has a form of its own
         return None
@@ -89,7 +89,7 @@ def crossed_by_itself(task: Task) -> LatticePlan | FibrePlan | None:
     return made
 
 
-def _near_or_apart(workload: Products, task: Task, axis: int) -> LatticePlan | FibrePlan | None:
+def _near_or_apart(workload: Workload, task: Task, axis: int) -> LatticePlan | FibrePlan | None:
     """The plan with one noise, which combines with others, where that is near the best; else noise of its own for each.
 
     Whether it is near is seen soon: a rough plan decides where it is far.
@@ -101,12 +101,12 @@ def _near_or_apart(workload: Products, task: Task, axis: int) -> LatticePlan | F
     return one if one.gap <= _NEAR else plan_fibres(workload, task, axis)
 
 
-def _levels_asked(workload: Products, i: int) -> bool:
+def _levels_asked(workload: Workload, i: int) -> bool:
     return any(isinstance(family.queries[i], LevelRows | Hierarchy) for family in workload.families if i in family.used)
 
 
 def crossed_by_request(
-    workload: Products, task: Task, names: Sequence[str] = (), *, apart: bool = False
+    workload: Workload, task: Task, names: Sequence[str] = (), *, apart: bool = False
 ) -> LatticePlan | FibrePlan | None:
     """The same on axes of any length: those named, the long ones, or else the longest that is asked by its order.
 
@@ -138,7 +138,7 @@ def crossed_by_request(
     return _apart(workload, task, axes) if apart else plan_crossed(workload, task, uncrossed(workload, axes))
 
 
-def _apart(workload: Products, task: Task, axes: Sequence[int]) -> FibrePlan:
+def _apart(workload: Workload, task: Task, axes: Sequence[int]) -> FibrePlan:
     made = plan_fibres(workload, task, axes[0]) if len(axes) == 1 else None
     if made is None:
         raise PlanError(
@@ -148,7 +148,7 @@ def _apart(workload: Products, task: Task, axes: Sequence[int]) -> FibrePlan:
     return made
 
 
-def uncrossed(workload: Products, axes: Sequence[int]) -> tuple[int, ...]:
+def uncrossed(workload: Workload, axes: Sequence[int]) -> tuple[int, ...]:
     """The axes, but for those that are crossed with others so that noise along all of them cannot be drawn.
 
     Noise is correlated along two axes at most, of not too many cells together; a third, or the shorter of two, is then
@@ -176,7 +176,7 @@ def uncrossed(workload: Products, axes: Sequence[int]) -> tuple[int, ...]:
 
 
 def plan_crossed(
-    workload: Products, task: Task, axes: Sequence[int], given: Sequence[Strategy | None] | None = None
+    workload: Workload, task: Task, axes: Sequence[int], given: Sequence[Strategy | None] | None = None
 ) -> LatticePlan:
     """The best plan with correlated noise along some attributes.
 
@@ -221,7 +221,7 @@ def plan_crossed(
 
 
 def _short_strategies(
-    workload: Products, task: Task, axes: Sequence[int], kept: Sequence[Strategy | None]
+    workload: Workload, task: Task, axes: Sequence[int], kept: Sequence[Strategy | None]
 ) -> list[Strategy]:
     """Strategies of the attributes that are not long: plain ones where values are asked, else those of a stand-in."""
     sizes = workload.domain.sizes
@@ -238,7 +238,7 @@ def _short_strategies(
     return found
 
 
-def _stand_in(workload: Products, axes: Sequence[int]) -> Products:
+def _stand_in(workload: Workload, axes: Sequence[int]) -> Workload:
     """The same workload with long attributes of few values, their queries as heavy together."""
     domain = workload.domain
     attributes = {
@@ -254,13 +254,12 @@ def _stand_in(workload: Products, axes: Sequence[int]) -> Products:
                 _STAND_IN
             )  # levels of so few values are nearly values
             factors[i] = family.queries[i].rows / queries[i].rows
-        sets = family.sets
-        weights = sets.weights * workload.lattice.products(factors)[sets.numbers]
-        families.append(Family(Marginals(small, workload.lattice, sets.numbers, weights), tuple(queries)))
-    return Products(small, workload.lattice, tuple(families))
+        weights = family.weights * workload.lattice.products(factors)[family.numbers]
+        families.append(replace(family, weights=weights, queries=tuple(queries)))
+    return Workload.of_families(small, workload.lattice, families)
 
 
-def _solved(workload: Products, task: Task, strategies: tuple[Strategy, ...]) -> Solution:
+def _solved(workload: Workload, task: Task, strategies: tuple[Strategy, ...]) -> Solution:
     """The best noise for these strategies at privacy cost 1, and nature's weights on terms."""
     objective, effort, game = task.objective, task.effort, game_of(workload, strategies)
     if not isinstance(objective, MaxVariance) or objective.over == "terms":
@@ -280,7 +279,7 @@ def _solved(workload: Products, task: Task, strategies: tuple[Strategy, ...]) ->
     return replace(found, weights=np.asarray(per_term, dtype=np.float64))
 
 
-def _gap(made: LatticePlan, workload: Products, task: Task, solution: Solution) -> float:
+def _gap(made: LatticePlan, workload: Workload, task: Task, solution: Solution) -> float:
     """How far the plan is from the best, as far as that is proven; the rounding of running sums counted.
 
     The largest variance is at least every mean of variances: nature's weights on terms, the same for all of a term's

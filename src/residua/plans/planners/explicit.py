@@ -30,13 +30,13 @@ from residua.plans.solver.replacement import MOST_CELLS, Replacement, least_repl
 from residua.plans.solver.solve import least_privacy, least_total
 from residua.plans.tolerances import DENSE_TOLERANCE
 from residua.privacy import ZCDP, Guarantee, ReplaceOne, Unit
-from residua.workload import Explicit
+from residua.workload import Workload
 
 FINEST_ENTRY = 2.0**33  # the number of records takes ten bits more than the rest
 
 
 def best_replacing(
-    workload: Explicit, scale: Floats, tolerance: float, *, total: bool
+    workload: Workload, scale: Floats, tolerance: float, *, total: bool
 ) -> tuple[Replacement, Integers] | None:
     """The mechanism of least replacement cost for scaled queries, and the distinct cell of each cell; None if unsolved.
 
@@ -60,7 +60,7 @@ _TALL = 8  # times as many queries as cells
 _SLACK = 1.0 - 2.0**-40
 
 
-def plan_explicit(workload: Explicit, task: Task, *, refined: bool = False) -> MatrixPlan:
+def plan_explicit(workload: Workload, task: Task, *, refined: bool = False) -> MatrixPlan:
     """The best matrix plan for a budget, or (without one) for a largest acceptable loss."""
     check_size(workload)
     objective, unit, loss, guarantee = task.objective, task.unit, task.loss, task.guarantee
@@ -93,7 +93,7 @@ def plan_explicit(workload: Explicit, task: Task, *, refined: bool = False) -> M
     return _priced(_dense(workload, solution, pcost, unit, objective, guarantee), objective, loss)
 
 
-def _for_persons(workload: Explicit, solution: Any, scales: Floats, objective: Objective, unit: Unit) -> Any:
+def _for_persons(workload: Workload, solution: Any, scales: Floats, objective: Objective, unit: Unit) -> Any:
     """A solution for single records with a strategy that is better for persons whose records are limited."""
     queries = merged_workload(workload, solution.columns) * scales[:, None]
     reach = reach_of(unit, workload.domain.names, workload.domain.sizes)
@@ -109,7 +109,7 @@ def _for_persons(workload: Explicit, solution: Any, scales: Floats, objective: O
 
 
 def _plan_replacing(
-    workload: Explicit, guarantee: Guarantee | None, objective: Objective, loss: float, unit: Unit, tolerance: float
+    workload: Workload, guarantee: Guarantee | None, objective: Objective, loss: float, unit: Unit, tolerance: float
 ) -> MatrixPlan | None:
     """The best plan for records that are changed, its gap taken after rounding; None where it was not solved."""
     if isinstance(objective, TotalVariance):
@@ -138,7 +138,7 @@ def _priced(made: MatrixPlan, objective: Objective, loss: float) -> MatrixPlan:
     return made.replaced(guarantee=guarantee_like(ZCDP(1.0), float(made.blocks.price(made.unit))))
 
 
-def solved(solve: Any, workload: Explicit, values: Floats, tolerance: float) -> Any:
+def solved(solve: Any, workload: Workload, values: Floats, tolerance: float) -> Any:
     """Solves a workload, as ranges where it is tall and made of them: then it is never multiplied out."""
     rows, cells = workload.matrix.shape
     if rows > _TALL * cells:
@@ -151,7 +151,7 @@ def solved(solve: Any, workload: Explicit, values: Floats, tolerance: float) -> 
     return solve(workload.matrix, values, tolerance)
 
 
-def independent_explicit(workload: Explicit, guarantee: Guarantee, unit: Unit) -> MatrixPlan:
+def independent_explicit(workload: Workload, guarantee: Guarantee, unit: Unit) -> MatrixPlan:
     """Equal independent noise on the answer to every query, pooled into the best unbiased estimates."""
     check_size(workload)
     columns = prepare(workload.matrix, np.ones(workload.queries)).columns
@@ -161,7 +161,7 @@ def independent_explicit(workload: Explicit, guarantee: Guarantee, unit: Unit) -
 
 
 def dense_of_strategy(
-    workload: Explicit, strategy: Floats, columns: Any, guarantee: Guarantee, unit: Unit, name: str
+    workload: Workload, strategy: Floats, columns: Any, guarantee: Guarantee, unit: Unit, name: str
 ) -> MatrixPlan:
     """A plan that measures a given strategy, (rows, distinct cells), at a budget: a baseline; nothing is proven."""
     pcost = float(guarantee.pcost_allowed()) * _SLACK / _unit_ratio(unit, strategy, columns, workload)
@@ -170,7 +170,7 @@ def dense_of_strategy(
     return _within(made, guarantee)
 
 
-def explicit_targets(workload: Explicit, objective: MaxVariance) -> Floats:
+def explicit_targets(workload: Workload, objective: MaxVariance) -> Floats:
     """Target variances, one per query: a number, an array, or a mapping from labels."""
     given = objective.targets
     if given is None:
@@ -196,7 +196,7 @@ def explicit_targets(workload: Explicit, objective: MaxVariance) -> Floats:
     return targets
 
 
-def check_size(workload: Explicit) -> None:
+def check_size(workload: Workload) -> None:
     """Refuses a workload too large to be written out.
 
     Raises:
@@ -211,7 +211,7 @@ def check_size(workload: Explicit) -> None:
 
 
 def _dense(
-    workload: Explicit, solution: Any, pcost: float, unit: Unit, objective: Objective, guarantee: Guarantee | None
+    workload: Workload, solution: Any, pcost: float, unit: Unit, objective: Objective, guarantee: Guarantee | None
 ) -> MatrixPlan:
     matrix, scale = integer_strategy(solution.strategy, merged_workload(workload, solution.columns), pcost)
     gap = solution.gap if unit.contribution is not None else np.inf
@@ -232,7 +232,7 @@ def _dense(
     )
 
 
-def _alike(unit: Unit, workload: Explicit) -> float:
+def _alike(unit: Unit, workload: Workload) -> float:
     """What every strategy costs the unit at least, relative to one record: as many records as can be in one cell."""
     reach = reach_of(unit, workload.domain.names, workload.domain.sizes)
     if reach is None:
@@ -240,12 +240,12 @@ def _alike(unit: Unit, workload: Explicit) -> float:
     return float(min([reach.records, *(reach.limits[i] for i in workload.attributes if i in reach.limits)])) ** 2
 
 
-def merged_workload(workload: Explicit, columns: Integers) -> Floats:
+def merged_workload(workload: Workload, columns: Integers) -> Floats:
     """The workload on the distinct cells, (queries, distinct)."""
     return np.asarray(workload.matrix.tocsc()[:, first_cells(columns)].toarray())
 
 
-def _unit_ratio(unit: Unit, strategy: Floats, columns: Integers, workload: Explicit) -> float:
+def _unit_ratio(unit: Unit, strategy: Floats, columns: Integers, workload: Workload) -> float:
     """What a strategy costs the unit of protection, relative to one record."""
     if by_cells(unit):
         return float(unit.scaled(1))
@@ -292,7 +292,7 @@ def _loss(plan: MatrixPlan, objective: Objective) -> float:
     return float(workload.weights @ variances)
 
 
-def plan_biased(workload: Explicit, task: Task, bias: float) -> MatrixPlan:
+def plan_biased(workload: Workload, task: Task, bias: float) -> MatrixPlan:
     """The plan of least total variance among those whose answers are off by at most `bias` per record.
 
     Definition 2.5 allows `RM = F + E` with `‖E‖_{1→2} ≤ α √k`. The plan answers the nearby queries `F + E` without
@@ -329,7 +329,9 @@ def plan_biased(workload: Explicit, task: Task, bias: float) -> MatrixPlan:
         scale=scale,
         guarantee=guarantee,
         unit=unit,
-        workload=Explicit(workload.domain, workload.attributes, csr_array(nearby), workload.labels, workload.weights),
+        workload=Workload.of_matrix(
+            workload.domain, workload.attributes, csr_array(nearby), workload.labels, workload.weights
+        ),
         objective=f"TotalVariance with bias {bias:g} (at most {np.abs(error).max():.3g} for one query)",
         gap=found.gap,
         bias=float(np.linalg.norm(error, axis=0).max() / math.sqrt(workload.queries)),

@@ -30,7 +30,7 @@ from residua.plans.planners.certificate import least_of_all, trace_of_groups
 from residua.plans.solver.fibres import least_of_fibres
 from residua.plans.strategy import Plain, Strategy
 from residua.privacy import ZCDP, AddRemove
-from residua.workload import AttributeQueries, Identity, Products
+from residua.workload import AttributeQueries, Identity, Workload
 
 Set = tuple[int, ...]
 Split = tuple[dict[Set, list[tuple[AttributeQueries, float]]], dict[Set, float]]
@@ -39,12 +39,12 @@ _SLACK = 1 - 2.0**-30
 _TINY = 1 / 40  # of the tolerance: what prefixes cost that are measured only so that all values are
 
 
-def can_be_apart(workload: Products, task: Task, axis: int) -> bool:
+def can_be_apart(workload: Workload, task: Task, axis: int) -> bool:
     """Whether noise of its own for each set of the other attributes is known to be the best."""
     return _split(workload, task, axis) is not None
 
 
-def plan_fibres(workload: Products, task: Task, axis: int) -> FibrePlan | None:
+def plan_fibres(workload: Workload, task: Task, axis: int) -> FibrePlan | None:
     """The best plan with noise of its own for each set of the other attributes; None where that is not known to be it.
 
     Args:
@@ -98,7 +98,7 @@ def plan_fibres(workload: Products, task: Task, axis: int) -> FibrePlan | None:
     return made if task.guarantee is not None else made.replaced(guarantee=guarantee_like(ZCDP(1.0), made.unit_pcost))
 
 
-def _split(workload: Products, task: Task, axis: int) -> Split | None:
+def _split(workload: Workload, task: Task, axis: int) -> Split | None:
     """What each set of the other attributes asks, where the task is one for noise apart, of not too many sets."""
     reach = task.unit.contribution
     if not isinstance(task.objective, TotalVariance) or reach is None or reach.limits:
@@ -109,7 +109,7 @@ def _split(workload: Products, task: Task, axis: int) -> Split | None:
     return split if split and split[0] and len(split[0]) + len(split[1]) <= MOST_SETS else None
 
 
-def _by_sets(workload: Products, axis: int) -> Split | None:
+def _by_sets(workload: Workload, axis: int) -> Split | None:
     """What each set of the other attributes asks along the axis, rows and their weights, and the weight of its totals.
 
     None where another attribute is asked by more than its values, or the axis by rows of other kinds.
@@ -132,14 +132,14 @@ def _by_sets(workload: Products, axis: int) -> Split | None:
     return along, totals
 
 
-def _share(workload: Products, short: tuple[int, ...], members: tuple[int, ...]) -> float:
+def _share(workload: Workload, short: tuple[int, ...], members: tuple[int, ...]) -> float:
     """`κ_T² Π_{j∈A} n_j Π_{j∈A∖T} 1/n_j²`: the part of a table's total variance in one set, times its cost."""
     sizes = {j: float(workload.domain.sizes[j]) for j in short}
     inside = math.prod(sizes[j] * (1 - 1 / sizes[j]) ** 2 for j in members)
     return inside * math.prod(1 / sizes[j] for j in short if j not in members)
 
 
-def _factor(workload: Products, members: Set, size: float) -> float:
+def _factor(workload: Workload, members: Set, size: float) -> float:
     """`κ_T` over the root of what the queries of a set were divided by."""
     return math.prod(1 - 1 / float(workload.domain.sizes[j]) for j in members) / math.sqrt(size)
 

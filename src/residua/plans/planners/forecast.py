@@ -15,7 +15,7 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.machine import free_bytes
-from residua.workload import Explicit, Identity, Marginals, Products
+from residua.workload import Identity, Workload
 from residua.workload.ordered import Prefixes, Ranges
 
 _USUAL = 1e-9  # seconds per n³ of an n × n eigenvalue problem: enough to tell what is short for certain
@@ -73,7 +73,7 @@ class Forecast:
         )
 
 
-def forecast(workload: Marginals | Products | Explicit, *, pure: bool = False, maximum: bool = False) -> Forecast:
+def forecast(workload: Workload, *, pure: bool = False, maximum: bool = False) -> Forecast:
     """What planning for a workload will take.
 
     Args:
@@ -81,9 +81,9 @@ def forecast(workload: Marginals | Products | Explicit, *, pure: bool = False, m
         pure: whether for Laplace noise.
         maximum: whether the largest variance counts, not their sum.
     """
-    if isinstance(workload, Marginals):
+    if workload.plain:
         return Forecast(0.0, 0.0, "marginals")
-    if isinstance(workload, Products) and not pure:
+    if workload.with_rows and not pure:
         sizes = _searched(workload)
         work = float(sum(n**3 for n in sizes)) * (400.0 if maximum else 100.0)
         longest = max(sizes, default=0.0)
@@ -99,7 +99,7 @@ def forecast(workload: Marginals | Products | Explicit, *, pure: bool = False, m
     return Forecast(_seconds(work), needed, f"{queries:,.0f} queries over {cells:,.0f} cells")
 
 
-def _searched(workload: Products) -> list[float]:
+def _searched(workload: Workload) -> list[float]:
     """The sizes of attributes whose strategy is searched for; those asked alike share one search."""
     found = {}
     for i, n in enumerate(workload.domain.sizes.tolist()):
@@ -109,7 +109,7 @@ def _searched(workload: Products) -> list[float]:
     return list(found.values())
 
 
-def _without_others(workload: Products) -> str:
+def _without_others(workload: Workload) -> str:
     """What is said of long ordered attributes that are planned by matrices for their cell of other values alone."""
     domain = workload.domain
     for i, name in enumerate(domain.names):
@@ -123,9 +123,9 @@ def _without_others(workload: Products) -> str:
     return ""
 
 
-def _shape(workload: Products | Explicit) -> tuple[float, float]:
+def _shape(workload: Workload) -> tuple[float, float]:
     """How many distinct cells and how many queries."""
-    if isinstance(workload, Products):
+    if workload.with_rows:
         used = {i for family in workload.families for i in family.used}
         return float(np.prod([float(workload.domain.sizes[i]) for i in used])), float(workload.queries)
     probe = np.random.default_rng(0).standard_normal(workload.queries)

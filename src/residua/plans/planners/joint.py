@@ -31,13 +31,12 @@ from residua.plans.persons import by_cells
 from residua.plans.planners.explicit import explicit_targets
 from residua.plans.planners.joint_like import precisions_like
 from residua.plans.planners.posing import check_memory, posed, posed_queries
-from residua.plans.questions import Workload
 from residua.plans.solver.blockwise import Blockwise as Solver
 from residua.plans.solver.blockwise import Solved
 from residua.plans.solver.blockwise_maximum import BlockwiseMaximum
 from residua.plans.solver.orbits import orbits
 from residua.privacy import ZCDP, PureDP
-from residua.workload import Explicit, Joint, as_products
+from residua.workload import Workload
 
 LISTED_CELLS = 2**20  # beyond these, cells of all attributes together are never listed
 _FEW_CELLS = 1500  # up to these, a matrix plan takes seconds
@@ -75,14 +74,14 @@ def blockwise_like(form: Form | None) -> Form | None:
     return Blockwise(form.like) if isinstance(form, Lattice) and isinstance(form.like, JointPlan) else form
 
 
-def blockwise_first(workload: Explicit, task: Task, form: Form | None) -> bool:
+def blockwise_first(workload: Workload, task: Task, form: Form | None) -> bool:
     """Whether explicit queries are planned block by block: where wanted, or their parts have too many cells in all.
 
     A matrix plan is better by up to a few percent of the variance, and takes the cube of the cells.
     """
     if isinstance(form, Lattice):
         return True
-    if form is not None or not isinstance(workload, Joint):
+    if form is not None or not workload.in_parts:
         return False
     cells = math.prod(workload.shape)
     if cells > LISTED_CELLS:
@@ -92,7 +91,7 @@ def blockwise_first(workload: Explicit, task: Task, form: Form | None) -> bool:
     return _told_apart(workload) > _FEW_CELLS
 
 
-def _told_apart(workload: Joint) -> int:
+def _told_apart(workload: Workload) -> int:
     """How many cells of all attributes together the queries tell apart; their matrix is not formed."""
     probe = np.random.default_rng(0).standard_normal(workload.queries)  # equal columns, equal sums
     sums = np.zeros(workload.shape)
@@ -112,7 +111,7 @@ def blockwise_if_better(made: LatticePlan, task: Task) -> Plan:
     if not isinstance(task.objective, TotalVariance) or not by_cells(task.unit) or made.workload is None:
         return made
     if made.domain.impossible:  # releases over more cells are projected without them
-        used = {i for family in as_products(made.workload).families for i in family.used}
+        used = {i for family in made.workload.families for i in family.used}
         if math.prod(int(made.domain.sizes[i]) for i in used) > MOST_COLUMNS:
             return made
     if not _WORTH_TRYING < made.gap < math.inf:
@@ -223,7 +222,7 @@ def _targets(workload: Workload, objective: Objective) -> Floats | None:
             f"{described(objective)} is not for queries of many attributes together; use TotalVariance() or "
             "MaxVariance(), or plan over few cells with form=rs.Matrix()."
         )
-    if isinstance(workload, Explicit):
+    if not workload.tabular:
         return explicit_targets(workload, objective)
     return np.repeat(objective.scales(workload), workload.cells.astype(np.int64))
 

@@ -20,8 +20,8 @@ from residua.plans.joint.facts import asked
 from residua.plans.joint.plan import JointPlan
 from residua.plans.levels.cells import Table, table_for
 from residua.plans.objectives import Scaled
-from residua.plans.questions import Workload
 from residua.plans.saddle import least_maximum
+from residua.workload import Workload
 
 _NOTHING = 1e-14  # of the largest: a block of which nothing is asked
 _ROUNDS, _CLOSE, _LEAST_WEIGHT = 200, 1e-4, 1e-9

@@ -32,7 +32,7 @@ from residua.plans.solver.solve import DenseSolution, least_privacy, least_total
 from residua.plans.tolerances import DENSE_TOLERANCE
 from residua.privacy import PureDP, Unit
 from residua.privacy.exact import round_up
-from residua.workload import Explicit
+from residua.workload import Workload
 
 _TALL = 8  # times as many queries as cells
 _MOST_CELLS = 4096
@@ -43,7 +43,7 @@ _UP = 1.0 + 2.0**-48
 class _Task:
     """What is asked on the distinct cells, and the L2 optimum for it."""
 
-    workload: Explicit
+    workload: Workload
     objective: Objective
     scales: Floats
     asked: Asked
@@ -59,7 +59,7 @@ class _Task:
         return max(self.optimum.bound, singular_value_bound(self.asked))
 
 
-def plan_pure(workload: Explicit, asked: Task) -> MatrixPlan:
+def plan_pure(workload: Workload, asked: Task) -> MatrixPlan:
     """The best plan with Laplace noise found for a budget, or (without one) for a largest acceptable loss.
 
     Guarantee: measuring it is `guarantee.epsilon`-DP for its unit. Its `gap` compares it with a bound on every
@@ -80,7 +80,7 @@ def plan_pure(workload: Explicit, asked: Task) -> MatrixPlan:
     return made if guarantee is not None else _meeting(made, task, asked.loss)
 
 
-def independent_pure(workload: Explicit, guarantee: PureDP, unit: Unit) -> MatrixPlan:
+def independent_pure(workload: Workload, guarantee: PureDP, unit: Unit) -> MatrixPlan:
     """Equal Laplace noise on the answer to every query, pooled into the best unbiased estimates."""
     check_size(workload)
     _check_cells(workload)
@@ -92,7 +92,7 @@ def independent_pure(workload: Explicit, guarantee: PureDP, unit: Unit) -> Matri
     return made.replaced(objective="independent noise")
 
 
-def _check_cells(workload: Explicit) -> None:
+def _check_cells(workload: Workload) -> None:
     """Refuses more distinct cells than a strategy can be searched for on, before anything is solved."""
     probe = np.random.default_rng(0).standard_normal(workload.queries)
     distinct = len(np.unique(workload.matrix.T @ probe))  # equal columns give equal sums
@@ -103,7 +103,7 @@ def _check_cells(workload: Explicit) -> None:
         )
 
 
-def _task(workload: Explicit, objective: Objective, tolerance: float | None) -> _Task:
+def _task(workload: Workload, objective: Objective, tolerance: float | None) -> _Task:
     solve: Callable[..., DenseSolution]
     if isinstance(objective, TotalVariance):
         solve, values, scales = least_total, workload.weights, np.sqrt(workload.weights)
@@ -123,7 +123,7 @@ def _task(workload: Explicit, objective: Objective, tolerance: float | None) -> 
     return _Task(workload, objective, scales, Asked(queries, isinstance(objective, MaxVariance)), optimum)
 
 
-def _ranges(workload: Explicit) -> Queries | None:
+def _ranges(workload: Workload) -> Queries | None:
     """Many queries as ranges of the cells as they stand, where they are ranges and tell all cells apart.
 
     Then nothing is merged or dropped, and the matrix is read once instead of multiplied out, which costs O(m n²).
@@ -142,7 +142,7 @@ def _ranges(workload: Explicit) -> Queries | None:
     return ranges if full else None
 
 
-def _queries(workload: Explicit, scales: Floats) -> Queries:
+def _queries(workload: Workload, scales: Floats) -> Queries:
     """The scaled queries on distinct cells, as ranges where they are many and that is what they are."""
     problem = prepare(workload.matrix, scales)
     merged = merged_workload(workload, problem.columns)[problem.rows]

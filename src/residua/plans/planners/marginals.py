@@ -22,7 +22,7 @@ from residua.plans.saddle import Response, Solution
 from residua.plans.solver.closed_form import ResidualCoefficients
 from residua.plans.strategy import plain_strategies
 from residua.privacy import ZCDP, Guarantee, ReplaceOne, Unit
-from residua.workload import Marginals
+from residua.workload import Workload
 
 _MOST_DOUBLINGS = 200
 
@@ -47,7 +47,7 @@ class _AtCost:
 
 def solve_at(
     objective: Objective,
-    workload: Marginals,
+    workload: Workload,
     game: Response,
     effort: Effort,
     cost: float | None,
@@ -61,7 +61,7 @@ def solve_at(
 
 
 def _least_cost(
-    objective: Objective, workload: Marginals, game: Response, effort: Effort, loss: float
+    objective: Objective, workload: Workload, game: Response, effort: Effort, loss: float
 ) -> tuple[float, Solution, float]:
     """Bisects between a cost proven too small and one found sufficient."""
     enough, solution = 1.0, None
@@ -95,7 +95,7 @@ _SLACK = 1.0 - 2.0**-40
 class MarginalGame:
     """Our side of the planning game for a workload of marginals (see `saddle`)."""
 
-    workload: Marginals
+    workload: Workload
     coefficients: ResidualCoefficients
 
     def respond(self, weights: Floats) -> tuple[Floats, Floats, float]:
@@ -118,7 +118,7 @@ class MarginalGame:
         return full
 
 
-def plan_marginals(workload: Marginals, task: Task) -> LatticePlan:
+def plan_marginals(workload: Workload, task: Task) -> LatticePlan:
     """The best plan of marginals for a budget, or (without one) for a largest acceptable loss."""
     objective, unit, effort, loss, allowed = task.objective, task.unit, task.effort, task.loss, task.allowed
     game = marginal_game(workload, unit)
@@ -147,7 +147,7 @@ def plan_marginals(workload: Marginals, task: Task) -> LatticePlan:
     return made if task.guarantee is not None else replace(made, guarantee=guarantee_like(ZCDP(1.0), made.unit_pcost))
 
 
-def marginal_game(workload: Marginals, unit: Unit) -> MarginalGame:
+def marginal_game(workload: Workload, unit: Unit) -> MarginalGame:
     """The game at privacy cost 1 for one record or, for persons with limits, at a price of 1 for the person."""
     sizes = workload.domain.sizes
     prices = table_prices(unit, workload.domain, workload.lattice, plain_strategies(sizes))
@@ -161,7 +161,7 @@ def _per_unit(unit: Unit, game: MarginalGame) -> float:
     return float(unit.scaled(1)) if game.coefficients.spending is None else 1.0
 
 
-def independent_marginals(workload: Marginals, guarantee: Guarantee, allowed: float, unit: Unit) -> LatticePlan:
+def independent_marginals(workload: Workload, guarantee: Guarantee, allowed: float, unit: Unit) -> LatticePlan:
     """Equal independent noise on every asked cell, pooled into the best unbiased estimates."""
     game = marginal_game(workload, unit)
     asked = np.zeros(len(workload.lattice))

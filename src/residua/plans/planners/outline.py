@@ -15,13 +15,12 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.plans.forms import Task
 from residua.plans.objectives import MaxVariance
-from residua.plans.questions import Workload
 from residua.plans.solver.nested import Part, Problem, Wanted
 from residua.plans.targets import listed_targets
 from residua.plans.tree.facts import coefficient
 from residua.plans.tree.nesting import Nesting, nesting_of
 from residua.plans.tree.rows import Nodes, Term, terms_of, tree_rows
-from residua.workload import Identity, Marginals, Products, as_products
+from residua.workload import Identity, Workload
 from residua.workload.nested import Hierarchy, LevelRows
 
 MOST_SHORT = 8  # attributes
@@ -31,7 +30,7 @@ AskedTable = tuple[tuple[int, ...], int]  # short attributes, and a level
 
 def nested_attribute(workload: Workload, least: int) -> int | None:
     """The attribute whose levels are asked for, if all else is values of other attributes."""
-    if not isinstance(workload, Products):  # marginals ask for values alone
+    if not workload.with_rows:  # marginals ask for values alone
         return None
     found: set[int] = set()
     for family in workload.families:  # not by terms: there may be millions
@@ -223,7 +222,7 @@ def _called(domain: Domain, attribute: int, nesting: Nesting, table: AskedTable)
     return tuple(each for each in (name, *(domain.names[i] for i in short)) if each)
 
 
-def products_of(workload: Workload) -> Products:
+def products_of(workload: Workload) -> Workload:
     """A workload of tables or products as products."""
-    assert isinstance(workload, Products | Marginals)
-    return as_products(workload)
+    assert workload.tabular
+    return workload

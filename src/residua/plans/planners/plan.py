@@ -32,11 +32,10 @@ from residua.plans.planners.tables import independent_pure_marginals, plan_pure_
 from residua.plans.planners.threads import with_few_threads
 from residua.plans.saddle import Progress
 from residua.plans.strategy import Strategy
-from residua.plans.tables.plan import TablesPlan
 from residua.plans.targets import Targets
 from residua.plans.tolerances import MARGINAL_TOLERANCE, PRODUCT_TOLERANCE
 from residua.privacy import GDP, ZCDP, AddRemove, ApproxDP, Guarantee, PureDP, Unit
-from residua.workload import Explicit, Marginals, Products, as_explicit, as_products
+from residua.workload import Workload
 
 NoiseName = Literal["normal", "laplace"]
 _RECORD = AddRemove()
@@ -66,11 +65,6 @@ class _Old(TypedDict, total=False):
 
 
 Normal = ZCDP | GDP | ApproxDP | None
-Workload = Marginals | Products | Explicit
-
-
-@overload
-def plan(workload: Explicit, guarantee: Guarantee | None = None, **options: Unpack[_Options]) -> MatrixPlan: ...
 
 
 @overload
@@ -80,30 +74,8 @@ def plan(
 
 
 @overload
-def plan(workload: Marginals, guarantee: PureDP, **options: Unpack[_Options]) -> TablesPlan: ...
-
-
-@overload
 def plan(
-    workload: Marginals, guarantee: None = None, *, noise: Literal["laplace"], **options: Unpack[_Options]
-) -> TablesPlan: ...
-
-
-@overload
-def plan(
-    workload: Explicit, guarantee: None = None, *, noise: Literal["laplace"], **options: Unpack[_Options]
-) -> MatrixPlan: ...
-
-
-@overload
-def plan(
-    workload: Marginals, guarantee: Normal = None, *, form: Lattice | None = None, **options: Unpack[_Options]
-) -> LatticePlan: ...
-
-
-@overload
-def plan(
-    workload: Products, guarantee: Normal = None, *, form: Lattice, **options: Unpack[_Options]
+    workload: Workload, guarantee: Normal = None, *, form: Lattice, **options: Unpack[_Options]
 ) -> LatticePlan: ...
 
 
@@ -192,7 +164,7 @@ def plan(
     objective = _objective(minimise, targets)
     loss = _accuracy(guarantee, targets, at_most)
     _check_unit(unit, workload.domain)
-    usual = PRODUCT_TOLERANCE if isinstance(workload, Products) else MARGINAL_TOLERANCE
+    usual = PRODUCT_TOLERANCE if workload.with_rows else MARGINAL_TOLERANCE
     limit = form.limit if isinstance(form, Lattice) else Lattice().limit
     effort = Effort(_tolerance(usual if tolerance is None else tolerance), _limit(limit), shown)
     task = Task(workload, guarantee, objective, loss, unit, tolerance, effort, laplace)
@@ -208,14 +180,14 @@ def plan(
         return structured
     check_objective(objective, workload, laplace=laplace, matrix=isinstance(form, Matrix))
     if isinstance(form, Matrix):
-        workload = as_explicit(workload)
+        workload = workload.listed()
     given = None
-    if isinstance(form, Lattice) and form.like is not None and not laplace and not isinstance(workload, Explicit):
+    if isinstance(form, Lattice) and form.like is not None and not laplace and workload.tabular:
         given = _given(form.like, workload)
         axes = [i for i, strategy in enumerate(given or ()) if strategy is not None and strategy.tells]
         if axes:
-            return plan_crossed(as_products(workload), task, axes, given)
-    if not laplace and isinstance(workload, Explicit) and blockwise_first(workload, task, form):
+            return plan_crossed(workload, task, axes, given)
+    if not laplace and not workload.tabular and blockwise_first(workload, task, form):
         return plan_joint(workload, task)
     ahead = forecast(workload, pure=laplace, maximum=isinstance(objective, MaxVariance))
     ahead.check()
@@ -226,19 +198,15 @@ def plan(
     if laplace:
         if form not in (None, Matrix(), Lattice(limit=limit)):
             raise PlanError("refined, bias and like are for Gaussian noise; leave them out, or give another guarantee.")
-        return (
-            plan_pure_marginals(workload, task)
-            if isinstance(workload, Marginals)
-            else plan_pure(as_explicit(workload), task)
-        )
-    if isinstance(workload, Explicit):
+        return plan_pure_marginals(workload, task) if workload.plain else plan_pure(workload.listed(), task)
+    if not workload.tabular:
         chosen = form if isinstance(form, Matrix) else Matrix()
         if chosen.bias:
             return plan_biased(workload, task, chosen.bias)
         return plan_explicit(workload, task, refined=chosen.refined)
-    if isinstance(workload, Marginals) and given is None:
+    if workload.plain and given is None:
         return plan_marginals(workload, task)
-    made = plan_products(as_products(workload), task, given)
+    made = plan_products(workload, task, given)
     return blockwise_if_better(made, task) if form is None else made
 
 
@@ -274,23 +242,7 @@ def _is_laplace(guarantee: Guarantee | None, noise: NoiseName | None) -> bool:
     return noise == "laplace" or isinstance(guarantee, PureDP)
 
 
-@overload
-def independent(workload: Marginals, guarantee: PureDP, *, unit: Unit = ...) -> TablesPlan: ...
-
-
-@overload
-def independent(workload: Marginals, guarantee: ZCDP | GDP | ApproxDP, *, unit: Unit = ...) -> LatticePlan: ...
-
-
-@overload
-def independent(workload: Products | Explicit, guarantee: Guarantee, *, unit: Unit = ...) -> MatrixPlan: ...
-
-
-@overload
-def independent(workload: Workload, guarantee: Guarantee, *, unit: Unit = ...) -> Plan: ...
-
-
-def independent(workload: Marginals | Products | Explicit, guarantee: Guarantee, *, unit: Unit = _RECORD) -> Plan:
+def independent(workload: Workload, guarantee: Guarantee, *, unit: Unit = _RECORD) -> Plan:
     """The baseline: equal independent noise on every asked cell, pooled into the best unbiased estimates.
 
     Its gap is that of its total variance.
@@ -304,7 +256,7 @@ def independent(workload: Marginals | Products | Explicit, guarantee: Guarantee,
     if not isinstance(workload, Workload):
         raise PlanError(f"workload={workload!r} is not a workload; make one with rs.marginals or rs.queries.")
     _check_unit(unit, workload.domain)
-    if isinstance(workload, Explicit):
+    if not workload.tabular:
         ahead = forecast(workload)
         ahead.check()
         once = replace(ahead, seconds=ahead.seconds / _ROUNDS_SAVED)
@@ -314,11 +266,9 @@ def independent(workload: Marginals | Products | Explicit, guarantee: Guarantee,
     if isinstance(guarantee, PureDP):
         return _independent_pure(workload, guarantee, unit)
     allowed = _allowed(guarantee)
-    if isinstance(workload, Marginals):
+    if workload.plain:
         return independent_marginals(workload, guarantee, allowed, unit)
-    if isinstance(workload, Products | Explicit):  # products only where their cells can be listed
-        return independent_explicit(as_explicit(workload), guarantee, unit)
-    raise PlanError(f"workload={workload!r} is not a workload; make one with rs.marginals or rs.queries.")
+    return independent_explicit(workload.listed(), guarantee, unit)  # products only where their cells can be listed
 
 
 def _objective(minimise: Objective | None, targets: Targets | None) -> Objective:
@@ -333,10 +283,10 @@ def _objective(minimise: Objective | None, targets: Targets | None) -> Objective
     return MaxVariance(targets)
 
 
-def _given(like: Plan, workload: Marginals | Products) -> tuple[Strategy | None, ...] | None:
+def _given(like: Plan, workload: Workload) -> tuple[Strategy | None, ...] | None:
     """The strategies to measure by; None if they are those of every plan for marginals."""
     given = like_strategies(like, workload)
-    plain = isinstance(workload, Marginals) and all(strategy is None or strategy.plain for strategy in given)
+    plain = workload.plain and all(strategy is None or strategy.plain for strategy in given)
     return None if plain else given
 
 
@@ -366,13 +316,11 @@ def _allowed(guarantee: Guarantee) -> float:
     return float(allowed)
 
 
-def _independent_pure(workload: Marginals | Products | Explicit, guarantee: PureDP, unit: Unit) -> Plan:
+def _independent_pure(workload: Workload, guarantee: PureDP, unit: Unit) -> Plan:
     _check_epsilon(guarantee)
-    if isinstance(workload, Marginals):
+    if workload.plain:
         return independent_pure_marginals(workload, guarantee, unit)
-    if isinstance(workload, Products | Explicit):
-        return independent_pure(as_explicit(workload), guarantee, unit)
-    raise PlanError(f"workload={workload!r} is not a workload; make one with rs.marginals or rs.queries.")
+    return independent_pure(workload.listed(), guarantee, unit)
 
 
 def _check_epsilon(guarantee: PureDP) -> None:

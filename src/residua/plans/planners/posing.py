@@ -13,16 +13,15 @@ from residua.linalg.arrays import Floats, Integers
 from residua.plans.joint.facts import asked as asked_rows
 from residua.plans.levels.axes import Axis, axis_of, told_apart
 from residua.plans.levels.family import Block, dimensions, in_coordinates, shape_of
-from residua.plans.questions import Workload
 from residua.plans.solver.orbits import Orbits, Term
-from residua.workload import AttributeQueries, Explicit, Identity, Joint, as_products, parts_of
+from residua.workload import AttributeQueries, Workload
 
 MOST_DIMENSIONS = 2000  # of one block
 MOST_COORDINATES = 2**12  # of all blocks of one term together
 _MOST_ENTRIES = 2**28  # of the Gram matrices of all kinds of terms
 _MOST_ROWS = 2**26  # entries of queries that each count by themselves
 
-Asked = tuple[tuple[int, ...], list[AttributeQueries] | Explicit, float]
+Asked = tuple[tuple[int, ...], list[AttributeQueries] | Workload, float]
 
 
 def posed(workload: Workload) -> tuple[list[Axis], list[Term]]:
@@ -85,20 +84,19 @@ def _axes(domain: Domain, terms: Sequence[Asked], told: Sequence[list[Integers]]
 
 def _terms(workload: Workload) -> Iterator[Asked]:
     """The parts of a workload that ask of one set of attributes: positions, what is asked, the weight."""
-    if isinstance(workload, Joint):
-        for part, _ in parts_of(workload):
+    if workload.in_parts:
+        for part in workload.parts:
             yield from _terms(part)
-    elif isinstance(workload, Explicit):
+    elif not workload.tabular:
         yield workload.attributes, workload, 1.0
     else:
-        products = as_products(workload)
-        for term, weight in zip(products.terms(), products.weights.tolist(), strict=True):
+        for term, weight in zip(workload.terms(), workload.weights.tolist(), strict=True):
             yield tuple(i for i, _ in term), [asked for _, asked in term], weight
 
 
-def _told(attributes: tuple[int, ...], asked: list[AttributeQueries] | Explicit) -> list[Integers]:
+def _told(attributes: tuple[int, ...], asked: list[AttributeQueries] | Workload) -> list[Integers]:
     """The classes of values that no query tells apart, for each attribute."""
-    if not isinstance(asked, Explicit):
+    if not isinstance(asked, Workload):
         return [_classes(rows) for rows in asked]
     columns = asked.matrix.tocsc()
     probe = np.random.default_rng(0).standard_normal(asked.queries)  # equal columns, equal sums
@@ -107,7 +105,7 @@ def _told(attributes: tuple[int, ...], asked: list[AttributeQueries] | Explicit)
 
 
 def _classes(rows: AttributeQueries) -> Integers:
-    if isinstance(rows, Identity):
+    if rows.plain:
         return np.arange(rows.size)
     return told_apart(rows.gram())  # columns of the Gram matrix are equal where those of the rows are
 
@@ -117,14 +115,14 @@ def _term(
     axes: Sequence[Axis],
     attributes: tuple[int, ...],
     levels: Block,
-    asked: list[AttributeQueries] | Explicit,
+    asked: list[AttributeQueries] | Workload,
     weight: float,
 ) -> Term:
     """One term in coordinates; attributes of which it asks the total are left out."""
     table = tuple((i, level) for i, level in levels if level)
     _check_table(domain, axes, table)
     firsts = [axes[i].firsts_of(level) for i, level in levels]
-    if isinstance(asked, Explicit):
+    if isinstance(asked, Workload):
         at = np.ravel_multi_index(np.ix_(*firsts), asked.shape).ravel() if firsts else np.zeros(1, dtype=np.int64)
         C = in_coordinates(axes, table, asked.matrix.tocsc()[:, at].toarray() * np.sqrt(asked.weights)[:, None])
         return Term(table, (C.T @ C,), weight)

@@ -32,12 +32,12 @@ from residua.plans.solver.tilting import Design, designed, kinds_of
 from residua.plans.strategy import Plain, Strategy
 from residua.plans.tolerances import SUPPORT_TOLERANCE
 from residua.privacy import ZCDP
-from residua.workload import Marginals, Products, as_products
+from residua.workload import Workload
 
 _SLACK = 1.0 - 2.0**-40  # as in `marginals.py`
 
 
-def plan_products(workload: Products, task: Task, given: Sequence[Strategy | None] | None = None) -> LatticePlan:
+def plan_products(workload: Workload, task: Task, given: Sequence[Strategy | None] | None = None) -> LatticePlan:
     """A plan of products for a budget, or (without one) for a largest acceptable loss.
 
     Args:
@@ -56,7 +56,7 @@ def plan_products(workload: Products, task: Task, given: Sequence[Strategy | Non
     return min(made, other, key=lambda plan: _loss(plan, workload, task))
 
 
-def _loss(plan: LatticePlan, workload: Products, task: Task) -> float:
+def _loss(plan: LatticePlan, workload: Workload, task: Task) -> float:
     """The loss of a plan at a given budget or, without one, what it costs."""
     if task.guarantee is None:
         return plan.unit_pcost
@@ -66,7 +66,7 @@ def _loss(plan: LatticePlan, workload: Products, task: Task) -> float:
     return task.objective.loss(workload, plan.variances(workload, per="term"))
 
 
-def _planned(workload: Products, task: Task, kept: Sequence[Strategy | None]) -> LatticePlan:
+def _planned(workload: Workload, task: Task, kept: Sequence[Strategy | None]) -> LatticePlan:
     """The plan with these strategies kept, and others chosen."""
     objective, unit, effort, loss, allowed = task.objective, task.unit, task.effort, task.loss, task.allowed
     design = designed(workload, objective, effort, kept)
@@ -104,7 +104,7 @@ def _planned(workload: Products, task: Task, kept: Sequence[Strategy | None]) ->
     return made if task.guarantee is not None else replace(made, guarantee=guarantee_like(ZCDP(1.0), made.unit_pcost))
 
 
-def _solved(workload: Products, task: Task, design: Design, strategies: tuple[Strategy, ...]) -> tuple[Solution, float]:
+def _solved(workload: Workload, task: Task, design: Design, strategies: tuple[Strategy, ...]) -> tuple[Solution, float]:
     """The best noise for integer strategies at privacy cost 1, and what no plan of their class can beat.
 
     The cost is that of one record; for persons with limits, the person's. The bound is on what the unit pays.
@@ -148,7 +148,7 @@ def _solved(workload: Products, task: Task, design: Design, strategies: tuple[St
     return solution, bound(cells)
 
 
-def _facts(workload: Products, strategies: tuple[Strategy, ...]) -> list[list[Pairs]]:
+def _facts(workload: Workload, strategies: tuple[Strategy, ...]) -> list[list[Pairs]]:
     """The pairs of every row asked of each attribute, for each family, each computed once; 0 of attributes not used."""
     known: dict[tuple[Strategy, object], Pairs] = {}
     found: list[list[Pairs]] = []
@@ -177,7 +177,7 @@ def _means(facts: list[list[Pairs]], rows: list[list[Floats | None]]) -> tuple[F
     return both[:, :, 0], both[:, :, 1]
 
 
-def like_strategies(like: Plan, workload: Products | Marginals) -> tuple[Strategy | None, ...]:
+def like_strategies(like: Plan, workload: Workload) -> tuple[Strategy | None, ...]:
     """For each attribute the strategy that `like` measures it by; None where it measures nothing of it.
 
     Raises:
@@ -189,7 +189,7 @@ def like_strategies(like: Plan, workload: Products | Marginals) -> tuple[Strateg
         raise PlanError(f"like={like!r} is not a plan of products or marginals; only those share strategies.")
     if like.domain != workload.domain:
         raise PlanError("like is a plan over another domain; plan over one domain.")
-    asked = as_products(workload)
+    asked = workload
     found: list[Strategy | None] = []
     for i, strategy in enumerate(like.strategies):
         if not like.measures(i):

@@ -23,7 +23,6 @@ from residua.plans.persons import most_alike
 from residua.plans.planners.along import asked_along
 from residua.plans.planners.forecast import Forecast
 from residua.plans.planners.outline import Outline, nested_attribute, outlined, products_of
-from residua.plans.questions import Workload
 from residua.plans.search.regular_trees import OrderedLoss, branchings
 from residua.plans.solver.nested import best_largest, best_total
 from residua.plans.solver.ordered import least_largest, least_total
@@ -32,7 +31,7 @@ from residua.plans.tree.facts import SetFacts
 from residua.plans.tree.nesting import Nesting, branched
 from residua.plans.tree.plan import TreePlan
 from residua.privacy import PureDP
-from residua.workload import Marginals, Products
+from residua.workload import Workload
 
 _MOST_CELLS = 4096  # of a strategy that is searched for
 LONG = 513  # values: below, a strategy of any kind is searched for, in up to a minute
@@ -56,7 +55,7 @@ def pure_tree(task: Task, least: int = LONG) -> TreePlan | None:
     Raises:
         PlanError: many values, and an objective that is not planned over them.
     """
-    if isinstance(task.workload, Marginals):
+    if task.workload.plain:
         return None
     along = asked_along(task.workload)
     if along is not None and not along.levels and along.size >= least:
@@ -80,7 +79,7 @@ def pure_tree(task: Task, least: int = LONG) -> TreePlan | None:
 
 def _require_few_cells(workload: Workload) -> None:
     """Refuses what would take a matrix over too many cells, before there is one."""
-    if not isinstance(workload, Products):
+    if not workload.with_rows:
         return
     used = sorted(workload.lattice.used)
     cells = math.prod(int(workload.domain.sizes[i]) for i in used)

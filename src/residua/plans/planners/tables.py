@@ -23,13 +23,13 @@ from residua.plans.search.split import Split, families, starts
 from residua.plans.solver.closed_form import ResidualCoefficients
 from residua.plans.tables.plan import TablesPlan
 from residua.privacy import PureDP, Unit
-from residua.workload import Marginals
+from residua.workload import Workload
 
 _EXCHANGED = 2  # of the splits found
 _SLACK = 1.0 - 2.0**-40
 
 
-def plan_pure_marginals(workload: Marginals, task: Task) -> TablesPlan:
+def plan_pure_marginals(workload: Workload, task: Task) -> TablesPlan:
     """The best choice and split found for a budget, or (without one) for a largest acceptable loss.
 
     Guarantee: measuring it is `guarantee.epsilon`-DP for its unit. The split is a local optimum; the `gap` is to a
@@ -72,7 +72,7 @@ def _exchanged(
     return better
 
 
-def independent_pure_marginals(workload: Marginals, guarantee: PureDP, unit: Unit) -> TablesPlan:
+def independent_pure_marginals(workload: Workload, guarantee: PureDP, unit: Unit) -> TablesPlan:
     """Equal Laplace noise on every asked marginal, pooled into the best unbiased estimates."""
     masses, bound = _task(workload, TotalVariance(), Effort())
     split = Split(workload.lattice, workload.domain.sizes, workload.numbers, masses, False)
@@ -83,7 +83,7 @@ def independent_pure_marginals(workload: Marginals, guarantee: PureDP, unit: Uni
     return made.replaced(objective="independent noise")
 
 
-def _task(workload: Marginals, objective: Objective, effort: Effort) -> tuple[Floats, float]:
+def _task(workload: Workload, objective: Objective, effort: Effort) -> tuple[Floats, float]:
     """What each asked cell variance counts, and the least loss of Gaussian noise of pcost 1."""
     if isinstance(objective, TotalVariance):
         masses = workload.weights * workload.cells
@@ -101,7 +101,7 @@ def _task(workload: Marginals, objective: Objective, effort: Effort) -> tuple[Fl
 
 
 def _made(
-    workload: Marginals,
+    workload: Workload,
     guarantee: PureDP | None,
     objective: Objective,
     loss: float,

@@ -8,7 +8,7 @@ from functools import wraps
 from typing import ParamSpec, TypeVar
 
 from residua.linalg.threads import threads_for
-from residua.workload import Explicit, Marginals, Products
+from residua.workload import Workload
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -27,8 +27,8 @@ def with_few_threads(function: Callable[P, R]) -> Callable[P, R]:
 
 def side_of(workload: object) -> float:
     """How many rows the matrices have that are decomposed to plan a workload, about."""
-    if isinstance(workload, Explicit):
+    if not isinstance(workload, Workload):
+        return math.inf
+    if not workload.tabular:
         return float(math.prod(workload.shape))
-    if isinstance(workload, Products):
-        return float(max((workload.domain.sizes[i] for family in workload.families for i in family.used), default=1))
-    return 1.0 if isinstance(workload, Marginals) else math.inf
+    return 1.0 if workload.plain else float(max(workload.shape, default=1))

@@ -21,7 +21,7 @@ from residua.plans.axis.rows import crossed_rows, rows_of, running_rows, terms_o
 from residua.plans.reading import Answerable
 from residua.plans.runs.solved import Solved, over_values
 from residua.plans.tails import check_confidence, known_reaches, mixed_reach, ruled_reach
-from residua.workload import Explicit, Identity, marginals
+from residua.workload import Identity, Workload, marginals
 from residua.workload.ordered import Prefixes, Ranges
 
 _MOST_COEFFICIENTS = 2**24
@@ -43,7 +43,7 @@ def laplace_widths(plan: Any, blocks: Any, asked: Answerable, confidence: float,
     miss = (1.0 - confidence) / together
     if isinstance(asked, Mapping):
         found = _listed(plan.solved, plan.combined_row(asked), miss)
-    elif isinstance(asked, Explicit):
+    elif isinstance(asked, Workload) and not asked.tabular:
         found = _listed(plan.solved, rows_of(asked, plan.attribute)[0], miss)
     else:
         if isinstance(asked, tuple):

@@ -33,7 +33,7 @@ from residua.plans.runs.solved import Solved
 from residua.plans.runs.totals import Totals, totals
 from residua.privacy import AddRemove, Guarantee, Unit
 from residua.privacy.exact import round_up
-from residua.workload import AttributeQueries, Identity, Products
+from residua.workload import AttributeQueries, Identity, Workload
 from residua.workload.ordered import Prefixes, Ranges
 
 
@@ -69,7 +69,7 @@ class RunsPlan(AlongPlan):
     scales: Floats
     guarantee: Guarantee | None
     unit: Unit = field(default_factory=AddRemove)
-    workload: Products | None = None
+    workload: Workload | None = None
     objective: str = ""
     gap: float = np.inf
     candidates: tuple[Candidate, ...] = ()

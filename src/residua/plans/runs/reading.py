@@ -12,10 +12,10 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
 from residua.plans.axis.rows import rows_of
 from residua.plans.cells import Grouping
-from residua.plans.questions import Workload
 from residua.plans.reading import Answerable, Combination, Reading
 from residua.plans.runs.blocks import RunsBlocks
 from residua.plans.runs.intervals import laplace_widths
+from residua.workload import Workload
 
 _PART = 4_000_000  # integers read at once
 

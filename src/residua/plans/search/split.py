@@ -31,7 +31,7 @@ import numpy as np
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Lattice, closure
 from residua.plans.solver.closed_form import ResidualCoefficients
-from residua.workload import Marginals
+from residua.workload import Workload
 
 _MOST_JOINT = 2**12  # cells of a joint table of several asked sets
 _OPEN = 24  # groups that one more set may join
@@ -39,7 +39,7 @@ _MOST_GROUPED = 4096  # asked sets up to which groups are looked for
 _FEW = 8  # attributes up to which every set of them may be measured
 
 
-def families(workload: Marginals) -> tuple[Lattice, list[tuple[int, ...]]]:
+def families(workload: Workload) -> tuple[Lattice, list[tuple[int, ...]]]:
     """The sets that may be measured, downward closed, and the joint tables among them that look promising."""
     groups = _grouped(workload)
     used = sorted({i for row in _asked(workload) for i in row})
@@ -53,7 +53,7 @@ def families(workload: Marginals) -> tuple[Lattice, list[tuple[int, ...]]]:
 
 
 def starts(
-    workload: Marginals, lattice: Lattice, groups: list[tuple[int, ...]], numbers: Integers, masses: Floats
+    workload: Workload, lattice: Lattice, groups: list[tuple[int, ...]], numbers: Integers, masses: Floats
 ) -> Iterator[tuple[str, Floats]]:
     """Named first splits, (sets,): the cube-root rule on several choices of sets."""
     rule = np.zeros(len(lattice))
@@ -77,12 +77,12 @@ def starts(
         yield "joint tables", joint
 
 
-def _asked(workload: Marginals) -> list[tuple[int, ...]]:
+def _asked(workload: Workload) -> list[tuple[int, ...]]:
     rows = list(workload.lattice)
     return [rows[number] for number in workload.numbers.tolist()]
 
 
-def _grouped(workload: Marginals) -> list[tuple[int, ...]]:
+def _grouped(workload: Workload) -> list[tuple[int, ...]]:
     """Asked sets packed greedily into joint tables, while `Σ_groups (Σ masses · dilution)^(1/3)` falls."""
     if len(workload) > _MOST_GROUPED:
         return []

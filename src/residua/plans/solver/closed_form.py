@@ -19,7 +19,7 @@ import numpy as np
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Lattice
 from residua.plans.solver.spending import Spending
-from residua.workload import Products
+from residua.workload import Workload
 
 _SMALLEST_WEIGHT = 1e-100  # relative to the largest; denormal numbers are slow and mean nothing here
 
@@ -91,7 +91,7 @@ class ProductGame:
         spending: what a person with limited records pays, in place of the cost of one record.
     """
 
-    workload: Products
+    workload: Workload
     costs: Floats
     shares: Floats
     dilutions: Floats
@@ -112,7 +112,7 @@ class ProductGame:
         lattice = self.workload.lattice
         spread = np.zeros((len(self.workload.families), len(lattice)))
         for row, family, part in zip(spread, self.workload.families, self._split(weights), strict=True):
-            row[family.sets.numbers] = part
+            row[family.numbers] = part
         sums = [lattice.sum_over_supersets(row, a) for row, a in zip(spread, self.dilutions, strict=True)]
         return self.share * np.stack(sums)
 
@@ -142,7 +142,7 @@ class ProductGame:
         noise = np.where(np.isfinite(noise), noise, 0.0)  # nobody needs what is not measured
         for family, share, a in zip(self.workload.families, self.share, self.dilutions, strict=True):
             blocks = share * noise
-            found.append(lattice.sum_over_subsets(np.where(self.cost > 0, blocks, 0.0), a)[family.sets.numbers])
+            found.append(lattice.sum_over_subsets(np.where(self.cost > 0, blocks, 0.0), a)[family.numbers])
         return np.concatenate(found)
 
     def balances(self, weights: Floats, noise: Floats) -> tuple[Floats, Floats]:
@@ -158,7 +158,7 @@ class ProductGame:
         alpha, beta = np.zeros_like(self.shares), np.zeros_like(self.shares)
         for f, family in enumerate(self.workload.families):
             asked = np.zeros(len(lattice))
-            asked[family.sets.numbers] = totals[f]
+            asked[family.numbers] = totals[f]
             for i, (with_i, _) in enumerate(lattice.covers):
                 if len(with_i):
                     rest = float(parts[f][with_i].sum())
@@ -168,7 +168,7 @@ class ProductGame:
         return alpha, beta
 
     def _split(self, values: Floats) -> list[Floats]:
-        bounds = np.cumsum([len(family.sets) for family in self.workload.families])[:-1]
+        bounds = np.cumsum([len(family) for family in self.workload.families])[:-1]
         return np.split(values, bounds)
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Lattice
 from residua.plans.solver.spending import Spending
-from residua.workload import Products
+from residua.workload import Workload
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -67,7 +67,7 @@ class QueryGame:
 
 
 def query_game(
-    workload: Products, facts: list[list[Pairs]], costs: Floats, spending: Spending | None = None
+    workload: Workload, facts: list[list[Pairs]], costs: Floats, spending: Spending | None = None
 ) -> QueryGame:
     """The game over the candidates of every term.
 
@@ -89,7 +89,7 @@ def query_game(
         d = [pair[0][kept] for pair, kept in zip(pairs, hulls, strict=True)]
         e = [pair[1][kept] for pair, kept in zip(pairs, hulls, strict=True)]
         counts = np.array([len(kept) for kept in hulls])
-        for members, places in _groups(lattice, family.sets.numbers, counts):
+        for members, places in _groups(lattice, family.numbers, counts):
             shape = tuple(int(counts[i]) for i in members[0])
             each = int(np.prod(shape, dtype=np.int64))
             number = start + np.arange(len(members) * each).reshape(len(members), each)
@@ -112,7 +112,7 @@ def query_game(
             rows.append(grid.reshape(-1, len(counts)))
             terms.append(np.repeat(term + places, each))
             start += len(members) * each
-        term += len(family.sets)
+        term += len(family)
     values, at, block = (np.concatenate([entry[k] for entry in entries]) for k in range(3))
     cost = lattice.products(costs)
     # An empty block is known without measuring.

@@ -26,7 +26,7 @@ from residua.plans.solver.attribute import SETTLED, RealStrategy, Search, best_c
 from residua.plans.solver.closed_form import ProductGame, felt
 from residua.plans.solver.ordered_start import ordered_start
 from residua.plans.strategy import Strategy
-from residua.workload import AttributeQueries, Identity, Products
+from residua.workload import AttributeQueries, Identity, Workload
 
 _ROUNDS = 200
 _MAXIMUM_ROUNDS = 60
@@ -45,7 +45,7 @@ class Design:
         rows: for each family and attribute the weights of rows in those means, summing to 1; None for equal ones.
     """
 
-    workload: Products
+    workload: Workload
     strategies: list[RealStrategy | None]
     weights: Floats
     rows: list[list[Floats | None]]
@@ -95,7 +95,7 @@ class Design:
         return ProductGame(self.workload, costs, shares, felt(dilutions, shares))
 
 
-def designed(workload: Products, objective: Objective, effort: Effort, given: Sequence[Strategy | None]) -> Design:
+def designed(workload: Workload, objective: Objective, effort: Effort, given: Sequence[Strategy | None]) -> Design:
     """Strategies for an objective, a total or a maximum.
 
     Args:
@@ -131,7 +131,7 @@ class _Searches:
         progress: called with the round; nothing is proven yet.
     """
 
-    def __init__(self, workload: Products, given: Sequence[Strategy | None], progress: Progress | None = None) -> None:
+    def __init__(self, workload: Workload, given: Sequence[Strategy | None], progress: Progress | None = None) -> None:
         count = len(workload.domain)
         self.progress, self.rounds = progress, 0
         self.given: list[RealStrategy | None] = [None] * count
@@ -283,7 +283,7 @@ def _pairs(strategy: RealStrategy | None, asked: AttributeQueries) -> tuple[Floa
     return d, felt(asked.times(strategy.spread) ** 2, d)
 
 
-def kinds_of(workload: Products, i: int) -> list[AttributeQueries]:
+def kinds_of(workload: Workload, i: int) -> list[AttributeQueries]:
     """The different rows asked of an attribute; its values if nobody asks."""
     found: dict[AttributeQueries, None] = {}
     for family in workload.families:

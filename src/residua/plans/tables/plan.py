@@ -29,13 +29,12 @@ from residua.plans.contract import Plan
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.noise import LAPLACE, Noise
 from residua.plans.persons import most_records
-from residua.plans.questions import Workload
 from residua.plans.tables.blocks import MeasuredTables, TableBlocks
 from residua.plans.tables.reading import TablesReading
 from residua.privacy import AddRemove, Guarantee, Unit
 from residua.privacy.exact import round_up
 from residua.quoting import Term
-from residua.workload import Marginals
+from residua.workload import Workload
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +66,7 @@ class TablesPlan(Plan):
     shares: Floats
     guarantee: Guarantee | None
     unit: Unit = field(default_factory=AddRemove)
-    workload: Marginals | None = None
+    workload: Workload | None = None
     objective: str = ""
     gap: float = np.inf
     candidates: tuple[Candidate, ...] = ()

@@ -33,7 +33,7 @@ from residua.plans.lattice.reading import FamilyReading
 from residua.plans.reading import Answerable, Combination
 from residua.plans.tables.blocks import MeasuredTables
 from residua.plans.tails import check_confidence, reaches, single_reach
-from residua.workload import Explicit, Marginals, Products, as_explicit
+from residua.workload import Workload
 
 Numbers = NDArray[np.int32]
 _BATCH_CELLS = 1_000_000
@@ -308,16 +308,14 @@ class TablesReading(FamilyReading):
         """From the coefficient of every measured cell in an answer."""
         check_confidence(confidence)
         miss = (1.0 - confidence) / together
-        if isinstance(asked, Products):
-            asked = as_explicit(asked)
         if isinstance(asked, tuple):
             return self._cell_width(asked, miss)
-        if isinstance(asked, Marginals):
+        if not isinstance(asked, Workload):
+            return self._width(asked, miss)
+        if asked.plain:
             widths = [self._cell_width(names, miss) for names in asked.sets]
             return np.repeat(widths, asked.cells.astype(np.int64))
-        if isinstance(asked, Explicit):
-            return np.array([self._width(each, miss) for each in _combinations(asked)])
-        return self._width(asked, miss)
+        return np.array([self._width(each, miss) for each in _combinations(asked.listed())])
 
     def _cell_width(self, names: Sequence[str], miss: float) -> float:
         """The same for every cell of a marginal: it looks the same from each."""
@@ -343,6 +341,6 @@ def _reach(terms: tuple[Floats, Floats, Floats], miss: float) -> float:
     return float(reaches((coefficients * scales)[None, :], miss, counts)[0]) + rounding
 
 
-def _combinations(workload: Explicit) -> Iterator[Combination]:
+def _combinations(workload: Workload) -> Iterator[Combination]:
     for i in range(workload.queries):
         yield {workload.names: workload.matrix[[i]].toarray().reshape(workload.shape)}

@@ -21,7 +21,6 @@ from residua.plans.reading import Answerable
 from residua.plans.tails import check_confidence, known_reaches, mixed_reach, ruled_reach
 from residua.plans.tree.facts import SetFacts
 from residua.plans.tree.rows import AnyRows, Nodes, Runs, TreeRows, terms_of, tree_rows
-from residua.workload import Explicit
 
 _MOST_COEFFICIENTS, _FEW_COEFFICIENTS = 2**25, 2**23  # of listed rows; of prefixes and ranges, which have a bound
 
@@ -54,7 +53,7 @@ def _rows(plan: Any, asked: Answerable) -> list[tuple[TreeRows | None, int]]:
         return [(Nodes(0), nesting.sizes[0])] if asked else [(Nodes(nesting.root), 1)]
     if isinstance(asked, Mapping):
         return [_table(plan, *in_one_table(plan.domain, combined(plan.domain, asked)))]
-    if isinstance(asked, Explicit):
+    if not asked.tabular:
         attributes = tuple(sorted({*asked.attributes, plan.attribute}))
         listed = asked.over(attributes)
         if attributes == (plan.attribute,) and listed.shape[0] * listed.shape[1] <= _MOST_COEFFICIENTS:

@@ -27,7 +27,7 @@ from residua.plans.candidates import Candidate, tried
 from residua.plans.cells import MOST_COLUMNS, Grouping
 from residua.plans.contract import Plan
 from residua.plans.noise import INVISIBLE_SCALE, LAPLACE, LARGEST_SCALE, NORMAL, Noise
-from residua.plans.questions import Workload, combined, in_one_table
+from residua.plans.questions import combined, in_one_table
 from residua.plans.tree.blocks import TreeBlocks
 from residua.plans.tree.facts import SetFacts
 from residua.plans.tree.nesting import Nesting, branched, nesting_of
@@ -39,7 +39,7 @@ from residua.plans.tree.sets import SetOfNodes
 from residua.privacy import AddRemove, Guarantee, Unit
 from residua.privacy.exact import round_up
 from residua.quoting import Term as QuotedTerm
-from residua.workload import Explicit, Products
+from residua.workload import Workload
 
 _FINE = 2.0**14  # the least noise scale in steps of the grid: rounding adds less than a part in 10^9 to the variance
 
@@ -81,7 +81,7 @@ class TreePlan(Plan):
     precisions: tuple[tuple[Floats, ...], ...]
     guarantee: Guarantee | None
     unit: Unit = field(default_factory=AddRemove)
-    workload: Products | None = None
+    workload: Workload | None = None
     objective: str = ""
     gap: float = np.inf
     noise: Noise = NORMAL
@@ -180,11 +180,11 @@ class TreePlan(Plan):
         return found
 
     def _variances(self, workload: Workload) -> Floats:
-        if isinstance(workload, Explicit):
+        if not workload.tabular:
             return np.array([self._listed(workload, row) for row in range(workload.queries)])
         return np.concatenate([self._term(asked).ravel() for asked, _ in terms_of(workload)])
 
-    def _listed(self, workload: Explicit, row: int) -> float:
+    def _listed(self, workload: Workload, row: int) -> float:
         """The variance of one explicit query; infinite where it cannot be answered."""
         attributes = tuple(sorted({*workload.attributes, self.attribute}))
         shape = [int(self.domain.sizes[i]) for i in attributes]
@@ -192,7 +192,7 @@ class TreePlan(Plan):
         return self._table_variance(attributes, table)
 
     def _term_variances(self, workload: Workload) -> Floats:
-        if isinstance(workload, Explicit):
+        if not workload.tabular:
             return super()._term_variances(workload)
         return np.array([self._mean(asked) for asked, _ in terms_of(workload)])
 

@@ -16,12 +16,12 @@ import numpy as np
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
 from residua.plans.cells import Grouping
-from residua.plans.questions import Workload, combined, in_one_table
+from residua.plans.questions import combined, in_one_table
 from residua.plans.reading import Answerable, Combination, Reading
 from residua.plans.tree.blocks import TreeBlocks
 from residua.plans.tree.intervals import laplace_widths
 from residua.plans.tree.rows import AnyRows, Nodes, Runs, Term, TreeRows, short_factors, terms_of, tree_rows
-from residua.workload import Explicit, Identity
+from residua.workload import Identity, Workload
 
 _PART = 4_000_000  # integers read at once
 
@@ -176,7 +176,7 @@ class TreeReading(Reading):
 
     def answers(self, workload: Workload) -> tuple[Floats, Floats]:
         """Estimates and variances of every query, (queries,) each."""
-        if isinstance(workload, Explicit):
+        if not workload.tabular:
             return self._listed(workload)
         terms = [asked for asked, _ in terms_of(workload)]
         for asked in terms:
@@ -184,7 +184,7 @@ class TreeReading(Reading):
         estimates = [self._term(asked).ravel() for asked in terms]
         return (estimates[0] if len(terms) == 1 else np.concatenate(estimates)), self.plan._variances(workload)
 
-    def _listed(self, workload: Explicit) -> tuple[Floats, Floats]:
+    def _listed(self, workload: Workload) -> tuple[Floats, Floats]:
         variances = self.plan._variances(workload)
         if not np.isfinite(variances).all():
             raise PlanError("this release cannot answer a query from its tree; plan for a workload that asks for it.")

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
-from residua.plans.questions import Workload
 from residua.plans.tree.nesting import Nesting
-from residua.workload import AttributeQueries, Explicit, Identity, as_products
+from residua.workload import AttributeQueries, Identity, Workload
 from residua.workload.nested import Hierarchy, Inside, LevelRows
 from residua.workload.ordered import Prefixes, Ranges
 
@@ -126,12 +125,10 @@ def terms_of(workload: Workload) -> Iterator[tuple[Term, float]]:
     Raises:
         PlanError: explicit queries, which are no products.
     """
-    if isinstance(workload, Explicit):
+    if not workload.tabular:
         raise PlanError("a plan over a tree answers tables and products, not explicit queries; ask with rs.product.")
-    products = as_products(workload)
-    for family in products.families:
-        for place, weight in enumerate(family.sets.weights.tolist()):
-            yield dict(products.term(family, place)), weight
+    for term, weight in zip(workload.terms(), workload.weights.tolist(), strict=True):
+        yield dict(term), weight
 
 
 def short_factors(asked: AttributeQueries | None, size: int) -> tuple[Floats, Floats, Floats]:

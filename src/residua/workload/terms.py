@@ -1,0 +1,320 @@
+"""Tables asked: terms on a lattice of attribute sets, each with a weight and rows asked of every attribute."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from itertools import product as crossed
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from residua.domain import Domain
+from residua.errors import WorkloadError
+from residua.linalg.arrays import Booleans, Floats, Integers
+from residua.linalg.lattice import Lattice, closure
+from residua.workload.attribute_queries import AttributeQueries, Identity
+from residua.workload.listed import ListedQueries, check_cells, checked_weight
+
+if TYPE_CHECKING:  # SciPy's sparse matrices take a third of a second to import: only when they are used
+    from scipy.sparse import csr_array
+
+Term = tuple[tuple[int, AttributeQueries], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """Terms that ask the same of every attribute they share.
+
+    Args:
+        lattice: a closure that holds the terms' attribute sets.
+        numbers: the sets' numbers in the lattice, (terms,), distinct.
+        weights: how much each term matters, (terms,), positive.
+        queries: what is asked of each attribute of the domain; of an attribute in no set, its values.
+    """
+
+    lattice: Lattice
+    numbers: NDArray[np.int64]
+    weights: Floats
+    queries: tuple[AttributeQueries, ...]
+
+    def __post_init__(self) -> None:
+        for array in (self.numbers, self.weights):
+            array.setflags(write=False)
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @property
+    def plain(self) -> bool:
+        """Whether every term is a marginal: of each attribute its values."""
+        return all(self.queries[i].plain for i in self.used)
+
+    @cached_property
+    def rows(self) -> Floats:
+        """How many rows are asked of each attribute, (attributes,)."""
+        return np.array([float(asked.rows) for asked in self.queries])
+
+    @cached_property
+    def cells(self) -> Floats:
+        """How many queries each term has, (terms,), as floats: they may exceed any integer type."""
+        return self.lattice.products(self.rows)[self.numbers]
+
+    @cached_property
+    def used(self) -> frozenset[int]:
+        """The attributes that some term asks about."""
+        sizes = self.lattice.set_sizes[self.numbers]
+        used: set[int] = set()
+        for size in np.unique(sizes).tolist():
+            rows = self.numbers[sizes == size] - self.lattice.offsets[size]
+            used.update(np.unique(self.lattice.levels[size][rows]).tolist())
+        return frozenset(used)
+
+    def members(self) -> list[tuple[int, ...]]:
+        """The attributes of each term by position, in the order asked."""
+        lattice, sizes = self.lattice, self.lattice.set_sizes[self.numbers]
+        members: list[tuple[int, ...]] = [()] * len(self)
+        for size in np.unique(sizes).tolist():
+            at = np.flatnonzero(sizes == size)
+            rows = lattice.levels[size][self.numbers[at] - lattice.offsets[size]]
+            for place, row in zip(at.tolist(), rows.tolist(), strict=True):
+                members[place] = tuple(row)
+        return members
+
+    def on(self, lattice: Lattice) -> Family:
+        """The same terms by their numbers in another lattice that holds them."""
+        if self.lattice is lattice:
+            return self
+        return replace(self, lattice=lattice, numbers=renumber(self.lattice, lattice)[self.numbers])
+
+
+@dataclass(frozen=True, eq=False)
+class TableTerms:
+    """Terms of products, each the cells of a marginal or rows of another kind on some of its attributes, crossed.
+
+    The queries run family by family (terms that ask the same of the attributes they share stand together), term by
+    term, and within a term row by row with the attributes in the domain's order.
+
+    Args:
+        domain: what the table may hold.
+        lattice: the closure of all terms' sets.
+        families: the terms.
+    """
+
+    domain: Domain
+    lattice: Lattice
+    families: tuple[Family, ...]
+
+    tabular = True
+
+    @property
+    def plain(self) -> bool:
+        """Whether every term is a marginal, and asked once."""
+        return len(self.families) == 1 and self.families[0].plain
+
+    @cached_property
+    def numbers(self) -> Integers:
+        """Each term's number in the lattice, (terms,)."""
+        return np.concatenate([family.numbers for family in self.families])
+
+    @cached_property
+    def weights(self) -> Floats:
+        """How much each term matters, (terms,)."""
+        return np.concatenate([family.weights for family in self.families])
+
+    @cached_property
+    def cells(self) -> Floats:
+        """How many queries each term has, (terms,)."""
+        return np.concatenate([family.cells for family in self.families])
+
+    @cached_property
+    def query_weights(self) -> Floats:
+        """How much each query matters, (queries,)."""
+        return np.repeat(self.weights, self.cells.astype(np.int64))
+
+    @cached_property
+    def queries(self) -> int:
+        """How many queries all terms have together."""
+        if self.cells.sum() < 2**52:
+            return int(self.cells.sum())
+        return sum(math.prod(asked.rows for _, asked in term) for term in self.terms())
+
+    @cached_property
+    def attributes(self) -> tuple[int, ...]:
+        """Positions of the attributes that some term asks about, increasing."""
+        return tuple(sorted(set().union(*(family.used for family in self.families))))
+
+    @cached_property
+    def sets(self) -> tuple[tuple[str, ...], ...]:
+        """The terms' attribute sets by name, in the order asked."""
+        names = self.domain.names
+        return tuple(tuple(names[i] for i in row) for family in self.families for row in family.members())
+
+    def terms(self) -> Iterator[Term]:
+        """Every term: its attributes by position, with what is asked of each."""
+        for family in self.families:
+            for row in family.members():
+                yield tuple((i, family.queries[i]) for i in row)
+
+    def each(self) -> Iterator[TableTerms]:
+        """Each term by itself, on the lattice of its own sets."""
+        plain = identities(self.domain)
+        for family in self.families:
+            for members, weight in zip(family.members(), family.weights.tolist(), strict=True):
+                rows = np.array([members], dtype=np.int32).reshape(1, len(members))
+                lattice = closure([rows], len(self.domain))
+                queries = list(plain)
+                for i in members:
+                    queries[i] = family.queries[i]
+                alone = Family(lattice, lattice.find(rows), np.array([weight]), tuple(queries))
+                yield TableTerms(self.domain, lattice, (alone,))
+
+    def titles(self) -> Iterator[str]:
+        """What each term is, in words: `age: prefixes × sex`."""
+        return (term_title(self.domain, term) for term in self.terms())
+
+    def query_labels(self) -> Iterator[str]:
+        """A label for every query, such as `age<=30, sex=Female`; the total is called `total`."""
+        names = self.domain.names
+        for term in self.terms():
+            labels = [[names[i] + text for text in asked.labels(self.domain[names[i]])] for i, asked in term]
+            yield from (", ".join(parts) or "total" for parts in crossed(*labels))
+
+    def listed(self) -> ListedQueries:
+        """The queries as rows of a matrix over the cells of all attributes they mention.
+
+        Raises:
+            WorkloadError: too many cells to list, or too many queries to write out.
+        """
+        from scipy.sparse import csr_array, kron, vstack
+
+        union, sizes = self.attributes, self.domain.sizes
+        check_cells(self.domain, union)
+        if not self.plain and self.queries * math.prod(int(sizes[i]) for i in union) > 2**31:
+            raise WorkloadError(f"{self.queries:,} queries are too many to write out; ask for fewer.")
+        blocks = []
+        for term in self.terms():
+            asked = dict(term)
+            factors: list[csr_array] = [
+                asked[i].sparse() if i in asked else csr_array(np.ones((1, int(sizes[i])))) for i in union
+            ]
+            blocks.append(reduce(lambda a, b: kron(a, b, format="csr"), factors, csr_array(np.ones((1, 1)))))
+        matrix = csr_array(vstack(blocks, format="csr"))
+        return ListedQueries(self.domain, union, matrix, tuple(self.query_labels()), self.query_weights)
+
+    def weighed(self, factor: float) -> TableTerms:
+        """The same terms, that much more important."""
+        return self.with_weights(self.weights * checked_weight(factor))
+
+    def split(self, values: Floats | Booleans) -> list[Any]:
+        """Values of all terms, (terms,), family by family."""
+        return np.split(values, np.cumsum([len(family) for family in self.families])[:-1])
+
+    def with_weights(self, weights: Floats) -> TableTerms:
+        """The same terms with other weights, (terms,)."""
+        pairs = zip(self.families, self.split(weights), strict=True)
+        return replace(self, families=tuple(replace(family, weights=own) for family, own in pairs))
+
+    def some(self, chosen: Booleans | Integers) -> TableTerms:
+        """The terms chosen, by a truth value for each or by their numbers; they stay in order."""
+        good = np.zeros(len(self.numbers), dtype=bool)
+        good[chosen] = True
+        kept = (
+            replace(family, numbers=family.numbers[own], weights=family.weights[own])
+            for family, own in zip(self.families, self.split(good), strict=True)
+            if own.any()
+        )
+        return replace(self, families=tuple(kept))
+
+    def __repr__(self) -> str:
+        terms, over = len(self.numbers), len(self.domain)
+        if self.plain:
+            return f"{terms:,} marginal{'s' if terms != 1 else ''} of {over} attributes, {self.queries:,} cells"
+        return f"{terms:,} term{'s' if terms != 1 else ''} over {over} attributes, {self.queries:,} queries"
+
+
+def term_title(domain: Domain, term: Sequence[tuple[int, AttributeQueries]]) -> str:
+    """A term in words, such as `age: prefixes × sex`."""
+    return titled((domain.names[i], asked.title) for i, asked in term)
+
+
+def titled(axes: Iterable[tuple[str, str]]) -> str:
+    """A table in words, from its attributes and what is asked of each; nothing for its values."""
+    return " × ".join(f"{name}: {what}" if what else name for name, what in axes) or "(total)"
+
+
+def on_one_lattice(domain: Domain, families: Iterable[Family]) -> TableTerms:
+    """Terms of these families as they stand, on one lattice."""
+    listed = list(families)
+    lattice = reduce(Lattice.union, (family.lattice for family in listed))
+    return TableTerms(domain, lattice, tuple(family.on(lattice) for family in listed))
+
+
+def merged(domain: Domain, families: Iterable[Family]) -> TableTerms:
+    """Families that agree on every attribute they share, as one, with the values asked of every unused attribute."""
+    groups: list[list[Family]] = []
+    asked: list[dict[int, AttributeQueries]] = []  # of each group, what it asks of the attributes it uses
+    for family in families:
+        own = {i: family.queries[i] for i in family.used}
+        for group, theirs in zip(groups, asked, strict=True):
+            if all(theirs[i] == own[i] for i in theirs.keys() & own.keys()):
+                group.append(family)
+                theirs.update(own)
+                break
+        else:
+            groups.append([family])
+            asked.append(own)
+    plain = identities(domain)
+    whole = (
+        replace(united(group), queries=tuple(theirs.get(i, rows) for i, rows in enumerate(plain)))
+        for group, theirs in zip(groups, asked, strict=True)
+    )
+    return on_one_lattice(domain, whole)
+
+
+def united(families: Sequence[Family]) -> Family:
+    """Families of which the first one's rows are asked by all as one, in one step however many they are.
+
+    A set asked for in several terms keeps its first place and gets all weights.
+    """
+    lattice = families[0].lattice
+    if any(family.lattice is not lattice for family in families):
+        levels = [level for family in families for level in family.lattice.levels]
+        lattice = closure(levels, len(families[0].queries))
+    numbers = _asked_by_all(families, lattice)
+    first, inverse = np.unique(numbers, return_index=True, return_inverse=True)[1:]
+    weights = np.zeros(len(first))
+    np.add.at(weights, inverse, np.concatenate([family.weights for family in families]))
+    order = np.argsort(first)
+    return Family(lattice, numbers[first][order], weights[order], families[0].queries)
+
+
+def identities(domain: Domain) -> tuple[AttributeQueries, ...]:
+    """Of every attribute its values: what marginals ask."""
+    return tuple(Identity(int(n)) for n in domain.sizes)
+
+
+def renumber(source: Lattice, target: Lattice) -> NDArray[np.int64]:
+    """For every set of one family, its number in another that holds it (−1 where it does not), (sets,)."""
+    if source.same_sets(target):
+        return np.arange(len(source))
+    return np.concatenate([target.find(level) for level in source.levels])
+
+
+def _asked_by_all(families: Sequence[Family], lattice: Lattice) -> NDArray[np.int64]:
+    """The numbers in a lattice of all sets that these ask for, one after the other."""
+    sizes = np.concatenate([family.lattice.set_sizes[family.numbers] for family in families])
+    numbers = np.empty(len(sizes), dtype=np.int64)
+    for size in np.unique(sizes).tolist():
+        rows = [
+            family.lattice.levels[size][
+                family.numbers[family.lattice.set_sizes[family.numbers] == size] - family.lattice.offsets[size]
+            ]
+            for family in families
+            if size < len(family.lattice.levels)
+        ]
+        numbers[sizes == size] = lattice.find(np.concatenate(rows))
+    return numbers

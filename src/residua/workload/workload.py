@@ -1,0 +1,300 @@
+"""What is asked: one type for marginals, products of rows, listed queries, and all of these together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from residua.domain import Domain
+from residua.errors import WorkloadError
+from residua.linalg.arrays import Booleans, Floats, Integers
+from residua.linalg.lattice import Lattice
+from residua.printable import printable
+from residua.showing import Shown
+from residua.workload.listed import ListedQueries
+from residua.workload.terms import Family, TableTerms, Term, identities, merged
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+
+@dataclass(frozen=True, eq=False)
+class Workload(Shown):
+    """Queries over a domain, each with a weight. Made by `marginals`, `product`, `prefixes`, `ranges`, `hierarchy`,
+    `queries` and `explicit`; add workloads with `+`, weigh with `*`.
+
+    A workload is *tabular* where its terms are tables: of each attribute of a set its values (a *plain* marginal) or
+    rows of another kind, crossed. Where some queries are listed as rows of a matrix, every query is a term by itself;
+    queries over different attributes stay in parts, each over the cells of its own attributes.
+
+    Args:
+        domain: what the table may hold.
+        pieces: tables or listed queries, over that domain.
+        places: which query of the whole each query of the pieces is, piece by piece; None where they are in order.
+    """
+
+    domain: Domain
+    pieces: tuple[TableTerms | ListedQueries, ...]
+    places: Integers | None = None
+
+    def __post_init__(self) -> None:
+        if self.places is not None:
+            self.places.setflags(write=False)
+
+    @classmethod
+    def of_marginals(cls, domain: Domain, lattice: Lattice, numbers: Integers, weights: Floats) -> Workload:
+        """The marginals on the sets of a lattice with these numbers, (marginals,), distinct."""
+        return cls.of_families(domain, lattice, (Family(lattice, numbers, weights, identities(domain)),))
+
+    @classmethod
+    def of_families(cls, domain: Domain, lattice: Lattice, families: Sequence[Family]) -> Workload:
+        """The terms of families on one lattice, as they stand."""
+        return cls(domain, (TableTerms(domain, lattice, tuple(families)),))
+
+    @classmethod
+    def of_matrix(
+        cls, domain: Domain, attributes: tuple[int, ...], matrix: csr_array, labels: Sequence[str], weights: Floats
+    ) -> Workload:
+        """The rows of a matrix over the cells of some attributes; see `ListedQueries`."""
+        return cls(domain, (ListedQueries(domain, attributes, matrix, tuple(labels), weights),))
+
+    @classmethod
+    def of_parts(cls, parts: Sequence[Workload], places: Integers | None = None) -> Workload:
+        """Workloads of one domain side by side; `places` as in the constructor."""
+        return cls(parts[0].domain, tuple(piece for part in parts for piece in part.pieces), places)
+
+    # What it is
+
+    @property
+    def tabular(self) -> bool:
+        """Whether every term is a table."""
+        return len(self.pieces) == 1 and self.pieces[0].tabular
+
+    @property
+    def plain(self) -> bool:
+        """Whether every term is a marginal."""
+        return len(self.pieces) == 1 and self.pieces[0].plain
+
+    @property
+    def with_rows(self) -> bool:
+        """Whether every term is a table, some with rows that are not the values."""
+        return self.tabular and not self.plain
+
+    @property
+    def noun(self) -> str:
+        """What `len` counts: tables, terms of products, or queries."""
+        return "tables" if self.plain else "terms" if self.tabular else "queries"
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether its queries are listed part by part."""
+        return len(self.pieces) > 1
+
+    @cached_property
+    def parts(self) -> tuple[Workload, ...]:
+        """Each piece as a workload."""
+        return tuple(Workload(self.domain, (piece,)) for piece in self.pieces) if self.in_parts else (self,)
+
+    def placed(self) -> Iterator[tuple[Workload, Integers]]:
+        """The parts, each with the places of its queries in the whole."""
+        places, start = np.arange(self.queries) if self.places is None else self.places, 0
+        for part in self.parts:
+            yield part, places[start : start + part.queries]
+            start += part.queries
+
+    @cached_property
+    def tables(self) -> Workload | None:
+        """What is asked in tables: all of it, the parts of it that are tables, or None."""
+        if self.tabular:
+            return self
+        families = [family for piece in self.pieces if isinstance(piece, TableTerms) for family in piece.families]
+        return Workload(self.domain, (merged(self.domain, families),)) if families else None
+
+    @cached_property
+    def single_queries(self) -> Workload | None:
+        """What is asked as single queries: all of it, the parts of it that are no tables, or None."""
+        listed = tuple(piece for piece in self.pieces if not piece.tabular)
+        if len(listed) in (0, len(self.pieces)):
+            return self if listed else None
+        return Workload(self.domain, listed)
+
+    # Its terms
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    @cached_property
+    def queries(self) -> int:
+        """How many queries there are."""
+        return sum(piece.queries for piece in self.pieces)
+
+    @cached_property
+    def weights(self) -> Floats:
+        """How much each term's variances matter, (terms,); a query that is listed is a term by itself."""
+        weights = self.pieces[0].weights if not self.in_parts else self.query_weights
+        weights.setflags(write=False)
+        return weights
+
+    @cached_property
+    def cells(self) -> Floats:
+        """How many queries each term has, (terms,), as floats: they may exceed any integer type."""
+        return self._tables.cells if self.tabular else np.ones(self.queries)
+
+    @cached_property
+    def query_weights(self) -> Floats:
+        """How much each query's variance matters, (queries,)."""
+        return np.concatenate([piece.query_weights for piece in self.pieces])[self._order]
+
+    @property
+    def lattice(self) -> Lattice:
+        """The closure of all tables' attribute sets."""
+        return self._tables.lattice
+
+    @property
+    def families(self) -> tuple[Family, ...]:
+        """Tables that ask the same of every attribute they share, together."""
+        return self._tables.families
+
+    @property
+    def numbers(self) -> Integers:
+        """Each table's number in the lattice, (terms,)."""
+        return self._tables.numbers
+
+    @property
+    def sets(self) -> tuple[tuple[str, ...], ...]:
+        """Each table's attributes by name."""
+        return self._tables.sets
+
+    def titles(self) -> Iterator[str]:
+        """What each term is, in words: `age: prefixes × sex`."""
+        return self.pieces[0].titles() if not self.in_parts else iter(self.labels)
+
+    def each(self) -> Iterator[Workload]:
+        """Each term as a workload."""
+        (piece,) = self.pieces if self.tabular else self.listed().pieces
+        return (Workload(self.domain, (alone,)) for alone in piece.each())
+
+    def terms(self) -> Iterator[Term]:
+        """Every table: its attributes by position, with what is asked of each."""
+        return self._tables.terms()
+
+    @property
+    def _tables(self) -> TableTerms:
+        (piece,) = self.pieces if len(self.pieces) == 1 else (None,)
+        if not isinstance(piece, TableTerms):
+            raise WorkloadError(f"{self!r} is not made of tables alone; ask for marginals or products.")
+        return piece
+
+    # Its queries
+
+    @cached_property
+    def attributes(self) -> tuple[int, ...]:
+        """Positions of the attributes that some query names, increasing."""
+        return tuple(sorted({i for piece in self.pieces for i in piece.attributes}))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The attributes that some query names."""
+        return tuple(self.domain.names[i] for i in self.attributes)
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """How many values each of those attributes has."""
+        return tuple(int(self.domain.sizes[i]) for i in self.attributes)
+
+    def query_labels(self) -> Iterator[str]:
+        """A label for every query, such as `age=17, sex=Female`; the total is called `total`."""
+        return self.pieces[0].query_labels() if not self.in_parts else iter(self.labels)
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """A label for every query."""
+        labels = [label for piece in self.pieces for label in piece.query_labels()]
+        return tuple(labels) if self.places is None else tuple(labels[i] for i in self._order.tolist())
+
+    @cached_property
+    def matrix(self) -> csr_array:
+        """One row per query over the cells of all attributes, where these can be listed, (queries, cells).
+
+        Raises:
+            WorkloadError: they are too many.
+        """
+        return self.over(self.attributes)
+
+    def over(self, attributes: tuple[int, ...]) -> csr_array:
+        """The queries over the cells of these attributes, which hold all of theirs, (queries, cells)."""
+        rows = [piece.listed().over(attributes) for piece in self.pieces]
+        if len(rows) == 1:
+            return rows[0]
+        from scipy.sparse import csr_array, vstack
+
+        return csr_array(vstack(rows, format="csr")[self._order])
+
+    def listed(self) -> Workload:
+        """The same queries over the cells of all their attributes together, where these can be listed."""
+        if not self.in_parts:
+            return self if not self.tabular else Workload(self.domain, (self._tables.listed(),))
+        return Workload.of_matrix(self.domain, self.attributes, self.matrix, self.labels, self.weights)
+
+    @property
+    def _order(self) -> Integers:
+        """Where each query of the whole stands among those of the pieces, (queries,)."""
+        return np.arange(self.queries) if self.places is None else np.argsort(self.places)
+
+    # Other workloads
+
+    def some(self, chosen: Booleans | Integers) -> Workload:
+        """The terms chosen, by a truth value for each or by number; single queries over all attributes' cells."""
+        (piece,) = self.pieces if self.tabular else self.listed().pieces
+        return Workload(self.domain, (piece.some(chosen),))
+
+    def with_weights(self, weights: Floats) -> Workload:
+        """The same tables with other weights, (terms,)."""
+        return Workload(self.domain, (self._tables.with_weights(weights),))
+
+    def on(self, lattice: Lattice) -> Workload:
+        """The same tables by their numbers in another lattice that holds their sets."""
+        return Workload.of_families(self.domain, lattice, [family.on(lattice) for family in self.families])
+
+    def __add__(self, other: Workload) -> Workload:
+        return added([self, other]) if isinstance(other, Workload) else NotImplemented
+
+    def __mul__(self, factor: float) -> Workload:
+        return Workload(self.domain, tuple(piece.weighed(factor) for piece in self.pieces), self.places)
+
+    __rmul__ = __mul__
+
+    def __repr__(self) -> str:
+        if not self.in_parts:
+            return f"Workload({self.pieces[0]!r})"
+        named = printable(", ".join(self.names[:8])) + (" and others" if len(self.names) > 8 else "")
+        return f"Workload({self.queries:,} queries in {len(self.pieces):,} parts of {named})"
+
+
+def added(parts: Sequence[Workload]) -> Workload:
+    """The sum of workloads, their queries in the order given; tables are merged, listed queries never widened.
+
+    Raises:
+        WorkloadError: workloads over different domains.
+    """
+    domain = parts[0].domain
+    if any(part.domain is not domain and part.domain != domain for part in parts):
+        raise WorkloadError("the two workloads are over different domains; declare one domain for both.")
+    if len(parts) == 1:
+        return parts[0]
+    if all(part.tabular for part in parts):
+        return Workload(domain, (merged(domain, (family for part in parts for family in part.families)),))
+    first, *others = (piece for part in parts for piece in part.pieces)
+    if isinstance(first, ListedQueries) and not any(part.in_parts for part in parts):
+        same = [piece for piece in others if isinstance(piece, ListedQueries) and piece.attributes == first.attributes]
+        if len(same) == len(others):
+            for piece in same:
+                first = first.beside(piece)
+            return Workload(domain, (first,))
+    starts = np.cumsum([0, *(part.queries for part in parts)])
+    places = [start + there for start, part in zip(starts, parts, strict=False) for _, there in part.placed()]
+    return Workload(domain, tuple(piece for part in parts for piece in part.pieces), np.concatenate(places))
