@@ -20,7 +20,6 @@ from residua.source.bound import bound_of
 from residua.source.checking import Checked
 from residua.source.digest import Digest
 from residua.source.kept import Kept
-from residua.source.paths import digest_of_files
 from tests.conformance.engines import domain_with, every_engine, layout_over, opened, records, table_of
 
 DOMAIN = Domain({"a": Integers(0, 99_999)})
@@ -221,17 +220,3 @@ def test_what_is_kept_is_given_up_when_nothing_is_measured(tmp_path: Path) -> No
     assert not list(kept.batches())
     names = {"_source": None, "_domain": DOMAIN, "records": 0, "fingerprint": checked.fingerprint}
     assert vars(checked) == names  # it leads to no count and to nothing that was kept
-
-
-def test_a_ledger_of_version_0_1_0_recognises_its_files_by_their_bytes(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    path.write_text("a\n1\n2\n")
-    ledger = rs.Ledger(tmp_path / "a.ledger", rs.ZCDP(rho=2), dataset=digest_of_files([path]))
-    plan = plan_of(DOMAIN)
-    rs.measure(plan, path, ledger=ledger)
-    assert [accepted.why[:14] for accepted in ledger.accepted] == ["the same files"]
-    rs.measure(plan, pa.table({"a": [2, 1]}), ledger=ledger)  # the same records from now on, wherever they are
-    path.write_text("a\n1\n3\n")
-    with pytest.raises(LedgerError, match=r"a frame or query that version 0\.1\.0 knew by another fingerprint"):
-        rs.measure(plan, path, ledger=ledger)
-    assert len(ledger.entries) == 2

@@ -370,7 +370,7 @@ class Ledger(Shown):
             raise LedgerError(
                 f"this is another dataset than those of the population {self._population!r}, to whom the ledger "
                 f"{self._name} belongs; nothing was spent: if it holds the same people (corrected, converted, other "
-                "columns; or a frame or query that version 0.1.0 knew by another fingerprint), declare that with "
+                "columns), declare that with "
                 "ledger.accept(data, why=…), or residua ledger FILE --accept SPEC.toml --why …; make a new ledger for "
                 "other people only: for the same people it is a second budget, and what they are promised would no "
                 "longer hold."

@@ -17,7 +17,6 @@ from residua.measurement.aside import Aside, aside_of, left_out_receipt
 from residua.measurement.ledger import Entry, Ledger
 from residua.measurement.memory import secure_memory
 from residua.measurement.noisy import first_shares, noisy, noisy_in_shares
-from residua.measurement.recognising import recognise
 from residua.measurement.rehearsal import rehearse
 from residua.measurement.told import told_of_debit, without_records
 from residua.plans.blocks import Blocks
@@ -114,7 +113,6 @@ def measure(
 
     def pay(fingerprint: str) -> tuple[Entry, Ledger]:
         paying = account or _account(ledger, plan)
-        recognise(paying, data, fingerprint)
         entry = paying.debit(
             cost, purpose=purpose, dataset=fingerprint, currency=blocks.currency, whose=data.options.whose
         )

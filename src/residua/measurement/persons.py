@@ -17,7 +17,6 @@ from residua.linalg.lattice import closure
 from residua.linalg.layout import Layout, layout_of
 from residua.measurement.aside import Aside, aside_within
 from residua.measurement.ledger import Ledger
-from residua.measurement.recognising import recognise
 from residua.measurement.told import told_of_debit, without_records
 from residua.plans.noise import NORMAL
 from residua.plans.tails import reaches, width
@@ -186,7 +185,6 @@ def records_per_person(
         checked = _cleared(lambda: still.checked(domain, step, bound))
         try:
             account = known or _account(ledger)
-            recognise(account, data, checked.fingerprint)
             entry = account.debit(
                 aside.cost,
                 purpose=purpose,

@@ -21,7 +21,6 @@ from residua.measurement.ledger import Entry, Ledger
 from residua.measurement.measure import Progress, checked_data, counter_of, step_of
 from residua.measurement.memory import secure_memory
 from residua.measurement.noisy import noisy
-from residua.measurement.recognising import recognise
 from residua.measurement.rehearsal import rehearse
 from residua.measurement.score_blocks import GRID, ScoreBlocks, compile_scores, records_moved
 from residua.measurement.told import told_of_debit
@@ -122,7 +121,6 @@ def score(
     cost = NORMAL.promised(blocks.cost(account.unit), budget)
 
     def pay(fingerprint: str) -> tuple[Entry, Ledger]:
-        recognise(account, data, fingerprint)
         entry = account.debit(cost, purpose=purpose, dataset=fingerprint, whose=data.options.whose)
         return entry, account
 

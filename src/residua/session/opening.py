@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from residua.errors import FileError, SessionError
 from residua.files import read_document, require_path, write_document
 from residua.measurement import Ledger
-from residua.measurement.recognising import recognise
 from residua.plans.bodies import guarantee_of_body, guarantee_to_body
 from residua.privacy import AddRemove, Guarantee, PureDP, Unit
 from residua.session.state import KIND, VERSIONS, Folder, Identity, lock, salted
-from residua.source import Source
 from residua.source.options import NO_OPTIONS, Options
 
 PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
@@ -79,17 +75,12 @@ def unit_of(ledger: Ledger | str | Path, unit: Unit | None) -> Unit:
     return Ledger(ledger).unit if Path(ledger).exists() else unit or AddRemove()
 
 
-def ledger_for(
-    ledger: Ledger | str | Path, budget: Guarantee | None, unit: Unit | None, data: Source, fingerprint: str
-) -> Ledger:
+def ledger_for(ledger: Ledger | str | Path, budget: Guarantee | None, unit: Unit | None, fingerprint: str) -> Ledger:
     """The ledger of a dataset, made if it does not exist, once it is known to be the dataset's."""
     if not isinstance(ledger, Ledger):
-        if Path(ledger).exists():
-            recognise(Ledger(ledger), data, fingerprint)
         ledger = Ledger(ledger, budget, unit=unit, dataset=fingerprint)
     elif unit is not None and unit != ledger.unit:
         raise SessionError(f"the ledger protects against {ledger.unit}, not {unit}; leave unit out.")
-    recognise(ledger, data, fingerprint)
     return ledger
 
 
@@ -98,7 +89,6 @@ def open_folder(
     fingerprint: str,
     ledger: Ledger,
     budget: Guarantee | None,
-    earlier: Callable[[], str | None] = lambda: None,
     options: Options = NO_OPTIONS,
 ) -> Folder:
     """Makes the folder of a session, or opens the one that is there; only its owner may look into it.
@@ -108,7 +98,6 @@ def open_folder(
         fingerprint: of the dataset, which must be the session's own.
         ledger: the dataset's; a new session keeps its head, and a digest of the data that only the ledger can read.
         budget: what the session may spend; a session keeps the one it was made with.
-        earlier: the fingerprint that version 0.1.0 gave the dataset, asked for only if the other is not the session's.
         options: what is said of the records. A session pools prices because the same records are counted every time:
             other persons or weights would choose others.
 
@@ -141,8 +130,6 @@ def open_folder(
             f"the session {str(path)!r} belongs to another ledger than {str(ledger.path)!r}, or that was rolled "
             "back; nothing was spent: give its own."
         )
-    if not identity.belongs_to(fingerprint) and (before := earlier()) is not None and identity.belongs_to(before):
-        identity = replace(identity, dataset=salted(identity.salt, fingerprint))
     if not identity.belongs_to(fingerprint):
         raise SessionError(
             f"the session {str(path)!r} belongs to another dataset; nothing was spent: give its own data, or begin "

@@ -110,11 +110,9 @@ class Session(Adaptive, Choosing, Reported, Quotable):
             check_place(path)
         require_agreement(self._data.options, unit_of(ledger, unit))
         fingerprint = self._data.fingerprint()
-        self._ledger = ledger_for(ledger, budget, unit, self._data, fingerprint)
+        self._ledger = ledger_for(ledger, budget, unit, fingerprint)
         self._progress, self._notice = lasting_bar(progress), notice
-        self._folder = open_folder(
-            path.absolute(), fingerprint, self._ledger, budget, self._data.earlier_fingerprint, self._data.options
-        )
+        self._folder = open_folder(path.absolute(), fingerprint, self._ledger, budget, self._data.options)
         limit = self._folder.identity.budget
         self._allowed = None if limit is None else limit.pcost_allowed()
         self._memory = Memory()

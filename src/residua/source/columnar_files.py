@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -15,7 +14,7 @@ import pyarrow.parquet as pq
 from residua.errors import SourceError
 from residua.source.files import FilesSource
 from residua.source.options import NO_OPTIONS, Options
-from residua.source.paths import File, Paths, RemoteFile, digest_of_files, opened
+from residua.source.paths import File, Paths, RemoteFile, opened
 from residua.source.records import BATCH_ROWS
 from residua.source.uris import is_uri
 
@@ -42,14 +41,6 @@ class ParquetSource(FilesSource):
             with _parquet(path) as raw:
                 rows += pq.read_metadata(raw).num_rows
         return rows
-
-    def earlier_fingerprint(self) -> str | None:
-        """SHA-256 of the files' bytes, and of the partitions they lie in if there are any."""
-        bytes_only = digest_of_files(self.files)
-        partitions = [self._partitions[path] for path in self.files]
-        if not any(partitions):
-            return bytes_only
-        return f"files:{hashlib.sha256(repr((bytes_only, partitions)).encode()).hexdigest()}"
 
     def _names(self, path: File) -> tuple[str, ...]:
         names, partition = tuple(_schema(path).names), self._partitions[path]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from residua.errors import SourceError
 from residua.source.options import NO_OPTIONS, Options
-from residua.source.paths import File, Paths, digest_of_files, expand
+from residua.source.paths import File, Paths, expand
 from residua.source.records import Records, distinct, missing_columns
 
 if TYPE_CHECKING:
@@ -49,10 +49,6 @@ class FilesSource(Records):
             missing = [name for name in columns if name not in names]
             if missing:
                 raise SourceError(missing_columns(missing, names, repr(str(path))))
-
-    def earlier_fingerprint(self) -> str | None:
-        """SHA-256 of the files' bytes."""
-        return digest_of_files(self.files)
 
     def digested(self, columns: Sequence[str], digest: Digest) -> Iterator[Any]:
         """Batches of these columns; whatever else a file has goes into the digest, though others may lack it."""

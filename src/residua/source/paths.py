@@ -1,10 +1,9 @@
-"""Files, here or elsewhere: which ones a path, a pattern or a URI means, how they are opened, their digest."""
+"""Files, here or elsewhere: which ones a path, a pattern or a URI means, how they are opened."""
 
 from __future__ import annotations
 
 import fnmatch
 import glob
-import hashlib
 import os
 import posixpath
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,7 +18,6 @@ from residua.files import require_path
 from residua.source.uris import STORES, Uri, is_uri, parse_uri, redacted
 
 Paths = str | Path | Sequence[str | Path]
-_PART = 1 << 20  # bytes that are held at a time
 _MAGIC = frozenset("*?[")
 _SETTINGS = ("AWS_", "GOOGLE_", "CLOUD", "AZURE_", "STORAGE_")  # of the environment, that stores look at
 _PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
@@ -329,21 +327,6 @@ def opened(file: File, *, stream: bool = False) -> Iterator[Any]:
 def size_of(file: File) -> int | None:
     """The bytes of a file, if that is known."""
     return file.size() if isinstance(file, RemoteFile) else file.stat().st_size
-
-
-def digest_of_files(files: Sequence[File]) -> str:
-    """SHA-256 over the bytes of the files in order; of one file, what `sha256sum` prints."""
-    digests = []
-    for path in files:
-        digest = hashlib.sha256()
-        with opened(path) as file:
-            while part := file.read(_PART):
-                digest.update(part)
-        digests.append(digest)
-    if len(digests) == 1:
-        return f"files:{digests[0].hexdigest()}"
-    # The digest of the digests, so that moving bytes from one file to the next is noticed.
-    return f"files:{hashlib.sha256(b''.join(digest.digest() for digest in digests)).hexdigest()}"
 
 
 @contextmanager

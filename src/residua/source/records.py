@@ -82,10 +82,6 @@ class Records(ABC):
                 pass
         return digest.fingerprint
 
-    def earlier_fingerprint(self) -> str | None:
-        """The fingerprint that version 0.1.0 gave this dataset, where it can still be told."""
-        return None
-
     @contextmanager
     def snapshot(self) -> Iterator[Self]:
         """The same records, however often they are read within this context, where the engine can hold them still.
@@ -232,10 +228,6 @@ class ComputedSource(Records):
     def fingerprint(self) -> str:
         """The source's own."""
         return self._source.fingerprint()
-
-    def earlier_fingerprint(self) -> str | None:
-        """The source's own."""
-        return self._source.earlier_fingerprint()
 
     @contextmanager
     def snapshot(self) -> Iterator[Self]:
