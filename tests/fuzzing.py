@@ -21,7 +21,7 @@ from typing import Any
 import tomli_w
 
 import residua as rs
-from residua.cli.session_spec import read_session_spec
+from residua.cli.sessions import read_session_spec
 from residua.cli.sources import open_source
 from residua.cli.spec import read_spec
 from residua.cli.steps import make_plan

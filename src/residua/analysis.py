@@ -59,13 +59,13 @@ def baselines(workload: Workload, guarantee: Guarantee, *, unit: Unit = _RECORD)
             "comparing is for Gaussian noise; under PureDP a plan lists what was tried: see plan.candidates, or run "
             "residua plan."
         )
-    found: dict[str, Plan] = {"independent noise": independent(workload, guarantee, unit=unit)}
+    plans: dict[str, Plan] = {"independent noise": independent(workload, guarantee, unit=unit)}
     if workload.plain or workload.matrix.shape[1] > MOST_BASELINE_CELLS:
-        return found
+        return plans
     cells = np.arange(workload.matrix.shape[1])
     for baseline in (identity(workload.matrix), hierarchical(workload.matrix)):
-        found[baseline.name] = dense_of_strategy(workload, baseline.strategy, cells, guarantee, unit, baseline.name)
-    return found
+        plans[baseline.name] = dense_of_strategy(workload, baseline.strategy, cells, guarantee, unit, baseline.name)
+    return plans
 
 
 def compare(
@@ -82,18 +82,18 @@ def compare(
     plans = baselines(workload, guarantee, unit=unit)
     plans["least total variance"] = plan(workload, guarantee, unit=unit)
     plans["fitness for use"] = plan(workload, guarantee, minimise=MaxVariance(targets), unit=unit)
-    return [_compared(name, made, workload, targets) for name, made in plans.items()]
+    return [_compared(name, each, workload, targets) for name, each in plans.items()]
 
 
-def _compared(name: str, made: Plan, workload: Workload, targets: Targets | None) -> Comparison:
-    variances = made.variances(workload, per="term")
+def _compared(name: str, compared: Plan, workload: Workload, targets: Targets | None) -> Comparison:
+    variances = compared.variances(workload, per="term")
     if not workload.tabular:
         scales = explicit_targets(workload, MaxVariance(targets))
     else:
         scales = 1.0 / workload.weights if targets is None else targets_of(workload, targets)
     ratio = float((variances / scales).max())
     rmse = math.sqrt(float(np.average(variances, weights=workload.cells)))
-    return Comparison(name, made, ratio, rmse, made.unit_pcost * ratio)
+    return Comparison(name, compared, ratio, rmse, compared.unit_pcost * ratio)
 
 
 def factorisation_norm(workload: Workload, *, tolerance: float = 1e-3) -> float:

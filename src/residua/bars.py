@@ -2,28 +2,27 @@
 
 Steps report in one of two ways, and a bar understands both: `(round, gap)`, as planners and projections do, where
 nobody knows how many rounds there will be, and `(step, done, total)`, as the measuring step does.
+
+Rich draws on terminals. In notebooks it would need widgets that may not be installed: there, plain HTML does.
 """
 
 from __future__ import annotations
 
+import math
 import sys
+import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import wraps
 from html import escape
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 P = ParamSpec("P")
 R = TypeVar("R")
 _SECONDS = 0.1  # between two updates in a notebook
-
-
-class Bar(Protocol):
-    """Something that shows how far a step is."""
-
-    def update(self, step: str, done: float, total: float | None, words: str) -> None:
-        """Shows it."""
-        ...
 
 
 def with_bar(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -37,7 +36,7 @@ def with_bar(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
                 options["progress"] = None
             if asked is not True:
                 return function(*args, **options)
-            with told_bar(name) as options["progress"]:
+            with drawn_bar(name) as options["progress"]:
                 return function(*args, **options)
 
         return called
@@ -46,22 +45,29 @@ def with_bar(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 @contextmanager
-def told_bar(name: str) -> Iterator[Callable[..., None]]:
+def drawn_bar(name: str) -> Iterator[Callable[..., None]]:
     """A callback that draws a bar where a person is looking, and nothing elsewhere."""
-    with _bar() as bar:
+    display = _notebook()
+    with ExitStack() as stack:
+        if display is not None:
+            draw = stack.enter_context(_notebook_bars(display))
+        elif sys.stderr is not None and sys.stderr.isatty():
+            from rich.console import Console
 
-        def told(*facts: Any) -> None:
-            if bar is None:
-                return
+            draw = stack.enter_context(terminal_bars(Console(stderr=True, markup=False)))
+        else:
+            yield lambda *facts: None
+            return
+
+        def report(*facts: Any) -> None:
             if len(facts) == 3:
-                step, done, total = facts
-                bar.update(str(step), float(done), None if total is None else float(total), "")
+                draw(*facts)
             else:
                 rounds, gap = facts
-                known = isinstance(gap, float) and gap == gap and abs(gap) != float("inf")
-                bar.update(name, float(rounds), None, f"gap {gap:.2g}" if known else "")
+                known = isinstance(gap, float) and math.isfinite(gap)
+                draw(name, rounds, None, f"gap {gap:.2g}" if known else "")
 
-        yield told
+        yield report
 
 
 def lasting_bar(progress: Any) -> Any:
@@ -75,103 +81,66 @@ class _Lasting:
     """Draws one bar per step, and takes it away when the step is done."""
 
     def __init__(self) -> None:
-        self._step = ""
-        self._bars: AbstractContextManager[Callable[..., None]] | None = None
+        self._step, self._stack = "", ExitStack()
 
     def __call__(self, step: str, done: float, total: float | None) -> None:
         if step != self._step:
-            self._close()
-            self._step, self._bars = step, told_bar(step)
-            self._told = self._bars.__enter__()
-        if self._bars is not None:
-            self._told(step, done, total)
+            self._stack.close()
+            self._step, self._report = step, self._stack.enter_context(drawn_bar(step))
+        self._report(step, done, total)
         if total is not None and done >= total:
-            self._close()
-
-    def _close(self) -> None:
-        if self._bars is not None:
-            self._bars.__exit__(None, None, None)
-        self._step, self._bars = "", None
+            self._stack.close()
+            self._step = ""
 
 
 @contextmanager
-def _bar() -> Iterator[Bar | None]:
-    display = _notebook()
-    if display is not None:
-        notebook = NotebookBar(display)
-        try:
-            yield notebook
-        finally:
-            notebook.close()
-    elif sys.stderr is not None and sys.stderr.isatty():
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+def terminal_bars(console: Console) -> Iterator[Callable[..., None]]:
+    """A callback `(step, done, total, words)` that draws a bar of Rich per step; all are taken away at the end."""
+    from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-        columns = (
-            TextColumn("{task.description} {task.fields[words]}"),
-            BarColumn(),
-            TaskProgressColumn(),
-            TimeElapsedColumn(),
-        )
-        with Progress(*columns, console=Console(stderr=True, markup=False), transient=True) as bars:
-            yield TerminalBar(bars)
-    else:
-        yield None
+    text = TextColumn("{task.description} {task.fields[words]}")
+    with Progress(
+        text, BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), console=console, transient=True
+    ) as bars:
+        tasks: dict[str, TaskID] = {}
+
+        def draw(step: str, done: float, total: float | None, words: str = "") -> None:
+            if step not in tasks:
+                tasks[step] = bars.add_task(step, total=total, words=words)
+            bars.update(tasks[step], completed=done, total=total, words=words)
+
+        yield draw
 
 
-class TerminalBar:
-    """A bar of Rich."""
+@contextmanager
+def _notebook_bars(display: Callable[[str], Callable[[str], Any]]) -> Iterator[Callable[..., None]]:
+    """The same in the output of a notebook's cell, updated at most ten times a second."""
+    lines: dict[str, str] = {}
+    change: Callable[[str], Any] | None = None
+    last = 0.0
 
-    def __init__(self, bars: Any) -> None:
-        self.bars = bars
-        self.tasks: dict[str, Any] = {}
-
-    def update(self, step: str, done: float, total: float | None, words: str) -> None:
-        """Shows how far a step is."""
-        if step not in self.tasks:
-            self.tasks[step] = self.bars.add_task(step, total=total, words=words)
-        self.bars.update(self.tasks[step], completed=done, total=total, words=words)
-
-
-class NotebookBar:
-    """A bar in the output of a notebook's cell, of plain HTML: no widget has to be installed."""
-
-    def __init__(self, display: Callable[[str], Any]) -> None:
-        self.display = display
-        self.handle: Any = None
-        self.steps: dict[str, tuple[float, float | None, str]] = {}
-        self.last = 0.0
-
-    def update(self, step: str, done: float, total: float | None, words: str) -> None:
-        """Shows how far a step is, at most ten times a second."""
-        import time
-
-        self.steps[step] = (done, total, words)
-        if self.handle is not None and time.monotonic() - self.last < _SECONDS:
+    def draw(step: str, done: float, total: float | None, words: str = "") -> None:
+        nonlocal change, last
+        share = "" if total is None else f' value="{min(done, total):g}" max="{max(total, 1):g}"'
+        count = f"{done:,.0f}" if total is None else f"{100 * done / max(total, 1):.0f} %"
+        bar = f'<progress aria-label="{escape(step)}"{share}></progress>'
+        lines[step] = f"<div>{escape(step)} {bar} {count} {escape(words)}</div>"
+        if change is not None and time.monotonic() - last < _SECONDS:
             return
-        self.last = time.monotonic()
-        if self.handle is None:
-            self.handle = self.display(self.html())
+        last, html = time.monotonic(), "".join(lines.values())
+        if change is None:
+            change = display(html)
         else:
-            self.handle(self.html())
+            change(html)
 
-    def html(self) -> str:
-        """All steps, one line each."""
-        lines = []
-        for step, (done, total, words) in self.steps.items():
-            share = "" if total is None else f' value="{min(done, total):g}" max="{max(total, 1):g}"'
-            told = f"{done:,.0f}" if total is None else f"{100 * done / max(total, 1):.0f} %"
-            bar = f'<progress aria-label="{escape(step)}"{share}></progress>'
-            lines.append(f"<div>{escape(step)} {bar} {told} {escape(words)}</div>")
-        return "".join(lines)
-
-    def close(self) -> None:
-        """Takes the bar away."""
-        if self.handle is not None:
-            self.handle("")
+    try:
+        yield draw
+    finally:
+        if change is not None:
+            change("")
 
 
-def _notebook() -> Callable[[str], Any] | None:
+def _notebook() -> Callable[[str], Callable[[str], Any]] | None:
     """How to show HTML in a notebook, and to change it afterwards; None elsewhere."""
     shell = sys.modules.get("IPython")
     kernel = shell.get_ipython() if shell is not None else None

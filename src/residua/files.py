@@ -95,52 +95,31 @@ def read_regular(path: Path, *, most: int = MOST_DOCUMENT, follow: bool = False)
 def write_atomically(
     path: Path, content: bytes, *, confidential: bool = False, ours: Callable[[bytes], bool] | None = None
 ) -> None:
-    """Writes a file so that a reader, or a crash, sees the old content or the new, never a part.
+    """Writes a file so that a reader, or a crash, sees the old content or the new, never a part; see `whole_file`."""
+    with whole_file(path, confidential=confidential, ours=ours) as file:
+        file.write(content)
+
+
+@contextlib.contextmanager
+def whole_file(
+    path: Path, *, confidential: bool = False, ours: Callable[[bytes], bool] | None = None
+) -> Iterator[IO[bytes]]:
+    """A file to write into part by part, which appears under its name when the block ends well.
 
     Args:
         path: the file.
-        content: what it is to hold.
         confidential: whether only its owner may read it; else the umask decides.
         ours: whether a file that begins with these bytes is an older one of the same kind, which may be replaced;
             if left out, nothing is replaced.
 
     Raises:
-        FileError: something else is there, or the disk refuses. Nothing was written.
+        FileError: something else is there, or the disk refuses. Nothing is left behind.
     """
     check_replaceable(path, ours)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     mode = 0o600 if confidential else 0o666  # less the umask, which mkstemp ignores
     try:
         handle = os.open(temporary, _OPEN | os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    except OSError as problem:
-        raise FileError(f"cannot write {str(path)!r}: {problem.strerror}.") from None
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-        sync_folder(path.parent)
-    except OSError as problem:
-        temporary.unlink(missing_ok=True)
-        raise FileError(f"cannot write {str(path)!r}: {problem.strerror}; nothing was written.") from None
-
-
-@contextlib.contextmanager
-def whole_file(path: Path, *, overwrite: bool = False) -> Iterator[IO[bytes]]:
-    """A file to write into part by part, which appears under its name when the block ends well.
-
-    Args:
-        path: the file.
-        overwrite: replace a file that is there.
-
-    Raises:
-        FileError: something is there, or the disk refuses. Nothing is left behind.
-    """
-    check_replaceable(path, lambda head: overwrite)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        handle = os.open(temporary, _OPEN | os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         try:
             with os.fdopen(handle, "wb") as file:
                 yield file
@@ -234,12 +213,7 @@ class _Document(msgspec.Struct):
 def read_document(
     path: Path, kind: str, version: int | tuple[int, ...], *, most: int = MOST_DOCUMENT, follow: bool = False
 ) -> Any:
-    """Reads the body of a JSON document, refusing one of another kind, a newer version, or changed content."""
-    return document_body(read_regular(path, most=most, follow=follow), path, kind, version)[0]
-
-
-def document_body(content: bytes, path: Path, kind: str, version: int | tuple[int, ...]) -> tuple[Any, int]:
-    """The body and the version of a JSON document that was read already.
+    """Reads the body of a JSON document.
 
     Raises:
         FileError: another kind, another version, or changed content.
@@ -247,7 +221,7 @@ def document_body(content: bytes, path: Path, kind: str, version: int | tuple[in
     versions = version if isinstance(version, tuple) else (version,)
     damaged = FileError(f"{str(path)!r} is not a {kind} file, or it is damaged; write it again.")
     try:
-        document = msgspec.json.decode(content, type=_Document)
+        document = msgspec.json.decode(read_regular(path, most=most, follow=follow), type=_Document)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         raise damaged from None
     if document.format != kind:
@@ -258,6 +232,6 @@ def document_body(content: bytes, path: Path, kind: str, version: int | tuple[in
     if digest_of(bytes(document.body)) != document.sha256:
         raise FileError(f"{str(path)!r} was changed after it was written (its digest does not match); do not trust it.")
     try:
-        return msgspec.json.decode(document.body), document.version
+        return msgspec.json.decode(document.body)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         raise damaged from None

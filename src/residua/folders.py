@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import secrets
@@ -80,6 +81,37 @@ def receipt_of(stated: object) -> dict[str, Any]:
     return stated
 
 
+def require_free(path: Path, what: str = "release", *, argument: str = "out", taken: str = "") -> None:
+    """Refuses, before any work, a name that is taken, or where nothing can be written.
+
+    Args:
+        path: where something is to be written.
+        what: what it is.
+        argument: how whoever named it calls it.
+        taken: what is said if something is there.
+
+    Raises:
+        FileError: the name is taken, or the folder around it is missing or closed to us.
+    """
+    around = path.absolute().parent
+    try:
+        there = path.is_symlink() or path.exists()
+    except OSError as problem:  # a name that is too long, a folder that may not be looked into
+        raise _refused(argument, path, problem) from None
+    if there:
+        taken = taken or f"exists already; choose another folder, a {what} is never overwritten."
+        raise FileError(f"{argument}={str(path)!r} {taken}")
+    if not around.is_dir():
+        raise FileError(f"{argument}: the folder {str(around)!r} does not exist; make it first.")
+    if not os.access(around, os.W_OK | os.X_OK):
+        raise _refused(argument, path, PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
+
+
+def _refused(argument: str, path: Path, problem: OSError) -> FileError:
+    where = f"{path.name!r} in {str(path.absolute().parent)!r}"
+    return FileError(f"{argument}: cannot write {where}: {problem.strerror}; choose another folder.")
+
+
 @contextlib.contextmanager
 def partial_folder(path: Path, what: str) -> Iterator[Path]:
     """A folder beside `path` to write into; the caller renames it when it is whole, else it disappears.
@@ -89,8 +121,12 @@ def partial_folder(path: Path, what: str) -> Iterator[Path]:
     """
     require_path(path)
     partial = path.with_name(f".{path.name}.partial-{secrets.token_hex(4)}")
+    require_free(path, what)
     try:
-        _make(path, partial, what)
+        partial.mkdir()
+    except OSError as problem:
+        raise _refused("out", path, problem) from None
+    try:
         yield partial
     finally:
         shutil.rmtree(partial, ignore_errors=True)
@@ -137,11 +173,11 @@ def sync_files(folder: Path) -> None:
 
 def digests_of(folder: Path, names: Iterable[str]) -> dict[str, str]:
     """The SHA-256 digest of each of these files."""
-    found = {}
+    digests = {}
     for name in names:
         with (folder / name).open("rb") as file:
-            found[name] = hashlib.file_digest(file, "sha256").hexdigest()
-    return found
+            digests[name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return digests
 
 
 def check_digests(folder: Path, digests: object, most: Mapping[str, int], what: str) -> None:
@@ -163,26 +199,11 @@ def check_digests(folder: Path, digests: object, most: Mapping[str, int], what: 
         with open_regular(folder / name) as file:
             if os.fstat(file.fileno()).st_size > size:
                 raise FileError(f"{name!r} in {str(folder)!r} is longer than it can be; do not trust the {what}.")
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-        if found != digests.get(name):
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        if digest != digests.get(name):
             raise FileError(f"{name!r} in {str(folder)!r} was changed after it was written; do not trust the {what}.")
 
 
 def reason(problem: OSError) -> str:
     """Why the system refused, without a full stop."""
     return problem.strerror or str(problem).rstrip(".")
-
-
-def _make(path: Path, partial: Path, what: str) -> None:
-    try:
-        taken, somewhere = path.is_symlink() or path.exists(), path.parent.is_dir()
-        if somewhere and not taken:
-            partial.mkdir()
-    except OSError as problem:
-        raise FileError(
-            f"out: cannot write {path.name!r} in {str(path.parent)!r}: {problem.strerror}; choose another folder."
-        ) from None
-    if taken:
-        raise FileError(f"out={str(path)!r} exists already; choose another folder, a {what} is never overwritten.")
-    if not somewhere:
-        raise FileError(f"out: the folder {str(path.parent)!r} does not exist; make it first.")

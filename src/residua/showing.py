@@ -55,7 +55,7 @@ class Reported(Shown):
         package("report").write_report(self, path, title=title, beside=beside, overwrite=overwrite)
 
 
-class Listed(Reported):
+class ReportedPlan(Reported):
     """A plan: `print` shows the table of errors that the command shows."""
 
     def __str__(self) -> str:

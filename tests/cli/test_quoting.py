@@ -123,13 +123,6 @@ def test_mistakes_are_one_sentence(place: Path, words: str, said: str) -> None:
     assert done.err.count("\n") == 1
 
 
-def test_shares_are_by_groups_and_the_old_name_says_so(place: Path) -> None:
-    old, new = (inside("share", "out", "sex", option, "age", "--csv", cwd=place) for option in ("--within", "--by"))
-    assert (old.code, old.out) == (0, new.out)
-    assert "--within is now --by" in old.err
-    assert "--within" not in inside("share", "--help", cwd=place).out
-
-
 @pytest.mark.parametrize(
     "words", ["table out sex age", "table out sex --quality", "answers out", "table projected sex"]
 )

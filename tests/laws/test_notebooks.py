@@ -148,7 +148,7 @@ def test_a_terminal_gets_a_bar_of_rich(monkeypatch):
     screen = Terminal()
     monkeypatch.setattr("sys.stderr", screen)
     monkeypatch.setenv("TERM", "xterm")
-    with bars.told_bar("working") as told:
-        told(3, 0.25)
-        told("reading", 5, 10)
+    with bars.drawn_bar("working") as report:
+        report(3, 0.25)
+        report("reading", 5, 10)
     assert "working" in screen.getvalue() or "reading" in screen.getvalue()

@@ -28,7 +28,6 @@ QUERIES = rs.explicit(DOMAIN, np.tril(np.ones((4, 4))), attributes=["a"])
             lambda: PLAN.covariance({"a": 0}, {"a": 1}),
             "covariance",
         ),
-        (lambda: rs.factorisation_norm(TABLES), lambda: rs.analysis.factorisation_norm(TABLES), "rs.analysis"),
         (
             lambda: rs.plan(TABLES, rs.ZCDP(0.5), limit=5).pcost,
             lambda: rs.plan(TABLES, rs.ZCDP(0.5), form=rs.Lattice(limit=5)).pcost,

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 import residua as rs
 from residua.cli.main import app
-from residua.cli.plans import plan_facts, print_plan
+from residua.cli.steps import print_plan
 from residua.domain import domain_of_settings
 from residua.errors import PlanError
 from residua.linalg.lattice import closure
@@ -33,6 +33,7 @@ from residua.plans.noise import NORMAL, Noise
 from residua.plans.questions import combined, in_one_table
 from residua.plans.reading import Combination, Reading
 from residua.privacy import AddRemove, Guarantee, ReplaceOne, Unit
+from residua.report.plan_text import plan_facts
 from residua.workload import Workload
 
 

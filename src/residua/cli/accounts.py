@@ -6,15 +6,18 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from residua.cli.show import err, out, plain_table, print_json
+from residua.cli.show import err, out, print_json
 from residua.cli.sources import open_source
 from residua.cli.spec import read_spec
 from residua.errors import SpecError
 from residua.measurement import Ledger
+from residua.measurement.ledger_lines import Entry
 from residua.plans.bodies import guarantee_to_body, unit_to_body
-from residua.privacy import GDP, ZCDP, ApproxDP, describe, zcdp_to_approx_for_any_mechanism
+from residua.plans.noise import Currency
+from residua.privacy import ZCDP, describe, zcdp_to_approx_for_any_mechanism
 from residua.privacy.currencies import DELTAS, printed
 from residua.privacy.exact import round_up
+from residua.screen import PlainTable
 
 
 def accept_data(path: Path, spec: Path | None, why: str | None) -> None:
@@ -42,7 +45,7 @@ def print_ledger(path: Path, *, as_json: bool) -> None:
     name, half = ("epsilon", 1) if ledger.currency == "epsilon" else ("rho", 2)
     out.print(f"Of     {ledger.population}")
     out.print(f"Budget {ledger.budget!r}, for {ledger.unit}")
-    table = plain_table(
+    table = PlainTable(
         *((title, "left") for title in ("#", "time (UTC)", "purpose")),
         *((title, "right") for title in ("noise", name, "share")),
     )
@@ -68,22 +71,6 @@ def _facts(ledger: Ledger) -> dict[str, Any]:
     left: dict[str, float] = {"pcost": float(remaining), "rho": float(remaining / 2)}
     if ledger.currency == "epsilon":
         left = {"epsilon": float(remaining)}
-    listed = []
-    for entry in ledger.entries:
-        pure = entry.cost if ledger.currency == "epsilon" else entry.epsilon
-        amounts = {} if pure is None else {"epsilon": float(pure)}
-        if ledger.currency == "pcost":
-            amounts["pcost"] = float(entry.cost)
-        listed.append(
-            {
-                "sequence": entry.sequence,
-                "time": entry.time,
-                "purpose": entry.purpose,
-                "noise": "normal" if pure is None else "laplace",
-                **amounts,
-                "digest": entry.digest,
-            }
-        )
     return {
         "population": ledger.population,
         "accepted": [{"time": known.time, "why": known.why, "digest": known.digest} for known in ledger.accepted],
@@ -92,8 +79,17 @@ def _facts(ledger: Ledger) -> dict[str, Any]:
         "spent": _spent_facts(ledger, spent),
         "remaining": left,
         "meaning": ledger.meaning,
-        "entries": listed,
+        "entries": [_entry_facts(entry, ledger.currency) for entry in ledger.entries],
     }
+
+
+def _entry_facts(entry: Entry, currency: Currency) -> dict[str, Any]:
+    pure = entry.cost if currency == "epsilon" else entry.epsilon
+    amounts = {} if pure is None else {"epsilon": float(pure)}
+    if currency == "pcost":
+        amounts["pcost"] = float(entry.cost)
+    named = {"sequence": entry.sequence, "time": entry.time, "purpose": entry.purpose}
+    return {**named, "noise": "normal" if pure is None else "laplace", **amounts, "digest": entry.digest}
 
 
 def _only_zcdp(ledger: Ledger) -> bool:
@@ -112,11 +108,10 @@ def _spent_facts(ledger: Ledger, spent: Fraction) -> dict[str, Any]:
 
 
 def _in_words(ledger: Ledger, spent: Fraction) -> str:
-    if ledger.currency == "epsilon":
-        return f"epsilon {printed(round_up(spent))}"
-    if _only_zcdp(ledger):
-        rho = ZCDP(round_up(spent / 2))
-        curve = [f"{printed(zcdp_to_approx_for_any_mechanism(rho, d).epsilon)} at delta {d:g}" for d in DELTAS]
-        return f"pcost {printed(round_up(spent))}, rho {printed(rho.rho)}, epsilon " + ", ".join(curve)
-    assert isinstance(ledger.budget, ZCDP | GDP | ApproxDP)
-    return str(describe(spent))
+    facts = _spent_facts(ledger, spent)
+    if "epsilon" in facts:
+        return f"epsilon {printed(facts['epsilon'])}"
+    if not _only_zcdp(ledger):
+        return str(describe(spent))
+    curve = ", ".join(f"{printed(point['epsilon'])} at delta {point['delta']:g}" for point in facts["approx_dp"])
+    return f"pcost {printed(facts['pcost'])}, rho {printed(facts['rho'])}, epsilon {curve}"

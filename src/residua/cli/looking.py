@@ -1,33 +1,35 @@
-"""Choices on the command line: the look at a specification's plans, what it tells, and plans that changed since."""
+"""Choices on the command line: the look at a specification's plans, what it tells, and what is decided by it.
+
+With groups, each has a verdict of its own: what the look recommends is written as a file, and what was decided read.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
-from residua.cli.group_choices import print_group_choice, read_verdicts
-from residua.cli.places import require_free
-from residua.cli.session_spec import SessionSpec
-from residua.cli.sessions import print_spent
-from residua.cli.show import ROWS_SHOWN, err, out, plain_table, print_json
-from residua.errors import PlanError, SessionError, SpecError
+from residua.cli.sessions import SessionSpec, print_spent
+from residua.cli.show import ROWS_SHOWN, err, out, print_json
+from residua.errors import FileError, PlanError, SessionError, SpecError
+from residua.folders import require_free
 from residua.plans.algebra import common
 from residua.plans.contract import Plan
 from residua.release import Release
-from residua.session import Choice, GroupChoice, Recommendation, Session
+from residua.screen import PlainTable
+from residua.session import Choice, GroupChoice, Session, Verdicts
 from residua.session.candidates import name_of, same_plan
 from residua.session.recommend import By, check_rule, judged_by
 from residua.session.signal import REACH, answerable
 
 _MOST_LISTED = 2**22
+_CANDIDATE = "candidate"
 
 
 @dataclass(frozen=True)
-class Rule:
+class SnrRule:
     """When a candidate is good enough: a share of the queries with a signal-to-noise ratio."""
 
     share: float
@@ -35,7 +37,7 @@ class Rule:
     by: By
 
 
-def asked_rule(share: float | None, snr: float | None, by: str) -> Rule | None:
+def asked_rule(share: float | None, snr: float | None, by: str) -> SnrRule | None:
     """The rule that was asked for, None if none was; a rule that means nothing is refused before anything is spent."""
     judged = judged_by(by)
     if share is None and snr is None:
@@ -43,7 +45,7 @@ def asked_rule(share: float | None, snr: float | None, by: str) -> Rule | None:
     if share is None or snr is None:
         raise SpecError("--share and --snr belong together; give both, such as --share 0.5 --snr 20.")
     check_rule(share, snr, judged)
-    return Rule(share, snr, judged)
+    return SnrRule(share, snr, judged)
 
 
 def take_look(session: Session, candidates: Mapping[str, Plan], digests: Mapping[str, str]) -> Choice:
@@ -125,7 +127,7 @@ def require_listable(candidates: Mapping[str, Plan]) -> None:
         )
 
 
-def require_groups(spec: SessionSpec, rule: Rule | None, verdicts: Path | None) -> None:
+def require_groups(spec: SessionSpec, rule: SnrRule | None, verdicts: Path | None) -> None:
     """Refuses, before anything is spent, a file of verdicts where there are none."""
     if verdicts is None:
         return
@@ -142,12 +144,12 @@ def finished_choice(choice: Choice, name: str | None, groups: Path | None) -> Re
         raise SpecError("say what to finish: a candidate's name, or with groups --groups FILE.csv.")
     if groups is None:
         return choice.finish(str(name))
-    return _in_groups(choice).finish(read_verdicts(_in_groups(choice), groups)[0])
+    return _in_groups(choice).finish(_read_verdicts(_in_groups(choice), groups)[0])
 
 
 def stepped(choice: Choice, groups: Path | None) -> Choice:
     """A choice after a step, everywhere or in the groups that a file says so of."""
-    return choice.step() if groups is None else _in_groups(choice).step(read_verdicts(_in_groups(choice), groups)[1])
+    return choice.step() if groups is None else _in_groups(choice).step(_read_verdicts(_in_groups(choice), groups)[1])
 
 
 def _in_groups(choice: Choice) -> GroupChoice:
@@ -157,21 +159,21 @@ def _in_groups(choice: Choice) -> GroupChoice:
 
 
 def print_choice(
-    session: Session, choice: Choice, rule: Rule | None, *, as_json: bool = False, verdicts: Path | None = None
+    session: Session, choice: Choice, rule: SnrRule | None, *, as_json: bool = False, verdicts: Path | None = None
 ) -> None:
     """Estimates so far, signal-to-noise bounds under every candidate, and what the rule recommends."""
     if isinstance(choice, GroupChoice):
-        print_group_choice(session, choice, rule, as_json=as_json, verdicts=verdicts)
+        _print_group_choice(session, choice, rule, as_json=as_json, verdicts=verdicts)
         return
     signals = {name: choice.signal(name) for name in choice.candidates}
-    advice = None if rule is None else choice.recommend(share=rule.share, snr=rule.snr, by=rule.by)
+    advice = None if rule is None else choice.recommend(**asdict(rule))
     left = {name: float(session.price(plan) / 2) for name, plan in choice.candidates.items()}
     if as_json:
-        columns = {n: {key: _plain(value) for key, value in s.columns.items()} for n, s in signals.items()}
-        print_json({"candidates": columns, "rho_to_finish": left, "recommendation": advice and _advice(advice)})
+        columns = {name: signal.columns for name, signal in signals.items()}  # null where a candidate cannot answer
+        print_json({"candidates": columns, "rho_to_finish": left, "recommendation": advice and vars(advice)})
         return
     first = next(iter(signals.values()))
-    table = plain_table(("query", "left"), ("estimate", "right"), *((f"SNR under {name}", "right") for name in signals))
+    table = PlainTable(("query", "left"), ("estimate", "right"), *((f"SNR under {name}", "right") for name in signals))
     for i in range(min(len(first), ROWS_SHOWN)):
         ratios = (f"{s.lower[i]:,.1f} to {s.upper[i]:,.1f}" for s in signals.values())
         table.add_row(first.labels[i], f"{first.estimates[i]:,.1f}", *ratios)
@@ -204,10 +206,85 @@ def _same(choice: Choice, candidates: Mapping[str, Plan], digests: Mapping[str, 
     )
 
 
-def _plain(values: Iterable[Any]) -> list[Any]:
-    """For JSON, which has no infinity: None where a candidate cannot answer."""
-    return [v if isinstance(v, str) else float(v) if math.isfinite(v) else None for v in values]
+def _print_group_choice(
+    session: Session, choice: GroupChoice, rule: SnrRule | None, *, as_json: bool, verdicts: Path | None
+) -> None:
+    """What each candidate would cost to finish and, by the rule, how many groups should have which."""
+    advice = None if rule is None else choice.recommend(**asdict(rule))
+    left = {name: float(session.price(plan) / 2) for name, plan in choice.candidates.items()}
+    if verdicts is not None and advice is not None:
+        _write(choice, advice, verdicts)
+    if as_json:
+        print_json({"groups": len(choice.groups), "by": list(choice.by), "rho_to_finish": left, **_advised(advice)})
+        return
+    out.print(f"{len(choice.groups):,} groups of {', '.join(choice.by)}")
+    for name, rho in left.items():
+        out.print(f"To finish {name} in all groups: rho {rho:.6g}")
+    print_spent(session)
+    if advice is None:
+        return
+    table = PlainTable(("recommended", "left"), ("groups", "right"))
+    steps = int(advice.stepping.sum())
+    for candidate, count in advice.counts.items():
+        if candidate is not None:
+            table.add_row(f"finish {candidate}", f"{count:,}")
+    table.add_row("step on", f"{steps:,}")
+    table.add_row("leave at the look", f"{int((advice.chosen < 0).sum()) - steps:,}")
+    out.print(table)
+    if verdicts is not None:
+        out.print(
+            f"Wrote {verdicts}: change it where you know better, then: residua session finish --groups {verdicts}"
+        )
 
 
-def _advice(advice: Recommendation) -> dict[str, Any]:
-    return {"action": advice.action, "candidate": advice.candidate, "reason": advice.reason, "shares": advice.shares}
+def _read_verdicts(choice: GroupChoice, path: Path) -> tuple[dict[Any, str | None], list[Any]]:
+    """What a file says of groups: the candidate of each, and those in which to step.
+
+    Raises:
+        FileError: no such file, or it cannot be read.
+        SpecError: columns are missing, or a value is no group.
+    """
+    import pyarrow.csv
+
+    try:
+        text = dict.fromkeys((*choice.by, _CANDIDATE), pyarrow.string())
+        read = pyarrow.csv.read_csv(path, convert_options=pyarrow.csv.ConvertOptions(column_types=text))
+    except (OSError, pyarrow.ArrowInvalid) as problem:
+        raise FileError(f"--groups {str(path)!r} cannot be read as CSV ({problem}).") from None
+    lacking = [name for name in (*choice.by, _CANDIDATE) if name not in read.column_names]
+    if lacking:
+        raise SpecError(
+            f"--groups {str(path)!r} has no column {lacking[0]!r}; it needs {', '.join(choice.by)} and candidate, as "
+            "residua session look --verdicts writes them."
+        )
+    known = {_text(group): group for group in choice.groups}
+    rows = list(zip(*(read[name].to_pylist() for name in choice.by), strict=True))
+    unknown = [row for row in rows if row not in known]
+    if unknown or len(set(rows)) < len(rows):
+        what = f"{unknown[0]!r}, which is no group" if unknown else "a group twice"
+        raise SpecError(f"--groups {str(path)!r} names {what}; give each group of {', '.join(choice.by)} once.")
+    names = read[_CANDIDATE].to_pylist()
+    chosen = {known[row]: name or None for row, name in zip(rows, names, strict=True)}
+    step = read["step"].to_pylist() if "step" in read.column_names else [False] * len(rows)
+    return chosen, [known[row] for row, on in zip(rows, step, strict=True) if on]
+
+
+def _write(choice: GroupChoice, advice: Verdicts, path: Path) -> None:
+    import pyarrow.csv
+
+    require_free(path)
+    try:
+        pyarrow.csv.write_csv(advice.to_arrow(choice.by), path)
+    except OSError as problem:
+        raise FileError(f"--verdicts {str(path)!r} cannot be written ({problem}).") from None
+
+
+def _text(group: Any) -> tuple[str, ...]:
+    return tuple(map(str, group)) if isinstance(group, tuple) else (str(group),)
+
+
+def _advised(advice: Verdicts | None) -> dict[str, Any]:
+    if advice is None:
+        return {"recommendation": None}
+    counts = {("none" if name is None else name): count for name, count in advice.counts.items()}
+    return {"recommendation": {"groups": counts, "step": int(advice.stepping.sum())}}

@@ -9,10 +9,9 @@ from typing import Annotated
 
 import typer
 
-from residua.cli.commands import add_commands
-from residua.cli.quoted_commands import AsCsv, AsJson, Quality, Suppress
-from residua.cli.session_commands import ShowValues
-from residua.cli.session_commands import app as session
+from residua.cli import quoting_commands, release_commands, session_commands
+from residua.cli.continual import continual
+from residua.cli.options import AsJson, Everything, OnExecutors, ReportPath, ReportTitle, ShowValues, SpecPath
 from residua.errors import GapWarning, ResiduaError
 
 app = typer.Typer(
@@ -21,7 +20,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help: flags as flags, brackets as brackets
     pretty_exceptions_enable=False,
 )
-app.add_typer(session, name="session")
+app.add_typer(session_commands.app, name="session")
 
 
 def _version(asked: bool) -> None:
@@ -41,24 +40,12 @@ def common(
     """Publish tables of counts under differential privacy."""
 
 
-SpecPath = Annotated[Path, typer.Argument(metavar="SPEC.toml", help="The specification file.")]
-ReleasePath = Annotated[Path, typer.Argument(metavar="DIR", help="A release folder (or a projection's).")]
-Confidence = Annotated[float | None, typer.Option(help="How often an interval holds the truth. [default: 0.95]")]
-Simultaneous = Annotated[str | None, typer.Option(help="'table' or 'release': intervals that all hold together.")]
-Spreadsheet = Annotated[
-    bool, typer.Option("--spreadsheet", help="CSV whose text cannot start a formula: ' before =, +, - and @.")
-]
-Full = Annotated[bool, typer.Option("--full", help="CSV with every digit, not only those that the error justifies.")]
-Everything = Annotated[bool, typer.Option("--all", help="Show every row.")]
-OnExecutors = Annotated[bool, typer.Option("--on-executors", help="By Spark's executors, into a folder they share.")]
-
-
 @app.command()
 def demo(
     out: Annotated[Path | None, typer.Option(help="Folder to write; residua-demo by default.")] = None,
 ) -> None:
     """Do the whole job on bundled data, and show it."""
-    from residua.cli.demo import run_demo
+    from residua.cli.starting import run_demo
 
     run_demo(out)
 
@@ -69,7 +56,7 @@ def init(
     out: Annotated[Path, typer.Option(help="The specification to write.")] = Path("spec.toml"),
 ) -> None:
     """Draft a specification from the names of the columns. You declare what each may hold."""
-    from residua.cli.draft import write_draft
+    from residua.cli.starting import write_draft
 
     write_draft(data, out)
 
@@ -101,22 +88,24 @@ def plan(
 
     With a what-if the specification stays as it is; --save keeps the plan, and residua release --plan measures it.
     """
-    from residua.cli.places import require_plan_or_free
-    from residua.cli.plans import plan_facts, print_plan
+    from residua.cli.objectives import WhatIf
+    from residua.cli.opening import require_plan_or_free
     from residua.cli.show import killable, print_json
-    from residua.cli.steps import make_plan, read
-    from residua.cli.what_if import WhatIf
+    from residua.cli.spec import read_spec
+    from residua.cli.steps import make_plan, print_plan
+    from residua.report.plan_text import plan_facts
 
     if save is not None:
         require_plan_or_free(save)
-    made = make_plan(read(spec, WhatIf(rho, mu, epsilon, delta, records, minimise, stddev, margin, confidence)))
+    what_if = WhatIf(rho, mu, epsilon, delta, records, minimise, stddev, margin, confidence)
+    best = make_plan(read_spec(spec, what_if))
     if save is not None:
-        made.save(save)
+        best.save(save)
     with killable():
         if json:
-            print_json(plan_facts(made))
+            print_json(plan_facts(best))
         else:
-            print_plan(made, everything=everything)
+            print_plan(best, everything=everything)
 
 
 @app.command()
@@ -130,62 +119,15 @@ def release(
     on_executors: OnExecutors = False,
 ) -> None:
     """Measure the data once and write the release. Debits the ledger first."""
-    from residua.cli.steps import read, run_release
+    from residua.cli.spec import read_spec
+    from residua.cli.steps import run_release
 
-    run_release(read(spec), out, plan, show_values=show_values, on_executors=on_executors)
-
-
-@app.command()
-def table(
-    folder: ReleasePath,
-    attributes: Annotated[
-        list[str] | None,
-        typer.Argument(help="The table's attributes, or age=prefixes, age=ranges, county=LEVEL; none for the total."),
-    ] = None,
-    confidence: Confidence = None,
-    simultaneous: Simultaneous = None,
-    csv: AsCsv = False,
-    rounded: Annotated[bool, typer.Option("--rounded", help="Whole numbers, of a projection.")] = False,
-    everything: Everything = False,
-    spreadsheet: Spreadsheet = False,
-    full: Full = False,
-    quality: Quality = False,
-    suppress: Suppress = None,
-    json: AsJson = False,
-) -> None:
-    """Show one table, of a release with error bars."""
-    from residua.cli.show import Form
-    from residua.cli.tables import print_marginal
-
-    form = Form(csv or spreadsheet or full, everything, spreadsheet, full, quality or bool(suppress), suppress, json)
-    print_marginal(folder, attributes or [], confidence, simultaneous, form, rounded=rounded)
+    run_release(read_spec(spec), out, plan, show_values=show_values, on_executors=on_executors)
 
 
-@app.command()
-def tables(
-    folder: ReleasePath,
-    out: Annotated[
-        Path | None, typer.Option(help="Also write them into this folder, as CSV by default; it must not exist.")
-    ] = None,
-    format: Annotated[
-        str | None,
-        typer.Option(help="csv, parquet, long, long-csv, xlsx, jsonstat, px, sdmx, datapackage, csvw. [default: csv]"),
-    ] = None,
-    title: Annotated[str | None, typer.Option(help="What the whole is called, in its metadata.")] = None,
-    language: Annotated[
-        str | None, typer.Option(help="Of titles, where the domain declares several: en, de, …")
-    ] = None,
-    confidence: Confidence = None,
-    spreadsheet: Spreadsheet = False,
-    full: Full = False,
-    on_executors: OnExecutors = False,
-) -> None:
-    """List or write all tables that were asked for. Of a hierarchy there is one per level."""
-    from residua.cli.asked_tables import write_tables
-    from residua.cli.show import Form
-
-    form = Form(spreadsheet=spreadsheet, full=full)
-    write_tables(folder, out, confidence, form, format=format, title=title, language=language, spark=on_executors)
+for command in release_commands.COMMANDS:
+    app.command()(command)
+quoting_commands.add_commands(app)
 
 
 @app.command()
@@ -196,96 +138,16 @@ def report(
     beside: Annotated[
         Path | None, typer.Argument(metavar="PLAN", help="Another plan or specification, to see two side by side.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="The page to write; an older report is replaced.")] = Path("report.html"),
-    title: Annotated[str | None, typer.Option(help="What the page is called.")] = None,
+    out: ReportPath = Path("report.html"),
+    title: ReportTitle = None,
 ) -> None:
     """Write one page for people, with pictures.
 
     It holds protection, accuracy and tables, and loads nothing. Reads no data and costs nothing.
     """
-    from residua.cli.reporting import write_report_of
+    from residua.cli.comparing import write_report_of
 
     write_report_of(subject, beside, out, title)
-
-
-@app.command()
-def count(
-    folder: ReleasePath,
-    condition: Annotated[
-        str | None,
-        typer.Argument(help="SQL over the attributes, such as \"hour <= 8 and origin = 'EWR'\"; the total without."),
-    ] = None,
-    confidence: Confidence = None,
-    json: AsJson = False,
-) -> None:
-    """Count records by a condition, with an interval.
-
-    Of a projection: without.
-    """
-    from residua.cli.tables import print_count
-
-    print_count(folder, condition, confidence, as_json=json)
-
-
-@app.command()
-def answers(
-    folder: ReleasePath,
-    confidence: Confidence = None,
-    simultaneous: Simultaneous = None,
-    csv: AsCsv = False,
-    everything: Everything = False,
-    spreadsheet: Spreadsheet = False,
-    full: Full = False,
-    json: AsJson = False,
-) -> None:
-    """Show the answers to all that was asked. Of a projection they have no error bars."""
-    from residua.cli.show import Form
-    from residua.cli.tables import print_answers
-
-    form = Form(csv or spreadsheet or full, everything, spreadsheet, full, json=json)
-    print_answers(folder, confidence, simultaneous, form)
-
-
-add_commands(app)
-
-
-@app.command()
-def project(
-    folder: ReleasePath,
-    out: Annotated[Path, typer.Option(help="The projection folder to write; it must not exist.")],
-    total: Annotated[
-        str | None,
-        typer.Option(
-            help="A public total to meet exactly; 'released' keeps the release's own, usual if clear; or 'free'."
-        ),
-    ] = None,
-    known: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="A public table to meet exactly: CSV or Parquet with its attributes and 'count'. Repeatable."
-        ),
-    ] = None,
-    metric: Annotated[
-        str | None,
-        typer.Option(
-            help="In which sense nearest: 'margins' (usual for tables: small ones weigh more), 'covariance' or 'plain'."
-        ),
-    ] = None,
-    shrink: Annotated[
-        bool | None,
-        typer.Option(help="Shrink interactions by their noise first; usually if noise is large beside the total."),
-    ] = None,
-    simulate: Annotated[
-        int | None,
-        typer.Option(
-            help="Simulate this many releases to indicate the error; usually 1 if no bound can be given.", min=0
-        ),
-    ] = None,
-) -> None:
-    """Make tables non-negative, meeting public facts. Touches no data and costs nothing."""
-    from residua.cli.projecting import run_projection
-
-    run_projection(folder, out, total=total, known=known or [], metric=metric, shrink=shrink, simulations=simulate)
 
 
 @app.command()
@@ -301,17 +163,15 @@ def compare(
 
     For one specification: the best plans beside what people use today.
     """
-    if second is not None:
-        from residua.cli.side_by_side import print_side_by_side
+    from residua.cli.comparing import print_comparison, print_side_by_side
+    from residua.cli.show import killable
+    from residua.cli.spec import read_spec
 
+    if second is not None:
         print_side_by_side(first, second, as_json=json, everything=everything)
         return
-    from residua.cli.show import killable
-    from residua.cli.side_by_side import print_comparison
-    from residua.cli.steps import read
-
     with killable():
-        print_comparison(read(first), as_json=json)
+        print_comparison(read_spec(first), as_json=json)
 
 
 @app.command()
@@ -329,12 +189,15 @@ def persons(
     With --rho or --epsilon: with noise, paid for. Without: exactly, on a terminal, for the curator's eyes only.
     """
     from residua.cli.persons import print_looked, print_true
-    from residua.cli.steps import read
+    from residua.cli.spec import read_spec
 
     if rho is None and epsilon is None:
-        print_true(read(spec), show_values=show_values)
+        print_true(read_spec(spec), show_values=show_values)
     else:
-        print_looked(read(spec), rho, epsilon, most, share, as_json=json, show_values=show_values)
+        print_looked(read_spec(spec), rho, epsilon, most, share, as_json=json, show_values=show_values)
+
+
+app.command()(continual)
 
 
 @app.command()
@@ -356,6 +219,24 @@ def ledger(
     if accept is not None or why is not None:
         accept_data(file, accept, why)
     print_ledger(file, as_json=json)
+
+
+@app.command()
+def ui(
+    spec: Annotated[
+        Path | None,
+        typer.Argument(metavar="SPEC.toml", help="Opened, and saved to; the bundled example if left out."),
+    ] = None,
+    browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
+) -> None:
+    """Plan on a page in the browser. Reads no data.
+
+    Declare attributes, pick tables, move the budget, and see errors at once. On this machine only.
+    """
+    from residua.cli.show import out
+    from residua.ui.serve import serve
+
+    serve(spec, browser=browser, say=out.print)
 
 
 def main() -> None:

@@ -6,13 +6,14 @@ from functools import partial
 
 import numpy as np
 
-from residua.cli.show import err, out, plain_table, print_json, progress_bar
+from residua.cli.show import err, out, print_json, progress_bar
 from residua.cli.spec import Spec
 from residua.cli.steps import check_ledger, checked_source
 from residua.errors import PrivacyError, SpecError
 from residua.measurement import Ledger, records_per_person
 from residua.measurement.persons import show_records_per_person
 from residua.privacy import ZCDP, Guarantee, Person, PureDP
+from residua.screen import PlainTable
 from residua.source.bound import Loss
 
 _BOUNDS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 75, 100, 150, 200, 300, 500, 750, 1000)
@@ -53,7 +54,7 @@ def print_looked(
         counts = [{"records": label, "persons": n} for label, n in zip(look.labels, look.counts.tolist(), strict=True)]
         print_json({"counts": counts, "stddev": look.stddev, "share": share, "recommended": bound})
         return
-    table = plain_table(("records", "left"), ("persons", "right"))
+    table = PlainTable(("records", "left"), ("persons", "right"))
     for label, count in zip(look.labels, look.counts.tolist(), strict=True):
         table.add_row(label, f"{count:,}")
     out.print(table)
@@ -78,9 +79,9 @@ def print_true(spec: Spec, *, show_values: bool) -> None:
         )
     data = checked_source(spec, show_values=show_values)
     with progress_bar() as show:
-        found: list[Loss] = []
-        show_records_per_person(data, spec.domain, found.append, progress=show)
-    held = found[0].held
+        losses: list[Loss] = []
+        show_records_per_person(data, spec.domain, losses.append, progress=show)
+    held = losses[0].held
     sizes = np.arange(len(held))
     records, people = int(held @ sizes), int(held.sum())
     err.print(
@@ -89,7 +90,7 @@ def print_true(spec: Spec, *, show_values: bool) -> None:
     )
     if not records:
         return
-    table = plain_table(*((title, "right") for title in ("bound", "persons cut", "records left out", "share")))
+    table = PlainTable(*((title, "right") for title in ("bound", "persons cut", "records left out", "share")))
     for bound in _BOUNDS:
         left = int(held @ np.maximum(sizes - bound, 0))
         table.add_row(f"{bound:,}", f"{int(held[bound + 1 :].sum()):,}", f"{left:,}", f"{left / records:.1%}")

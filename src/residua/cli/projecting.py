@@ -1,17 +1,18 @@
-"""`residua project`: a release's nearest tables that could be true, as a folder."""
+"""`residua project`, `estimate` and `rows`: what is made from a release alone, without data and without cost."""
 
 from __future__ import annotations
 
 import math
-import shutil
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from residua.cli.places import require_free
-from residua.cli.show import err, out, progress_bar
+from residua.cli.show import command_name, err, out, progress_bar
 from residua.errors import FileError, PlanError
+from residua.estimation import Estimated, SyntheticRows, estimate
+from residua.estimation.folder import is_estimates
+from residua.estimation.statement import WARNING as MODEL_WARNING
+from residua.folders import require_free
 from residua.projection import Projected, project
 from residua.projection.folder import is_projection
 from residua.projection.problem import Metric
@@ -28,7 +29,7 @@ def run_projection(
     metric: str | None,
     shrink: bool | None,
     simulations: int | None,
-) -> Projected:
+) -> None:
     """Projects a saved release, writes the projection, and says what it is."""
     require_free(target, "projection")
     if is_projection(folder):
@@ -37,8 +38,8 @@ def run_projection(
     with progress_bar() as show:
         projected = project(
             release,
-            total=_total(total),
-            known=read_facts(known),
+            total=_total(total, "released", "free"),
+            known=_read_facts(known),
             metric=cast("Metric | None", metric),  # `project` refuses any other
             shrink=shrink,
             simulations=simulations,
@@ -55,9 +56,40 @@ def run_projection(
         err.print("residua: warning: the release does not fit these facts, by more than its noise; check them.")
     if projected.simulated is not None:
         out.print(f"Simulated   {projected.simulated}")
-    command = "residua" if shutil.which("residua") else str(Path(sys.argv[0]))
-    out.print(f"Next        {command} table {target} [ATTRIBUTE …] [--rounded], and read {target / 'PROJECTION.md'}")
-    return projected
+    _advise(target, "PROJECTION.md")
+
+
+def run_estimation(folder: Path, target: Path, *, total: str | None, known: Sequence[Path]) -> None:
+    """Estimates from a saved release, writes the estimates, and says what they are."""
+    require_free(target, "folder of estimates")
+    if is_projection(folder) or is_estimates(folder):
+        raise PlanError(f"{str(folder)!r} was made from a release; estimate from the release itself.")
+    release = Release.load(folder)
+    with progress_bar() as show:
+        estimated = estimate(release, total=_total(total), known=_read_facts(known), progress=show)
+        estimated.save(target)
+    out.print(f"Wrote {target}: estimates from {folder}; no data was touched and nothing was spent.")
+    out.print(MODEL_WARNING)
+    odd = estimated.contradicted
+    if odd:
+        err.print(f"residua: measurements contradict the model for {len(odd):,} pairs, and decide; see ESTIMATES.md.")
+    _advise(target, "ESTIMATES.md")
+
+
+def write_rows(folder: Path, target: Path, count: int | None, attributes: Sequence[str] | None) -> None:
+    """Writes synthetic rows from saved estimates, and says what they are."""
+    writers = {".parquet": SyntheticRows.to_parquet, ".csv": SyntheticRows.to_csv}
+    if target.suffix not in writers:
+        raise PlanError(f"--out {str(target)!r} is neither .parquet nor .csv; name the file so.")
+    if target.is_symlink() or target.exists():
+        raise FileError(f"--out {str(target)!r} exists already; choose another name.")
+    if not is_estimates(folder) and (is_projection(folder) or (folder / "release.json").is_file()):
+        raise PlanError(f"{str(folder)!r} holds no estimates; run residua estimate on the release first.")
+    rows = Estimated.load(folder).rows(count, attributes=attributes)
+    with progress_bar() as show:
+        writers[target.suffix](rows, target, progress=show)
+    out.print(f"Wrote {target}: {len(rows):,} synthetic rows of {len(rows.attributes)} attributes; nothing was spent.")
+    out.print(f"{rows.note[0].upper()}{rows.note[1:]}.")
 
 
 def _nearness(projected: Projected) -> Iterator[str]:
@@ -71,16 +103,25 @@ def _nearness(projected: Projected) -> Iterator[str]:
         yield f"Gap         {projected.gap:.2g} of a squared distance of {projected.distance:,.4g} (proven); {missed}"
 
 
-def _total(text: str | None) -> Any:
-    if text in (None, "released", "free"):
+def _advise(target: Path, statement: str) -> None:
+    out.print(f"Next        {command_name()} table {target} [ATTRIBUTE …] [--rounded], and read {target / statement}")
+
+
+def _total(text: str | None, *words: str) -> Any:
+    """A public total: a number, or one of some words."""
+    if text is None or text in words:
         return text
     try:
         return float(text.replace(",", ""))
     except ValueError:
-        raise PlanError(f"--total {text!r} is neither a number nor 'released' or 'free'; give one of them.") from None
+        if words:
+            said = f"is neither a number nor {' or '.join(map(repr, words))}; give one of them."
+        else:
+            said = "is not a number; give one, or leave it out."
+        raise PlanError(f"--total {text!r} {said}") from None
 
 
-def read_facts(paths: Sequence[Path]) -> dict[Sequence[str], Any]:
+def _read_facts(paths: Sequence[Path]) -> dict[Sequence[str], Any]:
     """Public tables from files: all columns but `count` are attributes."""
     facts: dict[Sequence[str], Any] = {}
     for path in paths:

@@ -1,4 +1,4 @@
-"""What the quoting commands do: read the place, turn words into labels, ask the library, print."""
+"""What the commands that quote ask: the place that answers, and the words of the command line as labels."""
 
 from __future__ import annotations
 
@@ -9,31 +9,33 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from residua.cli.made import is_made, load_made
-from residua.cli.show import ROWS_SHOWN, Form, print_csv, print_json, print_table, rows_of
+from residua.cli.opening import load_published, plan_at
 from residua.domain import Domain, Label, between
 from residua.errors import FileError, PlanError
-from residua.plans import Plan
-from residua.published import Columns
-from residua.quoting import Quotable, Quoted
-from residua.release import Release
+from residua.quoting import Quotable
 
 
 @dataclass(frozen=True)
 class Asking:
-    """What is asked of a place.
+    """What is asked of a place, in the words of the command line.
 
     Args:
         place: a release or a projection; or, with records, a specification or a saved plan.
-        records: how many are assumed of a plan.
+        by: attributes, some of them by a level.
+        where: conditions on the records that count.
+        values: numbers for labels.
         confidence: of intervals.
         simultaneous: whether they hold together.
+        records: how many are assumed of a plan.
     """
 
     place: Path
-    records: float | None
-    confidence: float | None
-    simultaneous: bool
+    by: Sequence[str] | None = None
+    where: Sequence[str] | None = None
+    values: Sequence[str] | None = None
+    confidence: float | None = None
+    simultaneous: bool = False
+    records: float | None = None
 
     @cached_property
     def source(self) -> Quotable:
@@ -45,42 +47,37 @@ class Asking:
         if self.place.is_dir() or not self.place.exists():
             if self.records is not None:
                 raise PlanError("--records is for plans, before any data; leave it out for a release.")
-            return load_made(self.place) if is_made(self.place) else Release.load(self.place)
+            return load_published(self.place)
         if self.records is None:
             raise PlanError(f"{str(self.place)!r} is a plan, without data; say how many records to assume: --records.")
-        return self._plan().assuming(self.records)
+        return plan_at(self.place).assuming(self.records)
 
     @property
     def domain(self) -> Domain:
         """Of what answers."""
         return self.source._answering().domain
 
-    def _plan(self) -> Plan:
-        if self.place.suffix == ".toml":
-            from residua.cli.steps import make_plan, read
-
-            return make_plan(read(self.place))
-        return Plan.load(self.place)
-
     @property
     def sure(self) -> dict[str, Any]:
         """How sure intervals are to be."""
         return {"confidence": self.confidence, "simultaneous": "table" if self.simultaneous else None}
 
-    def groups(self, by: Sequence[str] | None, where: Sequence[str] | None) -> dict[str, Any]:
-        """The arguments that most questions have."""
-        return {"by": self.by(by), "where": self.where(where), **self.sure}
+    @property
+    def only(self) -> dict[str, Any]:
+        """Which records count; all without a condition."""
+        return {"where": self.condition(self.where, "--where") if self.where else None}
 
-    def by(self, given: Sequence[str] | None) -> dict[str, str] | list[str]:
+    @property
+    def groups(self) -> dict[str, Any]:
+        """The arguments that most questions have."""
+        return {"by": self.attributes(self.by), **self.only, **self.sure}
+
+    def attributes(self, given: Sequence[str] | None) -> dict[str, str] | list[str]:
         """Attributes, some of them by a level."""
         split = [self._split(text) for text in given or ()]
         if any(level is not None for _, level in split):
             return {name: level or "identity" for name, level in split}
         return [name for name, _ in split]
-
-    def where(self, given: Sequence[str] | None) -> dict[str, Any] | None:
-        """A condition; None if there is none."""
-        return self.condition(given, "--where") if given else None
 
     def condition(self, given: Sequence[str], option: str) -> dict[str, Any]:
         """Attribute → a label, a list of labels, or a range.
@@ -88,44 +85,32 @@ class Asking:
         Raises:
             PlanError: not written as attribute=label.
         """
-        found: dict[str, Any] = {}
+        chosen: dict[str, list[Any]] = {}
         for text in given:
             name, value = self._split(text)
             if value is None:
                 raise PlanError(f"{option} {text!r} is not attribute=label; write sex=Female, or age=18..64.")
-            chosen = self._chosen(name, value)
-            if name not in found:
-                found[name] = chosen
-            else:
-                earlier = found[name] if isinstance(found[name], list) else [found[name]]
-                found[name] = [*earlier, chosen]
-        return found
+            chosen.setdefault(name, []).append(self._chosen(name, value))
+        return {name: values if len(values) > 1 else values[0] for name, values in chosen.items()}
 
-    def share(
-        self, of: Sequence[str], by: dict[str, str] | list[str], where: dict[str, Any] | None, total: float | None
-    ) -> Quoted:
-        """Of attributes, or of a condition."""
-        parts = [self._split(text) for text in of]
-        is_condition = any(value is not None and not self._is_level(name, value) for name, value in parts)
-        asked: Any = self.condition(of, "the condition") if is_condition else self.by(of)
-        return self.source.share(asked, by=by, where=where, total=total, **self.sure)
+    def parts(self, of: Sequence[str]) -> Any:
+        """What shares are of: attributes, or a condition."""
+        split = [self._split(text) for text in of]
+        is_condition = any(value is not None and not self._is_level(name, value) for name, value in split)
+        return self.condition(of, "the condition") if is_condition else self.attributes(of)
 
-    def rate(self, of: str | None, values: Sequence[str] | None) -> dict[str, Any]:
+    def rate(self, of: str | None) -> dict[str, Any]:
         """What is compared: counts, the mean of an attribute, or the share of a condition."""
         name, value = (None, None) if of is None else self._split(of)
         if name is not None and value is None:
-            return {"of": name, "values": self.values(name, values)}
-        if values:
+            return {"of": name, "values": self.numbers(name)}
+        if self.values:
             raise PlanError("--values are numbers for a mean; name the attribute with --of.")
         return {"of": None if of is None else self.condition([of], "--of")}
 
-    def values(self, name: str, given: Sequence[str] | None) -> dict[Label, float] | None:
-        """Label → number."""
-        return {self.label(name, label): number for label, number in _numbers(given, "--values")} if given else None
-
-    def labels(self, name: str, given: Sequence[str] | None) -> dict[Label, float] | None:
-        """Label → coefficient."""
-        return {self.label(name, label): number for label, number in _numbers(given, "labels")} if given else None
+    def numbers(self, name: str) -> dict[Label, float] | None:
+        """Label → number, as --values say."""
+        return self._by_label(name, self.values, "--values")
 
     def compared(self, name: str, given: Sequence[str] | None) -> dict[Label, float] | None:
         """Label → coefficient; two labels need none.
@@ -137,9 +122,9 @@ class Asking:
         there = self.domain[name].labels
         if not given and len(there) > 2:
             raise PlanError(f"{name!r} has more than two values; say which to compare: {there[0]}=1 {there[1]}=-1.")
-        return self.labels(name, given)
+        return self._by_label(name, given, "labels")
 
-    def weights(self, name: str, path: Path) -> dict[Label, float]:
+    def public_weights(self, name: str, path: Path) -> dict[Label, float]:
         """Label → public weight, from a CSV file with both columns.
 
         Raises:
@@ -157,6 +142,19 @@ class Asking:
         """A label as it is declared: whole numbers as such."""
         labels = self.domain[name].labels
         return next((label for label in labels if str(label) == text), text)
+
+    def _by_label(self, name: str, given: Sequence[str] | None, option: str) -> dict[Label, float] | None:
+        """Label → number, of texts such as high=150000; None if there are none."""
+        numbers: dict[Label, float] = {}
+        for text in given or ():
+            label, equals, number = text.rpartition("=")
+            try:
+                numbers[self.label(name, label)] = float(number)
+            except ValueError:
+                equals = ""
+            if not equals:
+                raise PlanError(f"{option}: {text!r} is not label=number; write {text.partition('=')[0]}=1.")
+        return numbers or None
 
     def _chosen(self, name: str, text: str) -> Any:
         labels = {str(label) for label in self.domain[name].labels}
@@ -179,37 +177,3 @@ class Asking:
         attribute = self.domain[name]
         known = {str(label) for label in attribute.labels}
         return value not in known and any(level.name == value for level in attribute.hierarchy)
-
-
-@dataclass(frozen=True)
-class Shown:
-    """How what was found is printed."""
-
-    quality: bool = False
-    suppress: Any = None
-    csv: bool = False
-    json: bool = False
-    everything: bool = False
-
-    def print(self, found: Quoted) -> None:
-        """Text for people, CSV or JSON."""
-        table: Columns = found.flagged(suppress=self.suppress) if self.quality or self.suppress else found
-        if self.json:
-            print_json({"quoted": found.what, "note": table.note, "rows": rows_of(table.columns)})
-        elif self.csv:
-            print_csv(table, Form(csv=True))
-        else:
-            print_table(table, rows=None if self.everything else ROWS_SHOWN)
-
-
-def _numbers(given: Sequence[str], option: str) -> list[tuple[str, float]]:
-    found = []
-    for text in given:
-        label, equals, number = text.rpartition("=")
-        try:
-            found.append((label, float(number)))
-        except ValueError:
-            equals = ""
-        if not equals:
-            raise PlanError(f"{option}: {text!r} is not label=number; write {text.partition('=')[0]}=1.")
-    return found

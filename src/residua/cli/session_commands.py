@@ -7,23 +7,17 @@ from typing import Annotated
 
 import typer
 
+from residua.cli.options import AsJson, ReportPath, ReportTitle, ShowValues
+
 app = typer.Typer(
     help="Look before you choose, and top up what was released.", no_args_is_help=True, rich_markup_mode=None
 )
 
-SpecPath = Annotated[Path, typer.Argument(metavar="SPEC.toml", help="A specification with named plans.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+PlansPath = Annotated[Path, typer.Argument(metavar="SPEC.toml", help="A specification with named plans.")]
 Out = Annotated[Path, typer.Option(help="The release folder to write; it must not exist.")]
 Share = Annotated[float | None, typer.Option(help="Recommend: which share of the queries must be good enough.")]
 Snr = Annotated[float | None, typer.Option(help="Recommend: the least signal-to-noise ratio that is good enough.")]
 Number = Annotated[int | None, typer.Option("--choice", help="Which choice, by its number; the latest if left out.")]
-ShowValues = Annotated[
-    bool,
-    typer.Option(
-        "--show-values",
-        help="Let messages quote values of the data and count records left out, also off a terminal: confidential.",
-    ),
-]
 Verdicts = Annotated[
     Path | None, typer.Option(help="With groups: the CSV file to write, with what is recommended for each.")
 ]
@@ -34,10 +28,9 @@ By = Annotated[str, typer.Option(help="Recommend by the 'estimate', or its 'lowe
 
 
 @app.command("open")
-def open_(spec: SpecPath) -> None:
+def open_(spec: PlansPath) -> None:
     """Make the session and its ledger, or check that they are there. Spends nothing."""
-    from residua.cli.session_spec import read_session_spec
-    from residua.cli.sessions import opened, print_status
+    from residua.cli.sessions import opened, print_status, read_session_spec
 
     with opened(read_session_spec(spec), create=True) as session:
         pass
@@ -46,7 +39,7 @@ def open_(spec: SpecPath) -> None:
 
 @app.command()
 def look(
-    spec: SpecPath,
+    spec: PlansPath,
     names: Annotated[list[str] | None, typer.Argument(help="The candidates, in order; all plans if left out.")] = None,
     share: Share = None,
     snr: Snr = None,
@@ -58,8 +51,7 @@ def look(
 ) -> None:
     """Measure what the candidates have in common, and show what each would make of it."""
     from residua.cli.looking import asked_rule, print_choice, print_look_price, require_groups, take_look
-    from residua.cli.session_spec import read_session_spec
-    from residua.cli.sessions import opened, plans_of
+    from residua.cli.sessions import opened, plans_of, read_session_spec
     from residua.cli.steps import checked_source
 
     rule = asked_rule(share, snr, by)
@@ -77,7 +69,7 @@ def look(
 
 @app.command()
 def step(
-    spec: SpecPath,
+    spec: PlansPath,
     share: Share = None,
     snr: Snr = None,
     by: By = "estimate",
@@ -88,33 +80,24 @@ def step(
     show_values: ShowValues = False,
 ) -> None:
     """Drop the first candidate of the open choice and look further; with groups, in those a file says so of."""
-    from residua.cli.looking import (
-        asked_rule,
-        open_choice,
-        print_choice,
-        require_groups,
-        require_listable,
-        require_unchanged,
-        stepped,
-    )
-    from residua.cli.session_spec import read_session_spec
-    from residua.cli.sessions import opened
+    from residua.cli import looking
+    from residua.cli.sessions import opened, read_session_spec
 
-    rule = asked_rule(share, snr, by)
+    rule = looking.asked_rule(share, snr, by)
     read = read_session_spec(spec)
-    require_groups(read, rule, verdicts)
+    looking.require_groups(read, rule, verdicts)
     with opened(read, show_values=show_values) as session:
-        choice = open_choice(session, number)
+        choice = looking.open_choice(session, number)
         rest = dict(list(choice.candidates.items())[1:])
-        require_unchanged(choice, rest, read.digests)
-        require_listable(rest)
-        following = stepped(choice, groups)
-    print_choice(session, following, rule, as_json=json, verdicts=verdicts)
+        looking.require_unchanged(choice, rest, read.digests)
+        looking.require_listable(rest)
+        following = looking.stepped(choice, groups)
+    looking.print_choice(session, following, rule, as_json=json, verdicts=verdicts)
 
 
 @app.command()
 def finish(
-    spec: SpecPath,
+    spec: PlansPath,
     name: Annotated[str | None, typer.Argument(help="The candidate; left out with --groups.")] = None,
     *,
     out: Out,
@@ -124,9 +107,8 @@ def finish(
 ) -> None:
     """Pay what is left of a candidate of the open choice (with --groups, of each group's) and write the release."""
     from residua.cli.looking import finished_choice, open_choice, require_unchanged
-    from residua.cli.places import require_free
-    from residua.cli.session_spec import read_session_spec
-    from residua.cli.sessions import opened, write_release
+    from residua.cli.sessions import opened, read_session_spec, write_release
+    from residua.folders import require_free
 
     require_free(out)
     read = read_session_spec(spec)
@@ -138,11 +120,10 @@ def finish(
 
 
 @app.command()
-def stop(spec: SpecPath, number: Number = None) -> None:
+def stop(spec: PlansPath, number: Number = None) -> None:
     """Close the open choice without finishing a candidate. Spends nothing more."""
     from residua.cli.looking import open_choice
-    from residua.cli.session_spec import read_session_spec
-    from residua.cli.sessions import opened, print_status
+    from residua.cli.sessions import opened, print_status, read_session_spec
 
     with opened(read_session_spec(spec)) as session:
         open_choice(session, number).stop()
@@ -151,16 +132,15 @@ def stop(spec: SpecPath, number: Number = None) -> None:
 
 @app.command()
 def release(
-    spec: SpecPath,
+    spec: PlansPath,
     name: Annotated[str, typer.Argument(help="The plan.")],
     out: Out,
     show_values: ShowValues = False,
 ) -> None:
     """Measure what is missing of a plan, and write the release. What is answered already costs nothing."""
-    from residua.cli.places import require_free
-    from residua.cli.session_spec import read_session_spec
-    from residua.cli.sessions import opened, plans_of, write_release
+    from residua.cli.sessions import opened, plans_of, read_session_spec, write_release
     from residua.cli.steps import checked_source
+    from residua.folders import require_free
 
     require_free(out)
     read = read_session_spec(spec)
@@ -173,7 +153,7 @@ def release(
 
 @app.command()
 def adapt(
-    spec: SpecPath,
+    spec: PlansPath,
     name: Annotated[str, typer.Argument(help="The plan whose tables and budget are meant.")],
     out: Out,
     estimates: Annotated[Path | None, typer.Option(help="A folder of estimates to write, too.")] = None,
@@ -182,17 +162,15 @@ def adapt(
     show_values: ShowValues = False,
 ) -> None:
     """Look, learn how strong interactions are, spend the rest where it helps estimates most. Goes on after a crash."""
-    from residua.cli.adapting import run_adaptation
-    from residua.cli.session_spec import read_session_spec
+    from residua.cli.sessions import read_session_spec, run_adaptation
 
     run_adaptation(read_session_spec(spec), name, out, estimates, look, scores, show_values=show_values)
 
 
 @app.command()
-def status(spec: SpecPath, json: AsJson = False) -> None:
+def status(spec: PlansPath, json: AsJson = False) -> None:
     """Show what the session has measured and spent, and what is being chosen."""
-    from residua.cli.session_spec import read_session_spec
-    from residua.cli.sessions import opened, print_status
+    from residua.cli.sessions import opened, print_status, read_session_spec
 
     with opened(read_session_spec(spec)) as session:
         pass
@@ -201,13 +179,12 @@ def status(spec: SpecPath, json: AsJson = False) -> None:
 
 @app.command()
 def report(
-    spec: SpecPath,
-    out: Annotated[Path, typer.Option(help="The page to write; an older report is replaced.")] = Path("report.html"),
-    title: Annotated[str | None, typer.Option(help="What the page is called.")] = None,
+    spec: PlansPath,
+    out: ReportPath = Path("report.html"),
+    title: ReportTitle = None,
 ) -> None:
     """Write one self-contained page about all that the session has measured. Spends nothing."""
-    from residua.cli.session_spec import read_session_spec
-    from residua.cli.sessions import opened
+    from residua.cli.sessions import opened, read_session_spec
     from residua.cli.show import out as screen
 
     with opened(read_session_spec(spec)) as session:

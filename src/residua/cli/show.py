@@ -4,42 +4,26 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import signal
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import typer
 from rich.console import Console
 
+from residua.bars import terminal_bars
 from residua.printable import printable
 from residua.published.table import Columns
 from residua.published.table import shown as as_text
-from residua.screen import ANY_WIDTH, PlainTable, Screen, Side
+from residua.screen import ANY_WIDTH, PlainTable, Screen
 
 ROWS_SHOWN = 40
-
-
-@dataclass(frozen=True)
-class Form:
-    """How a table is wanted.
-
-    Args:
-        csv: as CSV; with `spreadsheet` and `full` as for `Columns.to_csv`.
-        everything: every row.
-        quality: with flags by coefficient of variation.
-        suppress: the flag from which on numbers are left blank.
-        json: as JSON, every row.
-    """
-
-    csv: bool = False
-    everything: bool = False
-    spreadsheet: bool = False
-    full: bool = False
-    quality: bool = False
-    suppress: Any = None
-    json: bool = False
 
 
 # Names and labels are shown as they are: "[red]" is not markup, ":smile:" is not an emoji. Tables are as wide as they
@@ -48,30 +32,72 @@ out = Screen(Console(markup=False, emoji=False, highlight=False, soft_wrap=True,
 err = Screen(Console(markup=False, emoji=False, stderr=True, highlight=False, soft_wrap=True))
 
 
+@dataclass(frozen=True)
+class OutputForm:
+    """How a table is wanted: as text for people, CSV or JSON.
+
+    Args:
+        quality: with flags by coefficient of variation.
+        suppress: the flag from which on numbers are left blank.
+        csv: as CSV; so it is with `spreadsheet` and `full`, which are as for `Columns.to_csv`.
+        json: as JSON, every row.
+        everything: every row.
+    """
+
+    quality: bool = False
+    suppress: Any = None
+    csv: bool = False
+    json: bool = False
+    everything: bool = False
+    spreadsheet: bool = False
+    full: bool = False
+
+    def print(self, table: Columns, named: Mapping[str, str] | None = None, *, bias: str = "") -> None:
+        """Prints published numbers.
+
+        Args:
+            table: the numbers.
+            named: in JSON, what they are; their title if left out.
+            bias: what is said of numbers without error bars.
+        """
+        if self.quality or self.suppress:
+            table = table.flagged(suppress=self.suppress)
+        if self.json:
+            named = named or {"title": getattr(table, "title", "") or " × ".join(table.keys)}
+            rows = [dict(zip(table.columns, row, strict=True)) for row in zip(*table.columns.values(), strict=True)]
+            print_json({**named, "note": table.note or bias, "rows": rows})
+        elif self.csv or self.spreadsheet or self.full:
+            text = table.to_csv(spreadsheet=self.spreadsheet, full=self.full)
+            if out.is_terminal:  # control characters as escapes; another program gets them as they are
+                text = "".join(printable(line) + "\n" for line in text.split("\n")[:-1])
+            typer.echo(text, nl=False)
+        else:
+            print_table(table, rows=None if self.everything else ROWS_SHOWN)
+            accuracy = getattr(table, "accuracy", None)
+            if bias:
+                err.print(f"({accuracy}; {bias})" if accuracy else f"({bias})")
+
+
 def print_json(facts: Any) -> None:
-    """Prints plain values as JSON, for machines. It is all ASCII: what is not is an escape."""
-    typer.echo(json.dumps(facts, indent=1))
+    """Prints values as JSON, for machines. It is all ASCII: what is not is an escape."""
+    typer.echo(json.dumps(_plain(facts), indent=1, allow_nan=False))
 
 
-def rows_of(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The rows of a table as plain values, for JSON; what is not a finite number is null."""
-    listed = {name: values if isinstance(values, list) else values.tolist() for name, values in columns.items()}
-    return [dict(zip(listed, map(_finite, row), strict=True)) for row in zip(*listed.values(), strict=True)]
-
-
-def _finite(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def plain_table(*columns: tuple[str, Side]) -> PlainTable:
-    """An empty table; a column is a title and "left" or "right"."""
-    return PlainTable(*columns)
+def _plain(value: Any) -> Any:
+    """A value as JSON has it: arrays as lists; what is not a finite number is null."""
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return list(map(_plain, value))
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return _plain(value.tolist()) if isinstance(value, np.ndarray | np.generic) else value
 
 
 def print_table(table: Columns, *, rows: int | None = ROWS_SHOWN) -> None:
     """Published numbers, with error bars where there are any, and what the bars mean."""
     names = list(table.columns)
-    shown = plain_table(*((name, "left" if name in table.keys else "right") for name in names))
+    shown = PlainTable(*((name, "left" if name in table.keys else "right") for name in names))
     count = len(table) if rows is None else min(len(table), rows)
     for i in range(count):
         cells = (table.columns[name][i] for name in names)
@@ -83,32 +109,16 @@ def print_table(table: Columns, *, rows: int | None = ROWS_SHOWN) -> None:
         out.print(f"({table.note})")
 
 
-def print_csv(table: Columns, form: Form) -> None:
-    """A table as CSV: as it is for another program; on a terminal with its control characters as escapes."""
-    text = table.to_csv(spreadsheet=form.spreadsheet, full=form.full)
-    if out.is_terminal:
-        text = "".join(printable(line) + "\n" for line in text.split("\n")[:-1])
-    typer.echo(text, nl=False)
+def command_name() -> str:
+    """What to type for this command."""
+    return "residua" if shutil.which("residua") else str(Path(sys.argv[0]))
 
 
-@contextmanager
-def progress_bar() -> Iterator[Any]:
+def progress_bar() -> AbstractContextManager[Callable[..., None]]:
     """A callback `(step, done, total)` that draws a bar on a terminal, and nothing elsewhere."""
-    if not err.is_terminal:  # rich would write empty lines
-        yield lambda step, done, total: None
-        return
-    from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=err.console, transient=True) as bars:
-        tasks: dict[str, TaskID] = {}
-
-        def update(step: str, done: int, total: int | None) -> None:
-            if step not in tasks:
-                tasks[step] = bars.add_task(step, total=total)
-            bars.update(tasks[step], completed=done, total=total)
-
-        yield update
+    if err.is_terminal:
+        return terminal_bars(err.console)
+    return nullcontext(lambda step, done, total: None)  # Rich would write empty lines
 
 
 @contextmanager

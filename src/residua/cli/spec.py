@@ -21,7 +21,7 @@
                   dense = true: one by one; axis = true: with noise along an axis, however short, as a continual
                   release takes it
 [ledger]          path = "adult.ledger"; rho | mu | epsilon and delta | epsilon: the whole budget of the dataset
-[plan.NAME]       candidates of a session (session_spec.py); [session] state = "folder"
+[plan.NAME]       candidates of a session (sessions.py); [session] state = "folder"
 """
 
 from __future__ import annotations
@@ -35,11 +35,8 @@ from typing import Any
 
 import numpy as np
 
-from residua.cli.objective import objective_of
+from residua.cli.objectives import SPENDING, TARGETS, WhatIf, objective_of, target_of
 from residua.cli.sources import refuse_credentials
-from residua.cli.targets import KEYS as TARGETS
-from residua.cli.targets import target_of
-from residua.cli.what_if import WhatIf
 from residua.domain import Domain, domain_of_settings
 from residua.errors import FileError, PrivacyError, ResiduaError, SpecError
 from residua.files import read_regular, require_path
@@ -53,10 +50,16 @@ _SECTIONS = {
         *("path", "tables", "database", "uri", "delta", "version", "iceberg", "snapshot", "spark", "query"),
         *("delimiter", "weight", "person", "no_person"),
     },
-    "privacy": {"rho", "mu", "epsilon", "delta", "records", "replace", "one_per", "per", "left_out"},
+    "privacy": {*SPENDING, "records", "replace", "one_per", "per", "left_out"},
     "objective": {"minimise", "p", "count", "tolerance", "dense", "axis"},
-    "ledger": {"path", "rho", "mu", "epsilon", "delta"},
+    "ledger": {"path", *SPENDING},
     "session": {"state", "by"},
+}
+_BUDGETS: dict[frozenset[str], tuple[Callable[..., Guarantee], str]] = {
+    frozenset({"rho"}): (ZCDP, "rho = 0.5"),
+    frozenset({"mu"}): (GDP, "mu = 1.0"),
+    frozenset({"epsilon", "delta"}): (ApproxDP, "epsilon = 1.0 with delta = 1e-9"),
+    frozenset({"epsilon"}): (PureDP, "epsilon = 1.0"),
 }
 _LEAST = "least"  # in place of epsilon: the least that meets the targets
 _MARGINALS = {"ways", "sets", "max_cells"}
@@ -199,18 +202,20 @@ def _expressions(domain: Any) -> tuple[Any, dict[str, str]]:
     """The domain's declaration without the expressions in it, and the expressions: they say how records are read."""
     if not isinstance(domain, Mapping):
         return domain, {}
-    found = {
+    expressions = {
         name: declared["expression"]
         for name, declared in domain.items()
         if isinstance(declared, Mapping) and "expression" in declared
     }
-    for name, text in found.items():
+    for name, text in expressions.items():
         parsed_expression(name, text)
     plain = {
-        name: {key: value for key, value in declared.items() if key != "expression"} if name in found else declared
+        name: {key: value for key, value in declared.items() if key != "expression"}
+        if name in expressions
+        else declared
         for name, declared in domain.items()
     }
-    return plain, found
+    return plain, expressions
 
 
 def _workload(domain: Domain, terms: Any) -> tuple[Workload, np.ndarray[Any, np.dtype[np.float64]] | None]:
@@ -239,8 +244,10 @@ def _targets(workload: Workload, parts: list[Workload], targets: list[float]) ->
     if not workload.with_rows:
         return np.concatenate([np.full(part.queries, c) for part, c in zip(parts, targets, strict=True)])
     # Terms that ask alike stand together in a products workload, in whatever order they were written.
-    found = {term: target for part, target in zip(parts, targets, strict=True) if part.tabular for term in part.terms()}
-    return np.repeat([found[term] for term in workload.terms()], workload.cells.astype(np.int64))
+    by_term = {
+        term: target for part, target in zip(parts, targets, strict=True) if part.tabular for term in part.terms()
+    }
+    return np.repeat([by_term[term] for term in workload.terms()], workload.cells.astype(np.int64))
 
 
 def _term(domain: Domain, term: Mapping[str, Any]) -> Workload:
@@ -283,7 +290,7 @@ def _least_epsilon(settings: Mapping[str, Any], has_targets: bool) -> bool:
 
 
 def _guarantee(section: str, settings: Mapping[str, Any]) -> Guarantee | None:
-    given = {key: settings[key] for key in ("rho", "mu", "epsilon", "delta") if key in settings}
+    given = {key: settings[key] for key in SPENDING if key in settings}
     least = [key for key, value in given.items() if value == _LEAST]
     if least and section == "ledger":
         raise SpecError(f'[ledger] {least[0]} = "least" is no budget; write a number.')
@@ -291,22 +298,13 @@ def _guarantee(section: str, settings: Mapping[str, Any]) -> Guarantee | None:
         raise SpecError(
             f'[privacy] {least[0]} = "least" is only for epsilon; with targets, leave [privacy] {least[0]} out.'
         )
-    match sorted(given):
-        case []:
-            return None
-        case ["rho"]:
-            make: Callable[..., Guarantee] = ZCDP
-            example = "rho = 0.5"
-        case ["mu"]:
-            make, example = GDP, "mu = 1.0"
-        case ["delta", "epsilon"]:
-            make, example = ApproxDP, "epsilon = 1.0 with delta = 1e-9"
-        case ["epsilon"]:
-            make, example = PureDP, "epsilon = 1.0"
-        case _:
-            raise SpecError(
-                f"[{section}] has {', '.join(given)}; give rho, or mu, or epsilon with delta, or epsilon alone."
-            )
+    if not given:
+        return None
+    if frozenset(given) not in _BUDGETS:
+        raise SpecError(
+            f"[{section}] has {', '.join(given)}; give rho, or mu, or epsilon with delta, or epsilon alone."
+        )
+    make, example = _BUDGETS[frozenset(given)]
     try:
         return make(**given)
     except PrivacyError as problem:
@@ -345,7 +343,7 @@ def _left_out(settings: Mapping[str, Any], source: Mapping[str, Any]) -> dict[st
     asked = settings.get("left_out")
     if asked is None:
         return {"left_out": None, "left_out_most": None}
-    known_keys("[privacy] left_out", asked, {"rho", "mu", "epsilon", "delta", "most"})
+    known_keys("[privacy] left_out", asked, {*SPENDING, "most"})
     if source.get("person") is None:
         raise SpecError('[privacy] left_out is about persons; say whose each record is: [source] person = "id".')
     budget = _guarantee("privacy.left_out", asked)

@@ -8,13 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from residua.cli.places import require_free
-from residua.cli.plans import print_privacy
 from residua.cli.show import err, out, progress_bar
 from residua.cli.sources import notice, open_source
-from residua.cli.spec import Spec, read_spec
+from residua.cli.spec import Spec
 from residua.errors import FileError, SpecError
 from residua.estimation import plan_estimates
+from residua.folders import require_free
 from residua.measurement import Ledger, measure
 from residua.measurement.aside import aside_of
 from residua.measurement.ledger_amounts import allowance, converted
@@ -28,6 +27,7 @@ from residua.plans.planners.axis import Axis
 from residua.privacy.currencies import stated
 from residua.release import Release, reserve
 from residua.release.folder import Reserved
+from residua.report.plan_text import plan_lines, privacy_lines
 from residua.source import Source
 from residua.source.bound import require_agreement
 from residua.source.counting import columns_needed
@@ -37,7 +37,11 @@ if TYPE_CHECKING:
 
     from residua.privacy import Guarantee
 
-read = read_spec
+
+def print_plan(plan: Plan, *, everything: bool = False) -> None:
+    """What was asked with its expected errors, then the plan's privacy and its gap."""
+    for part in plan_lines(plan, everything=everything):
+        out.print(part)
 
 
 def make_plan(spec: Spec, like: Plan | None = None) -> Plan:
@@ -117,12 +121,13 @@ def run_release(
         err.print(f"residua: interrupted; a debit already made stands, see: residua ledger {spec.ledger_path}")
         raise
     out.print(f"Wrote {folder}: {release.summary}")
-    print_privacy(plan)
+    for line in privacy_lines(plan):
+        out.print(line)
     if spec.left_out is not None:
-        all_told = stated(plan.guarantee, release.receipt)
-        out.print(f"In all      {all_told}, with the estimate of how many records are not counted")
-    made = "made and debited" if callable(ledger) else "debited"
-    out.print(f"Ledger      {spec.ledger_path} {made}; see: residua ledger {spec.ledger_path}")
+        in_all = stated(plan.guarantee, release.receipt)
+        out.print(f"In all      {in_all}, with the estimate of how many records are not counted")
+    done = "made and debited" if callable(ledger) else "debited"
+    out.print(f"Ledger      {spec.ledger_path} {done}; see: residua ledger {spec.ledger_path}")
     return release
 
 

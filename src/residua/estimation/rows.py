@@ -150,7 +150,7 @@ class SyntheticRows:
         import pyarrow.parquet
 
         with (
-            whole_file(Path(path), overwrite=overwrite) as file,
+            whole_file(Path(path), ours=lambda head: overwrite) as file,
             pyarrow.parquet.ParquetWriter(file, self.schema) as to,
         ):
             for batch in self.batches(None if isinstance(progress, bool) else progress):
@@ -163,7 +163,7 @@ class SyntheticRows:
         import pyarrow.csv
 
         plain = pa.schema([(name, labels.type) for name, labels in self._labels.items()])
-        with whole_file(Path(path), overwrite=overwrite) as file, pyarrow.csv.CSVWriter(file, plain) as to:
+        with whole_file(Path(path), ours=lambda head: overwrite) as file, pyarrow.csv.CSVWriter(file, plain) as to:
             for batch in self.batches(None if isinstance(progress, bool) else progress):
                 to.write_table(pa.Table.from_batches([batch]).cast(plain))
 

@@ -29,7 +29,7 @@ from residua.plans.questions import Asked, Query, as_workload, require_same_doma
 from residua.plans.reading import Reading
 from residua.privacy import Guarantee, Unit
 from residua.privacy.exact import round_up
-from residua.showing import Listed
+from residua.showing import ReportedPlan
 from residua.workload import Workload, marginals
 
 Per = Literal["query", "term"]
@@ -37,7 +37,7 @@ KIND, VERSION = "residua plan", 1
 _MOST_QUERIES = 2**28
 
 
-class Plan(Listed, OldNames, Forecasts, ABC):
+class Plan(ReportedPlan, OldNames, Forecasts, ABC):
     """Noise decided before any data is seen. Made by `rs.plan`; `Plan.load` reads any saved plan.
 
     A form of plan is a subclass. It says what it costs, answers three questions about accuracy (the `_…` methods), how

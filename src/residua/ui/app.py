@@ -18,8 +18,7 @@ from starlette.routing import Route
 from residua.errors import ResiduaError, SpecError
 from residua.report.page import style
 from residua.ui.documents import Desk, Document, demo, empty, opened
-from residua.ui.guard import TooLongError
-from residua.ui.planning import LIMIT, PATIENT, Planner, SlowError, SupersededError
+from residua.ui.planning import LIMIT, PATIENT, Planner, SlowError, SupersededError, TooLongError
 
 _STATIC = {
     "icon.svg": "image/svg+xml",
@@ -129,14 +128,14 @@ class Pages:
         document, content = self._content(body)
         beside = _table(body, "beside")
         other = self._content(beside)[1] if beside else None
-        found = await self._ask("report", document, content, title=_title(document), beside=other, limit=PATIENT)
-        return found | {"name": f"{Path(document.name).stem}-plan.html"}
+        page = await self._ask("report", document, content, title=_title(document), beside=other, limit=PATIENT)
+        return page | {"name": f"{Path(document.name).stem}-plan.html"}
 
     async def notebook(self, body: Body) -> Body:
         """The plan as a notebook."""
         document, content = self._content(body)
-        found = await self._ask("notebook", document, content, title=_title(document), limit=PATIENT)
-        return found | {"name": f"{Path(document.name).stem}-plan.ipynb"}
+        book = await self._ask("notebook", document, content, title=_title(document), limit=PATIENT)
+        return book | {"name": f"{Path(document.name).stem}-plan.ipynb"}
 
     def _shown(self, key: str) -> Body:
         path = self._desk.path
@@ -230,10 +229,10 @@ async def _failed(request: Request, problem: Exception) -> Response:
 
 
 def _table(body: Mapping[str, Any], key: str) -> dict[str, Any]:
-    found = body.get(key) or {}
-    if not isinstance(found, dict):
+    table = body.get(key) or {}
+    if not isinstance(table, dict):
         raise SpecError(f"{key} is not a form; reload the page.")
-    return found
+    return table
 
 
 def _page(body: Body) -> str:

@@ -37,13 +37,13 @@ def facts_of(spec: Spec, options: Mapping[str, Any], beside: Sequence[Spec] = ()
         beside: other specifications, whose plans stand beside this one.
     """
     plan = make_plan(spec)
-    found, spent = accuracy(plan, _LISTED), amounts(plan)
-    wishes = None if found is None or spec.targets is None else _targets(plan, spec.targets)
+    errors, spent = accuracy(plan, _LISTED), amounts(plan)
+    wishes = None if errors is None or spec.targets is None else _targets(plan, spec.targets)
     return {
         "sizes": [int(attribute.size) for attribute in spec.domain.attributes.values()],
         **_protection(plan, spent),
-        **_accuracy(found, wishes, options),
-        "curve": _curve(spent, found),
+        **_accuracy(errors, wishes, options),
+        "curve": _curve(spent, errors),
         "wishes": None if wishes is None else _wishes(plan, spec, wishes),
         "beside": _beside([*map(make_plan, beside), plan]) if beside else None,
     }
@@ -93,23 +93,23 @@ def _guess(plan: Plan) -> str | None:
     return None if odds is None else hundred(odds.right)
 
 
-def _accuracy(found: Accuracy | None, wishes: Floats | None, options: Mapping[str, Any]) -> dict[str, Any]:
-    if found is None:
+def _accuracy(errors: Accuracy | None, wishes: Floats | None, options: Mapping[str, Any]) -> dict[str, Any]:
+    if errors is None:
         return {"what": "tables", "count": 0, "numbers": 0, "rows": [], "more": 0, "matching": 0}
     sought = str(options.get("find", "")).casefold()
     limit = min(max(int(options.get("rows", ROWS)), 1), _MOST_ROWS)
-    places = [i for i, one in enumerate(found.listed) if sought in one.title.casefold()]
+    places = [i for i, one in enumerate(errors.listed) if sought in one.title.casefold()]
     if options.get("order") == "worst":
-        places.sort(key=lambda i: -found.listed[i].stddev)
-    rows = [_row(found.listed[i], None if wishes is None else float(wishes[i])) for i in islice(places, limit)]
+        places.sort(key=lambda i: -errors.listed[i].stddev)
+    rows = [_row(errors.listed[i], None if wishes is None else float(wishes[i])) for i in islice(places, limit)]
     return {
-        "what": found.what,
-        "count": found.count,
-        "numbers": int(found.numbers),
-        "spread": found.spread,
+        "what": errors.what,
+        "count": errors.count,
+        "numbers": int(errors.numbers),
+        "spread": errors.spread,
         "rows": rows,
         "matching": len(places),
-        "unlisted": found.count - len(found.listed),
+        "unlisted": errors.count - len(errors.listed),
     }
 
 
@@ -123,11 +123,11 @@ def _row(one: ListedTable, wish: float | None) -> dict[str, Any]:
     }
 
 
-def _curve(spent: Mapping[str, float], found: Accuracy | None) -> dict[str, Any] | None:
+def _curve(spent: Mapping[str, float], errors: Accuracy | None) -> dict[str, Any] | None:
     """Errors follow from the budget alone: by its root under normal noise, in proportion under Laplace noise."""
     laplace = "pure" in spent
     at = spent["pure"] if laplace else spent["rho"]
-    if found is None or not at > 0:
+    if errors is None or not at > 0:
         return None
     middle = round(math.log10(at))
     decades = [10.0**power for power in range(middle - 2, middle + 3)]
@@ -136,7 +136,7 @@ def _curve(spent: Mapping[str, float], found: Accuracy | None) -> dict[str, Any]
         "currency": "epsilon" if laplace else "rho",
         "at": at,
         "exponent": 1.0 if laplace else 0.5,
-        "lines": [{"title": one.title, "stddev": one.stddev} for one in curves(found)],
+        "lines": [{"title": one.title, "stddev": one.stddev} for one in curves(errors)],
         "grid": grid,
     }
 

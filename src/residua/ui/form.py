@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from residua.cli.objective import NUMBERS, OBJECTIVES
+from residua.cli.objectives import NUMBERS, OBJECTIVES
 from residua.errors import SpecError
-from residua.ui.attributes import form_of_attribute, settings_of_attribute
-from residua.ui.tables import form_of_table, has_wish, settings_of_table
+from residua.ui.parts import form_of_attribute, form_of_table, has_wish, settings_of_attribute, settings_of_table
 from residua.ui.typed import joined, number, rest_of, rest_text, whole, written
 
 KEPT = ("source", "ledger", "session", "plan")
@@ -72,8 +71,8 @@ def content_of(form: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, An
     workload = [settings_of_table(one) for one in tables]
     privacy = _privacy(form.get("privacy", {}))
     objective = _objective(form.get("objective", {}), wishes=any(map(has_wish, workload)))
-    found = {**kept, "privacy": privacy, "objective": objective, "workload": workload, "domain": domain}
-    return {section: value for section, value in found.items() if value}
+    content = {**kept, "privacy": privacy, "objective": objective, "workload": workload, "domain": domain}
+    return {section: value for section, value in content.items() if value}
 
 
 def has_person(content: Mapping[str, Any]) -> bool:

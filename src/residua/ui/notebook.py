@@ -15,7 +15,7 @@ from residua.domain.domain import settings_of_domain
 from residua.linalg.arrays import Floats
 from residua.plans.objectives import LargestVariances, MaxVariance, PNormVariance
 from residua.privacy import AddRemove, Guarantee
-from residua.ui.tables import ALONG
+from residua.ui.parts import ALONG
 
 _WORDS = ("title", "description", "code", "meanings")
 _MAKE = {
@@ -81,7 +81,7 @@ def _domain(spec: Spec) -> str:
 
 
 def _attribute(settings: Mapping[str, Any]) -> str:
-    make, fields = next(made for key, made in _MAKE.items() if key in settings)
+    make, fields = next(call for key, call in _MAKE.items() if key in settings)
     given = [_long(settings[field]) for field in fields if field in settings]
     options = [f"{key}={_long(settings[key])}" for key in ("unknown", "missing", "levels") if key in settings]
     words = [f"{key}={_long(settings[key])}" for key in _WORDS if key in settings]
@@ -137,9 +137,9 @@ def _plan(spec: Spec, guarantee: Guarantee | None = None) -> str:
 
 def halved(guarantee: Guarantee) -> Guarantee:
     """Half of a budget, in its own currency."""
-    made: Any = guarantee
-    key = next(one.name for one in fields(made) if one.name != "delta")
-    half: Guarantee = replace(made, **{key: getattr(made, key) / 2})
+    whole: Any = guarantee
+    key = next(one.name for one in fields(whole) if one.name != "delta")
+    half: Guarantee = replace(whole, **{key: getattr(whole, key) / 2})
     return half
 
 

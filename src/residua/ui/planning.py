@@ -31,6 +31,10 @@ class SlowError(Exception):
     """There was no answer within the limit."""
 
 
+class TooLongError(Exception):
+    """A request that is longer than allowed."""
+
+
 class Planner:
     """A process that plans, and a second one as soon as the first may have to be ended.
 
@@ -108,8 +112,8 @@ class Planner:
                 "planning was ended from outside, as when memory runs out; ask for fewer or smaller tables."
             )
         self._free.put_nowait(process)
-        found: dict[str, Any] = msgspec.json.decode(line)
-        return found
+        answer: dict[str, Any] = msgspec.json.decode(line)
+        return answer
 
     async def _replace(self, process: asyncio.subprocess.Process) -> None:
         await self._end(process)

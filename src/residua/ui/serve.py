@@ -1,16 +1,58 @@
-"""Starting the planner page: a port on loopback that the system chooses, a link that works once, and a browser."""
+"""Serving the planner page, and who may speak to it: this machine, this browser, this page; others get a sentence.
+
+The server listens on loopback, at a port that the system chooses. Its link holds a token that works once and becomes a
+cookie that scripts cannot read and other sites cannot send (HttpOnly, SameSite=Strict). A request must name the host by
+its number, so that no name on the web can be pointed at it (DNS rebinding), and must come from our own page (Origin,
+Sec-Fetch-Site). Answers load nothing but what lies beside them, run no inline code, and are not kept.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import hmac
+import secrets
 import socket
 import threading
 import webbrowser
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, MutableMapping
+from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs
 
 from residua.errors import FileError
 from residua.ui.documents import Desk
+from residua.ui.planning import Planner, TooLongError
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+MOST_BODY = 2**23  # bytes of a request
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+    "cache-control": "no-store",
+}
+_ENCODED = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+_WORDS = {
+    400: "This request cannot be understood.",
+    403: "This link is not, or no longer, valid. Start the planner again: residua ui",
+    405: "This page takes no such request.",
+    413: "This is too long for the planner.",
+    421: "The planner answers to its own address alone; use the link that residua ui printed.",
+}
 
 
 def serve(path: Path | None, *, browser: bool, say: Callable[[str], object]) -> None:
@@ -33,8 +75,6 @@ def serve(path: Path | None, *, browser: bool, say: Callable[[str], object]) -> 
     del starlette
     desk = Desk(path)
     from residua.ui.app import Pages
-    from residua.ui.guard import Guard
-    from residua.ui.planning import Planner
 
     door = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
@@ -65,3 +105,116 @@ def serve(path: Path | None, *, browser: bool, say: Callable[[str], object]) -> 
         asyncio.run(uvicorn.Server(settings).serve(sockets=[door]))
     except KeyboardInterrupt:
         say("Stopped.")
+
+
+class Guard:
+    """Lets requests of our own page through, with a limit on their length.
+
+    Args:
+        app: what answers them.
+        port: where the server listens.
+    """
+
+    def __init__(self, app: App, port: int) -> None:
+        self._app = app
+        self._host = f"127.0.0.1:{port}"
+        self._cookie = f"residua-{port}"  # cookies know no ports: two planners must not share one
+        self._secret = secrets.token_urlsafe(32)
+        self._token: str | None = secrets.token_urlsafe(32)
+
+    @property
+    def link(self) -> str:
+        """The link that opens the page, once."""
+        return f"http://{self._host}/?token={self._token}"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Judges a request."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            raise RuntimeError("the planner speaks HTTP only")
+        headers = _headers(scope)
+        if headers is None or headers.get("host") != self._host:
+            await _refuse(421, send)
+        elif not self._from_us(scope["method"], headers):
+            await _refuse(403, send)
+        elif scope["path"] == "/" and b"token=" in scope["query_string"]:
+            await self._enter(scope, headers, send)
+        elif not self._known(headers):
+            await _refuse(403, send)
+        elif not headers.get("content-length", "0").isdigit() or int(headers.get("content-length", "0")) > MOST_BODY:
+            await _refuse(413, send)
+        else:
+            await self._app(scope, _limited(receive), _guarded(send))
+
+    async def _enter(self, scope: Scope, headers: dict[str, str], send: Send) -> None:
+        """The token, once, becomes a cookie; whoever has the cookie needs no token."""
+        given = parse_qs(scope["query_string"].decode("ascii", "replace")).get("token", [""])[0]
+        if self._token is not None and hmac.compare_digest(given.encode(), self._token.encode()):
+            self._token = None
+            cookie = f"{self._cookie}={self._secret}; HttpOnly; SameSite=Strict; Path=/"
+            await _reply(303, b"", send, [(b"location", b"/"), (b"set-cookie", cookie.encode())])
+        elif scope["method"] == "GET" and self._known(headers):
+            await _reply(303, b"", send, [(b"location", b"/")])
+        else:
+            await _refuse(403, send)
+
+    def _known(self, headers: dict[str, str]) -> bool:
+        try:
+            cookie = SimpleCookie(headers.get("cookie", "")).get(self._cookie)
+        except CookieError:
+            return False
+        return cookie is not None and hmac.compare_digest(cookie.value.encode(), self._secret.encode())
+
+    def _from_us(self, method: str, headers: dict[str, str]) -> bool:
+        """Whether our own page asks; a GET may also be typed by hand, and then has no origin."""
+        if headers.get("sec-fetch-site", "none" if method == "GET" else "same-origin") not in ("same-origin", "none"):
+            return False
+        origin = headers.get("origin")
+        return origin == f"http://{self._host}" if origin is not None else method in ("GET", "HEAD")
+
+
+async def _refuse(status: int, send: Send) -> None:
+    """A sentence that says no."""
+    await _reply(status, _WORDS[status].encode(), send, [(b"content-type", b"text/plain; charset=utf-8")])
+
+
+def _headers(scope: Scope) -> dict[str, str] | None:
+    """Headers by name; None where one that we judge by is given twice."""
+    by_name: dict[str, str] = {}
+    for name, value in scope["headers"]:
+        key = name.decode("latin-1").lower()
+        if key in by_name and key in ("host", "origin", "content-length", "sec-fetch-site", "cookie"):
+            return None
+        by_name[key] = value.decode("latin-1")
+    return by_name
+
+
+async def _reply(status: int, body: bytes, send: Send, headers: list[tuple[bytes, bytes]]) -> None:
+    length = (b"content-length", str(len(body)).encode())
+    await send({"type": "http.response.start", "status": status, "headers": [*headers, length, *_ENCODED]})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _limited(receive: Receive) -> Receive:
+    length = 0
+
+    async def receive_less() -> Message:
+        nonlocal length
+        message = await receive()
+        length += len(message.get("body", b""))
+        if length > MOST_BODY:
+            raise TooLongError
+        return message
+
+    return receive_less
+
+
+def _guarded(send: Send) -> Send:
+    async def send_guarded(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message.get("headers", []), *_ENCODED]
+        await send(message)
+
+    return send_guarded

@@ -117,6 +117,11 @@ def same(one: object, other: object) -> bool:
     return type(one) is type(other) and one == other
 
 
+def alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether settings are the same, in whatever order of their keys, which means nothing there."""
+    return same({key: one[key] for key in sorted(one)}, {key: other[key] for key in sorted(other)})
+
+
 def is_lines(values: Sequence[object]) -> bool:
     """Whether texts can stand in a text area, one per line."""
     return all(isinstance(value, str) and value and value.splitlines() == [value] for value in values)

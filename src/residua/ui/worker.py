@@ -33,14 +33,14 @@ def answer(request: Request) -> dict[str, Any]:
     """The answer to one request: facts, a file as a text, or a sentence that says what is wrong, and where."""
     started = time.perf_counter()
     try:
-        found = _TASKS[request["task"]](request)
+        facts = _TASKS[request["task"]](request)
     except ResiduaError as problem:
         return {"error": _sentence(str(problem), request), "at": _place(request)}
     except MemoryError:
         return {"error": "There is not enough memory; ask for fewer or smaller tables."}
     except Exception:  # a mistake of ours: nothing of it reaches the page
         return {"error": "The planner failed on this specification; this is a mistake of residua, please report it."}
-    return {**found, "seconds": time.perf_counter() - started}
+    return {**facts, "seconds": time.perf_counter() - started}
 
 
 def _spec(request: Request, key: str = "content") -> Spec:

@@ -1,20 +1,21 @@
-"""`residua compare A B`: two plans side by side, what each spends and how accurate every table is."""
+"""`residua compare` and `residua report`: plans side by side, and a page about whatever a path holds."""
 
 from __future__ import annotations
 
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from residua.analysis import compare
-from residua.cli.places import is_plan
-from residua.cli.show import ROWS_SHOWN, out, plain_table, print_json
-from residua.cli.spec import Spec, read_spec
-from residua.cli.steps import make_plan
-from residua.errors import SpecError
+from residua.cli.opening import load_published, plan_at
+from residua.cli.show import ROWS_SHOWN, out, print_json, progress_bar
+from residua.cli.spec import Spec
+from residua.errors import FileError, SpecError
 from residua.plans.contract import Plan
 from residua.privacy import ZCDP
+from residua.report import write_report
 from residua.report.comparing import changes, compared, promises
+from residua.report.page import require_report_or_free
+from residua.screen import PlainTable
 
 
 def print_comparison(spec: Spec, *, as_json: bool) -> None:
@@ -24,20 +25,20 @@ def print_comparison(spec: Spec, *, as_json: bool) -> None:
     budget = spec.guarantee or ZCDP(0.5)
     asked = spec.workload
     workload = asked.listed() if asked.with_rows else asked
-    found = compare(workload, budget, spec.targets, unit=spec.unit)
+    figures = compare(workload, budget, spec.targets, unit=spec.unit)
     if as_json:
-        figures = ("name", "max_ratio", "rmse", "pcost_for_targets")
-        print_json([{key: getattr(one, key) for key in figures} for one in found])
+        names = ("name", "max_ratio", "rmse", "pcost_for_targets")
+        print_json([{name: getattr(one, name) for name in names} for one in figures])
         return
-    best = min(one.pcost_for_targets for one in found)
-    table = plain_table(
+    best = min(one.pcost_for_targets for one in figures)
+    table = PlainTable(
         ("plan", "left"),
         ("largest variance / target", "right"),
         ("root mean square error", "right"),
         ("rho to meet all targets", "right"),
         ("× the least", "right"),
     )
-    for one in found:
+    for one in figures:
         times = f"{one.pcost_for_targets / best:,.2f}×"
         table.add_row(one.name, f"{one.max_ratio:,.4g}", f"{one.rmse:,.4g}", f"{one.pcost_for_targets / 2:,.4g}", times)
     out.print(
@@ -48,20 +49,21 @@ def print_comparison(spec: Spec, *, as_json: bool) -> None:
 
 def print_side_by_side(first: Path, second: Path, *, as_json: bool, everything: bool) -> None:
     """Two plans, each saved or made from a specification: privacy, errors, and what only one of them answers."""
-    paths, plans = (first, second), tuple(_plan_of(path) for path in (first, second))
+    paths, plans = (first, second), tuple(plan_at(path) for path in (first, second))
     limit = None if everything or as_json else ROWS_SHOWN
     rows = list(islice(compared(*plans), None if limit is None else limit + 1))
     if as_json:
-        print_json({"plans": [_facts(*pair) for pair in zip(paths, plans, strict=True)], "tables": rows})
+        promised = [{"plan": str(path), **promises(plan)} for path, plan in zip(paths, plans, strict=True)]
+        print_json({"plans": promised, "tables": rows})
         return
-    facts = plain_table(("", "left"), ("A", "left"), ("B", "left"))
+    facts = PlainTable(("", "left"), ("A", "left"), ("B", "left"))
     facts.add_row("plan", *map(str, paths))
     for title in ("guarantee", "protects", "objective", "gap"):
         facts.add_row(title, *(promises(plan)[title] for plan in plans))
     out.print(facts)
     for sentence in changes(*plans):
         out.print(sentence)
-    table = plain_table(
+    table = PlainTable(
         ("table", "left"), ("queries", "right"), ("A stddev", "right"), ("B stddev", "right"), ("B / A", "right")
     )
     for row in rows[:limit]:
@@ -76,9 +78,27 @@ def print_side_by_side(first: Path, second: Path, *, as_json: bool, everything: 
     out.print("(stddev: the root mean square over a table's numbers; —: the plan does not tell this table)")
 
 
-def _plan_of(path: Path) -> Plan:
-    return Plan.load(path) if is_plan(path) else make_plan(read_spec(path))
+def write_report_of(subject: Path, beside: Path | None, target: Path, title: str | None) -> None:
+    """Writes a page about a release, a projection, estimates, a saved plan, or the plan of a specification.
+
+    Raises:
+        FileError: nothing of the kind is there, or something else is where the page should go.
+        PlanError: something beside what is not a plan.
+    """
+    require_report_or_free(target)
+    if not subject.exists():
+        raise FileError(f"there is no release folder, saved plan or specification {str(subject)!r}; check the path.")
+    about = load_published(subject) if subject.is_dir() else plan_at(subject)
+    other = None if beside is None else _plan_beside(beside)
+    with progress_bar() as show:
+        show("drawing", 0, None)
+        write_report(about, target, title=title, beside=other)
+    out.print(f"Wrote {target}: one page, to be opened in any browser or printed")
 
 
-def _facts(path: Path, plan: Plan) -> dict[str, Any]:
-    return {"plan": str(path), **promises(plan)}
+def _plan_beside(path: Path) -> Plan:
+    if path.is_dir():
+        raise FileError(
+            f"{str(path)!r} is a folder; two plans stand side by side, give a saved plan or a specification."
+        )
+    return plan_at(path)

@@ -1,17 +1,23 @@
-"""A first specification from the columns of a file. Only names are taken: values must come from elsewhere."""
+"""How one begins: the demonstration on bundled data, and a first specification from the columns of a file."""
 
 from __future__ import annotations
 
 import json
+import shutil
+from itertools import count
 from pathlib import Path
 
-from residua.cli.show import out
+from residua.cli.show import command_name, out, print_table
 from residua.cli.sources import refuse_credentials
+from residua.cli.spec import read_spec
+from residua.cli.steps import run_release
+from residua.demo_data import demo_folder
 from residua.errors import FileError, SpecError
 from residua.files import write_atomically
 from residua.source import source_of
 from residua.source.uris import is_uri
 
+_SHOWN = (["sex"], ["sex", "income"], ["education"])
 _HEAD = """\
 # A specification for residua. Complete the domain below, then run: residua plan {spec}
 #
@@ -61,8 +67,45 @@ ways = [1, 2]            # every column's own table, and all pairs
 """
 
 
+def run_demo(folder: Path | None) -> None:
+    """Copies the bundled data and specification into a folder, releases there, and shows a few tables."""
+    names = (Path("residua-demo" if number == 1 else f"residua-demo-{number}") for number in count(1))
+    target = folder or next(path for path in names if not path.exists())
+    try:
+        target.mkdir(parents=True)
+        for name in ("adult.toml", "adult.parquet", "ATTRIBUTION.md"):
+            shutil.copyfile(demo_folder() / name, target / name)
+    except OSError as problem:
+        raise FileError(
+            f"cannot write the demo folder {str(target)!r}: {problem.strerror}; choose another with --out."
+        ) from None
+    out.print("Adult data (UCI, CC BY 4.0): 32,561 people, 13 attributes. All tables of up to 2 attributes.")
+    out.print()
+    release = run_release(read_spec(target / "adult.toml"), target / "release")
+    for attributes in _SHOWN:
+        out.print()
+        print_table(release.table(attributes))
+    age = release.count({"age": range(18, 66), "sex": "Female"})
+    interval = f"{age.lower:,.0f} to {age.upper:,.0f}"
+    out.print(f"\nWomen aged 18 to 65: {age.estimate:,.0f} (standard deviation {age.stddev:,.0f}; 95 %: {interval})")
+    command = command_name()
+    out.print("\nWhere to look next:")
+    for line in (
+        f"{command} table {target}/release age sex          any table of up to 2 attributes, with error bars",
+        f"{command} table {target}/release race --csv       the same as CSV",
+        f"{command} mean {target}/release age --by sex      what people quote: also share, median, quantile, top",
+        f"{command} report {target}/release                 one page for people, with pictures",
+        f"{command} project {target}/release --out {target}/projected   no negative counts, tables that could be true",
+        f"{command} ledger {target}/adult.ledger            what was spent, and what is left",
+        f"{command} plan {target}/adult.toml                what was known before any data was read",
+        f"{target}/adult.toml                             the specification: change it and release again",
+        f"{target}/release/PRIVACY.md                     the privacy statement",
+    ):
+        out.print("  " + line)
+
+
 def write_draft(data: str, path: Path) -> None:
-    """Writes a specification with a table for each column of a file; columns without a name are left out.
+    """Drafts a specification with a table for each column of a file; columns without a name are left out.
 
     Raises:
         SourceError: the data cannot be read, or has no usable header.

@@ -1,0 +1,129 @@
+"""What a specification wants: what is least, how accurate each entry must be, and what if it wanted something else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from residua.errors import PlanError, SpecError
+from residua.plans import LargestVariances, MaxVariance, PNormVariance, TotalVariance
+from residua.plans.objectives import Objective
+from residua.plans.tails import width
+
+OBJECTIVES = ("total", "max", "largest", "p-norm")
+NUMBERS = {"p": "p-norm", "count": "largest"}  # key → the objective that has it
+USUAL_ORDER, USUAL_COUNT = 2, 10
+TARGETS = frozenset({"variance", "stddev", "margin", "confidence"})
+USUAL_CONFIDENCE = 0.95
+_MOST = 1e150  # its square is still a number
+SPENDING = ("rho", "mu", "epsilon", "delta")
+
+
+def objective_of(settings: Mapping[str, Any], has_targets: bool) -> Objective | None:
+    """The objective that `[objective]` names; None where targets, or estimates, say what is best."""
+    name = settings.get("minimise")
+    if name is not None and name not in (*OBJECTIVES, "estimates"):
+        known = ", ".join(f'"{each}"' for each in OBJECTIVES)
+        raise SpecError(f'[objective] minimise = {name!r} is not {known} or "estimates"; use one of them.')
+    if name == "estimates":
+        if has_targets or len(settings) > 1:
+            raise SpecError('[objective] minimise = "estimates" has neither targets nor other keys; remove them.')
+        return None
+    if name is not None and has_targets and name != "max":
+        raise SpecError('targets already mean minimise = "max"; remove [objective] minimise or the targets.')
+    for key, owner in NUMBERS.items():
+        if key in settings and name != owner:
+            raise SpecError(f'[objective] {key} belongs to minimise = "{owner}"; remove it or say so.')
+    if name == "p-norm":
+        return PNormVariance(settings.get("p", USUAL_ORDER))
+    if name == "largest":
+        return LargestVariances(settings.get("count", USUAL_COUNT))
+    if has_targets:
+        return None
+    return MaxVariance() if name == "max" else TotalVariance()
+
+
+def target_of(term: Mapping[str, Any]) -> float | None:
+    """The variance that every query of an entry may have at most; None if the entry does not say.
+
+    A margin of m at confidence c means that a published number is within m of the truth with probability c; for
+    normal noise that is the variance `(m / z)²`, with z the width of an interval of confidence c.
+
+    Raises:
+        SpecError: two targets, one that is not a positive number, or a confidence without a margin.
+    """
+    given = [key for key in ("variance", "stddev", "margin") if key in term]
+    if len(given) > 1:
+        raise SpecError(f"[[workload]] has both {given[0]} and {given[1]}; give one.")
+    if "confidence" in term and given != ["margin"]:
+        raise SpecError("[[workload]] confidence belongs to a margin; write margin = 50 beside it, or remove it.")
+    if not given:
+        return None
+    value = term[given[0]]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < _MOST:
+        raise SpecError(f"[[workload]] {given[0]} = {value!r} is not a positive number below 1e150; correct it.")
+    if given == ["variance"]:
+        return float(value)
+    try:
+        reach = width(term.get("confidence", USUAL_CONFIDENCE)) if given == ["margin"] else 1.0
+    except PlanError as problem:
+        raise SpecError(f"[[workload]] {problem}") from None
+    return (value / reach) ** 2
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """What to change. Each means what the key of this name means in a specification; None leaves it as it is.
+
+    Args:
+        rho: in place of all that [privacy] spends; so are mu, epsilon and delta (a delta alone goes with the file's
+            epsilon, and an epsilon alone with the file's delta).
+        records: the most records a person has.
+        minimise: what is minimised, without targets.
+        stddev: a target for every query in place of all targets of the file and, unless one is given too, of its
+            budget; so is margin, at this confidence.
+    """
+
+    rho: float | None = None
+    mu: float | None = None
+    epsilon: float | None = None
+    delta: float | None = None
+    records: int | None = None
+    minimise: str | None = None
+    stddev: float | None = None
+    margin: float | None = None
+    confidence: float | None = None
+
+    def __bool__(self) -> bool:
+        return any(value is not None for value in asdict(self).values())
+
+    def changed(self, content: Mapping[str, Any]) -> dict[str, Any]:
+        """The tables of a specification file with these changes; the file's own mistakes stay for its reader."""
+        content = dict(content)
+        for section in ("privacy", "objective"):
+            if not isinstance(content.get(section, {}), Mapping):
+                return content
+        privacy, objective = dict(content.get("privacy", {})), dict(content.get("objective", {}))
+        spending = {key: value for key, value in asdict(self).items() if key in SPENDING and value is not None}
+        target = {key: getattr(self, key) for key in TARGETS if getattr(self, key, None) is not None}
+        if "confidence" in target and "margin" not in target:
+            raise SpecError("--confidence belongs to --margin; give both, or neither.")
+        if spending or target:
+            kept = {"epsilon": ("delta",), "delta": ("epsilon",)}.get("".join(spending), ())
+            privacy = {key: value for key, value in privacy.items() if key not in SPENDING or key in kept} | spending
+        if self.records is not None:
+            privacy = {key: value for key, value in privacy.items() if key != "replace"} | {"records": self.records}
+        if target and isinstance(content.get("workload"), list):
+            content["workload"] = [_aimed(term, target) for term in content["workload"]]
+            objective = {key: value for key, value in objective.items() if key not in ("minimise", *NUMBERS)}
+        if self.minimise is not None:
+            own = {key: value for key, value in objective.items() if NUMBERS.get(key, self.minimise) == self.minimise}
+            objective = own | {"minimise": self.minimise}
+        return {**content, "privacy": privacy, "objective": objective}
+
+
+def _aimed(term: Any, target: Mapping[str, Any]) -> Any:
+    if not isinstance(term, Mapping):
+        return term
+    return {key: value for key, value in term.items() if key not in TARGETS} | dict(target)

@@ -1,0 +1,181 @@
+"""The commands on a release: its tables and answers, and what is made from it alone. Options and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from residua.cli.options import (
+    AsCsv,
+    AsJson,
+    Confidence,
+    Everything,
+    Full,
+    Known,
+    OnExecutors,
+    Quality,
+    ReleasePath,
+    Simultaneous,
+    Spreadsheet,
+    Suppress,
+)
+
+
+def table(
+    folder: ReleasePath,
+    attributes: Annotated[
+        list[str] | None,
+        typer.Argument(help="The table's attributes, or age=prefixes, age=ranges, county=LEVEL; none for the total."),
+    ] = None,
+    confidence: Confidence = None,
+    simultaneous: Simultaneous = None,
+    csv: AsCsv = False,
+    rounded: Annotated[bool, typer.Option("--rounded", help="Whole numbers, of a projection.")] = False,
+    everything: Everything = False,
+    spreadsheet: Spreadsheet = False,
+    full: Full = False,
+    quality: Quality = False,
+    suppress: Suppress = None,
+    json: AsJson = False,
+) -> None:
+    """Show one table, of a release with error bars."""
+    from residua.cli.show import OutputForm
+    from residua.cli.tables import print_marginal
+
+    form = OutputForm(quality, suppress, csv, json, everything, spreadsheet, full)
+    print_marginal(folder, attributes or [], confidence, simultaneous, form, rounded=rounded)
+
+
+def tables(
+    folder: ReleasePath,
+    out: Annotated[
+        Path | None, typer.Option(help="Also write them into this folder, as CSV by default; it must not exist.")
+    ] = None,
+    format: Annotated[
+        str | None,
+        typer.Option(help="csv, parquet, long, long-csv, xlsx, jsonstat, px, sdmx, datapackage, csvw. [default: csv]"),
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="What the whole is called, in its metadata.")] = None,
+    language: Annotated[
+        str | None, typer.Option(help="Of titles, where the domain declares several: en, de, …")
+    ] = None,
+    confidence: Confidence = None,
+    spreadsheet: Spreadsheet = False,
+    full: Full = False,
+    on_executors: OnExecutors = False,
+) -> None:
+    """List or write all tables that were asked for. Of a hierarchy there is one per level."""
+    from residua.cli.show import OutputForm
+    from residua.cli.tables import write_tables
+
+    described = {"confidence": confidence, "title": title, "language": language}
+    form = OutputForm(spreadsheet=spreadsheet, full=full)
+    write_tables(folder, out, form, format=format, on_executors=on_executors, **described)
+
+
+def count(
+    folder: ReleasePath,
+    condition: Annotated[
+        str | None,
+        typer.Argument(help="SQL over the attributes, such as \"hour <= 8 and origin = 'EWR'\"; the total without."),
+    ] = None,
+    confidence: Confidence = None,
+    json: AsJson = False,
+) -> None:
+    """Count records by a condition, with an interval.
+
+    Of a projection: without.
+    """
+    from residua.cli.tables import print_count
+
+    print_count(folder, condition, confidence, as_json=json)
+
+
+def answers(
+    folder: ReleasePath,
+    confidence: Confidence = None,
+    simultaneous: Simultaneous = None,
+    csv: AsCsv = False,
+    everything: Everything = False,
+    spreadsheet: Spreadsheet = False,
+    full: Full = False,
+    json: AsJson = False,
+) -> None:
+    """Show the answers to all that was asked. Of a projection they have no error bars."""
+    from residua.cli.show import OutputForm
+    from residua.cli.tables import print_answers
+
+    form = OutputForm(False, None, csv, json, everything, spreadsheet, full)
+    print_answers(folder, confidence, simultaneous, form)
+
+
+def project(
+    folder: ReleasePath,
+    out: Annotated[Path, typer.Option(help="The projection folder to write; it must not exist.")],
+    total: Annotated[
+        str | None,
+        typer.Option(
+            help="A public total to meet exactly; 'released' keeps the release's own, usual if clear; or 'free'."
+        ),
+    ] = None,
+    known: Known = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            help="In which sense nearest: 'margins' (usual for tables: small ones weigh more), 'covariance' or 'plain'."
+        ),
+    ] = None,
+    shrink: Annotated[
+        bool | None,
+        typer.Option(help="Shrink interactions by their noise first; usually if noise is large beside the total."),
+    ] = None,
+    simulate: Annotated[
+        int | None,
+        typer.Option(
+            help="Simulate this many releases to indicate the error; usually 1 if no bound can be given.", min=0
+        ),
+    ] = None,
+) -> None:
+    """Make tables non-negative, meeting public facts. Touches no data and costs nothing."""
+    from residua.cli.projecting import run_projection
+
+    run_projection(folder, out, total=total, known=known or [], metric=metric, shrink=shrink, simulations=simulate)
+
+
+def estimate(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A release folder.")],
+    out: Annotated[Path, typer.Option(help="The folder of estimates to write; it must not exist.")],
+    total: Annotated[str | None, typer.Option(help="A public total to meet exactly; else it is estimated.")] = None,
+    known: Known = None,
+) -> None:
+    """Estimate tables of any attributes, by a model.
+
+    They may be measured or not; the model is of everything measured. Costs nothing.
+    """
+    from residua.cli.projecting import run_estimation
+
+    run_estimation(folder, out, total=total, known=known or [])
+
+
+def rows(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of estimates, from residua estimate.")],
+    out: Annotated[Path, typer.Option(help="The file to write: .parquet or .csv. It must not exist.")],
+    n: Annotated[
+        int | None, typer.Option("-n", "--rows", help="How many rows; the estimated total by default.")
+    ] = None,
+    attributes: Annotated[
+        list[str] | None, typer.Option("--attribute", help="A column; all by default. Repeatable.")
+    ] = None,
+) -> None:
+    """Make synthetic rows from estimates.
+
+    Their tables are near the estimated ones. No row is a person's record. Touches no data and costs nothing.
+    """
+    from residua.cli.projecting import write_rows
+
+    write_rows(folder, out, n, attributes)
+
+
+COMMANDS = (table, tables, count, answers, project, estimate, rows)
