@@ -15,11 +15,9 @@ from scipy import integrate, stats
 import residua as rs
 from residua.report import report_html
 from residua.report.accuracy import accuracy
-from residua.report.bars import draw_bars
 from residua.report.budget import budget
+from residua.report.charts import draw_bars, draw_heat, draw_lines
 from residua.report.contents import page_of
-from residua.report.heat import draw_heat
-from residua.report.lines import draw_lines
 from residua.report.odds import normal_odds, pure_odds, secret
 from residua.report.pictures import PICTURES, picture, pictures
 from residua.report.series import Series

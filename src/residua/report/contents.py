@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 import numpy as np
-from markupsafe import Markup
 
 from residua.errors import PlanError
 from residua.estimation import Estimated
@@ -22,79 +21,18 @@ from residua.published.table import what_is_counted
 from residua.release import Release
 from residua.release.statement import privacy_statement
 from residua.report.accuracy import LISTED, Accuracy, ListedTable, accuracy, curves, listing, rms, tally
-from residua.report.bars import draw_bars
-from residua.report.budget import Budget, budget
-from residua.report.comparing import changes, compared, promises
-from residua.report.markdown import Block, blocks
+from residua.report.budget import budget
+from residua.report.charts import draw_bars
 from residua.report.odds import Protection, hundred, normal_odds, protection, pure_odds, spent_protection
-from residua.report.pictures import Picture, pictures, within
-from residua.report.plan_text import objective, proof
+from residua.report.page import ADVICE, MEASURED, PLANNED, Page, blocks
+from residua.report.pictures import pictures, within
+from residua.report.plan_text import changes, compared, objective, promises, proof
 from residua.report.relative import draw_relative
 from residua.report.series import Series
 from residua.report.svg import NARROW, figure, size_from
 from residua.session import Session
 
 _LARGE = 2**20  # numbers of a table beyond which they are not judged one by one
-_PLANNED = {"noise": "Exactly sampled", "published": "would be published"}
-_MEASURED = {"noise": "Exactly sampled", "published": "are published"}
-_ADVICE = (
-    "Estimates below zero are as they should be: noise goes both ways. Keep them when adding up, and read them as "
-    "“about zero”.",
-    "All tables agree with each other: a table summed over an attribute is the smaller table, exactly.",
-    "For sums, shares and differences ask the release itself: errors of cells of one release are correlated.",
-    "Publishing more tables of the same release costs no privacy. Measuring again does.",
-)
-
-
-@dataclass(frozen=True)
-class Section:
-    """A section of the page: the template of this name."""
-
-    name: str
-    title: str
-
-
-@dataclass
-class Page:
-    """Everything that the templates show."""
-
-    title: str
-    lead: str
-    protection: Protection
-    sections: list[Section] = field(default_factory=list)
-    tense: Mapping[str, str] = field(default_factory=lambda: _MEASURED)
-    odds: list[tuple[str, str, str]] = field(default_factory=list)
-    currencies: tuple[tuple[str, str, str], ...] = ()
-    what_if: list[tuple[str, str, str]] = field(default_factory=list)
-    accuracy: Accuracy | None = None
-    accuracy_caption: str = ""
-    accuracy_head: tuple[str, ...] = ()
-    accuracy_rows: list[tuple[str, ...]] = field(default_factory=list)
-    curve: Markup | None = None
-    curve_narrow: Markup | None = None
-    biased: str = ""
-    counted: str = ""
-    projection: bool = False
-    pictures: list[Picture] = field(default_factory=list)
-    pictures_note: str = ""
-    budget: Budget | None = None
-    budget_ways: list[tuple[str, ...]] = field(default_factory=list)
-    budget_picture: Markup | None = None
-    budget_narrow: Markup | None = None
-    objective: str = ""
-    proof: str = ""
-    comparison: dict[str, Any] | None = None
-    session: dict[str, Any] | None = None
-    cite: str = ""
-    advice: tuple[str, ...] = _ADVICE
-    command: str = ""
-    reuse: str = "Whoever has the folder can ask it for any number that it tells, with its error bar:"
-    statement: list[Block] = field(default_factory=list)
-    statement_caption: str = ""
-
-    def add(self, name: str, title: str) -> None:
-        """Adds a section."""
-        self.sections.append(Section(name, title))
 
 
 def page_of(thing: Any, title: str | None = None, beside: Any = None) -> Page:
@@ -124,7 +62,7 @@ def page_of(thing: Any, title: str | None = None, beside: Any = None) -> Page:
 
 def _plan_page(plan: Plan, title: str | None, beside: Plan | None) -> Page:
     lead = "What would be published, how accurate it would be, and how strongly people are protected. No data was read."
-    page = Page(title or "Plan", lead, protection(plan), tense=_PLANNED)
+    page = Page(title or "Plan", lead, protection(plan), tense=PLANNED)
     _protect(page, plan)
     if beside is not None:
         page.title = title or "Two plans side by side"
@@ -154,7 +92,7 @@ def _projection_page(projected: Projected, title: str | None) -> Page:
     _judge(page, projected.plan, accuracy(projected.plan))
     _draw(page, projected)
     _reuse(page, projected.receipt, "projected")
-    page.advice = (WARNING, _ADVICE[1], _ADVICE[3])
+    page.advice = (WARNING, ADVICE[1], ADVICE[3])
     page.statement = blocks(projected.statement)[1:]
     page.add("statement", "What was done, and how accurate it is")
     return page
@@ -168,7 +106,7 @@ def _estimates_page(estimated: Estimated, title: str | None) -> Page:
     _draw(page, estimated)
     _reuse(page, estimated.receipt, "estimated")
     page.statement_caption = "Estimated root mean square error of a cell"
-    page.advice = (MODEL_WARNING, _ADVICE[1], _ADVICE[3])
+    page.advice = (MODEL_WARNING, ADVICE[1], ADVICE[3])
     page.statement = blocks(estimated.statement)[1:]
     page.add("statement", "What was done, and how accurate it is")
     return page
@@ -317,7 +255,7 @@ def _draw(page: Page, published: Any) -> None:
 
 
 def _spend(page: Page, plan: Plan) -> None:
-    page.add("budget", "What the budget went to" if page.tense is _MEASURED else "What the budget would go to")
+    page.add("budget", "What the budget went to" if page.tense is MEASURED else "What the budget would go to")
     page.objective, page.proof = objective(plan), proof(plan)
     page.budget = found = budget(plan)
     if found is None:

@@ -20,9 +20,7 @@ from markupsafe import Markup
 from residua.domain import Attribute, Bins, Dates, Domain, Integers
 from residua.domain.words import said, title_of
 from residua.linalg.arrays import Integers as Places
-from residua.report.bars import draw_bar_panels, draw_bars
-from residua.report.heat import draw_heat
-from residua.report.lines import draw_line_panels, draw_lines
+from residua.report.charts import draw_bar_panels, draw_bars, draw_heat, draw_line_panels, draw_lines
 from residua.report.series import Series, series_of
 from residua.report.svg import NARROW, number, shortened
 
@@ -62,8 +60,8 @@ def pictures(published: Any, most: int = PICTURES) -> list[Picture]:
     if workload is not None and workload.tables is None:
         drawn = _answers(published, workload)
         return [] if drawn is None else [drawn]
-    found = (picture(table) for table in _main_tables(published))
-    return list(islice((each for each in found if each is not None), most))
+    drawings = (picture(table) for table in _main_tables(published))
+    return list(islice((each for each in drawings if each is not None), most))
 
 
 def picture(table: Any) -> Picture | None:
@@ -127,9 +125,8 @@ def _panels(series: Series, others: list[int]) -> tuple[list[Series], list[str]]
     parts, titles = [series], [""]
     for axis in sorted(others, reverse=True):
         name, labels = shortened(series.names[axis], 14), series.labels[axis]  # the heading has all of it
-        split = [(part, told) for part, told in zip(parts, titles, strict=True)]
-        parts = [piece for part, _ in split for piece in part.along(axis)]
-        titles = [f"{name}: {label}" + (f", {told}" if told else "") for _, told in split for label in labels]
+        parts = [piece for part in parts for piece in part.along(axis)]
+        titles = [f"{name}: {label}" + (f", {rest}" if rest else "") for rest in titles for label in labels]
     return parts, titles
 
 
@@ -213,8 +210,7 @@ class _Flat:
 
 
 def _heading(table: Any, names: Sequence[str]) -> str:
-    told = table.title
-    return told if told and ":" in told else " × ".join(names)
+    return table.title if ":" in (table.title or "") else " × ".join(names)
 
 
 def _listed(table: Any, names: Sequence[str], labels: Sequence[Sequence[str]]) -> Any:
@@ -224,10 +220,10 @@ def _listed(table: Any, names: Sequence[str], labels: Sequence[Sequence[str]]) -
 
 def _rows(columns: dict[str, Any], names: tuple[str, ...], keys: list[list[str]]) -> Any:
     numbers = [name for name in ("estimate", "stddev", "lower", "upper") if name in columns]
-    told = {"estimate": "estimate", "stddev": "standard error", "lower": "from", "upper": "to"}
+    heads = {"estimate": "estimate", "stddev": "standard error", "lower": "from", "upper": "to"}
     count = len(columns["estimate"])
     rows = tuple(
         (*(str(key[i]) for key in keys), *(number(float(columns[name][i])) for name in numbers))
         for i in range(min(count, ROWS))
     )
-    return (*names, *(told[name] for name in numbers)), rows, count - len(rows)
+    return (*names, *(heads[name] for name in numbers)), rows, count - len(rows)

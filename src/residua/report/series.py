@@ -37,14 +37,14 @@ class Series:
     grades: Any = None
     whole: bool = False
 
-    def told(self, *cell: int) -> bool:
+    def known(self, *cell: int) -> bool:
         """Whether a cell has a number at all: groups may be measured in different detail."""
         return bool(np.isfinite(self.estimates[cell]))
 
     def value(self, *cell: int) -> str:
         """A cell's estimate as it is written beside its mark."""
         estimate = float(self.estimates[cell])
-        return number(round(estimate) if self.whole and self.told(*cell) else estimate)
+        return number(round(estimate) if self.whole and self.known(*cell) else estimate)
 
     @property
     def span(self) -> list[float]:
@@ -81,24 +81,23 @@ class Series:
     def words(self, *cell: int) -> str:
         """A cell in words, as shown on hover: what it is, its estimate, interval and flag."""
         where = ", ".join(f"{name} {along[i]}" for name, along, i in zip(self.names, self.labels, cell, strict=True))
-        if not self.told(*cell):
+        if not self.known(*cell):
             return f"{where}: {UNTOLD}"
-        told = f"{where}: {number(float(self.estimates[cell]))}"
+        words = f"{where}: {number(float(self.estimates[cell]))}"
         if self.lower is not None and self.upper is not None and np.isfinite(self.lower[cell]):
-            told += f", {number(float(self.lower[cell]))} to {number(float(self.upper[cell]))}"
-        return told if self.grades is None else f"{told} ({FLAGS[self.grade(*cell)]})"
+            words += f", {number(float(self.lower[cell]))} to {number(float(self.upper[cell]))}"
+        return words if self.grades is None else f"{words} ({FLAGS[self.grade(*cell)]})"
 
 
 def series_of(table: Any, names: Sequence[str], labels: Sequence[Sequence[str]]) -> Series:
     """The numbers of a published table (or a projection's), one axis per attribute."""
     shape, columns = table.estimates.shape, table.columns
-    told: dict[str, Any] = {"lower": None, "upper": None, "grades": None}
-    if "stddev" in columns:
-        lower, upper = (np.reshape(columns[name], shape) for name in ("lower", "upper"))
-        bare = np.isnan(lower).all()
-        told = {"lower": None if bare else lower, "upper": None if bare else upper, "grades": None}
-        told["grades"] = np.reshape(grades(columns["estimate"], columns["stddev"]), shape)
-        told["whole"] = bool(np.min(columns["stddev"], initial=np.inf) >= _COARSE)
-    else:  # a projection or estimates: their errors are not known cell by cell
-        told["whole"] = bool(np.nanmax(np.abs(table.estimates), initial=0.0) >= _LARGE)
-    return Series(tuple(names), tuple(tuple(each) for each in labels), table.estimates, **told)
+    along = tuple(names), tuple(tuple(each) for each in labels)
+    if "stddev" not in columns:  # a projection or estimates: their errors are not known cell by cell
+        whole = bool(np.nanmax(np.abs(table.estimates), initial=0.0) >= _LARGE)
+        return Series(*along, table.estimates, whole=whole)
+    lower, upper = (np.reshape(columns[name], shape) for name in ("lower", "upper"))
+    bare = bool(np.isnan(lower).all())
+    flags = np.reshape(grades(columns["estimate"], columns["stddev"]), shape)
+    whole = bool(np.min(columns["stddev"], initial=np.inf) >= _COARSE)
+    return Series(*along, table.estimates, None if bare else lower, None if bare else upper, flags, whole)

@@ -20,13 +20,13 @@ LETTER = 7.5  # mean width of a letter at the size of labels, in pixels
 
 def element(_name: str, *inside: Markup | str, **attributes: object) -> Markup:
     """An SVG element; attributes and texts are escaped. `class_` is the class, `_` in names becomes `-`."""
-    told = Markup("").join(
+    written = Markup("").join(
         Markup(' {}="{}"').format(name.rstrip("_").replace("_", "-"), _short(value))
         for name, value in attributes.items()
         if value is not None
     )
     content = Markup("").join(escape(part) for part in inside)
-    return Markup("<{0}{1}>{2}</{0}>").format(Markup(_name), told, content)
+    return Markup("<{0}{1}>{2}</{0}>").format(Markup(_name), written, content)
 
 
 def text(
@@ -78,9 +78,9 @@ def number(value: float) -> str:
         return "–"
     size = abs(value)
     places = 0 if size >= 100 else 1 if size >= 10 else 2
-    told = f"{size:,.{places}f}"
-    told = told.rstrip("0").rstrip(".") if "." in told else told
-    return f"−{told}" if value < 0 and told != "0" else told
+    digits = f"{size:,.{places}f}"
+    digits = digits.rstrip("0").rstrip(".") if "." in digits else digits
+    return f"−{digits}" if value < 0 and digits != "0" else digits
 
 
 def figure(value: float) -> str:

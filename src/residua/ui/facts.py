@@ -17,9 +17,8 @@ from residua.plans.contract import Plan
 from residua.privacy import PureDP, describe
 from residua.privacy.currencies import brief
 from residua.report.accuracy import Accuracy, ListedTable, accuracy, curves
-from residua.report.comparing import side_by_side
 from residua.report.odds import Odds, hundred, normal_odds, pure_odds, secret
-from residua.report.plan_text import proof
+from residua.report.plan_text import proof, side_by_side
 
 ROWS = 15
 _DELTA = 1e-6

@@ -1,0 +1,272 @@
+"""Charts: bars with error bars, lines with bands for ordered attributes, panels of both, and heat maps of pairs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+from markupsafe import Markup
+
+from residua.domain.levels import OTHER
+from residua.report.series import UNTOLD, Series
+from residua.report.svg import Scale, drawing, element, hover, line, number, scale_over, shortened, text, widest
+
+BAR_WIDTH, _ROW, _BAR_TOP, _BAR_FOOT, _BAR_LETTERS = 640.0, 24.0, 8.0, 26.0, 26
+_GRADES = ("sure", "unsure", "poor")  # classes of the style sheet
+LINE_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _FOOT = 640.0, 240.0, 62.0, 14.0, 10.0, 42.0
+_STEPS = [factor * 10**power for power in range(9) for factor in (1, 2, 5)]  # between labels
+_CELL, _SHADES, _HEAT_LETTERS = 22.0, 8, 24
+
+
+# ---- bars
+
+
+def draw_bars(series: Series, name: str, *, width: float = BAR_WIDTH) -> Markup:
+    """One panel of bars; on narrow screens with shorter labels and fewer numbers below."""
+    slim = width < BAR_WIDTH
+    letters = 15 if slim else _BAR_LETTERS
+    left = 14 + widest(series.labels[0], letters)
+    scale = scale_over(series.span, left, width - (62 if slim else 92))
+    height = _BAR_TOP + _ROW * len(series.labels[0]) + _BAR_FOOT
+    rows = _bar_panel(series, scale, left, _BAR_TOP, width - 4, letters)
+    return drawing(width, height, name, [*_axis(scale, _BAR_TOP, height - _BAR_FOOT, 2 if slim else 1), *rows])
+
+
+def _bar_panel(
+    series: Series, scale: Scale, left: float, top: float, right: float, letters: int = _BAR_LETTERS
+) -> Iterator[Markup]:
+    """The rows of a panel: label, bar, error bar and number."""
+    zero = scale(0.0)
+    for i, label in enumerate(series.labels[0]):
+        y = top + _ROW * i
+        estimate = float(series.estimates[i])
+        yield text(left - 8, y + 16, shortened(label, letters), "end", "label", label if len(label) > letters else None)
+        if not series.known(i):
+            yield element("g", hover(series.words(i)), text(zero + 7, y + 16, UNTOLD, "start", "tick"))
+            continue
+        end = scale(estimate)
+        marks = [element("rect", x=left, y=y, width=right - left, height=_ROW, class_="touch")]
+        kind = _GRADES[series.grade(i)] + (" below" if estimate < 0 else "")
+        marks.append(
+            element(
+                "rect",
+                x=min(zero, end),
+                y=y + 4,
+                width=max(abs(end - zero), 0.5),
+                height=_ROW - 8,
+                class_=f"bar {kind}",
+            )
+        )
+        reach = end
+        if series.lower is not None and series.upper is not None and math.isfinite(series.lower[i]):
+            marks += _whisker(scale(float(series.lower[i])), scale(float(series.upper[i])), y + _ROW / 2)
+            reach = max(end, scale(float(series.upper[i])))
+        yield element("g", hover(series.words(i)), *marks)
+        yield text(max(reach, zero) + 7, y + 16, series.value(i), "start", "value")
+    yield line(zero, top, zero, top + _ROW * len(series.labels[0]), "axis")
+
+
+def _whisker(start: float, end: float, y: float) -> list[Markup]:
+    """An interval, lying."""
+    return [
+        line(start, y, end, y, "reach"),
+        line(start, y - 4, start, y + 4, "reach"),
+        line(end, y - 4, end, y + 4, "reach"),
+    ]
+
+
+def _axis(scale: Scale, top: float, bottom: float, step: int = 1) -> Iterator[Markup]:
+    """Round numbers below, and thin lines; every so manyth of them."""
+    ticks = scale.ticks
+    for value in ticks[:: step if len(ticks) > 3 else 1]:
+        x = scale(value)
+        yield line(x, top, x, bottom, "grid")
+        yield text(x, bottom + 17, number(value), "middle", "tick")
+
+
+# ---- lines
+
+
+def draw_lines(series: Series, name: str, *, width: float = LINE_WIDTH) -> Markup:
+    """One panel: the estimates as a line, their intervals as a band."""
+    scale = scale_over(series.span, _HEIGHT - _FOOT, _TOP)
+    return drawing(width, _HEIGHT, name, _line_panel(series, scale, width, _HEIGHT, ticks=8))
+
+
+def _line_panel(series: Series, scale: Scale, width: float, height: float, *, ticks: int) -> Iterator[Markup]:
+    """A line, its band, and points that tell their numbers on hover."""
+    labels = series.labels[0]
+    apart = len(labels) > 1 and labels[-1] == OTHER  # the cell of other values is not next to the last value
+    count = len(labels)
+    step = (width - _LEFT - _RIGHT) / max(count - 1 + 0.5 * apart, 1)
+    x = np.array([_LEFT + step * (i + (0.5 if apart and i == count - 1 else 0)) for i in range(count)])
+    inner = count - 1 if apart else count
+    for value in scale.ticks:
+        yield line(_LEFT, scale(value), width - _RIGHT, scale(value), "axis" if value == 0 else "grid")
+        yield text(_LEFT - 7, scale(value) + 4, number(value), "end", "tick")
+    known = [i for i in range(count) if series.known(i)]
+    if not known:
+        yield text((_LEFT + width - _RIGHT) / 2, (_TOP + height - _FOOT) / 2 + 4, UNTOLD, "middle", "tick")
+    for run in _runs([i for i in known if i < inner]):
+        if series.lower is not None and series.upper is not None:
+            up = [f"{x[i]:.1f},{scale(float(series.upper[i])):.1f}" for i in run]
+            down = [f"{x[i]:.1f},{scale(float(series.lower[i])):.1f}" for i in reversed(run)]
+            yield element("polygon", points=" ".join(up + down), class_="band")
+        path = " ".join(f"{x[i]:.1f},{scale(float(series.estimates[i])):.1f}" for i in run)
+        yield element("polyline", points=path, class_="line")
+    for i in known:
+        at, y = float(x[i]), scale(float(series.estimates[i]))
+        marks = []
+        if apart and i == count - 1 and series.lower is not None and series.upper is not None:
+            marks.append(line(at, scale(float(series.lower[i])), at, scale(float(series.upper[i])), "reach"))
+        kind = "point poor" if series.grade(i) == 2 else "point"
+        tip = hover(series.words(i))
+        yield from marks
+        yield element("circle", tip, cx=at, cy=y, r=2.4 if count > 40 else 3.0, class_=kind)
+    yield from _labels(labels, x, width, height, ticks)
+
+
+def _runs(places: list[int]) -> list[list[int]]:
+    """Places that follow each other, so that no line is drawn over what is not told."""
+    runs: list[list[int]] = []
+    for i in places:
+        if runs and runs[-1][-1] == i - 1:
+            runs[-1].append(i)
+        else:
+            runs.append([i])
+    return runs
+
+
+def _labels(labels: tuple[str, ...], x: np.ndarray, width: float, height: float, ticks: int) -> Iterator[Markup]:
+    """As many labels as fit below, evenly spaced from the first on; the last too, where there is room for it."""
+    letters = max(min(max(map(len, labels)), 12), 2)
+    room = int((width - _LEFT) / 7 / letters)
+    most = max(min(ticks, room, len(labels)), 1)
+    step = next(step for step in _STEPS if (len(labels) - 1) // step <= most)
+    shown = list(range(0, len(labels), step))
+    if shown[-1] != len(labels) - 1:
+        if float(x[-1] - x[shown[-1]]) < 8.0 * letters and len(shown) > 1:
+            shown.pop()
+        shown.append(len(labels) - 1)
+    for i in shown:
+        anchor = "end" if i == len(labels) - 1 and len(labels) > 1 else "middle"
+        yield line(float(x[i]), height - _FOOT, float(x[i]), height - _FOOT + 4, "axis")
+        yield text(
+            float(x[i]) + (6 if anchor == "end" else 0), height - _FOOT + 18, shortened(labels[i], 12), anchor, "tick"
+        )
+
+
+# ---- panels on one scale
+
+
+def draw_bar_panels(parts: list[Series], titles: list[str], name: str) -> Markup:
+    """Several panels of bars on one scale, two beside each other."""
+    across = min(2, len(parts))
+    wide = (2 * BAR_WIDTH - 320) / across if across > 1 else BAR_WIDTH
+    labels = parts[0].labels[0]
+    left, bottom = 14 + widest(labels, _BAR_LETTERS), 24 + _ROW * len(labels)
+    scale = scale_over(_span(parts), left, wide - 78)
+    inside = (
+        [
+            text(left, 16, shortened(title, 40), "start", "panel", title),
+            *_axis(scale, 24, bottom),
+            *_bar_panel(part, scale, left, 24, wide - 8),
+        ]
+        for part, title in zip(parts, titles, strict=True)
+    )
+    return _grid(inside, len(parts), across, wide, bottom + _BAR_FOOT, name)
+
+
+def draw_line_panels(parts: list[Series], titles: list[str], name: str) -> Markup:
+    """Several panels of lines on one scale, three beside each other."""
+    across = min(3, len(parts))
+    wide, high = (960.0 / across, 170.0 + 20) if across > 1 else (LINE_WIDTH, _HEIGHT + 20)
+    scale = scale_over(_span(parts), high - 20 - _FOOT, _TOP)
+    inside = (
+        [
+            text(_LEFT, 15, shortened(title, 30), "start", "panel", title),
+            element("g", *_line_panel(part, scale, wide, high - 20, ticks=5), transform="translate(0 20)"),
+        ]
+        for part, title in zip(parts, titles, strict=True)
+    )
+    return _grid(inside, len(parts), across, wide, high, name)
+
+
+def _span(parts: list[Series]) -> list[float]:
+    return [value for part in parts for value in part.span]
+
+
+def _grid(panels: Iterable[list[Markup]], count: int, across: int, wide: float, high: float, name: str) -> Markup:
+    """Panels side by side, row by row."""
+    drawn = [
+        element("g", *inside, transform=f"translate({wide * (i % across):.0f} {high * (i // across):.0f})")
+        for i, inside in enumerate(panels)
+    ]
+    return drawing(wide * across, high * math.ceil(count / across), name, drawn)
+
+
+# ---- heat maps
+
+
+def draw_heat(series: Series, name: str) -> Markup:
+    """One square per cell: the shade grows with the square root of the estimate; negative ones in another colour."""
+    rows, columns = series.labels
+    largest = max(abs(value) for value in series.span) or 1.0
+    wide = max(_CELL, min(44.0, 760.0 / len(columns)))
+    left, top = 14 + widest(rows, _HEAT_LETTERS), 14 + widest(columns, 16) * 0.72 + 10
+    parts: list[Markup] = []
+    for j, label in enumerate(columns):
+        at = left + wide * (j + 0.5)
+        turned = f"rotate(-45 {at:.1f} {top - 8:.1f})"
+        words = shortened(label, 16)
+        parts.append(element("text", hover(label), words, x=at, y=top - 8, transform=turned, class_="label"))
+    for i, label in enumerate(rows):
+        y = top + _CELL * i
+        parts.append(text(left - 8, y + 15, shortened(label, _HEAT_LETTERS), "end", "label", label))
+        parts += [_square(series, i, j, left + wide * j, y, wide, largest) for j in range(len(columns))]
+    height = top + _CELL * len(rows)
+    parts += _legend(left, height + 14, largest, series)
+    width = max(left + wide * len(columns) + 0.7 * widest(columns[-1:], 16) + 12, left + 480)
+    return drawing(width, height + 58, name, parts)
+
+
+def _square(series: Series, i: int, j: int, x: float, y: float, wide: float, largest: float) -> Markup:
+    if not series.known(i, j):
+        blank = element("rect", x=x + 0.5, y=y + 0.5, width=wide - 1, height=_CELL - 1, class_="heat none")
+        return element("g", hover(series.words(i, j)), blank)
+    estimate = float(series.estimates[i, j])
+    marks = [element("rect", x=x + 0.5, y=y + 0.5, width=wide - 1, height=_CELL - 1, class_=_shade(estimate, largest))]
+    if series.grade(i, j) == 2:
+        marks.append(element("circle", cx=x + wide / 2, cy=y + _CELL / 2, r=2.2, class_="doubt"))
+    return element("g", hover(series.words(i, j)), *marks)
+
+
+def _shade(estimate: float, largest: float) -> str:
+    step = (
+        min(_SHADES, math.ceil(_SHADES * math.sqrt(min(abs(estimate) / largest, 1.0))))
+        if math.isfinite(estimate)
+        else 0
+    )
+    return f"heat {'minus' if estimate < 0 else 'plus'}{max(step, 1)}"
+
+
+def _legend(x: float, y: float, largest: float, series: Series) -> Iterator[Markup]:
+    """The shades, and only those marks that occur."""
+    known = np.isfinite(series.estimates)
+    for step in range(1, _SHADES + 1):
+        yield element("rect", x=x + 20 * (step - 1), y=y, width=20, height=12, class_=f"heat plus{step}")
+    yield text(x, y + 28, "0", "start", "tick")
+    yield text(x + 20 * _SHADES, y + 28, number(largest), "end", "tick")
+    at = x + 20 * _SHADES + 18
+    if series.grades is not None and (series.grades[known] == 2).any():
+        yield element("circle", cx=at + 4, cy=y + 6, r=2.2, class_="doubt")
+        yield text(at + 14, y + 10, "unreliable", "start", "tick")
+        at += 92
+    if (series.estimates[known] < 0).any():
+        yield element("rect", x=at, y=y, width=20, height=12, class_="heat minus3")
+        yield text(at + 26, y + 10, "estimate below zero", "start", "tick")
+        at += 150
+    if not known.all():
+        yield element("rect", x=at, y=y, width=20, height=12, class_="heat none")
+        yield text(at + 26, y + 10, UNTOLD, "start", "tick")
