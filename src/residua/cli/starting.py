@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+from importlib.resources import files
 from itertools import count
 from pathlib import Path
+from string import Template
 
 from residua.cli.show import command_name, out, print_table
 from residua.cli.sources import refuse_credentials
@@ -18,53 +20,6 @@ from residua.source import source_of
 from residua.source.uris import is_uri
 
 _SHOWN = (["sex"], ["sex", "income"], ["education"])
-_HEAD = """\
-# A specification for residua. Complete the domain below, then run: residua plan {spec}
-#
-# WARNING: what each column may hold must come from public knowledge (a questionnaire, a code list, a law), never
-# from the data: a domain learned from the data reveals who is in it.
-
-[source]
-path = {path}            # CSV, Parquet, Feather, JSON lines; a glob, a list, a folder; s3://…; relative to this file
-# delimiter = ";"        # of delimited text, if it is not a comma (or, in .tsv, a tab)
-# query = "SELECT …"     # one SELECT over the table `data`, if the records are not as you want them
-# weight = "n"           # a column of counts, if the data is aggregated already
-# person = "id"          # the column that says whose each record is, if people have several; see [privacy] records
-
-[privacy]
-rho = 0.5                # or mu = 1.0, or epsilon = 4.9 with delta = 1e-6
-# records = 1            # the most records one person has; with person above, the most of each that are counted
-
-[ledger]
-path = {ledger}          # one ledger per population; it is debited before the data is read
-# rho = 1.0              # the whole budget of the dataset, fixed when the ledger is made
-
-# [objective]
-# minimise = "max"       # the largest variance; "total" (usual without targets), "largest" with count = 10, or
-#                        # "p-norm" with p = 2
-
-[[workload]]
-ways = [1, 2]            # every column's own table, and all pairs
-# [[workload]]
-# sets = [[{first}]]     # single tables; weight = 2.0 makes them matter twice as much
-# [[workload]]
-# prefixes = {first}     # or ranges, or hierarchy (every level): along one column, by = ["…"] crossed with others
-# stddev = 10            # a target for each cell of an entry (or margin = 20: within 20, 95 times in 100); give each
-#                        # [[workload]] one and leave [privacy] rho out, and residua finds the least privacy needed
-
-# Each column you want in one of these ways; delete the others:
-#   values = ["no", "yes"]                  the categories (text, all whole numbers, or true and false)
-#   values = {{ file = "codes.csv", column = "code" }}    from a code list; or a text file, one value per line
-#   low = 0, high = 120                     every whole number between (two lines)
-#   edges = [0, 18, 65, inf]                bins, closed on the left; labels = ["child", "adult", "old"]
-#   first = 2024-01-01, last = 2024-12-31   days (two lines); unit = "month"; levels = ["month", "quarter", "year"]
-#   size = 10                               codes 0 to 9
-#   levels = {{ band = [0, 18, 65, 120] }}    groups of the values, for [[workload]] hierarchy = "…"
-#   codes = {{ file = "blocks.csv", levels = ["tract", "county"] }}    a long code list with a column for each level
-# unknown = "error" | "other" | "drop"      a value outside the domain: stop, count in "(other)", or leave out
-# missing = "error" | "other" | "drop"      an absent value
-# expression = "…"                          SQL over the columns of one record, instead of a column of this name
-"""
 
 
 def run_demo(folder: Path | None) -> None:
@@ -116,7 +71,7 @@ def write_draft(data: str, path: Path) -> None:
         raise FileError(f"out={str(path)!r} exists already; choose another name with --out.")
     refuse_credentials({"path": data})
     names = _header(data)
-    head = _HEAD.format(
+    head = Template((files("residua.cli") / "draft.txt").read_text("utf-8")).substitute(
         spec=path.name,
         path=_quoted(_written(data, path)),
         ledger=_quoted(f"{Path(data).stem}.ledger"),

@@ -20,18 +20,7 @@ from residua.report.page import style
 from residua.ui.documents import Desk, Document, demo, empty, opened
 from residua.ui.planning import LIMIT, PATIENT, Planner, SlowError, SupersededError, TooLongError
 
-_STATIC = {
-    "icon.svg": "image/svg+xml",
-    "planner.css": "text/css",
-    "planner.js": "text/javascript",
-    "asking.js": "text/javascript",
-    "attributes.js": "text/javascript",
-    "budget.js": "text/javascript",
-    "curve.js": "text/javascript",
-    "elements.js": "text/javascript",
-    "outcome.js": "text/javascript",
-    "tables.js": "text/javascript",
-}
+_KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}  # of what lies beside the page
 _TITLE = "Plan"
 _MOST_BESIDE = 3
 Body = dict[str, Any]
@@ -70,7 +59,8 @@ class Pages:
             "/notebook": self.notebook,
         }
         routes = [Route("/", page), Route("/report.css", report_style), Route("/alive", alive)]
-        routes += [Route(f"/{name}", _static(name, kind)) for name, kind in _STATIC.items()]
+        names = sorted(file.name for file in (files("residua.ui") / "static").iterdir())
+        routes += [Route(f"/{name}", _static(name)) for name in names if Path(name).suffix in _KINDS]
         routes += [Route(path, _answering(call), methods=["POST"]) for path, call in post.items()]
         handlers: Any = {HTTPException: _not_found, Exception: _failed}
         return Starlette(routes=routes, lifespan=running, exception_handlers=handlers)
@@ -208,9 +198,9 @@ async def alive(request: Request) -> Response:
     return Response(status_code=204)
 
 
-def _static(name: str, kind: str) -> Callable[[Request], Awaitable[Response]]:
+def _static(name: str) -> Callable[[Request], Awaitable[Response]]:
     async def static(request: Request) -> Response:
-        return Response(_read(name), media_type=kind)
+        return Response(_read(name), media_type=_KINDS[Path(name).suffix])
 
     return static
 
