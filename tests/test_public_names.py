@@ -1,5 +1,10 @@
 """The public surface is the root `__all__`: a change of it is a change of the contract, and of the reference."""
 
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
 import residua as rs
 from scripts import reference
 
@@ -12,3 +17,15 @@ def test_the_public_names_are_those_of_the_reference():
 def test_every_public_name_exists_and_explains_itself():
     for name in rs.__all__:
         assert getattr(rs, name).__doc__, name
+
+
+def test_names_are_known_and_nothing_is_loaded_where_the_package_is_a_zip(tmp_path):
+    """As Spark ships packages to executors."""
+    root = Path(rs.__file__).parent
+    with zipfile.ZipFile(tmp_path / "packed.zip", "w") as packed:
+        for name in ("__init__.py", "__init__.pyi", "showing.py"):
+            packed.write(root / name, f"residua/{name}")
+    code = "import residua, sys; print(len(residua.__all__), 'numpy' in sys.modules)"
+    command = [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, 'packed.zip'); {code}"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{len(rs.__all__)} False\n"

@@ -20,13 +20,9 @@ from residua import showing as _showing
 
 __version__ = "0.1.0"
 
-# Name → the package that has it; of a module that is itself a public name, none.
-_HOME = {
-    name: package
-    for package, name in re.findall(
-        r"^from residua\.?(\w*) import (\w+)", Path(__file__).with_suffix(".pyi").read_text("utf-8"), re.MULTILINE
-    )
-}
+# Name → the package that has it; of a module that is itself a public name, none. Asked of the loader: it may be a zip.
+_STUB = __spec__.loader.get_data(str(Path(__file__).with_suffix(".pyi"))).decode()
+_HOME = {name: package for package, name in re.findall(r"^from residua\.?(\w*) import (\w+)", _STUB, re.MULTILINE)}
 __all__ = sorted(_HOME)
 
 # What plans, releases and tables are shown by: loaded when a report, a picture or a file is first asked for.
