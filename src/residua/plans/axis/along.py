@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
@@ -40,6 +41,23 @@ class AlongPlan(Plan):
         """The attribute alone."""
         return (self.attribute,)
 
+    @property
+    def slack(self) -> float:
+        """0 where the price is exact; infinite for replacements and limited persons, of whom a bound alone is known."""
+        reach = self.unit.contribution
+        return math.inf if reach is None or reach.limits else 0.0
+
+    @property
+    def remarks(self) -> tuple[tuple[str, str], ...]:
+        """Whether its price is a bound alone."""
+        loose = ("Price", "a bound; what it really costs is not computed and may be much less")
+        return (loose,) if self.slack else ()
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """What else was tried, and that the price is a bound of unknown slack, where it is."""
+        return {**super().details, "price_slack": None} if self.slack else super().details
+
     # ---- accuracy
 
     @abstractmethod
@@ -64,9 +82,23 @@ class AlongPlan(Plan):
         return np.array([self._term_variance(asked) for asked, _ in terms_of(workload)])
 
     def _cell_variances(self, positions: tuple[int, ...]) -> Floats:
-        if positions not in ((), (self.attribute,)):
+        if not self._is_along(positions):
             return np.full([int(self.domain.sizes[i]) for i in positions], np.inf)
         return super()._cell_variances(positions)
+
+    def _is_along(self, positions: tuple[int, ...]) -> bool:
+        """Whether of some attributes none but the measured one has several values."""
+        return all(i == self.attribute or self.domain.sizes[i] == 1 for i in positions)
+
+    def table_along(self, positions: tuple[int, ...], values: Floats, total: float) -> Floats:
+        """The table on some attributes, from the numbers of the measured one's values, (n,), and their total.
+
+        Raises:
+            PlanError: another attribute has several values.
+        """
+        if not self._is_along(positions):
+            raise PlanError(f"only {self.name!r} was measured; plan for a workload that asks for the rest.")
+        return np.reshape(values if self.attribute in positions else total, [self.domain.sizes[i] for i in positions])
 
     def _covariance(self, first: Workload, second: Workload) -> Floats:
         return self.row_covariances(rows_of(first, self.attribute)[0], rows_of(second, self.attribute)[0])
@@ -80,9 +112,11 @@ class AlongPlan(Plan):
     def combined_row(self, combination: Mapping[Any, ArrayLike]) -> csr_array:
         """A linear combination of cells as a row over running sums, (1, n)."""
         members, total = in_one_table(self.domain, combined(self.domain, combination))
-        if not set(members) <= {self.attribute}:
+        others = tuple(place for place, i in enumerate(members) if i != self.attribute)
+        along = total.mean(axis=others, keepdims=True)
+        if (np.abs(total - along) > 1e-12 * np.abs(total).max(initial=0.0)).any():
             raise PlanError(f"this plan measures {self.name!r} alone; plan for a workload that asks for the rest.")
-        return over_running_sums(csr_array(np.broadcast_to(total, (1, self.size))))
+        return over_running_sums(csr_array(np.broadcast_to(along.ravel(), (1, self.size))))
 
     def combination_variance(self, combination: Mapping[Any, ArrayLike]) -> float:
         """Variance of a linear combination of cells."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -106,12 +105,6 @@ class AxisPlan(AlongPlan):
         """The privacy cost for the plan's unit of protection."""
         return float(self.unit.scaled(self.pcost, 2 * (1 + opposed(self.correlated)) * self.pcost))
 
-    @property
-    def slack(self) -> float:
-        """0 where the price is exact; infinite for replacements and limited persons, of whom a bound alone is known."""
-        reach = self.unit.contribution
-        return math.inf if reach is None or reach.limits else 0.0
-
     # ---- accuracy
 
     def row_variances(self, rows: csr_array) -> Floats:
@@ -199,13 +192,7 @@ class AxisPlan(AlongPlan):
     def remarks(self) -> tuple[tuple[str, str], ...]:
         """How the axis is measured, and whether its price is a bound alone."""
         parts = f"{self.size:,} values of {self.name!r}, noise correlated along them in {len(self.poles)} parts"
-        loose = ("Price", "a bound; what it really costs is not computed and may be much less")
-        return (("Axis", parts), loose) if self.slack else (("Axis", parts),)
-
-    @property
-    def details(self) -> dict[str, Any]:
-        """That the price is a bound of unknown slack, where it is."""
-        return {"price_slack": None} if self.slack else {}
+        return (("Axis", parts), *super().remarks)
 
     def __repr__(self) -> str:
         return (

@@ -39,11 +39,8 @@ class AxisReading(Reading):
 
     def marginal(self, positions: tuple[int, ...]) -> Floats:
         """The counts of the values, or the total."""
-        if not positions:
-            return np.array(self._sums[-1])
-        if positions != (self.plan.attribute,):
-            raise PlanError(f"only {self.plan.name!r} was measured; plan for a workload that asks for the rest.")
-        return np.diff(self._sums, prepend=0.0)
+        found: Floats = self.plan.table_along(positions, np.diff(self._sums, prepend=0.0), self._sums[-1])
+        return found
 
     def answers(self, workload: Workload) -> tuple[Floats, Floats]:
         """Estimates and variances of every query, (queries,) each."""

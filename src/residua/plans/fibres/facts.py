@@ -188,7 +188,9 @@ class FibreFacts:
         short = [j for j in workload.attributes if j != self.attribute]
         n, m = int(self.sizes[self.attribute]), workload.queries
         matrix = workload.matrix.tocoo()
-        places = dict(zip(workload.attributes, np.unravel_index(matrix.col, workload.shape), strict=True))
+        places: dict[int, Integers] = {}  # of a query of the total, none
+        if workload.attributes:
+            places = dict(zip(workload.attributes, np.unravel_index(matrix.col, workload.shape), strict=True))
         axis = places.get(self.attribute)
         flat = np.zeros(len(matrix.col), dtype=np.int64)
         for j in short:

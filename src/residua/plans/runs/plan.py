@@ -174,7 +174,7 @@ class RunsPlan(AlongPlan):
             for count, R in zip(self.shape.counts[::-1], self.strategies[::-1], strict=True)
         )
         told = ("Runs", f"of {self.name!r}: {levels} parts; {self.blocks.cells:,} integers are measured")
-        return (told, *tried(self.candidates, self.gap))
+        return (told, *super().remarks, *tried(self.candidates, self.gap))
 
     def __repr__(self) -> str:
         return (

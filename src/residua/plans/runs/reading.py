@@ -77,17 +77,14 @@ class RunsReading(Reading):
 
     def marginal(self, positions: tuple[int, ...]) -> Floats:
         """The counts of the values, or the total."""
-        if not positions:
-            return np.array(self._sums[-1])
-        if positions != (self.plan.attribute,):
-            raise self._lacking()
-        return self.values
+        found: Floats = self.plan.table_along(positions, self.values, self._sums[-1])
+        return found
 
     def answers(self, workload: Workload) -> tuple[Floats, Floats]:
         """Estimates and variances of every query, (queries,) each."""
         rows, answered = rows_of(workload, self.plan.attribute)
         if not answered.all():
-            raise self._lacking()
+            raise PlanError(f"only {self.plan.name!r} was measured; plan for a workload that asks for the rest.")
         return np.asarray(rows @ self._sums), self.plan.solved.row_variances(rows)
 
     def combination(self, combination: Combination) -> tuple[float, float]:
@@ -102,6 +99,3 @@ class RunsReading(Reading):
     def whitened(self) -> tuple[Grouping, Floats, Floats]:
         """Laplace noise is not normal."""
         raise PlanError(f"{self.plan!r} has Laplace noise; give releases with Gaussian noise.")
-
-    def _lacking(self) -> PlanError:
-        return PlanError(f"only {self.plan.name!r} was measured; plan for a workload that asks for the rest.")

@@ -32,7 +32,7 @@ from residua.plans.tree.blocks import TreeBlocks
 from residua.plans.tree.facts import SetFacts
 from residua.plans.tree.nesting import Nesting, branched, nesting_of
 from residua.plans.tree.packing import laplace_of_body, laplace_to_body, packed, unpacked
-from residua.plans.tree.projecting import over_cells, projected
+from residua.plans.tree.projecting import covariances_listed, over_cells, projected
 from residua.plans.tree.reading import TreeReading
 from residua.plans.tree.rows import AnyRows, Term, inner_products, short_factors, terms_of, tree_rows
 from residua.plans.tree.sets import SetOfNodes
@@ -156,27 +156,27 @@ class TreePlan(Plan):
         parts = []
         for rows in tree_rows(asked.get(self.attribute), self.nesting):
             total: Any = 0.0
-            for facts in self.needed(short, factors):
-                along = np.full(rows.count(self.nesting), np.inf) if facts is None else facts[0].variances(rows)
-                each = 1.0 if facts is None else facts[1]
-                total = total + np.multiply.outer(along, each)
+            for facts, each in self.needed(short, factors):
+                if facts is None:
+                    total = total + np.where(each > 0, np.inf, np.zeros((rows.count(self.nesting), *each.shape)))
+                else:
+                    total = total + np.multiply.outer(facts.variances(rows), each)
             parts.append(total)
         found = np.concatenate(parts)
         if self.attribute not in asked:
             return np.asarray(found[0])
         return np.moveaxis(found, 0, sorted(asked).index(self.attribute))
 
-    def needed(self, short: tuple[int, ...], factors: Any) -> list[tuple[SetFacts, Floats] | None]:
-        """The sets that rows of short attributes need, with what each contributes per row; None for one that lacks."""
+    def needed(self, short: tuple[int, ...], factors: Any) -> list[tuple[SetFacts | None, Floats]]:
+        """The sets that rows of short attributes need, None for one that lacks; with what each contributes per row."""
         known = {facts.members: facts for facts in self.facts}
-        found: list[tuple[SetFacts, Floats] | None] = []
+        found: list[tuple[SetFacts | None, Floats]] = []
         for chosen in range(2 ** len(short)):
             members = tuple(i for k, i in enumerate(short) if chosen >> k & 1)
             each = [factors[i][1] if i in members else factors[i][2] ** 2 for i in short]
             product = reduce(np.multiply.outer, each, np.ones(()))
-            if not np.any(product):
-                continue
-            found.append((known[members], product) if members in known else None)
+            if np.any(product):
+                found.append((known.get(members), product))
         return found
 
     def _variances(self, workload: Workload) -> Floats:
@@ -203,11 +203,13 @@ class TreePlan(Plan):
         for rows in tree_rows(asked.get(self.attribute), self.nesting):
             many = rows.count(self.nesting)
             count += many
-            for facts in needed:
-                total += many * (np.inf if facts is None else facts[0].mean_variance(rows) * float(np.mean(facts[1])))
+            for facts, each in needed:
+                total += many * (np.inf if facts is None else facts.mean_variance(rows) * float(np.mean(each)))
         return float(total / count)
 
     def _covariance(self, first: Workload, second: Workload) -> Floats:
+        if not (first.tabular and second.tabular):
+            return covariances_listed(self.attribute, self.facts, first, second)
         one, other = list(terms_of(first)), list(terms_of(second))
         return np.block([[self._between(a, b) for b, _ in other] for a, _ in one])
 

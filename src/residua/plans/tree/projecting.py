@@ -11,6 +11,8 @@ import numpy as np
 from residua.linalg.arrays import Floats
 from residua.plans.tree.facts import SetFacts
 from residua.plans.tree.nesting import Nesting
+from residua.plans.tree.rows import AnyRows
+from residua.workload import Workload
 
 
 def projected(
@@ -46,6 +48,30 @@ def projected(
         if float(np.abs(part).max(initial=0.0)) > 1e-13 * scale:
             found.append((tuple(inside), part.reshape(-1, values)))
     return found
+
+
+def covariances_listed(attribute: int, sets: Sequence[SetFacts], first: Workload, second: Workload) -> Floats:
+    """Covariances of explicit queries, all answerable, (queries of the first, queries of the second)."""
+    one, other = (_listed(attribute, each) for each in (first, second))
+    total = np.zeros((first.queries, second.queries))
+    for facts in sets:
+        if facts.members in one and facts.members in other:
+            for a, b in zip(one[facts.members], other[facts.members], strict=True):
+                total += facts.covariances(AnyRows(a), AnyRows(b))
+    return total
+
+
+def _listed(attribute: int, workload: Workload) -> dict[tuple[int, ...], Floats]:
+    """Explicit queries as rows over the values, for each cell of each set that they need, (cells, queries, values)."""
+    attributes = tuple(sorted({*workload.attributes, attribute}))
+    shape = [int(workload.domain.sizes[i]) for i in attributes]
+    matrix, listed = workload.over(attributes), dict[tuple[int, ...], Floats]()
+    for number in range(workload.queries):
+        table = matrix[[number]].toarray().reshape(shape)
+        for members, rows in projected(attribute, shape[attributes.index(attribute)], attributes, table):
+            room = listed.setdefault(members, np.zeros((len(rows), workload.queries, rows.shape[1])))
+            room[:, number] = rows
+    return listed
 
 
 def over_cells(

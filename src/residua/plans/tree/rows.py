@@ -139,7 +139,8 @@ def short_factors(asked: AttributeQueries | None, size: int) -> tuple[Floats, Fl
     """
     rows = np.ones((1, size)) if asked is None else asked.matrix()
     means = rows.mean(axis=1)
-    return rows, np.square(rows - means[:, None]).sum(axis=1), means
+    squares = np.square(rows - means[:, None]).sum(axis=1)
+    return rows, np.where(squares > 1e-24 * np.square(rows).sum(axis=1), squares, 0.0), means
 
 
 def inner_products(first: Floats, second: Floats, *, centred: bool) -> Floats:
