@@ -41,7 +41,7 @@ class Contract:
 
 def contracts(settings: dict[str, Any]) -> list[Contract]:
     """The contracts of layers in the settings of import-linter."""
-    found = []
+    contracts = []
     for contract in settings["contracts"]:
         if contract["type"] != "layers":
             continue
@@ -50,8 +50,8 @@ def contracts(settings: dict[str, Any]) -> list[Contract]:
             tuple(prefix + member.strip() for member in layer.replace(":", "|").split("|"))
             for layer in contract["layers"]
         )
-        found.append(Contract(contract["name"], tuple(layers)))
-    return found
+        contracts.append(Contract(contract["name"], tuple(layers)))
+    return contracts
 
 
 def imports(graph: grimp.ImportGraph, members: list[str]) -> set[tuple[str, str]]:
@@ -116,7 +116,7 @@ def text(x: int, y: int, words: str, anchor: str, weight: str = "normal") -> str
     return f"<text {place} font-weight='{weight}' fill='{DARK}'>{escape(words)}</text>"
 
 
-def made() -> str:
+def drawn() -> str:
     """The picture of the tree as it is."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
     graph = grimp.build_graph(settings["root_package"], cache_dir=None)
@@ -124,4 +124,4 @@ def made() -> str:
 
 
 if __name__ == "__main__":
-    PICTURE.write_text(made())
+    PICTURE.write_text(drawn())

@@ -188,9 +188,9 @@ def planned(run: Run) -> None:
 def compared(run: Run, kind: str, truth: tuple[int, int]) -> None:
     """Counts from a release, compared with the public truth."""
     for words, true in (((), truth[0]), ((MORNING,), truth[1])):
-        found = json.loads(run.residua("count", f"{kind}.release", *words, "--json"))
-        if abs(found["estimate"] - true) > 8 * found["stddev"]:  # false alarm below 1e-14
-            sys.exit(f"{kind}: {found} is too far from {true}")
+        counted = json.loads(run.residua("count", f"{kind}.release", *words, "--json"))
+        if abs(counted["estimate"] - true) > 8 * counted["stddev"]:  # false alarm below 1e-14
+            sys.exit(f"{kind}: {counted} is too far from {true}")
 
 
 def in_python(run: Run, frame: Any, truth: tuple[int, int]) -> None:
@@ -209,9 +209,9 @@ def in_python(run: Run, frame: Any, truth: tuple[int, int]) -> None:
             ledger = rs.Ledger(run.folder / f"{kind}.ledger", rs.ZCDP(rho=0.5))
             release = rs.measure(plan, data, ledger=ledger)
             for where in (MORNING, {"hour": rs.between(None, 8), "origin": "EWR"}):
-                found = release.count(where)
-                if abs(found.estimate - truth[1]) > 8 * found.stddev:
-                    sys.exit(f"{kind}: {found} is too far from {truth[1]}")
+                counted = release.count(where)
+                if abs(counted.estimate - truth[1]) > 8 * counted.stddev:
+                    sys.exit(f"{kind}: {counted} is too far from {truth[1]}")
             release.table(["carrier"]).to_pandas()
             release.table(["carrier"]).to_polars()
 
@@ -236,9 +236,9 @@ def by_person(run: Run, frame: Any) -> None:
         run.residua("table", f"{name}.release", "origin", show=True)
     # With one flight in each month of each plane, as many are counted as there are planes and months.
     true = len(frame.dropna(subset=["tailnum"]).drop_duplicates(["tailnum", "month"]))
-    found = json.loads(run.residua("count", "planes.release", "--json"))
-    if abs(found["estimate"] - true) > 8 * found["stddev"]:
-        sys.exit(f"planes: {found} is too far from {true}")
+    counted = json.loads(run.residua("count", "planes.release", "--json"))
+    if abs(counted["estimate"] - true) > 8 * counted["stddev"]:
+        sys.exit(f"planes: {counted} is too far from {true}")
 
 
 if __name__ == "__main__":

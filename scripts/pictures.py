@@ -117,7 +117,7 @@ def _planner_states(page: Page) -> None:
     shown("planner-empty")
 
 
-def made() -> None:
+def draw_all() -> None:
     """All pictures."""
     from residua.cli.spec import read_spec
 
@@ -142,4 +142,4 @@ def made() -> None:
 
 
 if __name__ == "__main__":
-    made()
+    draw_all()

@@ -95,15 +95,15 @@ class Docstring:
     def arguments(self) -> dict[str, str]:
         """Argument → what it is, from the section `Args`."""
         section = re.search(r"^Args:\n((?:[ \t]+.*\n?|\n)+)", self.text, re.MULTILINE)
-        found: dict[str, str] = {}
+        described: dict[str, str] = {}
         for line in section[1].splitlines() if section else ():
             start = re.match(r" {4}(\*{0,2}\w+): (.*)", line)
             if start:
                 name = start[1]
-                found[name] = start[2]
+                described[name] = start[2]
             elif line.strip():
-                found[name] += " " + line.strip()
-        return found
+                described[name] += " " + line.strip()
+        return described
 
 
 def docstring_of(thing: object, name: str) -> Docstring:
@@ -129,18 +129,18 @@ def arguments(thing: Any, said: Docstring, indent: str = "") -> Iterator[str]:
     types = {each.name: each.annotation for each in _parameters(thing)} if said.arguments else {}
     for name, words in said.arguments.items():
         annotation = types.get(name.lstrip("*"), inspect.Parameter.empty)
-        told = "" if annotation is inspect.Parameter.empty else f" (`{_type(annotation)}`)"
-        yield f"{indent}- `{name}`{told}: {words}"
+        kind = "" if annotation is inspect.Parameter.empty else f" (`{_type(annotation)}`)"
+        yield f"{indent}- `{name}`{kind}: {words}"
 
 
 def members(cls: type) -> dict[str, Any]:
     """The public methods and properties of a class in their order, what it inherits of ours first."""
-    found: dict[str, Any] = {}
+    documented: dict[str, Any] = {}
     for owner in reversed(cls.__mro__):
         if owner.__module__.startswith("residua") and (owner is cls or owner.__name__ not in HIDDEN):
             public = {name: member for name, member in vars(owner).items() if not name.startswith("_")}
-            found |= {name: member for name, member in public.items() if _is_documented(member)}
-    return found
+            documented |= {name: member for name, member in public.items() if _is_documented(member)}
+    return documented
 
 
 def entry(address: str) -> Iterator[str]:
@@ -169,10 +169,10 @@ def _members_of(cls: type, said: Docstring) -> Iterator[str]:
     plain = [name for name in getattr(cls, "__annotations__", {}) if _is_plain(cls, name, said)]
     if plain and cls.__name__ in OURS:
         yield from ("", "Holds " + ", ".join(f"`{name}`" for name in plain) + ".")
-    found = members(cls)
-    if found:
+    documented = members(cls)
+    if documented:
         yield from ("", "Facts and methods:", "")
-    for name, member in found.items():
+    for name, member in documented.items():
         if isinstance(member, staticmethod | classmethod):
             yield from _method(f"{cls.__name__}.{name}", member.__get__(None, cls))
         elif inspect.isfunction(member):
@@ -219,7 +219,7 @@ def _is_plain(cls: type, name: str, said: Docstring) -> bool:
     return not name.startswith("_") and not typed.startswith("ClassVar") and name not in said.arguments
 
 
-def made() -> str:
+def drawn() -> str:
     """The whole page.
 
     Raises:
@@ -238,4 +238,4 @@ def made() -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(made())
+    PAGE.write_text(drawn())

@@ -18,7 +18,7 @@ PATH = re.compile(r"`((?:docs|tests|scripts|benchmarks)/[\w./-]*|[\w/]+\.py)`")
 @pytest.mark.parametrize("page", [architecture, reference], ids=["architecture", "reference"])
 def test_what_is_made_from_the_sources_is_current(page):
     committed = page.PICTURE if page is architecture else page.PAGE
-    assert committed.read_text() == page.made(), f"run: bash scripts/docs, and commit {committed.relative_to(ROOT)}"
+    assert committed.read_text() == page.drawn(), f"run: bash scripts/docs, and commit {committed.relative_to(ROOT)}"
 
 
 def test_the_picture_shows_an_import_that_breaks_the_contract():
