@@ -4,21 +4,21 @@ from typing import assert_type
 
 import residua as rs
 from residua.linalg.arrays import Floats
-from residua.plans import LatticePlan, MatrixPlan, Plan
+from residua.plans import JointPlan, MatrixPlan, Plan
 from residua.privacy import Guarantee
 from residua.published import Flagged
 from residua.quoting import Quoted
 from residua.workload import Workload
 
 
-def plans(workload: Workload, any_guarantee: Guarantee) -> None:
-    """What is planned follows from what is asked, unless a form is named."""
-    assert_type(rs.plan(workload, rs.ZCDP(1.0)), Plan)
-    assert_type(rs.plan(workload, noise="laplace", targets=1.0), Plan)
-    assert_type(rs.plan(workload, any_guarantee), Plan)
-    assert_type(rs.plan(workload, rs.GDP(1.0), form=rs.Lattice(limit=5)), LatticePlan)
-    assert_type(rs.plan(workload, rs.ZCDP(1.0), form=rs.Matrix()), MatrixPlan)
-    assert_type(rs.independent(workload, rs.ZCDP(1.0)), Plan)
+def plans(tables: Workload, ranges: Workload, queries: Workload, any_guarantee: Guarantee) -> None:
+    """The form that was asked for by name is told; chosen forms are plans."""
+    assert_type(rs.plan(tables, rs.ZCDP(1.0), form=rs.Matrix()), MatrixPlan)
+    assert_type(rs.plan(queries, rs.PureDP(1.0), form=rs.Matrix()), MatrixPlan)
+    assert_type(rs.plan(ranges, targets=1.0, form=rs.Blockwise()), JointPlan)
+    assert_type(rs.plan(ranges, noise="laplace", targets=1.0), Plan)
+    assert_type(rs.plan(tables, any_guarantee), Plan)
+    assert_type(rs.independent(tables, rs.ZCDP(1.0)), Plan)
 
 
 def facts(plan: Plan, tables: Workload) -> None:

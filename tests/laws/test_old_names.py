@@ -8,7 +8,6 @@ import residua as rs
 DOMAIN = rs.Domain.of_sizes({"a": 4, "b": 3})
 TABLES = rs.marginals(DOMAIN, ways=[1, 2])
 PLAN = rs.plan(TABLES, rs.ZCDP(0.5))
-QUERIES = rs.explicit(DOMAIN, np.tril(np.ones((4, 4))), attributes=["a"])
 
 
 @pytest.mark.parametrize(
@@ -28,26 +27,6 @@ QUERIES = rs.explicit(DOMAIN, np.tril(np.ones((4, 4))), attributes=["a"])
             lambda: PLAN.covariance({"a": 0}, {"a": 1}),
             "covariance",
         ),
-        (
-            lambda: rs.plan(TABLES, rs.ZCDP(0.5), limit=5).pcost,
-            lambda: rs.plan(TABLES, rs.ZCDP(0.5), form=rs.Lattice(limit=5)).pcost,
-            "rs.Lattice",
-        ),
-        (
-            lambda: rs.plan(TABLES, rs.ZCDP(0.5), like=PLAN).pcost,
-            lambda: rs.plan(TABLES, rs.ZCDP(0.5), form=rs.Lattice(like=PLAN)).pcost,
-            "rs.Lattice",
-        ),
-        (
-            lambda: rs.plan(QUERIES, targets=1.0, refined=True).pcost,
-            lambda: rs.plan(QUERIES, targets=1.0, form=rs.Matrix(refined=True)).pcost,
-            "rs.Matrix",
-        ),
-        (
-            lambda: rs.plan(TABLES, rs.PureDP, targets=9.0).epsilon,
-            lambda: rs.plan(TABLES, noise="laplace", targets=9.0).epsilon,
-            "laplace",
-        ),
     ],
 )
 def test_an_old_name_does_what_the_new_one_does(old, new, advice):
@@ -56,10 +35,6 @@ def test_an_old_name_does_what_the_new_one_does(old, new, advice):
     np.testing.assert_array_equal(found, new())
 
 
-def test_options_of_two_forms_and_of_none_are_refused():
-    with pytest.raises(rs.ResiduaError, match="give one form"):
-        rs.plan(TABLES, rs.ZCDP(0.5), bias=0.1, like=PLAN)
-    with pytest.raises(rs.ResiduaError, match="a part of form"):
-        rs.plan(TABLES, rs.ZCDP(0.5), form=rs.Lattice(), limit=3)
+def test_options_that_are_not_known_are_refused():
     with pytest.raises(TypeError, match="unexpected keyword argument 'limits'"):
         rs.plan(TABLES, rs.ZCDP(0.5), limits=3)

@@ -5,7 +5,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import residua as rs
 from residua.linalg.threads import LARGE, threads_for
-from residua.plans.planners.threads import side_of
+from residua.plans.planners.forecast import side_of
 
 
 def blas() -> list[int]:

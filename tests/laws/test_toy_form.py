@@ -28,8 +28,9 @@ from residua.plans.blocks import POINT, Batch, Blocks, Profile, even, require_sc
 from residua.plans.bodies import check_claims, head_of_body, head_to_body
 from residua.plans.cells import Grouping
 from residua.plans.contract import Plan
-from residua.plans.forms import Form, Task
 from residua.plans.noise import NORMAL, Noise
+from residua.plans.planners.forecast import Forecast
+from residua.plans.planners.offers import Offer, Planner, Proof, Task
 from residua.plans.questions import combined, in_one_table
 from residua.plans.reading import Combination, Reading
 from residua.privacy import AddRemove, Guarantee, ReplaceOne, Unit
@@ -184,7 +185,10 @@ class ToyPlan(Plan):
 
 
 @dataclass(frozen=True)
-class Toy(Form):
+class Toy(Planner[ToyPlan]):
+    def offer(self, task: Task) -> Offer:
+        return Offer(Proof.NONE, Forecast(0.0, 0.0, "a toy"), task)
+
     def plan(self, task: Task) -> ToyPlan:
         (position,) = task.workload.listed().attributes
         scale = 1 / math.sqrt(float(task.guarantee.pcost_allowed())) * (1 + 2**-40)

@@ -20,10 +20,11 @@ from residua.measurement.ledger_amounts import allowance, converted
 from residua.plans import plan as best_plan
 from residua.plans.composition import priced
 from residua.plans.contract import Plan
-from residua.plans.forms import Form, Lattice
 from residua.plans.noise import Currency
 from residua.plans.planners.attended import watched
 from residua.plans.planners.axis import Axis
+from residua.plans.planners.lattice import Lattice
+from residua.plans.planners.offers import Planner
 from residua.privacy.currencies import stated
 from residua.release import Release, reserve
 from residua.release.folder import Reserved
@@ -72,7 +73,7 @@ def make_plan(spec: Spec, like: Plan | None = None) -> Plan:
         raise
 
 
-def _form(spec: Spec, like: Plan | None) -> Form | None:
+def _form(spec: Spec, like: Plan | None) -> Planner[Plan] | None:
     """The form of plan that a specification asks for; what is planned like another has that one's strategies."""
     if like is not None:
         return Lattice(like=like)

@@ -4,7 +4,6 @@ from residua.plans.algebra import common, residual, top_up
 from residua.plans.axis import AxisPlan
 from residua.plans.contract import Plan
 from residua.plans.fibres import FibrePlan
-from residua.plans.forms import Lattice, Matrix
 from residua.plans.groups import algebra as _by_group  # noqa: F401  # makes itself known
 from residua.plans.groups.making import by_group
 from residua.plans.groups.plan import GroupPlan
@@ -25,6 +24,8 @@ from residua.plans.objectives import (
 )
 from residua.plans.planners.axis import Axis
 from residua.plans.planners.joint import Blockwise
+from residua.plans.planners.lattice import Lattice
+from residua.plans.planners.matrix import Matrix
 from residua.plans.planners.plan import independent, plan
 from residua.plans.planners.tree import Tree
 from residua.plans.runs import RunsPlan

@@ -22,6 +22,11 @@ PRODUCT_TOLERANCE = 1e-3  # of the noise for given strategies; the plan's own ga
 DENSE_TOLERANCE = 1e-3
 COMMON_TOLERANCE = 1e-6  # of what three or more plans have in common
 
+# What is left unspent, or spent on top, so that the rounding of long sums of floats never exceeds a budget or a target.
+BUDGET_SLACK = 1.0 - 2.0**-40  # where a price is a sum of fractions: the relative error of floats is below 1e-13
+CORRELATED_SLACK = 1.0 - 2.0**-30  # where it is a pass along an axis, or a sum over a tree
+PROOF_SLACK = 1.0 - 2.0**-30  # of what is claimed to be proven of Laplace noise
+
 
 def nearness(gap: float, comparison_class: str) -> str:
     """How far from its comparison_class a plan can be; two digits, rounded up, and no less than a millionth.

@@ -15,11 +15,11 @@ from residua.linalg.arrays import Floats
 from residua.linalg.roots import InverseRoot
 from residua.plans.axis.asked import Asked
 from residua.plans.axis.strategy import Ordered
-from residua.plans.forms import Task
 from residua.plans.lattice.totals import tells_of
 from residua.plans.objectives import MaxVariance
 from residua.plans.planners.along import Along, asked_by, kinds_of
 from residua.plans.planners.nested import nested_largest
+from residua.plans.planners.offers import Task
 from residua.plans.solver.closed_form import felt
 from residua.plans.solver.ordered import least_largest, least_total
 from residua.plans.solver.totals import TellingGame

@@ -17,48 +17,49 @@ from residua.plans.axis.asked import Asked
 from residua.plans.axis.plan import AxisPlan
 from residua.plans.axis.price import opposed, price
 from residua.plans.fibres import FibrePlan
-from residua.plans.forms import Form, Task
 from residua.plans.lattice.plan import LatticePlan
-from residua.plans.noise import guarantee_like
 from residua.plans.objectives import MaxVariance, TotalVariance
 from residua.plans.planners.along import Along, asked_along
-from residua.plans.planners.crossed import crossed_by_request
+from residua.plans.planners.crossed import crossed_by_itself, crossed_by_request, crosses
+from residua.plans.planners.ending import finished, relative_gap
 from residua.plans.planners.forecast import Forecast
 from residua.plans.planners.nested import Shaped, nested_largest, nested_total
+from residua.plans.planners.offers import Declared, Offer, Planner, Proof, Task
 from residua.plans.solver.ordered import OrderedSolution, Scales, least_largest, least_of_kinds, least_total
 from residua.plans.solver.ranges import least_range, quiet_ranges
-from residua.privacy import ZCDP
+from residua.plans.tolerances import CORRELATED_SLACK
 from residua.workload import Workload
+from residua.workload.ordered import Ranges
 
 LONG = 512  # values; below, dense plans are as quick, and can be combined with every other plan
 LONG_WITH_LIMITS = 1025  # values, where persons are limited in each: the lattice form is slow beyond
 _MOST_RANGES = 1024  # values of which the largest variance of a range is left to the lattice form: minutes, to 0.1 %
-_SLACK = 1 - 2.0**-30
 _SECONDS, _BYTES = 3e-5, 800  # per value: to plan it, and to measure it
 _SECONDS_NESTED = 2e-4  # with nested groups
 _FINENESS = 2.0**6  # of the grid: the least standard deviation in steps of it
 _ROUNDING = 1 / (6 * _FINENESS**2)  # what rounding two running sums adds to the variance of their difference, at most
 
 
-def by_itself(task: Task) -> bool:
-    """Whether this form is chosen unasked: not on short axes, nor where the lattice form prices persons better.
+def by_itself(task: Task) -> Along | None:
+    """What is asked along one axis where this is chosen unasked; None elsewhere.
 
-    Where a person has few records in each value of the axis, k² is too much for many; the lattice form knows.
+    That is not on short axes, nor where the lattice form prices persons better: where a person has few records in each
+    value of the axis, k² is too much for many; the lattice form knows.
     """
-    found = asked_along(task.workload)
-    if found is None:
-        return False
-    name, reach = task.workload.domain.names[found.attribute], task.unit.contribution
+    along = asked_along(task.workload)
+    if along is None or not isinstance(task.objective, TotalVariance | MaxVariance):
+        return None
+    name, reach = task.workload.domain.names[along.attribute], task.unit.contribution
     limited = reach is not None and name in dict(reach.limits)
-    return found.size >= (LONG_WITH_LIMITS if limited else LONG)
+    if along.size < (LONG_WITH_LIMITS if limited else LONG):
+        return None
+    of_queries = isinstance(task.objective, MaxVariance) and task.objective.over == "queries"
+    ranges = of_queries and any(isinstance(asked, Ranges) for asked, *_ in along.parts)
+    return None if ranges and along.size <= _MOST_RANGES else along
 
 
-def plan_axis(task: Task, *, by_request: bool = False) -> AxisPlan | None:
+def plan_axis(task: Task) -> AxisPlan | None:
     """The best plan along one axis; None where the workload or the objective is not of that kind.
-
-    Args:
-        task: what the plan is for.
-        by_request: also where another form has the smaller gap, slowly.
 
     Raises:
         PlanError: the axis is longer than this machine's memory.
@@ -86,8 +87,6 @@ def plan_axis(task: Task, *, by_request: bool = False) -> AxisPlan | None:
     scales, means = found.scales(task.objective, _products(task.workload)), task.objective.over == "terms"
     kinds = found.least_scales(scales)
     if kinds.ranges and not means:
-        if n <= _MOST_RANGES and not by_request:
-            return None
         return _of_ranges(task, found, scales)
 
     def worst(noise: AxisNoise) -> float:
@@ -176,13 +175,6 @@ def _made(task: Task, attribute: int, asked: Asked, noise: AxisNoise, loss: floa
     per_unit = float(task.unit.scaled(1, 2 * (1 + opposed(noise))))
     reach = task.unit.contribution
     exact = reach is not None and not reach.limits  # only then k² times the largest diagonal entry is what others cost
-    gap = loss * cost / bound - 1 if exact else math.inf
-    factor = (
-        cost * per_unit / (task.allowed * _SLACK) if task.allowed is not None else task.loss / loss * (1 - _ROUNDING)
-    )
-    noise = noise.scaled(factor)
-    finest = math.sqrt(noise.finest)
-    grid = 2 ** max(math.ceil(math.log2(_FINENESS / finest)), 0)
     made = AxisPlan(
         task.workload.domain,
         attribute,
@@ -190,16 +182,17 @@ def _made(task: Task, attribute: int, asked: Asked, noise: AxisNoise, loss: floa
         noise.q,
         noise.poles,
         noise.weights,
-        grid,
+        1,
         task.guarantee,
         task.unit,
         _products(task.workload),
         "least total variance" if isinstance(task.objective, TotalVariance) else "least largest variance",
-        gap=float(max(gap, 0.0)) + _ROUNDING,
+        gap=relative_gap(loss * cost, bound) + _ROUNDING if exact else math.inf,
     )
-    if task.guarantee is None:
-        made = made.replaced(guarantee=guarantee_like(ZCDP(1.0), made.unit_pcost))
-    return made
+    slack = CORRELATED_SLACK if task.allowed is not None else 1 - _ROUNDING
+    made = finished(made, task, loss, slack=slack, cost=cost * per_unit)
+    finest = math.sqrt(made.correlated.finest)
+    return made.replaced(grid=2 ** max(math.ceil(math.log2(_FINENESS / finest)), 0))
 
 
 def _products(workload: Workload) -> Workload:
@@ -208,7 +201,7 @@ def _products(workload: Workload) -> Workload:
 
 
 @dataclass(frozen=True)
-class Axis(Form):
+class Axis(Planner[AxisPlan | LatticePlan | FibrePlan]):
     """A plan along an ordered axis, with noise correlated along it: for values, prefixes and ranges of an attribute.
 
     Long axes get this form by themselves; say it for short ones.
@@ -221,6 +214,23 @@ class Axis(Form):
             more than 2 % from the best.
     """
 
+    declares = (
+        Declared(
+            f"prefixes, ranges, values and levels of an attribute of {LONG} values or more",
+            "total, largest",
+            "normal",
+            Proof.EVERY,
+            "in proportion to the values",
+        ),
+        Declared(
+            "the same, crossed with others",
+            "total, largest",
+            "normal",
+            Proof.EVERY,
+            "in proportion to the values and sets of the others",
+        ),
+    )
+
     attributes: tuple[str, ...] = ()
     apart: bool = False
 
@@ -228,17 +238,28 @@ class Axis(Form):
         if isinstance(self.attributes, str):  # a name is a sequence of letters
             object.__setattr__(self, "attributes", (self.attributes,))
 
-    def plan(self, task: Task) -> AxisPlan | LatticePlan | FibrePlan:
+    def offer(self, task: Task) -> Offer | None:
+        """Where a long attribute is asked by its order, alone or crossed with others."""
+        if not task.requested:
+            along = None if task.laplace else by_itself(task)
+            if along is None and (task.laplace or not crosses(task)):
+                return None
+        longest = int(task.workload.domain.sizes.max())
+        return Offer(Proof.EVERY, Forecast(longest * _SECONDS, 0.0, f"an axis of {longest:,} values"), task)
+
+    def plan(self, task: Task) -> AxisPlan | LatticePlan | FibrePlan | None:
         """The best plan along the axis; of a workload that crosses it with others, a lattice plan.
 
         Raises:
-            PlanError: the workload or the objective is not of this kind.
+            PlanError: it was asked for, and the workload or the objective is not of this kind.
         """
+        if not task.requested:
+            return plan_axis(task) if by_itself(task) is not None else crossed_by_itself(task)
         if task.laplace:
             raise PlanError("form=rs.Axis() has normal noise; leave the form out, or plan with ZCDP, GDP or ApproxDP.")
         made: AxisPlan | LatticePlan | FibrePlan | None = None
         if not self.attributes and not self.apart:
-            made = plan_axis(task, by_request=True)
+            made = plan_axis(task)
         if made is None and task.workload.with_rows:
             made = crossed_by_request(task.workload, task, tuple(self.attributes), apart=self.apart)
         if made is None:

@@ -21,23 +21,24 @@ import numpy as np
 from residua.domain import Domain, Integers
 from residua.errors import PlanError
 from residua.plans.fibres import FibrePlan
-from residua.plans.forms import Task
 from residua.plans.lattice.crossed import ROUNDING
 from residua.plans.lattice.plan import LatticePlan
-from residua.plans.noise import guarantee_like
 from residua.plans.objectives import MaxVariance, Scaled, TotalVariance, check_objective, described
 from residua.plans.planners.along import kinds_of
 from residua.plans.planners.axes_noise import game_of, with_axes, with_quiet_axes
 from residua.plans.planners.certificate import least_mean, least_of_all
+from residua.plans.planners.ending import finished, relative_gap
 from residua.plans.planners.fibres import MOST_SETS, can_be_apart, plan_fibres
 from residua.plans.planners.forecast import Forecast
+from residua.plans.planners.offers import Task
 from residua.plans.planners.products import plan_products
 from residua.plans.saddle import Solution, least_maximum
 from residua.plans.solver.closed_form import felt
 from residua.plans.solver.maxima import query_game
 from residua.plans.solver.totals import TellingQueries
 from residua.plans.strategy import Plain, Strategy
-from residua.privacy import GDP, ZCDP, Unit
+from residua.plans.tolerances import CORRELATED_SLACK
+from residua.privacy import GDP, Unit
 from residua.workload import Identity, Workload
 from residua.workload.nested import Hierarchy, LevelRows
 from residua.workload.ordered import Prefixes, Ranges
@@ -47,7 +48,6 @@ LONG_WITH_MORE = 1025  # where persons are limited in each value, or levels are 
 MOST_CROSSED = 1024  # values of an axis that is crossed with others and measured like a short attribute
 MOST_FIELD = 2**21  # cells of two axes along both of which noise is correlated
 _STAND_IN = 48  # values of a long attribute while the others' strategies are sought
-_SLACK = 1 - 2.0**-30
 _NEAR = 0.02  # of the best: above it, noise of its own for each set of the other attributes is tried
 _SECONDS, _BYTES = 3e-5, 800  # per value of an axis
 
@@ -69,22 +69,33 @@ def long_axes(workload: Workload, unit: Unit, *, least: int = LONG) -> tuple[int
     return tuple(found)
 
 
-def crossed_by_itself(task: Task) -> LatticePlan | FibrePlan | None:
-    """The plan along long attributes, where there are some and this form is better than the lattice's own."""
+def crosses(task: Task) -> tuple[int, ...]:
+    """The long attributes of a workload that crosses them with others, where noise along them is chosen unasked."""
     if not task.workload.with_rows or not isinstance(task.objective, TotalVariance | MaxVariance):
-        return None
+        return ()
     if len(task.workload.lattice.used) < 2:  # one attribute alone has a form of its own
-        return None
+        return ()
     axes, reach = long_axes(task.workload, task.unit), task.unit.contribution
     limited = set() if reach is None else set(dict(reach.limits))
-    names, sizes = task.workload.domain.names, task.workload.domain.sizes
-    short = [i for i in axes if sizes[i] < LONG_WITH_MORE]
-    if not axes or any(names[i] in limited for i in short):
+    names = task.workload.domain.names
+    return () if any(names[i] in limited for i in _short_of(task.workload, axes)) else axes
+
+
+def _short_of(workload: Workload, axes: Sequence[int]) -> list[int]:
+    """The axes that other forms plan too, not too slowly."""
+    return [i for i in axes if workload.domain.sizes[i] < LONG_WITH_MORE]
+
+
+def crossed_by_itself(task: Task) -> LatticePlan | FibrePlan | None:
+    """The plan along long attributes, where there are some and this form is better than the lattice's own."""
+    axes = crosses(task)
+    if not axes:
         return None
+    assert task.workload.with_rows
     if len(axes) == 1 and can_be_apart(task.workload, task, axes[0]):
         return _near_or_apart(task.workload, task, axes[0])
     made = plan_crossed(task.workload, task, uncrossed(task.workload, axes))
-    if made.gap > _NEAR and any(_levels_asked(task.workload, i) for i in short):
+    if made.gap > _NEAR and any(_levels_asked(task.workload, i) for i in _short_of(task.workload, axes)):
         return None  # a strategy for each block is better, and not too slow
     return made
 
@@ -211,13 +222,8 @@ def plan_crossed(
         workload=workload,
         objective=described(task.objective),
     )
-    made = replace(made, gap=_gap(made, workload, task, solution))
-    if task.allowed is None:
-        cost = solution.achieved / task.loss / _SLACK * (1 + ROUNDING)
-    else:
-        cost = task.allowed / made.unit_pcost * _SLACK
-    made = replace(made, precisions=made.precisions * cost)
-    return made if task.guarantee is not None else replace(made, guarantee=guarantee_like(ZCDP(1.0), made.unit_pcost))
+    made = made.replaced(gap=_gap(made, workload, task, solution))
+    return finished(made, task, solution.achieved * (1 + ROUNDING), slack=CORRELATED_SLACK)
 
 
 def _short_strategies(
@@ -294,4 +300,4 @@ def _gap(made: LatticePlan, workload: Workload, task: Task, solution: Solution) 
         bound = max(least_mean(workload, mass, scales, made.strategies) for mass in (solution.weights, by_means))
     else:
         bound = least_of_all(workload, made.strategies)
-    return max(solution.achieved * made.pcost / bound - 1.0, 0.0) + ROUNDING if bound > 0 else math.inf
+    return relative_gap(solution.achieved * made.pcost, bound) + ROUNDING

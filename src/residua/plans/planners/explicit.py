@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,27 +12,31 @@ import numpy as np
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
 from residua.plans.cells import Grouping
-from residua.plans.forms import Task
 from residua.plans.matrix.contribution import limited_square
 from residua.plans.matrix.integers import direct_integers, integer_strategy
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.matrix.price import replacement_square
 from residua.plans.matrix.space import first_cells
-from residua.plans.noise import guarantee_like
 from residua.plans.objectives import MaxVariance, Objective, TotalVariance, described
 from residua.plans.persons import by_cells, reach_of
-from residua.plans.planners.blending import blended
+from residua.plans.planners.ending import finished, relative_gap
+from residua.plans.planners.offers import Task
 from residua.plans.solver.approximate import approximate
 from residua.plans.solver.problem import prepare
 from residua.plans.solver.queries import as_intervals
 from residua.plans.solver.refined import refine
 from residua.plans.solver.replacement import MOST_CELLS, Replacement, least_replacement
 from residua.plans.solver.solve import least_privacy, least_total
-from residua.plans.tolerances import DENSE_TOLERANCE
-from residua.privacy import ZCDP, Guarantee, ReplaceOne, Unit
+from residua.plans.tolerances import BUDGET_SLACK, DENSE_TOLERANCE
+from residua.privacy import Guarantee, ReplaceOne, Unit
 from residua.workload import Workload
 
 FINEST_ENTRY = 2.0**33  # the number of records takes ten bits more than the rest
+_MOST_ENTRIES = 2**28
+_TALL = 8  # times as many queries as cells
+_SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 1.0)  # of what is measured cell by cell
+_MOST_WORK = 2**31
+_NOTHING = 1e-12
 
 
 def best_replacing(
@@ -55,18 +59,13 @@ def best_replacing(
     return None if found is None else (found, columns)
 
 
-_MOST_ENTRIES = 2**28
-_TALL = 8  # times as many queries as cells
-_SLACK = 1.0 - 2.0**-40
-
-
 def plan_explicit(workload: Workload, task: Task, *, refined: bool = False) -> MatrixPlan:
     """The best matrix plan for a budget, or (without one) for a largest acceptable loss."""
     check_size(workload)
-    objective, unit, loss, guarantee = task.objective, task.unit, task.loss, task.guarantee
+    objective, unit = task.objective, task.unit
     tolerance = DENSE_TOLERANCE if task.tolerance is None else task.tolerance
     if isinstance(unit, ReplaceOne) and not refined:
-        replacing = _plan_replacing(workload, guarantee, objective, loss, unit, tolerance)
+        replacing = _plan_replacing(workload, task, tolerance)
         if replacing is not None:
             return replacing
     if isinstance(objective, TotalVariance):
@@ -89,8 +88,8 @@ def plan_explicit(workload: Workload, task: Task, *, refined: bool = False) -> M
         solution = _for_persons(workload, solution, scales, objective, unit)
     per_record = _unit_ratio(unit, solution.strategy, solution.columns, workload)
     # The loss at privacy cost 1: the sum of variances, or the largest ratio of one to its target.
-    pcost = solution.achieved / loss if task.allowed is None else task.allowed * _SLACK / per_record
-    return _priced(_dense(workload, solution, pcost, unit, objective, guarantee), objective, loss)
+    pcost = solution.achieved / task.loss if task.allowed is None else task.allowed * BUDGET_SLACK / per_record
+    return _priced(_dense(workload, solution, pcost, task), task)
 
 
 def _for_persons(workload: Workload, solution: Any, scales: Floats, objective: Objective, unit: Unit) -> Any:
@@ -99,7 +98,7 @@ def _for_persons(workload: Workload, solution: Any, scales: Floats, objective: O
     reach = reach_of(unit, workload.domain.names, workload.domain.sizes)
     assert reach is not None
     grouping = Grouping(workload.attributes, solution.columns)
-    strategy, achieved = blended(
+    strategy, achieved = _blended(
         np.asarray(solution.strategy),
         queries,
         total=isinstance(objective, TotalVariance),
@@ -108,10 +107,41 @@ def _for_persons(workload: Workload, solution: Any, scales: Floats, objective: O
     return replace(solution, strategy=strategy, achieved=achieved)
 
 
-def _plan_replacing(
-    workload: Workload, guarantee: Guarantee | None, objective: Objective, loss: float, unit: Unit, tolerance: float
-) -> MatrixPlan | None:
+def _blended(
+    strategy: Floats, queries: Floats, *, total: bool, price: Callable[[Floats], float]
+) -> tuple[Floats, float]:
+    """The strategy of least loss times price, (rows, cells), and its loss times the cost of one record.
+
+    A person with limited records pays little for cells measured one by one, and much for rows that hold many of them.
+    So `Γ = (1 − a) Γ*/max diag + a I` is tried for some a, Γ* the best for single records. Nothing is proven of the
+    choice; the plan's gap counts what it costs.
+
+    Args:
+        strategy: the best for single records, (rows, cells).
+        queries: scaled so that their largest variance counts, or the sum of their variances, (queries, cells).
+        total: whether the sum counts.
+        price: what a strategy costs a person.
+    """
+    gram = strategy.T @ strategy
+    gram = gram / np.diag(gram).max()
+    best, least, achieved = strategy, np.inf, np.inf
+    for share in _SHARES if queries.size * len(gram) <= _MOST_WORK else _SHARES[:1]:
+        mixed = (1.0 - share) * gram + share * np.eye(len(gram))
+        values, vectors = np.linalg.eigh(mixed)
+        kept = values > _NOTHING * values[-1]
+        rows = np.sqrt(values[kept])[:, None] * vectors[:, kept].T
+        parts = queries @ (vectors[:, kept] / np.sqrt(values[kept]))
+        variances = (parts**2).sum(axis=1)
+        loss = float(variances.sum() if total else variances.max())
+        paid = price(rows)
+        if loss * paid < least:
+            best, least, achieved = rows, loss * paid, loss * float(np.diag(mixed).max())
+    return best, achieved
+
+
+def _plan_replacing(workload: Workload, task: Task, tolerance: float) -> MatrixPlan | None:
     """The best plan for records that are changed, its gap taken after rounding; None where it was not solved."""
+    objective, unit = task.objective, task.unit
     if isinstance(objective, TotalVariance):
         solved = best_replacing(workload, np.sqrt(workload.weights), tolerance, total=True)
     elif isinstance(objective, MaxVariance):
@@ -122,20 +152,21 @@ def _plan_replacing(
         return None
     best, columns = solved
     ratio = _unit_ratio(unit, best.strategy, columns, workload)
-    allowed = best.achieved / loss if guarantee is None else float(guarantee.pcost_allowed()) * _SLACK
+    allowed = best.achieved / task.loss if task.allowed is None else task.allowed * BUDGET_SLACK
     matrix, scale = integer_strategy(best.strategy, merged_workload(workload, columns), allowed / ratio, FINEST_ENTRY)
     name = described(objective)
-    made = MatrixPlan(workload.domain, workload.attributes, columns, matrix, scale, guarantee, unit, workload, name)
-    made = _priced(made, objective, loss)
-    return made.replaced(gap=max(made.unit_pcost * _loss(made, objective) / best.bound - 1.0, 0.0))
+    made = MatrixPlan(
+        workload.domain, workload.attributes, columns, matrix, scale, task.guarantee, unit, workload, name
+    )
+    made = _priced(made, task)
+    return made.replaced(gap=relative_gap(made.unit_pcost * _loss(made, objective), best.bound))
 
 
-def _priced(made: MatrixPlan, objective: Objective, loss: float) -> MatrixPlan:
-    """The plan within its budget, or, without one, with what it was asked for and the guarantee that this gives."""
+def _priced(made: MatrixPlan, task: Task) -> MatrixPlan:
+    """The plan within its budget; or, without one, as much more precise as rounding took away."""
     if made.guarantee is not None:
         return _within(made, made.guarantee)
-    made = _meeting(made, objective, loss)
-    return made.replaced(guarantee=guarantee_like(ZCDP(1.0), float(made.blocks.price(made.unit))))
+    return finished(made, task, max(_loss(made, task.objective), task.loss))
 
 
 def solved(solve: Any, workload: Workload, values: Floats, tolerance: float) -> Any:
@@ -164,7 +195,7 @@ def dense_of_strategy(
     workload: Workload, strategy: Floats, columns: Any, guarantee: Guarantee, unit: Unit, name: str
 ) -> MatrixPlan:
     """A plan that measures a given strategy, (rows, distinct cells), at a budget: a baseline; nothing is proven."""
-    pcost = float(guarantee.pcost_allowed()) * _SLACK / _unit_ratio(unit, strategy, columns, workload)
+    pcost = float(guarantee.pcost_allowed()) * BUDGET_SLACK / _unit_ratio(unit, strategy, columns, workload)
     matrix, scale = integer_strategy(strategy, merged_workload(workload, columns), pcost)
     made = MatrixPlan(workload.domain, workload.attributes, columns, matrix, scale, guarantee, unit, workload, name)
     return _within(made, guarantee)
@@ -210,9 +241,8 @@ def check_size(workload: Workload) -> None:
         )
 
 
-def _dense(
-    workload: Workload, solution: Any, pcost: float, unit: Unit, objective: Objective, guarantee: Guarantee | None
-) -> MatrixPlan:
+def _dense(workload: Workload, solution: Any, pcost: float, task: Task) -> MatrixPlan:
+    unit = task.unit
     matrix, scale = integer_strategy(solution.strategy, merged_workload(workload, solution.columns), pcost)
     gap = solution.gap if unit.contribution is not None else np.inf
     if not by_cells(unit):
@@ -224,10 +254,10 @@ def _dense(
         solution.columns,
         matrix,
         scale,
-        guarantee,
+        task.guarantee,
         unit,
         workload,
-        described(objective),
+        described(task.objective),
         gap,
     )
 
@@ -276,12 +306,6 @@ def _within(plan: MatrixPlan, guarantee: Guarantee) -> MatrixPlan:
     return plan.replaced(scale=math.sqrt(norm / guarantee.pcost_allowed()) * (1.0 + 2.0**-48))
 
 
-def _meeting(plan: MatrixPlan, objective: Objective, loss: float) -> MatrixPlan:
-    """The plan with as little more precision as rounding took away, so that what was asked for is met."""
-    worst = _loss(plan, objective) / loss
-    return plan.replaced(scale=plan.scale / math.sqrt(max(worst, 1.0)) * (1.0 - 2.0**-40))
-
-
 def _loss(plan: MatrixPlan, objective: Objective) -> float:
     """The largest ratio of a variance to its target, or the weighted sum of variances."""
     workload = plan.workload
@@ -316,7 +340,7 @@ def plan_biased(workload: Workload, task: Task, bias: float) -> MatrixPlan:
     if not found.strategy.any():
         raise PlanError(f"bias={bias!r} is so large that nothing needs to be measured; lower it.")
     columns = prepare(workload.matrix, np.ones(workload.queries)).columns
-    pcost = float(guarantee.pcost_allowed()) * _SLACK / float(unit.scaled(1))
+    pcost = float(guarantee.pcost_allowed()) * BUDGET_SLACK / float(unit.scaled(1))
     strategy, scale, step = direct_integers(found.strategy[:, first_cells(columns)], pcost)
     answered = (found.recovery * step) @ strategy  # what the integers answer exactly: F + E, rounding included
     nearby = np.where(columns >= 0, answered[:, np.maximum(columns, 0)], 0.0)

@@ -21,21 +21,21 @@ from residua.plans.axis.asked import Asked
 from residua.plans.axis.rows import terms_of
 from residua.plans.axis.strategy import Ordered
 from residua.plans.fibres import FibrePlan
-from residua.plans.forms import Task
 from residua.plans.lattice.crossed import ROUNDING
-from residua.plans.noise import guarantee_like
 from residua.plans.objectives import TotalVariance, described
 from residua.plans.planners.along import asked_by, kinds_of
 from residua.plans.planners.certificate import least_of_all, trace_of_groups
+from residua.plans.planners.ending import finished, relative_gap
+from residua.plans.planners.offers import Task
 from residua.plans.solver.fibres import least_of_fibres
 from residua.plans.strategy import Plain, Strategy
-from residua.privacy import ZCDP, AddRemove
+from residua.plans.tolerances import CORRELATED_SLACK
+from residua.privacy import AddRemove
 from residua.workload import AttributeQueries, Identity, Workload
 
 Set = tuple[int, ...]
 Split = tuple[dict[Set, list[tuple[AttributeQueries, float]]], dict[Set, float]]
 MOST_SETS = 256  # of the other attributes
-_SLACK = 1 - 2.0**-30
 _TINY = 1 / 40  # of the tolerance: what prefixes cost that are measured only so that all values are
 
 
@@ -89,13 +89,8 @@ def plan_fibres(workload: Workload, task: Task, axis: int) -> FibrePlan | None:
     loss, cost = made.total_variance(workload), float(made.blocks.cost(AddRemove()))
     strategies: list[Strategy] = [Plain(int(size)) for size in workload.domain.sizes]
     strategies[axis] = next(iter(noises.values()))
-    gap = max(loss * cost / least_of_all(workload, strategies) - 1.0, 0.0) + ROUNDING
-    if task.allowed is None:
-        factor = task.loss / loss * _SLACK
-    else:
-        factor = float(made.blocks.cost(task.unit)) / (task.allowed * _SLACK)
-    made = made.replaced(factors=made.factors * factor, gap=gap)
-    return made if task.guarantee is not None else made.replaced(guarantee=guarantee_like(ZCDP(1.0), made.unit_pcost))
+    made = made.replaced(gap=relative_gap(loss * cost, least_of_all(workload, strategies)) + ROUNDING)
+    return finished(made, task, loss, slack=CORRELATED_SLACK, cost=float(made.blocks.cost(task.unit)))
 
 
 def _split(workload: Workload, task: Task, axis: int) -> Split | None:

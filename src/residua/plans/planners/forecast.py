@@ -99,6 +99,13 @@ def forecast(workload: Workload, *, pure: bool = False, maximum: bool = False) -
     return Forecast(_seconds(work), needed, f"{queries:,.0f} queries over {cells:,.0f} cells")
 
 
+def side_of(workload: Workload) -> float:
+    """How many rows the matrices have that are decomposed to plan a workload, about."""
+    if not workload.tabular:
+        return float(math.prod(workload.shape))
+    return 1.0 if workload.plain else float(max(workload.shape, default=1))
+
+
 def _searched(workload: Workload) -> list[float]:
     """The sizes of attributes whose strategy is searched for; those asked alike share one search."""
     found = {}

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from residua.plans.cells import MOST_COLUMNS
 from residua.plans.contract import Plan
-from residua.plans.forms import Task
 from residua.plans.objectives import Effort, TotalVariance
 from residua.plans.planners.joint import plan_joint
+from residua.plans.planners.offers import Task
 from residua.plans.planners.products import plan_products
 from residua.privacy import ZCDP, AddRemove
 from residua.workload import Workload, added

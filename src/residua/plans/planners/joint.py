@@ -4,6 +4,10 @@ What the workload tells apart of each attribute becomes its levels; every set of
 with the strategy that is best for it (`solver/blockwise.py`), rounded to integers. Blocks that nobody asks for, and
 directions of a block that nobody asks for, are measured a ten-thousandth as strongly, so that everything on these cells
 is answerable whatever rounding did (a hundred-millionth of the cost).
+
+By the rows of another plan only how precisely each block is measured is chosen, by the root (`RootGame`), each block
+counted at its most expensive cell. Where cells are priced together, `Σ_b τ_b n_bj` at cell j, any weights q on cells
+prove `(Σ_b √((w S)_b n̄_b))²` with `n̄_b = Σ_j q_j n_bj`, and rounds raise the weights of cells that cost most.
 """
 
 from __future__ import annotations
@@ -18,24 +22,26 @@ from residua.errors import PlanError, VerificationError
 from residua.linalg.arrays import Floats, Integers
 from residua.plans.cells import MOST_COLUMNS
 from residua.plans.contract import Plan
-from residua.plans.forms import Form, Lattice, Task
 from residua.plans.joint.facts import asked, query_weights
 from residua.plans.joint.measured import Rows
 from residua.plans.joint.plan import BY_ROWS, JointPlan
 from residua.plans.lattice.plan import LatticePlan
+from residua.plans.levels.cells import Table, table_for
 from residua.plans.levels.family import closed
 from residua.plans.matrix.integers import FILLING
-from residua.plans.noise import guarantee_like
-from residua.plans.objectives import MaxVariance, Objective, TotalVariance, described
+from residua.plans.objectives import MaxVariance, Objective, Scaled, TotalVariance, described
 from residua.plans.persons import by_cells
+from residua.plans.planners.ending import finished, relative_gap
 from residua.plans.planners.explicit import explicit_targets
-from residua.plans.planners.joint_like import precisions_like
+from residua.plans.planners.forecast import Forecast, side_of
+from residua.plans.planners.offers import Declared, Offer, Planner, Proof, Task
 from residua.plans.planners.posing import check_memory, posed, posed_queries
+from residua.plans.saddle import RootGame, least_maximum
 from residua.plans.solver.blockwise import Blockwise as Solver
 from residua.plans.solver.blockwise import Solved
 from residua.plans.solver.blockwise_maximum import BlockwiseMaximum
 from residua.plans.solver.orbits import orbits
-from residua.privacy import ZCDP, PureDP
+from residua.privacy import PureDP
 from residua.workload import Workload
 
 LISTED_CELLS = 2**20  # beyond these, cells of all attributes together are never listed
@@ -43,12 +49,13 @@ _FEW_CELLS = 1500  # up to these, a matrix plan takes seconds
 _WORTH_TRYING = 0.02  # a proven gap of one strategy per attribute
 _LARGEST = 2.0**28  # entries of the block that costs most
 _COARSEST = (2.0**25, 2.0**19, 2.0**13)  # at least of any that is asked for; fewer where its noise would be too large
-_SLACK = 1.0 - 2.0**-40
 _ROUNDS = 40
+_NOTHING = 1e-14  # of the largest: a block of which nothing is asked
+_LIKE_ROUNDS, _CLOSE, _LEAST_WEIGHT = 200, 1e-4, 1e-9
 
 
 @dataclass(frozen=True)
-class Blockwise(Form):
+class Blockwise(Planner[JointPlan]):
     """A strategy for each set of attributes and levels, instead of one for each attribute: `form=rs.Blockwise()`.
 
     For workloads that ask an attribute in several ways, or tie attributes together, over many cells. `rs.plan` chooses
@@ -60,7 +67,23 @@ class Blockwise(Form):
             two exactly over any number of cells. Its gap is against all plans that measure these rows.
     """
 
+    declares = (
+        Declared(
+            "queries that tie attributes together, and products that ask an attribute in several ways",
+            "total, largest of all queries",
+            "normal",
+            Proof.CLASS,
+            "with the cube of the cells told apart in a set of attributes",
+        ),
+    )
+
     like: Plan | None = None
+
+    def offer(self, task: Task) -> Offer | None:
+        """Where queries tie attributes together over too many cells for one matrix."""
+        if not task.requested and (task.laplace or not too_many_cells(task.workload)):
+            return None
+        return Offer(Proof.CLASS, Forecast(0.0, 0.0, "block by block"), task, side_of(task.workload))
 
     def plan(self, task: Task) -> JointPlan:
         """The plan."""
@@ -69,19 +92,12 @@ class Blockwise(Form):
         return plan_joint(task.workload, task) if self.like is None else plan_like(self.like, task.workload, task)
 
 
-def blockwise_like(form: Form | None) -> Form | None:
-    """The form, a blockwise one where it is to be like a blockwise plan."""
-    return Blockwise(form.like) if isinstance(form, Lattice) and isinstance(form.like, JointPlan) else form
-
-
-def blockwise_first(workload: Workload, task: Task, form: Form | None) -> bool:
-    """Whether explicit queries are planned block by block: where wanted, or their parts have too many cells in all.
+def too_many_cells(workload: Workload) -> bool:
+    """Whether queries are planned block by block, because their parts have too many cells in all.
 
     A matrix plan is better by up to a few percent of the variance, and takes the cube of the cells.
     """
-    if isinstance(form, Lattice):
-        return True
-    if form is not None or not workload.in_parts:
+    if not workload.in_parts:
         return False
     cells = math.prod(workload.shape)
     if cells > LISTED_CELLS:
@@ -155,9 +171,7 @@ def plan_joint(workload: Workload, task: Task) -> JointPlan:
             workload=workload,
             objective=described(task.objective),
         )
-        achieved = _loss(made, workload, targets) * made.pcost
-        gap = max(achieved / solved.bound - 1.0, 0.0) if by_cells(task.unit) else math.inf
-        made = _scaled(made.replaced(gap=gap), task, targets)
+        made = _proven(made, workload, task, targets, solved.bound)
         with contextlib.suppress(VerificationError):  # noise that cannot be sampled exactly
             made.compile()
             break
@@ -171,7 +185,7 @@ def plan_like(like: Plan, workload: Workload, task: Task) -> JointPlan:
         PlanError: another objective, another form or domain, or rows that do not tell what is asked.
     """
     targets = _targets(workload, task.objective)
-    precisions, bound = precisions_like(like, workload, query_weights(workload), targets, task)
+    precisions, bound = _precisions_like(like, workload, query_weights(workload), targets, task)
     assert isinstance(like, JointPlan)
     made = like.replaced(
         precisions=precisions,
@@ -180,9 +194,7 @@ def plan_like(like: Plan, workload: Workload, task: Task) -> JointPlan:
         workload=workload,
         objective=described(task.objective) + BY_ROWS,
     )
-    proven = by_cells(task.unit) and bound > 0
-    gap = max(_loss(made, workload, targets) * made.pcost / bound - 1.0, 0.0) if proven else math.inf
-    made = _scaled(made.replaced(gap=gap), task, targets)
+    made = _proven(made, workload, task, targets, bound)
     try:
         made.compile()
     except VerificationError:
@@ -197,16 +209,11 @@ def _loss(made: JointPlan, workload: Workload, targets: Floats | None) -> float:
     return made.total_variance(workload) if targets is None else float((made.variances(workload) / targets).max())
 
 
-def _scaled(made: JointPlan, task: Task, targets: Floats | None) -> JointPlan:
-    """The plan within its budget, or as precise as was asked for, with the guarantee that this gives."""
-    if made.unit_pcost <= 0:
-        raise PlanError("replacing a record changes none of these tables; they can be published without noise.")
-    if task.allowed is not None:
-        return made.replaced(precisions=made.precisions * (task.allowed / made.unit_pcost * _SLACK))
-    assert made.workload is not None
-    factor = _loss(made, made.workload, targets) / task.loss / _SLACK
-    made = made.replaced(precisions=made.precisions * factor)
-    return made.replaced(guarantee=guarantee_like(ZCDP(1.0), made.unit_pcost))
+def _proven(made: JointPlan, workload: Workload, task: Task, targets: Floats | None, bound: float) -> JointPlan:
+    """The plan at its scale, with its gap to what no plan's loss × pcost is below."""
+    loss = _loss(made, workload, targets)
+    gap = relative_gap(loss * made.pcost, bound) if by_cells(task.unit) else math.inf
+    return finished(made.replaced(gap=gap), task, loss)
 
 
 def _targets(workload: Workload, objective: Objective) -> Floats | None:
@@ -256,3 +263,79 @@ def _integers(rows: Floats, finest: float) -> Integers:
     """
     bits = math.floor(math.log2(finest / float(np.abs(rows).max())))
     return np.rint(rows * 2.0**bits).astype(np.int64)
+
+
+# ---- by the rows of another plan
+
+
+def _precisions_like(
+    like: Plan, workload: Workload, weights: Floats, targets: Floats | None, task: Task
+) -> tuple[Floats, float]:
+    """How precisely each block of `like` is measured, and what no plan by its rows goes below at privacy cost 1.
+
+    Args:
+        like: the plan whose rows are measured.
+        workload: what is asked.
+        weights: of each query, where the sum of variances counts.
+        targets: the variance each query is divided by, where the largest counts.
+        task: when to stop.
+
+    Raises:
+        PlanError: no blockwise plan, another domain, or rows that do not tell what is asked.
+    """
+    if not isinstance(like, JointPlan):
+        raise PlanError(f"like={like!r} is not a blockwise plan; plan it with form=rs.Blockwise().")
+    if like.domain != workload.domain:
+        raise PlanError("like is a plan over another domain; plan over one domain.")
+    even = like.replaced(precisions=np.ones(len(like.precisions)))
+    squares = _squares(even, workload)
+    used = squares.max(axis=0) > _NOTHING * float(squares.max())
+    table = table_for(like.axes, list(like.blocks_of))
+    if targets is None:
+        asked_of = np.where(used, weights @ squares, 0.0)
+        if table is None:
+            return np.sqrt(asked_of), float(np.sqrt(asked_of).sum()) ** 2
+        return _priced_together(even, table, asked_of)
+    effort = task.effort
+    found = least_maximum(
+        RootGame(squares), Scaled(1.0 / targets), len(targets), effort.tolerance, effort.limit, effort.progress
+    )
+    return np.where(used, 1.0 / found.noise, 0.0), found.bound if table is None else 0.0
+
+
+def _priced_together(like: JointPlan, table: Table, asked_of: Floats) -> tuple[Floats, float]:
+    """The best precisions where the most expensive cell counts, of all blocks together, and what they prove."""
+    norms = {block: like.rows_of(block).relative_norms for block in like.blocks_of}
+    q, best, found = np.full(table.shape, 1.0 / math.prod(table.shape)), (math.inf, np.sqrt(asked_of)), 0.0
+    for _ in range(_LIKE_ROUNDS):
+        mean = np.array([float(table.margin(block, q) @ norms[block]) for block in like.blocks_of])
+        found = max(found, float(np.sqrt(asked_of * mean).sum()) ** 2)
+        precisions = np.sqrt(asked_of / mean)
+        costs = np.zeros(table.shape)
+        for block, precision in zip(like.blocks_of, precisions.tolist(), strict=True):
+            costs = costs + precision * table.spread(block, norms[block])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            loss = float(np.where(asked_of > 0, asked_of / precisions, 0.0).sum()) * float(costs.max())
+        best = min(best, (loss, precisions), key=lambda pair: pair[0])
+        if best[0] <= found * (1.0 + _CLOSE):
+            break
+        q = np.maximum(q * costs / costs.max(), _LEAST_WEIGHT / q.size)
+        q = q / q.sum()
+    return best[1], found
+
+
+def _squares(like: JointPlan, workload: Workload) -> Floats:
+    """S: the squared part of every query in every block, in measured rows, (queries, blocks)."""
+    found = np.zeros((workload.queries, len(like.blocks_of)))
+    places = {block: k for k, block in enumerate(like.blocks_of)}
+    for attributes, rows, at in asked(workload):
+        parts, lost = like.facts.taken_apart(attributes, rows)
+        if lost.any():
+            names = ", ".join(workload.domain.names[i] for i in attributes)
+            raise PlanError(
+                f"like sees too little of {names} for what is asked here; plan the sum of the workloads first, and "
+                "then each of them like that."
+            )
+        for block, part in parts.items():
+            found[at, places[block]] = (part**2).sum(axis=1)
+    return found

@@ -13,15 +13,15 @@ from scipy import linalg
 
 from residua.errors import GapWarning, PlanError
 from residua.linalg.arrays import Floats, Integers
-from residua.plans.candidates import Candidate
-from residua.plans.forms import Task
 from residua.plans.matrix.integers import LARGEST_SCALE, integer_strategy
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.matrix.price import laplace_norm
 from residua.plans.noise import LAPLACE
 from residua.plans.objectives import MaxVariance, Objective, TotalVariance, described
-from residua.plans.persons import most_alike, most_records
+from residua.plans.persons import most_records
+from residua.plans.planners.ending import with_bound
 from residua.plans.planners.explicit import check_size, explicit_targets, merged_workload, solved
+from residua.plans.planners.offers import Task
 from residua.plans.saddle import Steps
 from residua.plans.search.asked import Asked
 from residua.plans.search.search import Found, search
@@ -29,13 +29,13 @@ from residua.plans.search.strategies import singular_value_bound
 from residua.plans.solver.problem import prepare
 from residua.plans.solver.queries import MatrixQueries, Queries, ScaledQueries, as_intervals
 from residua.plans.solver.solve import DenseSolution, least_privacy, least_total
-from residua.plans.tolerances import DENSE_TOLERANCE
-from residua.privacy import PureDP, Unit
+from residua.plans.tolerances import BUDGET_SLACK, DENSE_TOLERANCE
+from residua.privacy import PureDP
 from residua.privacy.exact import round_up
 from residua.workload import Workload
 
 _TALL = 8  # times as many queries as cells
-_MOST_CELLS = 4096
+_MOST_CELLS = 4096  # of a strategy that is searched for
 _UP = 1.0 + 2.0**-48
 
 
@@ -69,18 +69,20 @@ def plan_pure(workload: Workload, asked: Task) -> MatrixPlan:
     _check_cells(workload)
     steps = Steps(asked.effort.progress)
     steps.told(math.inf)  # the L2 optimum comes first, and takes long on many cells
-    guarantee = asked.guarantee if isinstance(asked.guarantee, PureDP) else None
     task = _task(workload, asked.objective, asked.tolerance)
     merged = merged_workload(workload, task.columns)
     steps.bound = task.bound
     found = search(task.asked, merged, task.optimum.strategy, steps.told)
-    # ε at which the best strategy has the wanted loss: variances go as 1/ε².
-    wanted = guarantee.epsilon if guarantee is not None else math.sqrt(2 * found[0].loss / asked.loss)
-    made = _made(task, found, merged, guarantee, wanted, asked.unit)
-    return made if guarantee is not None else _meeting(made, task, asked.loss)
+    made = _made(task, found, merged, asked)
+    if asked.guarantee is not None:
+        return made
+    # The noise that just meets what was asked for, and the guarantee that it then has.
+    ratio = _loss(made, task) / asked.loss
+    made = _with_bound(made.scaled(ratio / BUDGET_SLACK**2), task, found, asked)
+    return made.replaced(guarantee=PureDP(made.unit_epsilon))
 
 
-def independent_pure(workload: Workload, guarantee: PureDP, unit: Unit) -> MatrixPlan:
+def independent_pure(workload: Workload, asked: Task) -> MatrixPlan:
     """Equal Laplace noise on the answer to every query, pooled into the best unbiased estimates."""
     check_size(workload)
     _check_cells(workload)
@@ -88,8 +90,23 @@ def independent_pure(workload: Workload, guarantee: PureDP, unit: Unit) -> Matri
     merged = merged_workload(workload, task.columns)
     strategy = merged / np.abs(merged).sum(axis=0).max()
     found = [Found("workload", strategy, task.asked.loss(merged))]
-    made = _made(task, found, merged, guarantee, guarantee.epsilon, unit)
+    made = _made(task, found, merged, asked)
     return made.replaced(objective="independent noise")
+
+
+def require_few_cells(workload: Workload) -> None:
+    """Refuses what would take a matrix over too many cells, before there is one."""
+    if not workload.with_rows:
+        return
+    used = sorted(workload.lattice.used)
+    cells = math.prod(int(workload.domain.sizes[i]) for i in used)
+    if cells > _MOST_CELLS:
+        names = ", ".join(repr(workload.domain.names[i]) for i in used[:6]) + (", …" if len(used) > 6 else "")
+        raise PlanError(
+            f"with Laplace noise such queries take a matrix over all {cells:,} cells of {names}, and {_MOST_CELLS:,} "
+            "are the most; ask for marginals, for prefixes, ranges or levels of one attribute alone, or plan with "
+            "ZCDP, GDP or ApproxDP."
+        )
 
 
 def _check_cells(workload: Workload) -> None:
@@ -151,10 +168,13 @@ def _queries(workload: Workload, scales: Floats) -> Queries:
     return MatrixQueries(merged * scales[problem.rows, None])
 
 
-def _made(
-    task: _Task, found: list[Found], merged: Floats, guarantee: PureDP | None, epsilon: float, unit: Unit
-) -> MatrixPlan:
-    best = found[0].strategy
+def _made(task: _Task, found: list[Found], merged: Floats, asked: Task) -> MatrixPlan:
+    """The best strategy in integers, with the noise of the budget, or about that of the wanted loss."""
+    best, unit = found[0].strategy, asked.unit
+    # ε at which the best strategy has the wanted loss: variances go as 1/ε².
+    epsilon = math.sqrt(2 * found[0].loss / asked.loss)
+    if isinstance(asked.guarantee, PureDP):
+        epsilon = asked.guarantee.epsilon
     # One power of two for all entries, such that the scale Δ/ε can be sampled: as for Gaussian noise of that scale.
     norm = math.sqrt(float((best**2).sum(axis=0).max()))
     strategy, _ = integer_strategy(best, merged, (epsilon * norm) ** 2)
@@ -172,39 +192,25 @@ def _made(
         task.columns,
         strategy,
         scale,
-        guarantee,
+        asked.guarantee,
         unit,
         task.workload,
         described(task.objective),
         noise=LAPLACE,
     )
-    return _with_candidates(plan, task, found, unit)
+    return _with_bound(plan, task, found, asked)
 
 
-def _with_candidates(plan: MatrixPlan, task: _Task, found: list[Found], unit: Unit) -> MatrixPlan:
+def _with_bound(plan: MatrixPlan, task: _Task, found: list[Found], asked: Task) -> MatrixPlan:
     """The plan with what was tried, and how far from optimal it can be."""
     B = plan.strategy.astype(np.float64)
     many = task.asked.queries.shape[0] > _TALL * task.asked.cells
     achieved = plan.noise_variance * task.asked.profile_loss(B.T @ B) if many else _loss(plan, task)
-    factor = achieved / found[0].loss
-    candidates = tuple(Candidate(each.name, each.loss * factor) for each in found)
-    alike = most_alike(unit, plan.domain.names, plan.domain.sizes, task.workload.attributes)
-    bound = 2 * task.bound * (alike / plan.unit_epsilon) ** 2
-    gap = max(achieved / bound - 1.0, 0.0) if bound else math.inf
-    return plan.replaced(candidates=candidates, lower_bound=bound, gap=gap)
+    tried = [(each.name, each.loss) for each in found]
+    return with_bound(plan, asked, achieved, task.bound, task.workload.attributes, tried)
 
 
 def _loss(plan: MatrixPlan, task: _Task) -> float:
     """The loss from every query's variance: exact, O(m n²)."""
     variances = plan.variances(task.workload) * task.scales**2
     return float(variances.max() if task.asked.worst else variances.sum())
-
-
-def _meeting(plan: MatrixPlan, task: _Task, loss: float) -> MatrixPlan:
-    """The plan with the noise that just meets what was asked for, and the guarantee that it then has."""
-    ratio = _loss(plan, task) / loss
-    scale = plan.scale / math.sqrt(ratio) * (1.0 - 2.0**-40)
-    exact = plan.replaced(scale=scale)
-    candidates = tuple(Candidate(each.name, each.loss / ratio) for each in plan.candidates)
-    bound = plan.lower_bound / ratio * (1.0 - 2.0**-30)
-    return exact.replaced(guarantee=PureDP(exact.unit_epsilon), candidates=candidates, lower_bound=bound)

@@ -12,16 +12,16 @@ import numpy as np
 
 from residua.errors import GapWarning, PlanError
 from residua.linalg.arrays import Floats
-from residua.plans.forms import Task
 from residua.plans.lattice.contribution import table_prices
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.lattice.replacement import replacement_cost, replacement_value
-from residua.plans.noise import guarantee_like
 from residua.plans.objectives import Effort, Objective, described
+from residua.plans.planners.ending import finished, relative_gap
+from residua.plans.planners.offers import Task
 from residua.plans.saddle import Response, Solution
 from residua.plans.solver.closed_form import ResidualCoefficients
 from residua.plans.strategy import plain_strategies
-from residua.privacy import ZCDP, Guarantee, ReplaceOne, Unit
+from residua.privacy import ReplaceOne, Unit
 from residua.workload import Workload
 
 _MOST_DOUBLINGS = 200
@@ -86,11 +86,6 @@ def _least_cost(
     return enough, solution, enough / too_little - 1 if too_little else np.inf
 
 
-# The exact cost of what is measured must not exceed the budget, nor a variance its target, by the rounding of a
-# long sum (its relative error is below 1e-13): a trillionth of the budget is left unspent, or spent on top.
-_SLACK = 1.0 - 2.0**-40
-
-
 @dataclass(frozen=True, eq=False)
 class MarginalGame:
     """Our side of the planning game for a workload of marginals (see `saddle`)."""
@@ -125,26 +120,26 @@ def plan_marginals(workload: Workload, task: Task) -> LatticePlan:
     if objective.homogeneous:
         solution = objective.solve(workload, game, effort)
         per_unit, gap = _unit_cost(unit, game, solution)
-        cost = solution.achieved / loss * per_unit if allowed is None else allowed
-        record_cost = cost / per_unit
+        achieved = solution.achieved
     else:
         if isinstance(unit, ReplaceOne):
             raise PlanError("unit=ReplaceOne() needs an objective that scales with the variances, not a ConvexLoss.")
-        ratio = _per_unit(unit, game)
-        record_cost, solution, gap = solve_at(objective, workload, game, effort, allowed and allowed / ratio, loss)
+        per_unit = _per_unit(unit, game)
+        record_cost, solution, gap = solve_at(objective, workload, game, effort, allowed and allowed / per_unit, loss)
+        achieved = record_cost * loss
     if gap > effort.tolerance and not isinstance(unit, ReplaceOne):
         warnings.warn(f"the plan is proven optimal only up to {gap:.2g}; raise limit.", GapWarning, stacklevel=3)
     made = LatticePlan(
         domain=workload.domain,
         lattice=workload.lattice,
-        precisions=record_cost * (_SLACK if allowed is not None else 1.0 / _SLACK) / solution.noise,
+        precisions=1.0 / solution.noise,
         guarantee=task.guarantee,
         unit=unit,
         workload=workload,
         objective=described(objective),
         gap=gap,
     )
-    return made if task.guarantee is not None else replace(made, guarantee=guarantee_like(ZCDP(1.0), made.unit_pcost))
+    return finished(made, task, achieved, cost=per_unit)
 
 
 def marginal_game(workload: Workload, unit: Unit) -> MarginalGame:
@@ -161,8 +156,9 @@ def _per_unit(unit: Unit, game: MarginalGame) -> float:
     return float(unit.scaled(1)) if game.coefficients.spending is None else 1.0
 
 
-def independent_marginals(workload: Workload, guarantee: Guarantee, allowed: float, unit: Unit) -> LatticePlan:
+def independent_marginals(workload: Workload, task: Task) -> LatticePlan:
     """Equal independent noise on every asked cell, pooled into the best unbiased estimates."""
+    unit = task.unit
     game = marginal_game(workload, unit)
     asked = np.zeros(len(workload.lattice))
     asked[workload.numbers] = 1.0 / len(workload)
@@ -175,16 +171,17 @@ def independent_marginals(workload: Workload, guarantee: Guarantee, allowed: flo
     achieved = float(masses @ game.coefficients.cell_variances(1.0 / precisions)[workload.numbers])
     solution = Solution(1.0 / precisions, achieved, game.value(masses), 1, masses)
     per_unit, gap = _unit_cost(unit, game, solution)
-    return LatticePlan(
+    made = LatticePlan(
         domain=workload.domain,
         lattice=workload.lattice,
-        precisions=precisions * (allowed / per_unit * _SLACK),
-        guarantee=guarantee,
+        precisions=precisions,
+        guarantee=task.guarantee,
         unit=unit,
         workload=workload,
         objective="independent noise",
         gap=gap,
     )
+    return finished(made, task, achieved, cost=per_unit)
 
 
 def _unit_cost(unit: Unit, game: MarginalGame, solution: Solution) -> tuple[float, float]:
@@ -200,4 +197,4 @@ def _unit_cost(unit: Unit, game: MarginalGame, solution: Solution) -> tuple[floa
     if cost <= 0:
         raise PlanError("replacing a record changes none of these tables; they can be published without noise.")
     least = replacement_value(lattice, sizes, game.coefficients.importance(game.spread(solution.weights)))
-    return cost, max(solution.achieved * cost / least - 1.0, 0.0) if least > 0 else np.inf  # only removals cost
+    return cost, relative_gap(solution.achieved * cost, least)  # nothing is proven where only removals cost

@@ -13,8 +13,8 @@ import numpy as np
 from residua.domain import Domain
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
-from residua.plans.forms import Task
 from residua.plans.objectives import MaxVariance
+from residua.plans.planners.offers import Task
 from residua.plans.solver.nested import Part, Problem, Wanted
 from residua.plans.targets import listed_targets
 from residua.plans.tree.facts import coefficient

@@ -4,38 +4,39 @@ from __future__ import annotations
 
 import math
 import sys
-import warnings
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any, Literal, TypedDict, Unpack, cast, overload
+from typing import Literal, TypedDict, TypeVar, Unpack, overload
 
 from residua.bars import with_bar
 from residua.domain import Domain
 from residua.errors import PlanError
+from residua.linalg.threads import threads_for
 from residua.plans.contract import Plan
-from residua.plans.forms import Form, Lattice, Matrix, Task
-from residua.plans.lattice.plan import LatticePlan
-from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.noise import NOISES
-from residua.plans.objectives import Effort, MaxVariance, Objective, TotalVariance, check_objective
+from residua.plans.objectives import Effort, MaxVariance, Objective, TotalVariance, described
 from residua.plans.persons import reach_of
 from residua.plans.planners.attended import attended, attends
-from residua.plans.planners.crossed import plan_crossed
-from residua.plans.planners.explicit import independent_explicit, plan_biased, plan_explicit
+from residua.plans.planners.axis import Axis
+from residua.plans.planners.explicit import independent_explicit
 from residua.plans.planners.forecast import forecast
-from residua.plans.planners.joint import blockwise_first, blockwise_if_better, blockwise_like, plan_joint
-from residua.plans.planners.laplace import independent_pure, plan_pure
-from residua.plans.planners.marginals import independent_marginals, plan_marginals
-from residua.plans.planners.products import like_strategies, plan_products
-from residua.plans.planners.structure import by_structure
-from residua.plans.planners.tables import independent_pure_marginals, plan_pure_marginals
-from residua.plans.planners.threads import with_few_threads
+from residua.plans.planners.joint import Blockwise
+from residua.plans.planners.laplace import independent_pure
+from residua.plans.planners.lattice import Lattice
+from residua.plans.planners.marginals import independent_marginals
+from residua.plans.planners.matrix import Matrix
+from residua.plans.planners.offers import Offer, Planner, Task, register, registered
+from residua.plans.planners.tables import independent_pure_marginals
+from residua.plans.planners.tree import Tree
 from residua.plans.saddle import Progress
-from residua.plans.strategy import Strategy
 from residua.plans.targets import Targets
 from residua.plans.tolerances import MARGINAL_TOLERANCE, PRODUCT_TOLERANCE
-from residua.privacy import GDP, ZCDP, AddRemove, ApproxDP, Guarantee, PureDP, Unit
+from residua.privacy import AddRemove, Guarantee, PureDP, Unit
 from residua.workload import Workload
+
+P = TypeVar("P", bound=Plan)
+for _planner in (Lattice(), Matrix(), Blockwise(), Axis(), Tree()):
+    register(_planner)
 
 NoiseName = Literal["normal", "laplace"]
 _RECORD = AddRemove()
@@ -55,28 +56,15 @@ class _Options(TypedDict, total=False):
     progress: Progress | bool | None
 
 
-class _Old(TypedDict, total=False):
-    """What `form` says now."""
-
-    refined: bool
-    bias: float
-    like: Plan | None
-    limit: int
-
-
-Normal = ZCDP | GDP | ApproxDP | None
-
-
 @overload
 def plan(
-    workload: Workload, guarantee: Guarantee | None = None, *, form: Matrix, **options: Unpack[_Options]
-) -> MatrixPlan: ...
-
-
-@overload
-def plan(
-    workload: Workload, guarantee: Normal = None, *, form: Lattice, **options: Unpack[_Options]
-) -> LatticePlan: ...
+    workload: Workload,
+    guarantee: Guarantee | None = None,
+    *,
+    form: Planner[P],
+    noise: NoiseName | None = None,
+    **options: Unpack[_Options],
+) -> P: ...
 
 
 @overload
@@ -84,14 +72,13 @@ def plan(
     workload: Workload,
     guarantee: Guarantee | None = None,
     *,
+    form: Planner[Plan] | None = None,
     noise: NoiseName | None = None,
-    form: Form | None = None,
     **options: Unpack[_Options],
 ) -> Plan: ...
 
 
 @with_bar("planning")
-@with_few_threads
 def plan(
     workload: Workload,
     guarantee: Guarantee | None = None,
@@ -101,10 +88,9 @@ def plan(
     at_most: float | None = None,
     unit: Unit = _RECORD,
     noise: NoiseName | None = None,
-    form: Form | None = None,
+    form: Planner[Plan] | None = None,
     tolerance: float | None = None,
     progress: Progress | bool | None = None,
-    **old: Unpack[_Old],
 ) -> Plan:
     """The best plan for a workload: least loss for a budget, or least privacy for a wanted accuracy.
 
@@ -114,7 +100,7 @@ def plan(
 
     With `PureDP(epsilon)` the noise is Laplace: the plan is a `MatrixPlan` (marginals: `TablesPlan`; along many values:
     `RunsPlan` or `TreePlan`), its strategy is the best of those tried, and its `gap` is relative to a loose bound.
-    With the class `PureDP` in place of a guarantee, targets are met with the least epsilon found.
+    With `noise="laplace"` and no guarantee, targets are met with the least epsilon found.
 
     Guarantee: measuring the plan satisfies its `guarantee` for its `unit`; no linear Gaussian mechanism has a loss
     (or, without a budget, a privacy cost) smaller than this plan's by more than a factor `1 + gap`. (For products, none
@@ -129,8 +115,8 @@ def plan(
         unit: whom the guarantee protects, by default one record added or removed.
         tolerance: stop when the gap is proven to be at most this; 1e-4 for marginals, 1e-3 for other queries.
         noise: `"normal"` or `"laplace"`; what the guarantee asks for if left out, else normal.
-        form: `rs.Lattice(…)` or `rs.Matrix(…)`, with what can be said of that form alone; what the workload asks for if
-            left out: a lattice for marginals and products, a matrix for explicit queries.
+        form: a planner, such as `rs.Lattice(…)` or `rs.Matrix(…)`, with what can be said of that form alone; if left
+            out, all are asked, and the best offer is taken: see the table in `docs/choosing`.
         progress: `True` draws a bar on a terminal or in a notebook; or a function, called
             with the round and its gap.
 
@@ -150,85 +136,51 @@ def plan(
         >>> least.guarantee
         ZCDP(rho=0.0448...)
     """
-    shown = None if isinstance(progress, bool) else progress  # a bar has become a function
-    if not isinstance(workload, Workload):
-        raise PlanError(f"workload={workload!r} is not a workload; make one with rs.marginals or rs.queries.")
-    if form is not None and not isinstance(form, Form):
+    _check_workload(workload)
+    if form is not None and not isinstance(form, Planner):
         raise PlanError(f"form={form!r} is not a form of plan; use one such as rs.Lattice() or rs.Matrix().")
-    if old:
-        form = _form_of(form, old)
-    if isinstance(guarantee, type) and issubclass(guarantee, PureDP):
-        _warn("plan(workload, PureDP)", 'plan(workload, noise="laplace")')
-        guarantee, noise = None, "laplace"
     laplace = _is_laplace(guarantee, noise)
     objective = _objective(minimise, targets)
     loss = _accuracy(guarantee, targets, at_most)
     _check_unit(unit, workload.domain)
     usual = PRODUCT_TOLERANCE if workload.with_rows else MARGINAL_TOLERANCE
-    limit = form.limit if isinstance(form, Lattice) else Lattice().limit
-    effort = Effort(_tolerance(usual if tolerance is None else tolerance), _limit(limit), shown)
-    task = Task(workload, guarantee, objective, loss, unit, tolerance, effort, laplace)
-    if isinstance(guarantee, PureDP):
-        _check_epsilon(guarantee)
-    elif guarantee is not None:
-        _allowed(guarantee)
-    form = blockwise_like(form)
-    made = form.plan(task) if form is not None else None
-    if made is not None:
-        return made
-    if form is None and (structured := by_structure(task)) is not None:
-        return structured
-    check_objective(objective, workload, laplace=laplace, matrix=isinstance(form, Matrix))
-    if isinstance(form, Matrix):
-        workload = workload.listed()
-    given = None
-    if isinstance(form, Lattice) and form.like is not None and not laplace and workload.tabular:
-        given = _given(form.like, workload)
-        axes = [i for i, strategy in enumerate(given or ()) if strategy is not None and strategy.tells]
-        if axes:
-            return plan_crossed(workload, task, axes, given)
-    if not laplace and not workload.tabular and blockwise_first(workload, task, form):
-        return plan_joint(workload, task)
-    ahead = forecast(workload, pure=laplace, maximum=isinstance(objective, MaxVariance))
-    ahead.check()
-    if attends(ahead):
-        asked = {"minimise": minimise, "targets": targets, "at_most": at_most, "unit": unit, "tolerance": tolerance}
-        again: Any = partial(plan, workload, guarantee, noise=noise, form=form, **asked)
-        return attended(lambda told: cast("Plan", again(progress=told)), ahead, shown, (workload, workload.domain))
-    if laplace:
-        if form not in (None, Matrix(), Lattice(limit=limit)):
-            raise PlanError("refined, bias and like are for Gaussian noise; leave them out, or give another guarantee.")
-        return plan_pure_marginals(workload, task) if workload.plain else plan_pure(workload.listed(), task)
-    if not workload.tabular:
-        chosen = form if isinstance(form, Matrix) else Matrix()
-        if chosen.bias:
-            return plan_biased(workload, task, chosen.bias)
-        return plan_explicit(workload, task, refined=chosen.refined)
-    if workload.plain and given is None:
-        return plan_marginals(workload, task)
-    made = plan_products(workload, task, given)
-    return blockwise_if_better(made, task) if form is None else made
+    shown = None if isinstance(progress, bool) else progress  # a bar has become a function
+    effort = Effort(_tolerance(usual if tolerance is None else tolerance), progress=shown)
+    if guarantee is not None:
+        _check_budget(guarantee)
+    task = Task(workload, guarantee, objective, loss, unit, tolerance, effort, laplace, form is not None)
+    return _best_offer(task, registered() if form is None else (form,))
 
 
-def _form_of(form: Form | None, old: _Old) -> Form:
-    """The form that options by their old names describe."""
-    unknown = set(old) - set(_Old.__annotations__)
-    if unknown:
-        raise TypeError(f"plan() got an unexpected keyword argument {unknown.pop()!r}")
-    if form is not None:
-        raise PlanError(f"{next(iter(old))} is a part of form; give it there.")
-    matrix, lattice = {"refined", "bias"} & set(old), {"like", "limit"} & set(old)
-    if matrix and lattice:
-        raise PlanError(f"{', '.join(matrix)} is for a matrix and {', '.join(lattice)} for a lattice; give one form.")
-    name = f"plan(…, {', '.join(f'{key}=…' for key in old)})"
-    _warn(name, f"plan(…, form=rs.{'Matrix' if matrix else 'Lattice'}({', '.join(f'{key}=…' for key in old)}))")
-    if matrix:
-        return Matrix(old.get("refined", False), old.get("bias", 0.0))
-    return Lattice(old.get("like"), old.get("limit", Lattice().limit))
+def _best_offer(task: Task, planners: Sequence[Planner[Plan]]) -> Plan:
+    """The plan of the planner with the best offer; of the next best, where that one leaves it to others.
+
+    Raises:
+        PlanError: none accepts the task, or it does not fit into memory.
+    """
+    offers = [(offer, planner) for planner in planners if (offer := planner.offer(task)) is not None]
+    for offer, planner in sorted(offers, key=lambda both: both[0].order):
+        with threads_for(offer.side):
+            offer.forecast.check()
+            made = _made(planner, offer)
+        if made is not None:
+            return made
+    raise PlanError(f"no planner accepts this workload with {described(task.objective)}; see docs/choosing.")
 
 
-def _warn(before: str, now: str) -> None:
-    warnings.warn(f"{before} is now {now}; the old way ends with version 0.2.", DeprecationWarning, stacklevel=3)
+def _made(planner: Planner[Plan], offer: Offer) -> Plan | None:
+    """The plan, made beside the caller where that takes long."""
+    task = offer.task
+    if not (offer.attended and attends(offer.forecast)):
+        return planner.plan(task)
+
+    def work(progress: Progress | None) -> Plan:
+        plan = planner.plan(replace(task, effort=replace(task.effort, progress=progress)))
+        assert plan is not None  # who leaves it to others does so soon
+        return plan
+
+    shared = (task.workload, task.workload.domain)
+    return attended(work, offer.forecast, task.effort.progress, shared)
 
 
 def _is_laplace(guarantee: Guarantee | None, noise: NoiseName | None) -> bool:
@@ -253,8 +205,7 @@ def independent(workload: Workload, guarantee: Guarantee, *, unit: Unit = _RECOR
         >>> rs.independent(rs.marginals(domain, ways=2), rs.GDP(mu=1.0)).variance({"a": 0, "b": 0})
         1.0...
     """
-    if not isinstance(workload, Workload):
-        raise PlanError(f"workload={workload!r} is not a workload; make one with rs.marginals or rs.queries.")
+    _check_workload(workload)
     _check_unit(unit, workload.domain)
     if not workload.tabular:
         ahead = forecast(workload)
@@ -262,13 +213,19 @@ def independent(workload: Workload, guarantee: Guarantee, *, unit: Unit = _RECOR
         once = replace(ahead, seconds=ahead.seconds / _ROUNDS_SAVED)
         if attends(once):
             shared = (workload, workload.domain)
-            return attended(lambda told: independent(workload, guarantee, unit=unit), once, None, shared)
-    if isinstance(guarantee, PureDP):
-        return _independent_pure(workload, guarantee, unit)
-    allowed = _allowed(guarantee)
+            return attended(lambda _: independent(workload, guarantee, unit=unit), once, None, shared)
+    _check_budget(guarantee)
+    laplace = isinstance(guarantee, PureDP)
+    task = Task(workload, guarantee, TotalVariance(), 1.0, unit, None, Effort(), laplace)
     if workload.plain:
-        return independent_marginals(workload, guarantee, allowed, unit)
-    return independent_explicit(workload.listed(), guarantee, unit)  # products only where their cells can be listed
+        return independent_pure_marginals(workload, task) if laplace else independent_marginals(workload, task)
+    queries = workload.listed()  # products only where their cells can be listed
+    return independent_pure(queries, task) if laplace else independent_explicit(queries, guarantee, unit)
+
+
+def _check_workload(workload: object) -> None:
+    if not isinstance(workload, Workload):
+        raise PlanError(f"workload={workload!r} is not a workload; make one with rs.marginals or rs.queries.")
 
 
 def _objective(minimise: Objective | None, targets: Targets | None) -> Objective:
@@ -281,13 +238,6 @@ def _objective(minimise: Objective | None, targets: Targets | None) -> Objective
     if minimise is not None and minimise.targets is not None:
         raise PlanError("targets is given twice, also in MaxVariance; give it once.")
     return MaxVariance(targets)
-
-
-def _given(like: Plan, workload: Workload) -> tuple[Strategy | None, ...] | None:
-    """The strategies to measure by; None if they are those of every plan for marginals."""
-    given = like_strategies(like, workload)
-    plain = workload.plain and all(strategy is None or strategy.plain for strategy in given)
-    return None if plain else given
 
 
 def _accuracy(guarantee: Guarantee | None, targets: Targets | None, at_most: float | None) -> float:
@@ -305,26 +255,16 @@ def _accuracy(guarantee: Guarantee | None, targets: Targets | None, at_most: flo
     return float(at_most)
 
 
-def _allowed(guarantee: Guarantee) -> float:
+def _check_budget(guarantee: Guarantee) -> None:
     if isinstance(guarantee, type) or not isinstance(guarantee, Guarantee):
         raise PlanError(
             f"guarantee={guarantee!r} is not a guarantee; use ZCDP(rho=…), GDP(mu=…) or ApproxDP(epsilon=…, delta=…)."
         )
-    allowed = guarantee.pcost_allowed()  # a fraction, which may be beyond all floats
-    if not _LEAST_COST <= allowed <= 1 / _LEAST_COST:
-        raise PlanError(f"guarantee={guarantee!r} is beyond what can be computed with; state a sensible budget.")
-    return float(allowed)
-
-
-def _independent_pure(workload: Workload, guarantee: PureDP, unit: Unit) -> Plan:
-    _check_epsilon(guarantee)
-    if workload.plain:
-        return independent_pure_marginals(workload, guarantee, unit)
-    return independent_pure(workload.listed(), guarantee, unit)
-
-
-def _check_epsilon(guarantee: PureDP) -> None:
-    if not _LEAST_EPSILON <= guarantee.epsilon <= 1 / _LEAST_EPSILON:
+    if isinstance(guarantee, PureDP):
+        sensible = _LEAST_EPSILON <= guarantee.epsilon <= 1 / _LEAST_EPSILON
+    else:
+        sensible = _LEAST_COST <= guarantee.pcost_allowed() <= 1 / _LEAST_COST  # a fraction, maybe beyond all floats
+    if not sensible:
         raise PlanError(f"guarantee={guarantee!r} is beyond what can be computed with; state a sensible budget.")
 
 
@@ -338,9 +278,3 @@ def _tolerance(tolerance: float) -> float:
     if isinstance(tolerance, bool) or not isinstance(tolerance, int | float) or not 1e-12 <= tolerance < math.inf:
         raise PlanError(f"tolerance={tolerance!r} cannot be proven in floating point; use a number from 1e-12.")
     return float(tolerance)
-
-
-def _limit(limit: int) -> int:
-    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-        raise PlanError(f"limit={limit!r} is not a positive whole number of rounds.")
-    return limit

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -16,14 +15,14 @@ from residua.errors import GapWarning, PlanError
 from residua.linalg.arrays import Floats
 from residua.plans.axis.plan import AxisPlan
 from residua.plans.contract import Plan
-from residua.plans.forms import Task
 from residua.plans.lattice.bounds import class_bound, persons, replaced
 from residua.plans.lattice.contribution import table_prices
 from residua.plans.lattice.from_axis import lattice_of
 from residua.plans.lattice.plan import LatticePlan
-from residua.plans.noise import guarantee_like
 from residua.plans.objectives import MaxVariance, Scaled, check_objective, described
 from residua.plans.persons import by_cells, most_records, reach_of
+from residua.plans.planners.ending import finished, relative_gap
+from residua.plans.planners.offers import Task
 from residua.plans.planners.rounding import column_bits, integer_strategies
 from residua.plans.saddle import Solution, least_maximum
 from residua.plans.solver.closed_form import ProductGame, felt
@@ -31,10 +30,7 @@ from residua.plans.solver.maxima import Pairs, query_game
 from residua.plans.solver.tilting import Design, designed, kinds_of
 from residua.plans.strategy import Plain, Strategy
 from residua.plans.tolerances import SUPPORT_TOLERANCE
-from residua.privacy import ZCDP
 from residua.workload import Workload
-
-_SLACK = 1.0 - 2.0**-40  # as in `marginals.py`
 
 
 def plan_products(workload: Workload, task: Task, given: Sequence[Strategy | None] | None = None) -> LatticePlan:
@@ -94,14 +90,9 @@ def _planned(workload: Workload, task: Task, kept: Sequence[Strategy | None]) ->
         workload=workload,
         objective=described(objective),
     )
-    if made.unit_pcost <= 0:
-        raise PlanError("replacing a record changes none of these tables; they can be published without noise.")
-    if bound > 0:
-        paid = made.unit_pcost if unit.contribution is None else 1.0
-        made = replace(made, gap=max(solution.achieved * paid / bound - 1.0, 0.0))
-    cost = solution.achieved / loss / _SLACK if allowed is None else allowed / made.unit_pcost * _SLACK
-    made = replace(made, precisions=made.precisions * cost)
-    return made if task.guarantee is not None else replace(made, guarantee=guarantee_like(ZCDP(1.0), made.unit_pcost))
+    paid = made.unit_pcost if unit.contribution is None else 1.0
+    made = made.replaced(gap=relative_gap(solution.achieved * paid, bound))
+    return finished(made, task, solution.achieved)
 
 
 def _solved(workload: Workload, task: Task, design: Design, strategies: tuple[Strategy, ...]) -> tuple[Solution, float]:

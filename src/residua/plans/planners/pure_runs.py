@@ -17,21 +17,22 @@ from residua.linalg.arrays import Floats, Integers
 from residua.plans.axis.asked import Asked
 from residua.plans.candidates import Candidate
 from residua.plans.contract import Plan
-from residua.plans.forms import Task
 from residua.plans.noise import LARGEST_SCALE
 from residua.plans.objectives import TotalVariance
 from residua.plans.planners.along import asked_along
+from residua.plans.planners.ending import relative_gap
+from residua.plans.planners.offers import Task
 from residua.plans.planners.outline import products_of
 from residua.plans.planners.pure_tree import pure_tree
 from residua.plans.runs.plan import RunsPlan
 from residua.plans.search.runs import Weighted, weighted_runs
+from residua.plans.tolerances import BUDGET_SLACK
 from residua.plans.tree.plan import TreePlan
 from residua.privacy import PureDP
 
 _FINE = 2.0**24  # what a column of whole numbers adds up to, about
 _COARSE = 2.0**12  # at least
 _FINER = 9  # powers of two more, at most, where epsilon is so large that noise would be too small to round
-_SLACK = 1.0 - 2.0**-40
 
 
 def pure_runs(task: Task) -> Plan | None:
@@ -67,8 +68,7 @@ def pure_runs(task: Task) -> Plan | None:
 
 def _made(task: Task, attribute: int, found: Weighted, asked: Asked, tree: TreePlan) -> RunsPlan:
     """Whole rows with the noise that the budget, or the wanted loss, asks for."""
-    guarantee = task.guarantee if isinstance(task.guarantee, PureDP) else None
-    epsilon = tree.epsilon
+    guarantee, epsilon = task.guarantee, tree.epsilon
     for _ in range(2):  # the price of the unit, or the loss, is known once there is a plan
         rows, scales = _whole(found.rows, epsilon)
         plan = RunsPlan(
@@ -82,9 +82,10 @@ def _made(task: Task, attribute: int, found: Weighted, asked: Asked, tree: TreeP
             tree.objective,
         )
         if guarantee is None:
-            factor = math.sqrt(_loss(plan, asked) / task.loss) / _SLACK
+            factor = math.sqrt(_loss(plan, asked) / task.loss) / BUDGET_SLACK
         else:
-            factor = guarantee.epsilon / plan.unit_epsilon * _SLACK
+            assert isinstance(guarantee, PureDP)
+            factor = guarantee.epsilon / plan.unit_epsilon * BUDGET_SLACK
         epsilon = plan.epsilon * factor
     return plan.replaced(scales=plan.scales / factor)
 
@@ -125,10 +126,10 @@ def _best(task: Task, made: Sequence[RunsPlan], asked: Asked, tree: TreePlan) ->
     bound = tree.lower_bound * scale
     loss = losses[number] * scale
     return plan.replaced(
-        gap=max(loss / bound - 1.0, 0.0) if bound else math.inf,
+        gap=relative_gap(loss, bound),
         candidates=tuple(Candidate(each.name, each.loss * scale) for each in candidates),
         lower_bound=bound,
-        guarantee=PureDP(plan.unit_epsilon * (1.0 + 2.0**-40)) if wanted else plan.guarantee,
+        guarantee=PureDP(plan.unit_epsilon / BUDGET_SLACK) if wanted else plan.guarantee,
     )
 
 

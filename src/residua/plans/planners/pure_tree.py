@@ -15,13 +15,12 @@ import numpy as np
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.plans.axis.asked import Asked
-from residua.plans.candidates import Candidate
-from residua.plans.forms import Task
 from residua.plans.noise import LAPLACE
 from residua.plans.objectives import MaxVariance, TotalVariance, described
-from residua.plans.persons import most_alike
 from residua.plans.planners.along import asked_along
+from residua.plans.planners.ending import finished_pure
 from residua.plans.planners.forecast import Forecast
+from residua.plans.planners.offers import Task
 from residua.plans.planners.outline import Outline, nested_attribute, outlined, products_of
 from residua.plans.search.regular_trees import OrderedLoss, branchings
 from residua.plans.solver.nested import best_largest, best_total
@@ -30,12 +29,8 @@ from residua.plans.targets import listed_targets
 from residua.plans.tree.facts import SetFacts
 from residua.plans.tree.nesting import Nesting, branched
 from residua.plans.tree.plan import TreePlan
-from residua.privacy import PureDP
-from residua.workload import Workload
 
-_MOST_CELLS = 4096  # of a strategy that is searched for
 LONG = 513  # values: below, a strategy of any kind is searched for, in up to a minute
-_SLACK = 1.0 - 2.0**-40
 _SECONDS, _BYTES = 2e-5, 500.0  # per value: to plan it
 _BOUND_TOLERANCE, _BOUND_ROUNDS = 0.05, 60  # of the bound, which is loose anyway
 _SHARPNESS = 24.0  # order of the norm that stands for a maximum
@@ -65,7 +60,6 @@ def pure_tree(task: Task, least: int = LONG) -> TreePlan | None:
         return _made(task, along.attribute, 0, found, bound)
     nested = nested_attribute(task.workload, least)
     if nested is None:
-        _require_few_cells(task.workload)
         return None
     outline = outlined(task, nested)
     if len(outline.sets) > 1:
@@ -75,21 +69,6 @@ def pure_tree(task: Task, least: int = LONG) -> TreePlan | None:
         )
     found, bound = _nested(task, outline)
     return _made(task, nested, outline.starts[0], found, bound)
-
-
-def _require_few_cells(workload: Workload) -> None:
-    """Refuses what would take a matrix over too many cells, before there is one."""
-    if not workload.with_rows:
-        return
-    used = sorted(workload.lattice.used)
-    cells = math.prod(int(workload.domain.sizes[i]) for i in used)
-    if cells > _MOST_CELLS:
-        names = ", ".join(repr(workload.domain.names[i]) for i in used[:6]) + (", …" if len(used) > 6 else "")
-        raise PlanError(
-            f"with Laplace noise such queries take a matrix over all {cells:,} cells of {names}, and {_MOST_CELLS:,} "
-            "are the most; ask for marginals, for prefixes, ranges or levels of one attribute alone, or plan with "
-            "ZCDP, GDP or ApproxDP."
-        )
 
 
 # ---- prefixes, ranges and values
@@ -260,33 +239,17 @@ def _not_for_pure(objective: object) -> PlanError:
 def _made(task: Task, attribute: int, start: int, found: Sequence[Found], bound: float) -> TreePlan:
     """The best tree with the noise that the budget, or the wanted loss, asks for."""
     loss, _, counts, precisions = found[0]
-    guarantee = task.guarantee if isinstance(task.guarantee, PureDP) else None
     plan = TreePlan(
         task.workload.domain,
         attribute,
         ((),),
         (start,),
         (precisions,),
-        guarantee,
+        task.guarantee,
         task.unit,
         products_of(task.workload),
         described(task.objective),
         noise=LAPLACE,
         counts=counts,
     )
-    per_record = plan.epsilon  # 1, and a little more for what is rounded up
-    if guarantee is None:
-        epsilon = math.sqrt(loss / task.loss) * per_record / _SLACK
-    else:
-        epsilon = guarantee.epsilon / plan.unit_epsilon * per_record * _SLACK
-    factor = (epsilon / per_record) ** 2
-    plan = plan.replaced(precisions=(tuple(each * factor for each in precisions),))
-    domain = task.workload.domain
-    alike = most_alike(task.unit, domain.names, domain.sizes, [attribute])
-    proven = 2 * bound * (alike / plan.unit_epsilon) ** 2 * (1.0 - 2.0**-30)
-    plan = plan.replaced(
-        gap=max(loss / factor / proven - 1.0, 0.0) if proven else math.inf,
-        candidates=tuple(Candidate(name, value / factor) for value, name, _, _ in found),
-        lower_bound=proven,
-    )
-    return plan if guarantee is not None else plan.replaced(guarantee=PureDP(plan.unit_epsilon * (1.0 + 2.0**-40)))
+    return finished_pure(plan, task, loss, bound, [attribute], [(name, value) for value, name, *_ in found])

@@ -12,21 +12,18 @@ from numpy.typing import NDArray
 from residua.errors import GapWarning, PlanError
 from residua.linalg.arrays import Floats
 from residua.linalg.lattice import closure
-from residua.plans.candidates import Candidate
-from residua.plans.forms import Task
 from residua.plans.objectives import Effort, MaxVariance, Objective, TotalVariance, described
-from residua.plans.persons import most_alike, most_records
+from residua.plans.planners.ending import finished_pure
 from residua.plans.planners.marginals import MarginalGame
+from residua.plans.planners.offers import Task
 from residua.plans.saddle import Steps
 from residua.plans.search.exchanges import exchanged
 from residua.plans.search.split import Split, families, starts
 from residua.plans.solver.closed_form import ResidualCoefficients
 from residua.plans.tables.plan import TablesPlan
-from residua.privacy import PureDP, Unit
 from residua.workload import Workload
 
 _EXCHANGED = 2  # of the splits found
-_SLACK = 1.0 - 2.0**-40
 
 
 def plan_pure_marginals(workload: Workload, task: Task) -> TablesPlan:
@@ -54,8 +51,7 @@ def plan_pure_marginals(workload: Workload, task: Task) -> TablesPlan:
     found = sorted((each for each in found if math.isfinite(each[0])), key=lambda each: each[0])
     if not found:
         raise PlanError("no choice of marginals answers this workload; this is a defect of residua.")
-    guarantee = task.guarantee if isinstance(task.guarantee, PureDP) else None
-    return _made(workload, guarantee, objective, task.loss, task.unit, split, found, bound)
+    return _made(workload, task, split, found, bound)
 
 
 def _exchanged(
@@ -72,14 +68,14 @@ def _exchanged(
     return better
 
 
-def independent_pure_marginals(workload: Workload, guarantee: PureDP, unit: Unit) -> TablesPlan:
+def independent_pure_marginals(workload: Workload, task: Task) -> TablesPlan:
     """Equal Laplace noise on every asked marginal, pooled into the best unbiased estimates."""
     masses, bound = _task(workload, TotalVariance(), Effort())
     split = Split(workload.lattice, workload.domain.sizes, workload.numbers, masses, False)
     even = np.zeros(len(workload.lattice))
     even[workload.numbers] = 1.0 / len(workload)
     found = [(split.loss(even), "asked marginals, evenly", even)]
-    made = _made(workload, guarantee, TotalVariance(), 1.0, unit, split, found, bound)
+    made = _made(workload, task, split, found, bound)
     return made.replaced(objective="independent noise")
 
 
@@ -101,43 +97,20 @@ def _task(workload: Workload, objective: Objective, effort: Effort) -> tuple[Flo
 
 
 def _made(
-    workload: Workload,
-    guarantee: PureDP | None,
-    objective: Objective,
-    loss: float,
-    unit: Unit,
-    split: Split,
-    found: list[tuple[float, str, Floats]],
-    bound: float,
+    workload: Workload, task: Task, split: Split, found: list[tuple[float, str, Floats]], bound: float
 ) -> TablesPlan:
     least, _, shares = found[0]
-    per_record = float(most_records(unit, workload.domain.names, workload.domain.sizes) or 2)  # a record is changed
-    # The loss goes as 1/ε².
-    record = math.sqrt(least / loss) / _SLACK if guarantee is None else guarantee.epsilon / per_record * _SLACK
-    if not 2.0**-36 <= (shares[shares > 0] * record).min() <= (shares * record).max() <= 2.0**20:
-        raise PlanError("the plan's noise is outside what can be sampled exactly; change the budget.")
     rows = list(split.lattice)
     kept = [np.array([rows[i]], dtype=np.int32).reshape(1, -1) for i in np.flatnonzero(shares > 0)]
     lattice = closure([*workload.lattice.levels, *_by_size(kept)], len(workload.domain.sizes))
     mine = np.zeros(len(lattice))
-    places = np.concatenate([lattice.find(row) for row in kept])
-    mine[places] = shares[shares > 0] * record
-    scaled = record**2 * _SLACK
-    plan = TablesPlan(
-        domain=workload.domain,
-        lattice=lattice,
-        shares=mine,
-        guarantee=guarantee,
-        unit=unit,
-        workload=workload,
-        objective=described(objective),
-        candidates=tuple(Candidate(name, value / scaled) for value, name, _ in found),
-    )
-    alike = most_alike(unit, workload.domain.names, workload.domain.sizes, workload.lattice.used)
-    proven = 2 * bound * (alike / plan.unit_epsilon) ** 2 * (1.0 - 2.0**-30)
-    gap = max(least / scaled / proven - 1.0, 0.0) if proven else math.inf
-    plan = plan.replaced(gap=gap, lower_bound=proven)
-    return plan if guarantee is not None else plan.replaced(guarantee=PureDP(plan.unit_epsilon * (1.0 + 2.0**-40)))
+    mine[np.concatenate([lattice.find(row) for row in kept])] = shares[shares > 0]
+    plan = TablesPlan(workload.domain, lattice, mine, task.guarantee, task.unit, workload, described(task.objective))
+    tried = [(name, loss) for loss, name, _ in found]
+    plan = finished_pure(plan, task, least, bound, workload.lattice.used, tried)
+    if not 2.0**-36 <= plan.shares[plan.shares > 0].min() <= plan.shares.max() <= 2.0**20:
+        raise PlanError("the plan's noise is outside what can be sampled exactly; change the budget.")
+    return plan
 
 
 def _by_size(rows: list[NDArray[np.int32]]) -> list[NDArray[np.int32]]:

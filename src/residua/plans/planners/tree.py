@@ -1,8 +1,14 @@
-"""Plans for hierarchies with many values: levels of one attribute, crossed with tables of short attributes."""
+"""Plans for hierarchies with many values: levels of one attribute, crossed with tables of short attributes.
+
+By the strategy of another plan, only how precisely each set S of short attributes is measured is chosen: a table's
+variance is `Σ_S a_S / c_S`, c_S being the factor of set S on the other plan's precisions, and a leaf pays
+`Σ_S c_S κ_S`, at most: the best factors go by the root (`RootGame`).
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,26 +18,30 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.linalg.tree import Levels
 from residua.plans.contract import Plan
-from residua.plans.forms import Form, Task
-from residua.plans.noise import guarantee_like
-from residua.plans.objectives import MaxVariance, TotalVariance, described
+from residua.plans.noise import NORMAL
+from residua.plans.objectives import MaxVariance, Scaled, TotalVariance, described
+from residua.plans.planners.along import asked_along
+from residua.plans.planners.ending import finished, relative_gap
 from residua.plans.planners.forecast import Forecast
+from residua.plans.planners.offers import Declared, Offer, Planner, Proof, Task
 from residua.plans.planners.outline import MOST_SHORT, Outline, asked_tables, nested_attribute, outlined, products_of
-from residua.plans.planners.pure_tree import pure_tree
-from residua.plans.planners.tree_like import by_strategy
+from residua.plans.planners.pure_runs import pure_runs
+from residua.plans.planners.pure_tree import LONG, pure_tree
+from residua.plans.saddle import RootGame, least_maximum
 from residua.plans.solver.nested import NestedSolution, best_largest, best_total
+from residua.plans.tolerances import CORRELATED_SLACK
 from residua.plans.tree.facts import coefficient
 from residua.plans.tree.nesting import nesting_of
 from residua.plans.tree.plan import TreePlan
-from residua.privacy import ZCDP
+from residua.plans.tree.rows import Nodes
 
 MANY = 1025  # values: below, dense plans of hierarchies are quick, a little better, and combine with every other plan
-_SLACK = 1 - 2.0**-30
+_ROUNDING = 1e-8  # of a loss: rounding to integers adds less
 _SECONDS, _BYTES = 1e-5, 200.0  # per node above the finest level and set: to plan it
 
 
 @dataclass(frozen=True)
-class Tree(Form):
+class Tree(Planner[Plan]):
     """A plan over the levels of one attribute: for hierarchies, levels and values, crossed with short attributes.
 
     Hierarchies of many values get this form by themselves; say it for shorter ones.
@@ -44,20 +54,58 @@ class Tree(Form):
             is then chosen. Plan the sum of the workloads first, and then each of them like that.
     """
 
+    declares = (
+        Declared(
+            f"levels and values of an attribute of {MANY} values or more, alone or by up to {MOST_SHORT} others",
+            "total, largest",
+            "normal",
+            Proof.EVERY,
+            "in proportion to the nodes and sets of the others",
+        ),
+        Declared(
+            f"prefixes, ranges and values, or levels, of an attribute of {LONG} values or more",
+            "total, largest",
+            "laplace",
+            Proof.LOOSE,
+            "in proportion to the values; seconds for rows over runs",
+        ),
+    )
+
     precisions: Literal["node", "level"] = "node"
     like: Plan | None = None
 
-    def plan(self, task: Task) -> TreePlan:
+    def offer(self, task: Task) -> Offer | None:
+        """Where levels of many values are asked; with Laplace noise, also prefixes and ranges of many."""
+        proof = Proof.LOOSE if task.laplace else Proof.EVERY
+        if not task.requested and not (self._laplace_by_itself(task) if task.laplace else self._by_itself(task)):
+            return None
+        longest = int(task.workload.domain.sizes.max())
+        return Offer(proof, Forecast(longest * _SECONDS, 0.0, f"a tree of {longest:,} values"), task)
+
+    def _by_itself(self, task: Task) -> bool:
+        known = isinstance(task.objective, TotalVariance | MaxVariance)
+        return known and nested_attribute(task.workload, least=MANY) is not None
+
+    def _laplace_by_itself(self, task: Task) -> bool:
+        if task.workload.plain:
+            return False
+        along = asked_along(task.workload)
+        ordered = along is not None and not along.levels and along.size >= LONG
+        return ordered or nested_attribute(task.workload, LONG) is not None
+
+    def plan(self, task: Task) -> Plan | None:
         """The best plan over the tree.
 
         Raises:
             PlanError: the workload or the objective is not of this kind.
         """
+        if not task.requested and task.laplace:
+            return pure_runs(task)
         if self.precisions not in ("node", "level"):
             raise PlanError(f"precisions={self.precisions!r} is not 'node' or 'level'.")
         if task.laplace:
             return self._laplace(task)
-        attribute = nested_attribute(task.workload, least=1)
+        attribute = nested_attribute(task.workload, least=1 if task.requested else MANY)
         if attribute is None:
             raise PlanError(
                 "form=rs.Tree() is for levels and values of one attribute, crossed with values of at most "
@@ -80,11 +128,6 @@ class Tree(Form):
                 "levels; leave the form out."
             )
         return made
-
-
-def tree_by_itself(task: Task) -> int | None:
-    """The attribute over whose levels a plan is made unasked; None where there is none, or not many values."""
-    return nested_attribute(task.workload, least=MANY)
 
 
 def plan_tree(
@@ -115,7 +158,7 @@ def plan_tree(
 
 def _like(task: Task, attribute: int, like: Plan, bound: float) -> TreePlan:
     """The best plan by the strategy of another; its gap is against all plans."""
-    first = by_strategy(
+    first = _by_strategy(
         like, task, asked_tables(task, attribute, nesting_of(like.domain[like.domain.names[attribute]]))
     )
     made = first.replaced(
@@ -124,7 +167,7 @@ def _like(task: Task, attribute: int, like: Plan, bound: float) -> TreePlan:
         workload=products_of(task.workload),
         objective=described(task.objective),
     )
-    return _priced(task, made.replaced(gap=max(_loss(task, made) * made.pcost / bound - 1.0, 0.0) + 1e-8))
+    return _priced(task, made.replaced(gap=relative_gap(_loss(task, made) * made.pcost, bound) + _ROUNDING))
 
 
 def _made(task: Task, attribute: int, outline: Outline, solution: NestedSolution) -> TreePlan:
@@ -141,29 +184,19 @@ def _made(task: Task, attribute: int, outline: Outline, solution: NestedSolution
         task.unit,
         products_of(task.workload),
         described(task.objective),
-        gap=max(solution.loss / solution.bound - 1.0, 0.0) + 1e-8,
+        gap=relative_gap(solution.loss, solution.bound) + _ROUNDING,
     )
     return _priced(task, made)
 
 
 def _priced(task: Task, made: TreePlan) -> TreePlan:
     """The plan with precisions for the budget, or for the loss that was asked for."""
-    unit_cost = made.unit_pcost
-    factor = task.allowed * _SLACK / unit_cost if task.allowed is not None else _wanted_factor(task, made)
     reach = task.unit.contribution
     exact = reach is not None and not reach.limits
-    made = made.replaced(
-        precisions=tuple(tuple(each * factor for each in levels) for levels in made.precisions),
-        gap=made.gap if exact else math.inf,
-    )
-    if task.guarantee is None:
-        made = made.replaced(guarantee=guarantee_like(ZCDP(1.0), made.unit_pcost))
-    return made
-
-
-def _wanted_factor(task: Task, made: TreePlan) -> float:
-    """By how much the precisions are to be multiplied for the loss that was asked for."""
-    return _loss(task, made) / task.loss * (1.0 + 1e-8)  # rounding to integers adds less
+    made = made.replaced(gap=made.gap if exact else math.inf)
+    if task.allowed is not None:
+        return finished(made, task, 0.0, slack=CORRELATED_SLACK)
+    return finished(made, task, _loss(task, made), slack=1.0 / (1.0 + _ROUNDING))
 
 
 def _loss(task: Task, made: TreePlan) -> float:
@@ -215,3 +248,60 @@ def _by_parent(outline: Outline, start: int, each: Floats) -> Floats:
     least = np.full(nesting.sizes[start + 1], np.inf)  # one per node: children of one parent differ little
     np.minimum.at(least, nesting.parents[start], each)
     return least
+
+
+# ---- by the strategy of another plan
+
+
+def _by_strategy(like: Plan, task: Task, tables: Sequence[tuple[tuple[int, ...], int, float, float]]) -> TreePlan:
+    """A plan for some tables (short attributes, level, weight, target) by the strategy of `like`, at some budget.
+
+    Raises:
+        PlanError: no plan over a tree with Gaussian noise, another domain, or levels that it does not measure.
+    """
+    if not isinstance(like, TreePlan) or like.noise != NORMAL:
+        raise PlanError(f"like={like!r} is not a plan over a tree with Gaussian noise; plan it with form=rs.Tree().")
+    if like.domain != task.workload.domain:
+        raise PlanError("like is a plan over another domain; plan over one domain.")
+    known = {facts.members: number for number, facts in enumerate(like.facts)}
+    largest = isinstance(task.objective, MaxVariance) and task.objective.over == "queries"
+    sizes = like.domain.sizes.tolist()
+    squares = np.zeros((len(tables), len(known)))
+    for at, (short, level, _, _) in enumerate(tables):
+        for chosen in range(2 ** len(short)):
+            members = tuple(i for k, i in enumerate(short) if chosen >> k & 1)
+            if any(sizes[i] == 1 for i in members):
+                continue
+            number = known.get(members)
+            if number is None or like.starts[number] > level:
+                names = ", ".join(like.domain.names[i] for i in (like.attribute, *members))
+                raise PlanError(
+                    f"like sees too little of {names} for what is asked here; plan the sum of the workloads first, and "
+                    "then each of them like that."
+                )
+            facts = like.facts[number]
+            variance = facts.variances(Nodes(level)).max() if largest else facts.mean_variance(Nodes(level))
+            squares[at, number] = coefficient(members, short, sizes) * float(variance)
+    prices = np.array([_alone(like, number).pcost for number in range(len(known))])
+    game = RootGame(squares * prices)
+    if isinstance(task.objective, MaxVariance):
+        targets, effort = np.array([target for *_, target in tables]), task.effort
+        noise = least_maximum(
+            game, Scaled(1.0 / targets), len(targets), effort.tolerance, effort.limit, effort.progress
+        ).noise
+    else:
+        cells = [float(np.prod([sizes[i] for i in short])) * like.nesting.sizes[level] for short, level, *_ in tables]
+        noise = game.respond(np.array([weight for _, _, weight, _ in tables]) * cells)[0]
+    used = [k for k in range(len(known)) if squares[:, k].any()]
+    factors = 1.0 / (noise * prices)
+    return like.replaced(
+        sets=tuple(like.sets[k] for k in used),
+        starts=tuple(like.starts[k] for k in used),
+        precisions=tuple(tuple(each * float(factors[k]) for each in like.precisions[k]) for k in used),
+    )
+
+
+def _alone(like: TreePlan, number: int) -> TreePlan:
+    """One set of a plan by itself."""
+    own = (like.sets[number],), (like.starts[number],), (like.precisions[number],)
+    return like.replaced(sets=own[0], starts=own[1], precisions=own[2], workload=None)

@@ -1,0 +1,108 @@
+"""A planner and an objective of one's own: one class each, from `rs.plan` to a release, a projection and a report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import residua as rs
+from residua.errors import PlanError
+from residua.plans.lattice.plan import LatticePlan
+from residua.plans.objectives import Effort
+from residua.plans.planners import offers
+from residua.plans.planners.ending import finished
+from residua.plans.planners.forecast import Forecast
+from residua.plans.planners.marginals import plan_marginals
+from residua.plans.planners.offers import Declared, Offer, Planner, Proof, Task, planner_table, register
+from residua.plans.saddle import Response, Solution, least_sum
+
+DOMAIN = rs.Domain({"age": rs.Integers(0, 9), "sex": ["F", "M"]})
+STEPS, TABLES = rs.prefixes(DOMAIN, "age"), rs.marginals(DOMAIN, ways=[1, 2])
+DATA = pa.table({"age": [0, 1, 1, 2, 9] * 200, "sex": ["F", "M", "M", "F", "M"] * 200})
+
+
+@dataclass(frozen=True)
+class Values(Planner[LatticePlan]):
+    """Measures the values behind prefixes of one attribute, and adds them up."""
+
+    declares = (Declared("prefixes", "total", "normal", Proof.EVERY, "no time"),)
+
+    def offer(self, task: Task) -> Offer | None:
+        of_one = task.workload.with_rows and len(task.workload.lattice.used) == 1 and not task.laplace
+        return Offer(Proof.EVERY, Forecast(0.0, 0.0, "a toy"), task) if of_one or task.requested else None
+
+    def plan(self, task: Task) -> LatticePlan | None:
+        if isinstance(task.objective, rs.MaxVariance):
+            return None  # others are better
+        values = rs.marginals(DOMAIN, [("age",)])
+        made = plan_marginals(values, replace(task, workload=values))
+        return finished(made.replaced(workload=task.workload, objective="values alone"), task, 1.0)
+
+
+@dataclass(frozen=True)
+class Squares:
+    """The sum of variances, tables by the squares of their weights."""
+
+    homogeneous = True
+
+    def loss(self, workload, variances) -> float:
+        return float((workload.weights**2 * workload.cells) @ variances)
+
+    def solve(self, workload, response: Response, effort: Effort) -> Solution:
+        return least_sum(response, workload.weights**2 * workload.cells)
+
+
+@pytest.fixture
+def toy(monkeypatch):
+    monkeypatch.setattr(offers, "_PLANNERS", dict(offers._PLANNERS))
+    register(Values())
+
+
+def _goes_all_the_way(plan, folder: Path) -> None:
+    plan.save(folder / "plan.json")
+    assert rs.Plan.load(folder / "plan.json").objective == plan.objective
+    release = rs.measure(plan, DATA, ledger=rs.Ledger(folder / "ledger", rs.ZCDP(0.5)))
+    release.save(folder / "out")
+    again = rs.Release.load(folder / "out")
+    assert np.array_equal(again.estimates(["age"]), release.estimates(["age"]))
+    projected = rs.project(again)
+    assert (projected.estimates(["age"]) >= 0).all()
+    again.report(folder / "release.html")
+    assert plan.objective in (folder / "release.html").read_text()
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_registered_planner_is_asked_and_its_offer_taken(tmp_path):
+    plan = rs.plan(STEPS, rs.ZCDP(0.5))
+    assert plan.objective == "values alone"
+    assert rs.plan(STEPS, rs.ZCDP(0.5), form=rs.Lattice()).objective == "TotalVariance"
+    assert (
+        rs.plan(STEPS, rs.ZCDP(0.5), minimise=rs.MaxVariance()).objective == "MaxVariance"
+    )  # it leaves that to others
+    assert rs.plan(TABLES, rs.ZCDP(0.5)).objective == "TotalVariance"  # and does not accept this
+    assert "| `rs.Values` | prefixes | total | normal | against every plan | no time |" in planner_table()
+    _goes_all_the_way(plan, tmp_path)
+
+
+def test_a_planner_need_not_be_registered_to_be_asked_for_by_name():
+    assert rs.plan(STEPS, rs.ZCDP(0.5), form=Values()).objective == "values alone"
+    with pytest.raises(PlanError, match="no planner accepts"):
+        rs.plan(STEPS, rs.ZCDP(0.5), minimise=rs.MaxVariance(), form=Values())
+
+
+def test_an_objective_of_ones_own_is_minimised(tmp_path):
+    weighted = rs.marginals(DOMAIN, [("age",)], weight=3.0) + rs.marginals(DOMAIN, [("sex",), ("age", "sex")])
+    plan = rs.plan(weighted, rs.ZCDP(0.5), minimise=Squares())
+    squared = rs.marginals(DOMAIN, [("age",)], weight=9.0) + rs.marginals(DOMAIN, [("sex",), ("age", "sex")])
+    assert plan.variances(weighted) == pytest.approx(rs.plan(squared, rs.ZCDP(0.5)).variances(weighted))
+    assert plan.gap < 1e-9
+    _goes_all_the_way(plan, tmp_path)
+
+
+def test_the_table_in_the_docs_is_what_planners_declare():
+    page = (Path(__file__).parents[2] / "docs" / "choosing.md").read_text()
+    assert planner_table() in page, f"docs/choosing.md: the table of planners is now\n\n{planner_table()}"
