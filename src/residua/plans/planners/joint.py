@@ -29,7 +29,7 @@ from residua.plans.lattice.plan import LatticePlan
 from residua.plans.levels.cells import Table, table_for
 from residua.plans.levels.family import closed
 from residua.plans.matrix.integers import FILLING
-from residua.plans.objectives import MaxVariance, Objective, Scaled, TotalVariance, described
+from residua.plans.objectives import MaxVariance, Objective, Scaled, TotalVariance, check_objective, described
 from residua.plans.persons import by_cells
 from residua.plans.planners.ending import finished, relative_gap
 from residua.plans.planners.explicit import explicit_targets
@@ -87,6 +87,8 @@ class Blockwise(Planner[JointPlan]):
 
     def plan(self, task: Task) -> JointPlan:
         """The plan."""
+        if not task.requested:
+            check_objective(task.objective, task.workload, laplace=False, matrix=False)
         if isinstance(task.guarantee, PureDP):
             raise PlanError("form=rs.Blockwise() is for normal noise; give ZCDP, GDP or ApproxDP, or form=rs.Matrix().")
         return plan_joint(task.workload, task) if self.like is None else plan_like(self.like, task.workload, task)
