@@ -74,7 +74,6 @@ class Matrix(Planner[MatrixPlan]):
             if not task.requested:
                 require_few_cells(task.workload)
             return plan_pure(task.workload.listed(), task)
-        queries = task.workload.listed()
-        return (
-            plan_biased(queries, task, self.bias) if self.bias else plan_explicit(queries, task, refined=self.refined)
-        )
+        if self.bias:
+            return plan_biased(task.workload, task, self.bias)
+        return plan_explicit(task.workload, task, refined=self.refined)
