@@ -30,7 +30,7 @@ _HEADER = re.compile(r"\{'descr': '([<|]\w\d)', 'fortran_order': False, 'shape':
 
 
 @dataclass(frozen=True)
-class Form:
+class ArrayForm:
     """What an array should be: its type, and its shape where that is known."""
 
     dtype: np.dtype[Any]
@@ -42,12 +42,12 @@ class Form:
         return _MOST_HEADER + (math.prod(self.shape) * self.dtype.itemsize if self.shape is not None else 2**62)
 
 
-def form_of(array: NDArray[Any]) -> Form:
+def form_of(array: NDArray[Any]) -> ArrayForm:
     """The form of a given array."""
-    return Form(array.dtype, array.shape)
+    return ArrayForm(array.dtype, array.shape)
 
 
-def archive_size(forms: Mapping[str, Form]) -> int:
+def archive_size(forms: Mapping[str, ArrayForm]) -> int:
     """The most bytes an archive of these arrays may have."""
     return _PER_MEMBER + sum(form.most + _PER_MEMBER for form in forms.values())
 
@@ -62,7 +62,7 @@ def archive_of(arrays: Mapping[str, NDArray[Any]]) -> bytes:
     return content.getvalue()
 
 
-def mapped_array(path: Path, form: Form) -> NDArray[Any]:
+def mapped_array(path: Path, form: ArrayForm) -> NDArray[Any]:
     """The array of a file, mapped and not read, if it has this form.
 
     Raises:
@@ -90,7 +90,7 @@ def let_go(array: NDArray[Any]) -> None:
         held.madvise(mmap.MADV_DONTNEED)
 
 
-def read_archive(path: Path, forms: Mapping[str, Form]) -> dict[str, NDArray[Any]]:
+def read_archive(path: Path, forms: Mapping[str, ArrayForm]) -> dict[str, NDArray[Any]]:
     """The arrays of an archive that holds exactly these, uncompressed.
 
     Raises:
@@ -112,7 +112,7 @@ def read_archive(path: Path, forms: Mapping[str, Form]) -> dict[str, NDArray[Any
             ) from None
 
 
-def _member(archive: zipfile.ZipFile, name: str, form: Form) -> NDArray[Any]:
+def _member(archive: zipfile.ZipFile, name: str, form: ArrayForm) -> NDArray[Any]:
     member = archive.getinfo(name)
     if member.compress_type != zipfile.ZIP_STORED or member.file_size > form.most:
         raise _unfit(name)
@@ -124,7 +124,7 @@ def _member(archive: zipfile.ZipFile, name: str, form: Form) -> NDArray[Any]:
     return np.frombuffer(held, dtype=form.dtype).reshape(shape)
 
 
-def _header(file: io.BufferedIOBase, name: str, form: Form) -> tuple[tuple[int, ...], int]:
+def _header(file: io.BufferedIOBase, name: str, form: ArrayForm) -> tuple[tuple[int, ...], int]:
     """The shape that a file states and where its numbers begin; only the header that we write ourselves will do."""
     opening = file.read(len(_MAGIC) + 2)
     length = int.from_bytes(opening[len(_MAGIC) :], "little")

@@ -14,8 +14,8 @@ def processors() -> int:
 
 def free_bytes() -> int | None:
     """How many bytes of memory are free; None where that is unknown."""
-    found = [_available(), _container()]
-    return min((one for one in found if one is not None), default=None)
+    known = [_available(), _container()]
+    return min((one for one in known if one is not None), default=None)
 
 
 def _available() -> int | None:

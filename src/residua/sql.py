@@ -237,5 +237,5 @@ _QUOTED = re.compile(  # texts, names and comments: nothing in them is SQL
 )
 
 
-def _blank(found: re.Match[str]) -> str:
-    return " " if found[0][:2] in ("--", "/*") else "x"
+def _blank(match: re.Match[str]) -> str:
+    return " " if match[0][:2] in ("--", "/*") else "x"

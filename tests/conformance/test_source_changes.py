@@ -19,7 +19,7 @@ from residua.source import Source, source_of
 from residua.source.bound import bound_of
 from residua.source.checking import Checked
 from residua.source.digest import Digest
-from residua.source.kept import Kept
+from residua.source.kept import KeptCodes
 from tests.conformance.engines import domain_with, every_engine, layout_over, opened, records, table_of
 
 DOMAIN = Domain({"a": Integers(0, 99_999)})
@@ -216,7 +216,7 @@ def test_what_is_kept_is_given_up_when_nothing_is_measured(tmp_path: Path) -> No
     assert checked.records == 0
     kept, tallies = (vars(checked).pop(name) for name in ("_codes", "_tallies"))
     assert (tallies.dropped, tallies.other, tallies.no_person, tallies.loss) == ({}, {}, 0, None)
-    assert isinstance(kept, Kept)
+    assert isinstance(kept, KeptCodes)
     assert not list(kept.batches())
     names = {"_source": None, "_domain": DOMAIN, "records": 0, "fingerprint": checked.fingerprint}
     assert vars(checked) == names  # it leads to no count and to nothing that was kept

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import residua as rs
-from residua.source.kept import Kept
+from residua.source.kept import KeptCodes
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,7 @@ from residua.source.kept import Kept
 def test_codes_come_back_whatever_words_they_share(sizes):
     random = np.random.default_rng(1)
     domain = rs.Domain.of_sizes(sizes)
-    kept = Kept(domain, 1 << 30)
+    kept = KeptCodes(domain, 1 << 30)
     batches = [[random.integers(0, n, rows).astype(np.int32) for n in sizes] for rows in (1, 1000)]
     for codes in batches:
         for column, n in zip(codes, sizes, strict=True):

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
 
 from residua.domain.code_files import values_of_file
-from residua.domain.levels import OTHER, Cells, Level, levels_of, settings_of_levels
+from residua.domain.levels import OTHER, DeclaredCells, Level, interval_labels, levels_of, settings_of_levels
 from residua.domain.words import Described, Words
 from residua.errors import DomainError
 
@@ -57,9 +57,9 @@ class Attribute(Described, ABC):
         """Refuses what is not a declaration; may put fields into their final form."""
 
     @property
-    @abstractmethod
     def declared(self) -> int:
         """How many values are declared, the cell of other values not included."""
+        return len(self.declared_labels)
 
     @property
     @abstractmethod
@@ -71,9 +71,9 @@ class Attribute(Described, ABC):
         """The declaration as plain values, for files, without policies and levels."""
 
     @property
-    def _cells(self) -> Cells:
+    def _cells(self) -> DeclaredCells:
         """What levels group: labels, and where cells lie if they are numbers."""
-        return Cells(self.declared_labels)
+        return DeclaredCells(self.declared_labels)
 
     @property
     def hierarchy(self) -> tuple[Level, ...]:
@@ -169,21 +169,16 @@ class Categories(Attribute):
         return cls(values, unknown=unknown, missing=missing, levels=levels)
 
     @property
-    def declared(self) -> int:
-        """How many categories are listed."""
-        return len(self.values)
-
-    @property
     def declared_labels(self) -> Sequence[Label]:
         """The categories themselves."""
         return self.values
 
     @cached_property
     def lookup(self) -> Any:
-        """What finds categories in data, made once: a `Lookup` of text, or `Numbers`."""
-        from residua.domain.values import Lookup, Numbers
+        """What finds categories in data, made once: a `Lookup` of text, or `NumberLookup`."""
+        from residua.domain.values import Lookup, NumberLookup
 
-        return Lookup(self.values) if isinstance(self.values[0], str) else Numbers(self.values)
+        return Lookup(self.values) if isinstance(self.values[0], str) else NumberLookup(self.values)
 
     def settings(self) -> dict[str, object]:
         """The declaration as plain values, for files."""
@@ -218,18 +213,13 @@ class Integers(Attribute):
             raise DomainError(f"low={self.low} is above high={self.high}; exchange them.")
 
     @property
-    def declared(self) -> int:
-        """How many whole numbers lie between the bounds."""
-        return self.high - self.low + 1
-
-    @property
     def declared_labels(self) -> Sequence[Label]:
         """The whole numbers themselves."""
         return range(self.low, self.high + 1)
 
     @property
-    def _cells(self) -> Cells:
-        return Cells(self.declared_labels, range(self.low, self.high + 1), self.high, whole=True)
+    def _cells(self) -> DeclaredCells:
+        return DeclaredCells(self.declared_labels, range(self.low, self.high + 1), self.high, whole=True)
 
     def settings(self) -> dict[str, object]:
         """The declaration as plain values, for files."""
@@ -269,7 +259,7 @@ class Bins(Attribute):
                 )
         if isinstance(self.bin_labels, str) or not isinstance(self.bin_labels, Sequence):
             raise DomainError(f"labels={self.bin_labels!r} is not a list; give one label for each bin.")
-        labels = tuple(self.bin_labels) or _interval_labels(edges)
+        labels = tuple(self.bin_labels) or interval_labels(edges)
         if not all(isinstance(label, str) for label in labels):
             raise DomainError("labels of bins must be text; quote them.")
         if len(labels) != len(edges) - 1 or len(set(labels)) != len(labels):
@@ -309,18 +299,13 @@ class Bins(Attribute):
         return cls(edges, tuple(labels), unknown=unknown, missing=missing, levels=levels)
 
     @property
-    def declared(self) -> int:
-        """How many bins there are."""
-        return len(self.edges) - 1
-
-    @property
     def declared_labels(self) -> Sequence[Label]:
         """The bins' labels."""
         return self.bin_labels
 
     @property
-    def _cells(self) -> Cells:
-        return Cells(self.bin_labels, self.edges[:-1], self.edges[-1])
+    def _cells(self) -> DeclaredCells:
+        return DeclaredCells(self.bin_labels, self.edges[:-1], self.edges[-1])
 
     def settings(self) -> dict[str, object]:
         """The declaration as plain values, for files."""
@@ -347,7 +332,7 @@ class Anonymous(Attribute):
 
     @property
     def declared(self) -> int:
-        """How many values there are."""
+        """How many values there are; no range has the length of the largest that may be asked for."""
         return self.values
 
     @property
@@ -356,8 +341,8 @@ class Anonymous(Attribute):
         return range(self.values)
 
     @property
-    def _cells(self) -> Cells:
-        return Cells(self.declared_labels, range(self.values), self.values - 1, whole=True)
+    def _cells(self) -> DeclaredCells:
+        return DeclaredCells(self.declared_labels, range(self.values), self.values - 1, whole=True)
 
     def settings(self) -> dict[str, object]:
         """The declaration as plain values, for files."""
@@ -381,8 +366,3 @@ def _numbers(argument: str, values: Sequence[float | str]) -> tuple[float, ...]:
 def _beyond(value: float) -> bool:
     """Whether this is a whole number that no float holds."""
     return isinstance(value, int) and abs(value) > sys.float_info.max
-
-
-def _interval_labels(edges: tuple[float, ...]) -> tuple[str, ...]:
-    last = len(edges) - 2
-    return tuple(f"[{a:.15g}, {b:.15g}{']' if i == last else ')'}" for i, (a, b) in enumerate(pairwise(edges)))

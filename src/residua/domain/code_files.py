@@ -82,7 +82,7 @@ def columns_of_file(path: str | Path, wanted: Sequence[str | None], *, blank: bo
         DomainError: a file that cannot be read, has no such column, or blanks where there may be none.
     """
     table = _table(path)
-    found = []
+    columns = []
     for place, name in enumerate(wanted):
         if name is None and place < table.num_columns:
             name = table.column_names[place]
@@ -92,8 +92,8 @@ def columns_of_file(path: str | Path, wanted: Sequence[str | None], *, blank: bo
         column = table.column(name)
         if column.null_count and not blank:
             raise DomainError(f"codes: column {name!r} of {str(path)!r} has blanks; give every code a group.")
-        found.append(labels_of(column.fill_null("") if column.null_count else column, f"codes: column {name!r}"))
-    return found
+        columns.append(labels_of(column.fill_null("") if column.null_count else column, f"codes: column {name!r}"))
+    return columns
 
 
 def _table(path: str | Path) -> Any:

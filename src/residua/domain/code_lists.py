@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from residua.domain.attributes import Attribute, Label, Policy
 from residua.domain.code_files import columns_of_file, levels_of_parents
 from residua.domain.labels import Labels, labels_of, packed_codes, packed_labels, unpacked_codes, unpacked_labels
-from residua.domain.levels import OTHER, CodedLevel, check_level_name
+from residua.domain.levels import OTHER, CodedLevel, check_level_name, check_nested
 from residua.errors import DomainError
 
 
@@ -74,7 +74,7 @@ class CodeList(Attribute):
             labels, codes = _numbered(each)
             levels.append(self._level(name, labels, codes))
             if len(levels) > 1:
-                _check_nested(levels[-2], levels[-1])
+                check_nested(levels[-2], levels[-1])
         return tuple(levels)
 
     def _level(self, name: str, labels: NDArray[np.bytes_], codes: NDArray[np.int32]) -> CodedLevel:
@@ -105,9 +105,9 @@ class CodeList(Attribute):
             missing: policy for an absent value.
         """
         names = _names(levels)
-        found = columns_of_file(path, [column, *names])
-        groups = dict(zip(names, found[1:], strict=True))
-        return cls(found[0], unknown=unknown, missing=missing, levels=groups)
+        columns = columns_of_file(path, [column, *names])
+        groups = dict(zip(names, columns[1:], strict=True))
+        return cls(columns[0], unknown=unknown, missing=missing, levels=groups)
 
     @classmethod
     def from_parents(
@@ -139,11 +139,6 @@ class CodeList(Attribute):
         return cls(values, unknown=unknown, missing=missing, levels=dict(zip(names, groups, strict=True)))
 
     @property
-    def declared(self) -> int:
-        """How many codes are listed."""
-        return len(self.values)
-
-    @property
     def declared_labels(self) -> Sequence[Label]:
         """The codes themselves."""
         return cast("Sequence[Label]", self.values)
@@ -165,7 +160,7 @@ class CodeList(Attribute):
         return {"codes": {"labels": packed_labels(self.values.array), "levels": levels}}
 
     def level_settings(self) -> Any:
-        """Nothing: they are among the settings."""
+        """No settings of their own: levels are among those of the attribute."""
         return {}
 
     @classmethod
@@ -187,7 +182,7 @@ class CodeList(Attribute):
             return cast("CodeList", reader(folder / codes["file"], **rest, **policy))
         try:
             values = unpacked_labels(codes["labels"])
-            made, below, levels = cls(values, **policy), np.arange(len(values), dtype=np.int32), []
+            plain, below, levels = cls(values, **policy), np.arange(len(values), dtype=np.int32), []
             for each in codes["levels"]:
                 check_level_name(each["name"])
                 labels, first = unpacked_labels(each["labels"]), unpacked_codes(each["of"])
@@ -196,10 +191,10 @@ class CodeList(Attribute):
                 below = first[below]
                 if np.bincount(below, minlength=len(labels)).min() == 0:
                     raise DomainError(f"level {each['name']!r} has an empty group; copy the file again.")
-                levels.append(made._level(each["name"], labels, below))
+                levels.append(plain._level(each["name"], labels, below))
         except (KeyError, TypeError, ValueError, OverflowError) as problem:
             raise DomainError(f"packed codes cannot be read ({problem}); copy the file again.") from None
-        return cls(made.values, **policy, levels=tuple(levels))
+        return cls(plain.values, **policy, levels=tuple(levels))
 
     @cached_property
     def _digest(self) -> bytes:
@@ -227,21 +222,9 @@ def _names(levels: Any) -> list[str]:
 def _numbered(each: NDArray[np.bytes_]) -> tuple[NDArray[np.bytes_], NDArray[np.int32]]:
     """The distinct labels in the order of their first appearance, and which one each is."""
     changes = np.flatnonzero(np.concatenate([[True], each[1:] != each[:-1]]))  # neighbours are alike: sort the runs
-    found, first, inverse = np.unique(each[changes], return_index=True, return_inverse=True)
+    distinct, first, inverse = np.unique(each[changes], return_index=True, return_inverse=True)
     order = np.argsort(first)
     place = np.empty(len(order), dtype=np.int32)
     place[order] = np.arange(len(order), dtype=np.int32)
     runs = np.diff(np.append(changes, len(each)))
-    return found[order], np.repeat(place[inverse.ravel()], runs)
-
-
-def _check_nested(below: CodedLevel, level: CodedLevel) -> None:
-    first = np.zeros(len(below), dtype=np.int32)
-    first[below.codes[::-1]] = level.codes[::-1]
-    straddling = np.flatnonzero(first[below.codes] != level.codes)
-    if len(straddling):
-        group = below.labels[int(below.codes[straddling[0]])]
-        raise DomainError(
-            f"level {level.name!r} does not nest: {group!r} of level {below.name!r} lies in several of its groups; "
-            "list the levels from the finest to the coarsest, each made of whole groups of the last."
-        )
+    return distinct[order], np.repeat(place[inverse.ravel()], runs)

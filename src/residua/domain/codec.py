@@ -126,8 +126,8 @@ def _codes_of_list(attribute: CodeList, column: Any, name: str) -> Codes:
         return _looked_up(attribute.values.lookup, text)
 
     def places(values: Any) -> Codes:
-        found = attribute.values.codes(labels_of(values.fill_null(""), name))
-        return np.where(pc.equal(values, "").fill_null(True).to_numpy(zero_copy_only=False), MISSING, found)
+        listed = attribute.values.codes(labels_of(values.fill_null(""), name))
+        return np.where(pc.equal(values, "").fill_null(True).to_numpy(zero_copy_only=False), MISSING, listed)
 
     return _through_dictionary(pc.dictionary_encode(text), places)
 
@@ -142,8 +142,8 @@ def _codes_of_numbers(attribute: Attribute, column: Any) -> Codes:
     if pa.types.is_integer(column.type) and not column.null_count and low >= -_SMALL and high < _SMALL:
         array = column.to_numpy()
         if len(array) and array.min() >= low and array.max() <= high:  # the usual case, without masks
-            found = array.astype(np.int32)
-            return cast(Codes, found - np.int32(low) if low else found)
+            small = array.astype(np.int32)
+            return cast(Codes, small - np.int32(low) if low else small)
     numbers, codes = whole(column)
     inside = (numbers >= low) & (numbers <= high)
     return np.where(codes < 0, codes, np.where(inside, numbers - low, UNKNOWN)).astype(np.int32)
@@ -193,8 +193,8 @@ def _codes_of_text(attribute: Categories, column: Any) -> Codes:
 
 def _codes_of_few(values: tuple[str, ...], column: Any) -> Codes:
     listed = values if "" in values else (*values, "")
-    found = pc.index_in(column, value_set=pa.array(listed, type=column.type), skip_nulls=True)
-    codes = np.array(found.fill_null(UNKNOWN).to_numpy(zero_copy_only=False), dtype=np.int32)
+    places = pc.index_in(column, value_set=pa.array(listed, type=column.type), skip_nulls=True)
+    codes = np.array(places.fill_null(UNKNOWN).to_numpy(zero_copy_only=False), dtype=np.int32)
     if len(listed) > len(values):
         codes[codes == len(values)] = MISSING
     if column.null_count:
@@ -216,9 +216,9 @@ def _looked_up(lookup: Lookup, column: Any) -> Codes:
 def _codes_of_plain_numbers(attribute: Attribute, column: Any) -> Codes:
     """Whole numbers in text: those spelled as str() does are looked up, only the others are parsed."""
     column = _viewless(column)
-    found = pc.index_in(column, value_set=_spelled(attribute, column.type), skip_nulls=True)
-    codes = np.array(found.fill_null(UNKNOWN).to_numpy(zero_copy_only=False), dtype=np.int32)
-    if found.null_count:
+    places = pc.index_in(column, value_set=_spelled(attribute, column.type), skip_nulls=True)
+    codes = np.array(places.fill_null(UNKNOWN).to_numpy(zero_copy_only=False), dtype=np.int32)
+    if places.null_count:
         rest = codes == UNKNOWN
         others = pc.dictionary_encode(column.filter(pa.array(rest)))
         codes[rest] = _through_dictionary(others, lambda values: _codes_of_numbers(attribute, values))

@@ -154,16 +154,16 @@ def _rule(domain: Domain, declared: Any) -> Rule:
         declared = declared.settings()
     if not isinstance(declared, Mapping):
         raise DomainError(f"impossible holds {declared!r}, which is not a rule; write {{attribute: values, …}}.")
-    found: dict[str, tuple[Label, ...]] = {}
+    conditions: dict[str, tuple[Label, ...]] = {}
     for name, values in declared.items():
         if name not in domain:
             raise DomainError(f"impossible: {_unknown(domain, name)}")
         labels = _labels(name, domain[name], values)
         if len(labels) < domain[name].size:  # all values of an attribute are no condition
-            found[name] = labels
-    if not found:
+            conditions[name] = labels
+    if not conditions:
         raise DomainError(f"impossible: the rule {dict(declared)!r} makes every record impossible; name fewer values.")
-    return Rule(tuple((name, found[name]) for name in domain.names if name in found))
+    return Rule(tuple((name, conditions[name]) for name in domain.names if name in conditions))
 
 
 def _labels(name: str, attribute: Attribute, values: Any) -> tuple[Label, ...]:

@@ -289,7 +289,7 @@ def _attribute_of_settings(name: str, declared: object, folder: Path) -> Attribu
             settings["values"] = values_of_settings(settings["values"], folder)
         if "codes" in settings:
             settings["codes"] = (settings["codes"], folder)
-        made: Attribute = words_of_settings(reader(**settings, **policy), words)
-        return made
+        attribute: Attribute = words_of_settings(reader(**settings, **policy), words)
+        return attribute
     except DomainError as problem:
         raise DomainError(f"attribute {name!r}: {problem}") from None

@@ -75,7 +75,7 @@ class CodedLevel(Level):
 
 
 @dataclass(frozen=True)
-class Cells:
+class DeclaredCells:
     """The cells whose groups are declared: their labels, and where they lie if they are numbers.
 
     Args:
@@ -91,7 +91,7 @@ class Cells:
     whole: bool = False
 
 
-def levels_of(declared: object, cells: Cells, has_other: bool) -> tuple[Level, ...]:
+def levels_of(declared: object, cells: DeclaredCells, has_other: bool) -> tuple[Level, ...]:
     """The levels that a declaration names, finest first, each checked to be made of whole groups of the one below.
 
     Raises:
@@ -116,7 +116,7 @@ def levels_of(declared: object, cells: Cells, has_other: bool) -> tuple[Level, .
             labels = (*labels, OTHER)
         level = _as_arrays(name, labels, codes) if many else Level(name, labels, tuple(codes.tolist()))
         if levels:
-            _check_nested(levels[-1], level)
+            check_nested(levels[-1], level)
         levels.append(level)
     return tuple(levels)
 
@@ -144,12 +144,14 @@ def check_level_name(name: object) -> None:
         raise DomainError(f"level name {name!r} is a kind of query; rename the level.")
 
 
-def settings_of_levels(levels: Sequence[Level], cells: Cells) -> dict[str, object]:
+def settings_of_levels(levels: Sequence[Level], cells: DeclaredCells) -> dict[str, object]:
     """The levels as plain values that `levels_of` reads: edges where groups are runs of numbers, else members."""
     return {level.name: _edges_of(level, cells) or _members(level, cells) for level in levels}
 
 
-def _grouped(name: str, groups: Any, cells: Cells, below: Level | None) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+def _grouped(
+    name: str, groups: Any, cells: DeclaredCells, below: Level | None
+) -> tuple[tuple[str, ...], NDArray[np.int64]]:
     """The groups' labels, and the group of every declared cell."""
     if cells.starts is not None and _by_numbers(groups):
         return _by_edges(name, groups, cells, cells.starts)
@@ -165,8 +167,8 @@ def _grouped(name: str, groups: Any, cells: Cells, below: Level | None) -> tuple
             raise DomainError(f"level {name!r}: the group {group!r} is not a label; use text.")
         if not isinstance(member, str | int):
             raise DomainError(f"level {name!r}: {member!r} is not a value of the attribute; correct it.")
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    group_of = dict(pairs)
+    if len(group_of) < len(pairs):
         times = Counter(member for member, _ in pairs)
         twice = next(member for member, _ in pairs if times[member] > 1)
         raise DomainError(f"level {name!r}: {twice!r} is in two groups; put it into one.")
@@ -174,33 +176,33 @@ def _grouped(name: str, groups: Any, cells: Cells, below: Level | None) -> tuple
     empty = [group for group in groups if _is_list(groups[group]) and group not in labels]
     if empty:
         raise DomainError(f"level {name!r}: the group {empty[0]!r} is empty; give it members or leave it out.")
-    return labels, _codes_of_members(name, found, labels, cells, below)
+    return labels, _codes_of_members(name, group_of, labels, cells, below)
 
 
 def _codes_of_members(
-    name: str, found: dict[Any, str], labels: tuple[str, ...], cells: Cells, below: Level | None
+    name: str, group_of: dict[Any, str], labels: tuple[str, ...], cells: DeclaredCells, below: Level | None
 ) -> NDArray[np.int64]:
     number = {label: i for i, label in enumerate(labels)}
     declared = _declared_groups(below, cells) if below is not None else ()
     # Members are the values when they are all of them (so files are read as they were written), else groups below.
-    through = set(found) != set(cells.labels) and set(found) <= set(declared)
+    through = set(group_of) != set(cells.labels) and set(group_of) <= set(declared)
     members: Sequence[Any] = declared if through else cells.labels
     known, meant = {*cells.labels, *declared}, set(members)
-    outside = [m for m in found if m not in known] or [m for m in found if m not in meant]
+    outside = [m for m in group_of if m not in known] or [m for m in group_of if m not in meant]
     if outside:
         also = f", nor a group of level {below.name!r}" if below is not None else ""
         raise DomainError(f"level {name!r}: {outside[0]!r} is not a value of the attribute{also}; correct it.")
-    absent = [member for member in members if member not in found]
+    absent = [member for member in members if member not in group_of]
     if absent:
         raise DomainError(f"level {name!r}: {absent[0]!r} is in no group; put every value into one.")
-    codes = np.array([number[found[member]] for member in members], dtype=np.int64)
+    codes = np.array([number[group_of[member]] for member in members], dtype=np.int64)
     if through and below is not None:
         return codes[np.array(below.codes, dtype=np.int64)[: len(cells.labels)]]
     return codes
 
 
 def _by_edges(
-    name: str, declared: Any, cells: Cells, starts: Sequence[float]
+    name: str, declared: Any, cells: DeclaredCells, starts: Sequence[float]
 ) -> tuple[tuple[str, ...], NDArray[np.int64]]:
     if not _is_list(declared) and set(declared) - {"edges", "labels"}:
         raise DomainError(f"level {name!r} has the keys {sorted(declared)}; use edges, and labels if you like.")
@@ -244,20 +246,25 @@ def _numbers(name: str, given: Any) -> list[float]:
     return edges
 
 
-def _edge_labels(edges: Sequence[float], codes: NDArray[np.intp], cells: Cells) -> tuple[str, ...]:
+def _edge_labels(edges: Sequence[float], codes: NDArray[np.intp], cells: DeclaredCells) -> tuple[str, ...]:
     if not cells.whole:
-        last = len(edges) - 2
-        return tuple(f"[{a:.15g}, {b:.15g}{']' if i == last else ')'}" for i, (a, b) in enumerate(pairwise(edges)))
+        return interval_labels(edges)
     firsts = np.searchsorted(codes, np.arange(len(edges) - 1))
     lasts = [*(firsts[1:] - 1), len(codes) - 1]
     ends = [(cells.labels[int(a)], cells.labels[int(b)]) for a, b in zip(firsts, lasts, strict=True)]
     return tuple(f"{a} to {b}" if a != b else f"{a}" for a, b in ends)
 
 
-def _check_nested(below: Level, level: Level) -> None:
+def interval_labels(edges: Sequence[float]) -> tuple[str, ...]:
+    """Labels such as `[0, 10)` of the intervals between edges, the last closed on both sides."""
+    last = len(edges) - 2
+    return tuple(f"[{a:.15g}, {b:.15g}{']' if i == last else ')'}" for i, (a, b) in enumerate(pairwise(edges)))
+
+
+def check_nested(below: Level, level: Level) -> None:
     """Every group below must lie in one group here."""
-    finer, coarser = np.array(below.codes), np.array(level.codes)
-    first = np.zeros(len(below), dtype=np.int64)
+    finer, coarser = np.asarray(below.codes), np.asarray(level.codes)
+    first = np.zeros(len(below), dtype=coarser.dtype)
     first[finer[::-1]] = coarser[::-1]
     straddling = np.flatnonzero(first[finer] != coarser)
     if len(straddling):
@@ -270,19 +277,19 @@ def _check_nested(below: Level, level: Level) -> None:
         )
 
 
-def _declared_groups(level: Level, cells: Cells) -> Sequence[str]:
+def _declared_groups(level: Level, cells: DeclaredCells) -> Sequence[str]:
     """The groups without the one of other values, which every level has if the attribute has it."""
     return level.labels[:-1] if len(level.codes) > len(cells.labels) else level.labels
 
 
-def _members(level: Level, cells: Cells) -> dict[str, list[str | int]]:
+def _members(level: Level, cells: DeclaredCells) -> dict[str, list[str | int]]:
     members: dict[str, list[str | int]] = {label: [] for label in _declared_groups(level, cells)}
     for label, code in zip(cells.labels, level.codes, strict=False):
         members[level.labels[code]].append(label)
     return members
 
 
-def _edges_of(level: Level, cells: Cells) -> dict[str, object] | None:
+def _edges_of(level: Level, cells: DeclaredCells) -> dict[str, object] | None:
     codes = np.array(level.codes[: len(cells.labels)])
     if cells.starts is None or (np.diff(codes, prepend=codes[0]) < 0).any():
         return None

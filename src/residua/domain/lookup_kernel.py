@@ -73,7 +73,7 @@ def find(
     known_offsets: Offsets,
     known: Bytes,
     slots: NDArray[np.uint64],
-    found: NDArray[np.int32],
+    codes: NDArray[np.int32],
 ) -> None:
     """Writes the place of every text, −1 where there is none.
 
@@ -83,8 +83,8 @@ def find(
     hashes = np.empty(_TILE, np.uint64)
     heads = np.empty(_TILE, np.uint64)
     firsts = np.empty(_TILE, np.int64)
-    for low in range(0, found.shape[0], _TILE):
-        rows = min(_TILE, found.shape[0] - low)
+    for low in range(0, codes.shape[0], _TILE):
+        rows = min(_TILE, codes.shape[0] - low)
         for r in range(rows):
             hashes[r] = _hash(content, offsets[low + r], offsets[low + r + 1])
         for r in range(rows):
@@ -98,9 +98,9 @@ def find(
         for r in range(rows):
             start, stop = offsets[low + r], offsets[low + r + 1]
             if firsts[r] >= 0 and _same(content, start, known, firsts[r], stop - start):
-                found[low + r] = np.int64(heads[r] & np.uint64(0xFFFFFFFF)) - 1
+                codes[low + r] = np.int64(heads[r] & np.uint64(0xFFFFFFFF)) - 1
             elif heads[r] == 0:
-                found[low + r] = -1
+                codes[low + r] = -1
             else:
                 at = hashes[r] & mask
-                found[low + r] = _probe(content, start, stop, hashes[r], known_offsets, known, slots, at)
+                codes[low + r] = _probe(content, start, stop, hashes[r], known_offsets, known, slots, at)

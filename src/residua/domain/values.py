@@ -149,12 +149,12 @@ class Lookup:
         from residua.domain.lookup_kernel import find
 
         offsets, content = laid_out(_large(column.fill_null("") if column.null_count else column))
-        found = np.empty(len(column), dtype=np.int32)
-        find(offsets, content, self._offsets, self._content, self._slots, found)
-        return found
+        places = np.empty(len(column), dtype=np.int32)
+        find(offsets, content, self._offsets, self._content, self._slots, places)
+        return places
 
 
-class Numbers:
+class NumberLookup:
     """The places of distinct whole numbers; those that no data can hold are never found.
 
     Args:

@@ -41,8 +41,8 @@ class Named:
 
     def settings(self) -> dict[str, Any]:
         """As plain values, for files; nothing where nothing is said."""
-        told = {"title": _plain(self.title), "description": _plain(self.description), "code": self.code}
-        return {key: value for key, value in told.items() if value}
+        texts = {"title": _plain(self.title), "description": _plain(self.description), "code": self.code}
+        return {key: value for key, value in texts.items() if value}
 
 
 @dataclass(frozen=True)
@@ -101,8 +101,8 @@ class Described:
         """
         named = _named("", {"title": title, "description": description, "code": code})
         words = Words(named.title, named.description, named.code, _meanings(cast("Any", self).labels, meanings))
-        made: Self = replace(cast("Any", self), words=words)
-        return made
+        renamed: Self = replace(cast("Any", self), words=words)
+        return renamed
 
 
 def title_of(attribute: Described, label: object, language: str | None = None) -> str:
@@ -125,16 +125,16 @@ def _meanings(labels: Any, declared: object) -> Mapping[str, Named]:
     if not isinstance(declared, Mapping):
         raise DomainError(f"meanings={declared!r} is not a mapping; pass {{value: title}}.")
     known = {str(label) for label in labels} if declared else set()
-    found: dict[str, Named] = {}
+    meanings: dict[str, Named] = {}
     for label, meaning in declared.items():
         if str(label) not in known:
             raise DomainError(f"meanings: {label!r} is not a value of the attribute; correct it.")
-        found[str(label)] = _named(f"meanings of {label!r}: ", meaning)
-    codes = [named.code for named in found.values() if named.code]
+        meanings[str(label)] = _named(f"meanings of {label!r}: ", meaning)
+    codes = [named.code for named in meanings.values() if named.code]
     twice = next((code for i, code in enumerate(codes) if code in codes[:i]), None)
     if twice is not None:
         raise DomainError(f"meanings: the code {twice!r} is given to two values; give each its own.")
-    return MappingProxyType(found)
+    return MappingProxyType(meanings)
 
 
 def _named(where: str, declared: object) -> Named:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import tomli_w
 
-from residua.arrays import Form, archive_size, read_archive
+from residua.arrays import ArrayForm, archive_size, read_archive
 from residua.domain import settings_of_domain
 from residua.errors import FileError
 from residua.estimation.estimated import Estimated
@@ -82,8 +82,8 @@ def load_estimates(path: Path) -> Estimated:
         values = Values(domain.sizes.astype(np.int64))
         members = [_members(len(domain), listed) for listed in body["facts"]]
         shapes = {f"fact_{i}": tuple(int(domain.sizes[j]) for j in fact) for i, fact in enumerate(members)}
-        facts = {name: Form(_FLOAT, shape) for name, shape in shapes.items()}
-        forms = {name: Form(_FLOAT, shape) for name, shape in _forms(values).items()}
+        facts = {name: ArrayForm(_FLOAT, shape) for name, shape in shapes.items()}
+        forms = {name: ArrayForm(_FLOAT, shape) for name, shape in _forms(values).items()}
         most = {"fitted.npz": archive_size(forms), "facts.npz": archive_size(facts)}
         most |= {"codebook.toml": MOST_PLAN, "ESTIMATES.md": MOST_DOCUMENT}
         check_digests(path, body["files"], most, "folder of estimates")

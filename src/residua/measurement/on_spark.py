@@ -37,7 +37,7 @@ from residua.source.bound import Bound
 from residua.source.counting import Tallies
 from residua.source.spark import SparkSource, asked, require_countable
 from residua.source.spark_rows import NOTE, ROW_SQL
-from residua.source.spark_tasks import Tally, Task
+from residua.source.spark_tasks import SparkTask, Tally
 
 _WATCH_SECONDS = 0.5
 _PROBES = 1000  # Spark cuts them into a task for each processor it has
@@ -144,7 +144,7 @@ def _removed(folder: Path) -> set[str]:
     return found
 
 
-def _told(place: Reserved, blocks: SetBlocks, task: Task, fingerprint: str) -> BlockTask:
+def _told(place: Reserved, blocks: SetBlocks, task: SparkTask, fingerprint: str) -> BlockTask:
     """What executors are told to measure."""
     given = (task.version, str(place.partial / OPEN_FOLDER), fingerprint, task.bound is not None)
     return BlockTask(*given, bare(blocks), order_of(blocks), task.bounds, task.block_cells)

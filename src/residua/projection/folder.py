@@ -19,7 +19,7 @@ from typing import get_args
 import numpy as np
 import tomli_w
 
-from residua.arrays import Form, archive_of, archive_size, mapped_array, read_archive
+from residua.arrays import ArrayForm, archive_of, archive_size, mapped_array, read_archive
 from residua.domain import settings_of_domain
 from residua.errors import FileError
 from residua.files import MOST_DOCUMENT, MOST_PLAN, read_document, require_path, write_document
@@ -108,7 +108,7 @@ def load_projection(path: Path) -> Projected:
             bool(body["nonnegative"]), facts, body["metric"], tolerance, total_stddev, body.get("shrunk") is True
         )
         gap = math.inf if body["gap"] is None else float(body["gap"])
-        estimates = mapped_array(path / "estimates.npy", Form(np.dtype(np.float64), None))
+        estimates = mapped_array(path / "estimates.npy", ArrayForm(np.dtype(np.float64), None))
         fit = problem_of(plan, terms).fit_of(estimates, gap, float(body["infeasibility"]))
         check_digests(path, stated, {"estimates.npy": _MOST_HEADER + estimates.nbytes}, "projection")
         bound = None if body["bound"] is None else _bound(**body["bound"])
@@ -139,5 +139,5 @@ def _members(plan: Plan, listed: list[int]) -> tuple[int, ...]:
     return members
 
 
-def _form(plan: Plan, members: tuple[int, ...]) -> Form:
-    return Form(np.dtype(np.float64), tuple(int(plan.domain.sizes[i]) for i in members))
+def _form(plan: Plan, members: tuple[int, ...]) -> ArrayForm:
+    return ArrayForm(np.dtype(np.float64), tuple(int(plan.domain.sizes[i]) for i in members))

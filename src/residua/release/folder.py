@@ -27,7 +27,7 @@ import numpy as np
 import tomli_w
 from numpy.typing import NDArray
 
-from residua.arrays import Form, archive_of, archive_size, form_of, mapped_array, read_archive
+from residua.arrays import ArrayForm, archive_of, archive_size, form_of, mapped_array, read_archive
 from residua.domain import settings_of_domain
 from residua.errors import FileError
 from residua.files import MOST_DOCUMENT, MOST_PLAN, read_document, sync_folder, write_document
@@ -188,7 +188,7 @@ def load_release(path: Path) -> Release:
         plan = Plan.load(path / "plan.json", follow=False)
         compiled = plan.blocks
         forms = {name: form_of(array) for name, array in compiled.arrays().items()}
-        measured = Form(np.dtype(np.int64), (compiled.cells,))
+        measured = ArrayForm(np.dtype(np.int64), (compiled.cells,))
         most = {"blocks.npz": archive_size(forms), "codebook.toml": MOST_PLAN, "PRIVACY.md": MOST_DOCUMENT}
         parts = _parts(path, body, compiled.cells)
         whole = {"measurements.npy": measured.most} if parts is None else {}

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -25,7 +26,7 @@ Codes = NDArray[np.unsignedinteger[Any]]  # (attributes, rows), of the smallest 
 
 
 @dataclass(frozen=True, eq=False)
-class Tables:
+class FlatTables:
     """Tables in one flat buffer, of any shapes.
 
     Args:
@@ -45,27 +46,29 @@ class Tables:
     def __len__(self) -> int:
         return len(self.starts)
 
-    def part(self, first: int, stop: int) -> Tables:
+    def part(self, first: int, stop: int) -> FlatTables:
         """Some of the tables, in the same buffer."""
         chosen = slice(first, stop)
-        return Tables(self.sizes, self.members[chosen], self.widths[chosen], self.starts[chosen], self.cells[chosen])
+        return FlatTables(
+            self.sizes, self.members[chosen], self.widths[chosen], self.starts[chosen], self.cells[chosen]
+        )
 
-    def moved(self) -> Tables:
+    def moved(self) -> FlatTables:
         """The same tables one after the other in a buffer of their own."""
         starts = np.cumsum(self.cells) - self.cells
-        return Tables(self.sizes, self.members, self.widths, starts, self.cells)
+        return FlatTables(self.sizes, self.members, self.widths, starts, self.cells)
 
     def set_of(self, table: int) -> tuple[int, ...]:
         """The attribute positions of one table."""
         return tuple(self.members[table, : self.widths[table]].tolist())
 
 
-def tables_of_layout(layout: Layout) -> Tables:
+def tables_of_layout(layout: Layout) -> FlatTables:
     """The tables of a layout, where it puts them."""
     widest = max((group.members.shape[1] for group in layout), default=0)
     members = [np.pad(group.members, ((0, 0), (0, widest - group.members.shape[1]))) for group in layout]
     counts = np.array([len(group.numbers) for group in layout], dtype=np.int64)
-    return Tables(
+    return FlatTables(
         np.array(layout.sizes, dtype=np.int64),
         np.concatenate([np.empty((0, widest), np.int32), *members]).astype(np.int32),
         np.repeat(np.array([group.members.shape[1] for group in layout], dtype=np.int64), counts),
@@ -76,12 +79,12 @@ def tables_of_layout(layout: Layout) -> Tables:
     )
 
 
-def tables_of_sets(sets: Sequence[tuple[int, ...]], sizes: NDArray[np.int64]) -> Tables:
+def tables_of_sets(sets: Sequence[tuple[int, ...]], sizes: NDArray[np.int64]) -> FlatTables:
     """Tables of these sets, one after the other in a buffer of their own."""
     widest = max((len(members) for members in sets), default=0)
     padded = [[*members, *([0] * (widest - len(members)))] for members in sets]
     cells = np.array([np.prod(sizes[list(members)], dtype=np.int64) for members in sets], dtype=np.int64)
-    return Tables(
+    return FlatTables(
         sizes,
         np.array(padded, dtype=np.int32).reshape(len(sets), widest),
         np.array([len(members) for members in sets], dtype=np.int64),
@@ -91,7 +94,7 @@ def tables_of_sets(sets: Sequence[tuple[int, ...]], sizes: NDArray[np.int64]) ->
 
 
 def add_plainly(
-    tables: Tables, codes: Codes, rows: int, weights: NDArray[np.int64] | None, out: NDArray[np.int64]
+    tables: FlatTables, codes: Codes, rows: int, weights: NDArray[np.int64] | None, out: NDArray[np.int64]
 ) -> None:
     """Adds rows to every table with NumPy alone: about 5 ns per increment, but ready at once."""
     prefix: tuple[int, ...] | None = None
@@ -147,7 +150,7 @@ class Covering:
         cost_to_sum: nanoseconds to sum everything down.
     """
 
-    tables: Tables
+    tables: FlatTables
     yields: tuple[tuple[int, ...], ...]
     cost_per_row: float
     cost_to_sum: float
@@ -163,7 +166,7 @@ def cost_per_row(cells: NDArray[np.int64]) -> float:
     return float(np.where(cells <= 4096, 0.5, np.where(cells <= 20_000, 0.9, 1.8)).sum())
 
 
-def covering_of(wanted: Tables) -> Covering | None:
+def covering_of(wanted: FlatTables) -> Covering | None:
     """A covering of the wanted tables by fewer larger ones, or None when none is worth trying.
 
     Greedy: grow a set from the first uncovered one, always by the attribute that completes most uncovered sets
@@ -171,11 +174,11 @@ def covering_of(wanted: Tables) -> Covering | None:
     """
     if not 2 <= len(wanted) <= _MOST_SETS or len(wanted.sizes) > _MOST_ATTRIBUTES:
         return None
-    found = [covering for most in _MOST_CELLS if (covering := _greedy(wanted, most)) is not None]
-    return min(found, key=lambda covering: covering.cost_per_row, default=None)
+    coverings = [covering for most in _MOST_CELLS if (covering := _greedy(wanted, most)) is not None]
+    return min(coverings, key=lambda covering: covering.cost_per_row, default=None)
 
 
-def _greedy(wanted: Tables, most_cells: int) -> Covering | None:
+def _greedy(wanted: FlatTables, most_cells: int) -> Covering | None:
     masks = np.array([sum(1 << i for i in wanted.set_of(t)) for t in range(len(wanted))], dtype=np.uint64)
     uncovered = np.ones(len(masks), dtype=bool)
     sets: list[tuple[int, ...]] = []
@@ -211,7 +214,7 @@ def _grow(grown: int, masks: NDArray[np.uint64], sizes: NDArray[np.int64], most_
         grown |= 1 << int(gain.argmax())
 
 
-def sum_down(covering: Covering, counted: NDArray[np.int64], wanted: Tables, out: NDArray[np.int64]) -> None:
+def sum_down(covering: Covering, counted: NDArray[np.int64], wanted: FlatTables, out: NDArray[np.int64]) -> None:
     """Adds what the covering tables hold to the wanted tables in the buffer `out`."""
     for table, places in enumerate(covering.yields):
         members = covering.tables.set_of(table)
@@ -246,50 +249,39 @@ class Accumulator:
         self._hint = rows_hint or 0
         self._rows = 0
         self._forced = way
-        self._covering: Covering | None = None
         self._covering_counts: NDArray[np.int64] | None = None
-        self._sought = False
 
     def add(self, codes: Codes, rows: int, weights: NDArray[np.int64] | None) -> None:
         """Adds the first `rows` columns of codes, (attributes, capacity), each `weights` times (or once)."""
         self._rows += rows
         way = self._forced or self._way(max(self._hint, self._rows))
-        if way == "covering" and self._covering_counts is None:
-            way = "covering" if self._seek() else "direct"
         if way == "plain":
             add_plainly(self._tables, codes, rows, weights, self._counts)
             return
         from residua.source.kernel import add_compiled
 
-        if way == "covering" and self._covering is not None and self._covering_counts is not None:
-            add_compiled(self._covering.tables, codes, rows, weights, self._covering_counts, self._pool)
-        else:
-            add_compiled(self._tables, codes, rows, weights, self._counts, self._pool)
+        tables, counts = self._tables, self._counts
+        if way == "covering" and self._covering is not None:
+            if self._covering_counts is None:
+                self._covering_counts = np.zeros(self._covering.cells, dtype=np.int64)
+            tables, counts = self._covering.tables, self._covering_counts
+        add_compiled(tables, codes, rows, weights, counts, self._pool)
 
     def finish(self) -> NDArray[np.int64]:
         """The counts, in the layout's buffer. Nothing may be added afterwards."""
-        if self._covering is not None and self._covering_counts is not None:
+        if self._covering_counts is not None and self._covering is not None:
             sum_down(self._covering, self._covering_counts, self._tables, self._counts)
             self._covering_counts = None
         return self._counts
 
+    @cached_property
+    def _covering(self) -> Covering | None:
+        return covering_of(self._tables)
+
     def _way(self, rows: int) -> Way:
         if rows * len(self._tables) < PLAIN_WORK:
             return "plain"
-        covering = self._found()
-        if covering is None:
+        if self._covering is None:
             return "direct"
-        saved = cost_per_row(self._tables.cells) - covering.cost_per_row
-        return "covering" if rows * saved > covering.cost_to_sum else "direct"
-
-    def _found(self) -> Covering | None:
-        if not self._sought:
-            self._covering = covering_of(self._tables)
-            self._sought = True
-        return self._covering
-
-    def _seek(self) -> bool:
-        covering = self._found()
-        if covering is not None:
-            self._covering_counts = np.zeros(covering.cells, dtype=np.int64)
-        return covering is not None
+        saved = cost_per_row(self._tables.cells) - self._covering.cost_per_row
+        return "covering" if rows * saved > self._covering.cost_to_sum else "direct"

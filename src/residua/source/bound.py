@@ -62,14 +62,14 @@ class Bound:
 
         A record's codes are digits of as few 64-bit numbers as hold them: equal numbers mean equal records.
         """
-        found, word, factor = np.empty((len(self.order), 3), dtype=np.int64), 0, 1
+        places, word, factor = np.empty((len(self.order), 3), dtype=np.int64), 0, 1
         for row, place in enumerate(self.order):
             size = self.sizes[place]
             if factor * size > _WORD // 2:  # factors fit signed numbers
                 word, factor = word + 1, 1
-            found[row] = word, factor, size
+            places[row] = word, factor, size
             factor *= size
-        return found
+        return places
 
     @property
     def words(self) -> int:
@@ -204,10 +204,10 @@ def packed(persons: Words, codes: Any, weights: NDArray[np.int64] | None, bound:
 
 def unpacked(rows: Words, bound: Bound) -> list[NDArray[np.int32]]:
     """The codes of packed rows, a column per attribute, in the order of the domain."""
-    found: list[Any] = [None] * len(bound.order)
+    codes: list[Any] = [None] * len(bound.order)
     for place, (word, factor, size) in zip(bound.order, bound.places, strict=True):
-        found[place] = (rows[:, 2 + word] // np.uint64(factor) % np.uint64(size)).astype(np.int32)
-    return found
+        codes[place] = (rows[:, 2 + word] // np.uint64(factor) % np.uint64(size)).astype(np.int32)
+    return codes
 
 
 def chosen_packed(rows: Words, bound: Bound, *, weighted: bool) -> tuple[NDArray[np.int64], NDArray[np.int64], Loss]:
@@ -218,11 +218,11 @@ def chosen_packed(rows: Words, bound: Bound, *, weighted: bool) -> tuple[NDArray
     held, lost = np.zeros(MOST_TOLD + 1, np.int64), np.zeros(MOST_TOLD + 1, np.int64)
     at, counts = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
     k0, k1 = bound.record_key
-    found, dropped = choose(
+    taken, dropped = choose(
         rows, order, bound.words, weighted, bound.records, bound.limited, MOST_EQUAL, k0, k1, at, counts, held, lost
     )
-    if found < 0:
+    if taken < 0:
         raise SourceError(
             f"a person has {MOST_EQUAL:,} records or more that are alike; correct the weights, or leave them out."
         )
-    return at[:found], counts[:found], Loss(held, lost, int(dropped))
+    return at[:taken], counts[:taken], Loss(held, lost, int(dropped))

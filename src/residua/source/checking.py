@@ -15,7 +15,7 @@ from residua.linalg.lattice import closure
 from residua.linalg.layout import Layout, layout_of
 from residua.machine import free_bytes
 from residua.source.counting import Counted, Counting, Tallies, count
-from residua.source.kept import Kept
+from residua.source.kept import KeptCodes
 from residua.source.problems import Problems
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Checked:
         room = min(_MOST_KEPT, (free_bytes() or _MOST_KEPT) // 4)
         self._source: Records | None = source
         self._domain = domain
-        self._codes = Kept(domain, room, ids) if keep else None
+        self._codes = KeptCodes(domain, room, ids) if keep else None
         first = (
             source.count(domain, total, progress, bound)
             if self._codes is None

@@ -17,7 +17,7 @@ from residua.linalg.layout import Layout
 from residua.machine import processors
 from residua.source.accumulate import Accumulator, Codes, Way, smallest
 from residua.source.bound import Bound, Loss
-from residua.source.kept import Columns, Kept, SomeGroups, Weights
+from residua.source.kept import Columns, KeptCodes, SomeGroups, Weights
 from residua.source.options import Options
 from residua.source.persons import Persons
 from residua.source.problems import Problems
@@ -81,7 +81,7 @@ def count(
     bound: Bound | None = None,
     *,
     way: Way | None = None,
-    keep: Kept | None = None,
+    keep: KeptCodes | None = None,
 ) -> Counted:
     """Counts every table of the layout in one pass over the records: what `Source.count` does by default.
 
@@ -100,10 +100,7 @@ def count(
     """
     from residua.source.digest import Digest  # loads Arrow, which planning does not need
 
-    if not np.array_equal(layout.sizes, domain.sizes):
-        raise SourceError("the layout was made for another domain; plan for the domain that is measured.")
-    if source.weight in domain:
-        raise SourceError(f"column {source.weight!r} is both weight and attribute; drop one of the two.")
+    require_fitting(source, domain, layout)
     columns, hint = columns_needed(source, domain, bound is not None), source.rows_hint()
     dropped, other = dict.fromkeys(domain.names, 0), dict.fromkeys(domain.names, 0)
     problems = Problems(domain.names, source.show_values)
@@ -128,6 +125,18 @@ def count(
         tables = counting.finish(lambda chosen: progress(rows + chosen, 2 * rows) if progress else None)
         tally = (MappingProxyType(dropped), MappingProxyType(other), counting.nobody, counting.loss)
         return Counted(*tally, tables=tables, fingerprint=digest.fingerprint)
+
+
+def require_fitting(source: Records, domain: Domain, layout: Layout) -> None:
+    """Refuses to count tables of another domain, or the weight as an attribute.
+
+    Raises:
+        SourceError: so it is.
+    """
+    if not np.array_equal(layout.sizes, domain.sizes):
+        raise SourceError("the layout was made for another domain; plan for the domain that is measured.")
+    if source.weight in domain:
+        raise SourceError(f"column {source.weight!r} is both weight and attribute; drop one of the two.")
 
 
 def columns_needed(source: Records, domain: Domain, bounded: bool) -> list[str]:

@@ -94,57 +94,46 @@ class Digest:
     def _summed(self, named: Sequence[tuple[str, Any]], rows: int, loops: bool) -> Pairs:
         total = np.zeros((rows, 2), dtype=np.uint64)
         for name, column in named:
-            found = self._found(name, plain(column))
-            if not isinstance(found, tuple):
-                total += found
-            elif loops:
+            hashes, places = self._hashed(name, plain(column))
+            if loops and places is not None:
                 from residua.source.kernel import add_lookups
 
-                add_lookups(total, *found)
+                add_lookups(total, hashes, places)
             else:
-                total += _taken(*found)
+                total += _taken(hashes, places)
         return total
 
-    def _hashed(self, name: str, column: Any) -> Pairs:
-        """The hash of every value of a column, zero where it is absent."""
-        found = self._found(name, column)
-        return _taken(*found) if isinstance(found, tuple) else found
+    def _hashed(self, name: str, column: Any) -> tuple[Pairs, Places | None]:
+        """The hash of every value of a column, zero where it is absent; or of all it may hold, and the place of each.
 
-    def _found(self, name: str, column: Any) -> Pairs | tuple[Pairs, Places]:
-        """The same, or the hashes of what a column may hold, and which each value has; the place after is absent."""
+        The place after the last is that of absent values.
+        """
         kind, rows = column.type, len(column)
         if pa.types.is_null(kind) or column.null_count == rows:
-            return np.zeros((rows, 2), dtype=np.uint64)
+            return np.zeros((rows, 2), dtype=np.uint64), None
         if pa.types.is_dictionary(kind):
             if len(column.dictionary) > rows:
-                return self._found(name, column.dictionary_decode())
+                return self._hashed(name, column.dictionary_decode())
             places = column.indices.cast(pa.int64()).fill_null(len(column.dictionary))
-            return self._hashed(name, plain(column.dictionary)), places.to_numpy(zero_copy_only=False)
+            hashes = _taken(*self._hashed(name, plain(column.dictionary)))
+            return hashes, places.to_numpy(zero_copy_only=False)
         if pa.types.is_boolean(kind):
             column = column.cast(pa.uint8()).cast(pa.int64())
             return _keyed(name, pa.array(["false", "true"])), column.fill_null(2).to_numpy(zero_copy_only=False)
         if pa.types.is_integer(kind):
-            found = self._within_range(name, column)
-            if found is not None:
-                return found
+            known = self._range(name, column)
+            if known is not None:
+                start, table = known
+                present = column.fill_null(0) if column.null_count else column
+                numbers: Places = present.to_numpy(zero_copy_only=False).astype(np.int64)
+                numbers -= start
+                if column.null_count:
+                    numbers[column.is_null().to_numpy(zero_copy_only=False)] = len(table)
+                return table, numbers
         elif _repeats(column):
-            return self._found(name, column.dictionary_encode())
+            return self._hashed(name, column.dictionary_encode())
         self._direct += rows
-        if self._direct < _WORTH_COMPILING:
-            return _keyed(name, spelled(column))
-        return _compiled(name, column)
-
-    def _within_range(self, name: str, column: Any) -> tuple[Pairs, Places] | None:
-        known = self._range(name, column)
-        if known is None:
-            return None
-        start, table = known
-        present = column.fill_null(0) if column.null_count else column
-        places: Places = present.to_numpy(zero_copy_only=False).astype(np.int64)
-        places -= start
-        if column.null_count:
-            places[column.is_null().to_numpy(zero_copy_only=False)] = len(table)
-        return table, places
+        return (_keyed(name, spelled(column)) if self._direct < _WORTH_COMPILING else _compiled(name, column)), None
 
     def _range(self, name: str, column: Any) -> tuple[int, Pairs] | None:
         """The first whole number of a range that holds the column, and the hashes of all in it; None if it is wide."""
@@ -175,12 +164,14 @@ def _repeats(column: Any) -> bool:
     return len(pc.unique(column.slice(0, _SAMPLE))) <= _SAMPLE // 4
 
 
-def _taken(table: Pairs, places: NDArray[np.integer[Any]]) -> Pairs:
-    """Rows of a table, and zeros for the place after its last."""
+def _taken(table: Pairs, places: Places | None) -> Pairs:
+    """Rows of a table, and zeros for the place after its last; all rows when no places are given."""
+    if places is None:
+        return table
     whole = np.concatenate([table, np.zeros((1, 2), dtype=np.uint64)])
     # As one number of 16 bytes, which is three times as fast as two columns.
-    found: Pairs = whole.view(np.complex128)[:, 0][places].view(np.uint64).reshape(-1, 2)
-    return found
+    rows: Pairs = whole.view(np.complex128)[:, 0][places].view(np.uint64).reshape(-1, 2)
+    return rows
 
 
 def _keyed(name: str, texts: Any) -> Pairs:

@@ -24,7 +24,7 @@ Columns = Sequence[NDArray[np.integer[Any]]]
 Weights = NDArray[np.int64] | None
 
 
-class Kept:
+class KeptCodes:
     """The codes of counted records, as long as there is room for them; what is printed of it holds none.
 
     Args:

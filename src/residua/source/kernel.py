@@ -1,7 +1,7 @@
 """Compiled loops over records: adding rows of codes to many tables, and hashing values for the digest.
 
 For one table at a time, a tile of rows is turned into cell numbers (vectorised by the compiler, in the first-level
-cache), then the cells are incremented: about 0.6 ns per increment where the table fits that cache too. Tables are
+cache), then the cells are incremented: about 0.6 ns per increment where the table fits that cache too. FlatTables are
 shared out among threads; each table belongs to one thread, so that no two write the same cell.
 """
 
@@ -18,7 +18,7 @@ from residua.compiling import compiled
 from residua.machine import processors
 
 if TYPE_CHECKING:
-    from residua.source.accumulate import Codes, Tables
+    from residua.source.accumulate import Codes, FlatTables
 
 _TILE = 2048  # rows; their cell numbers take 8 kB
 _THREAD_WORTH = 2_000_000  # increments; below, starting a second thread costs more than it brings
@@ -78,7 +78,7 @@ def _add(
 
 
 def add_compiled(
-    tables: Tables,
+    tables: FlatTables,
     codes: Codes,
     rows: int,
     weights: NDArray[np.int64] | None,
@@ -108,7 +108,7 @@ def add_compiled(
 
 
 def _add_part(
-    tables: Tables, codes: Codes, rows: int, weights: NDArray[np.int64] | None, out: NDArray[np.int64]
+    tables: FlatTables, codes: Codes, rows: int, weights: NDArray[np.int64] | None, out: NDArray[np.int64]
 ) -> None:
     where = (tables.members, tables.widths, tables.starts, tables.cells, tables.sizes)
     _add(codes, np.empty(0, np.int64) if weights is None else weights[:rows], rows, *where, out)

@@ -111,34 +111,18 @@ def _same(rows: Words, a: int, b: int, first: int, last: int) -> bool:
 
 
 @compiled
-def _sift(rows: Words, heap: Numbers, root: int, size: int, last: int) -> None:
-    while 2 * root + 1 < size:
-        child = 2 * root + 1
-        if child + 1 < size and _before(rows, heap[child], heap[child + 1], last):
-            child += 1
-        if not _before(rows, heap[root], heap[child], last):
-            return
-        heap[root], heap[child] = heap[child], heap[root]
-        root = child
-
-
-@compiled
 def _sort(rows: Words, part: Numbers, last: int) -> None:
     """Sorts row numbers of one first half of a person in place: O(m log m) at worst, whatever the data."""
-    size = part.shape[0]
-    if size <= _FEW:
-        for i in range(1, size):
-            moved, j = part[i], i
-            while j > 0 and _before(rows, moved, part[j - 1], last):
-                part[j] = part[j - 1]
-                j -= 1
-            part[j] = moved
+    if part.shape[0] > _FEW:
+        for w in range(last - 1, 0, -1):
+            part[:] = part[np.argsort(rows[:, w][part], kind="mergesort")]
         return
-    for root in range(size // 2 - 1, -1, -1):
-        _sift(rows, part, root, size, last)
-    for end in range(size - 1, 0, -1):
-        part[0], part[end] = part[end], part[0]
-        _sift(rows, part, 0, end, last)
+    for i in range(1, part.shape[0]):
+        moved, j = part[i], i
+        while j > 0 and _before(rows, moved, part[j - 1], last):
+            part[j] = part[j - 1]
+            j -= 1
+        part[j] = moved
 
 
 @compiled
@@ -147,23 +131,21 @@ def _weight(rows: Words, row: int, weighted: bool) -> Any:
 
 
 @compiled
-def _sink(hashes: Words, kinds: Numbers, root: int, size: int) -> None:
-    """Restores a heap, the largest (hash, kind) at its root."""
+def _sink(hashes: Words, root: int) -> None:
+    """Restores a heap, the largest hash at its root."""
+    size = hashes.shape[0]
     while 2 * root + 1 < size:
         child = 2 * root + 1
-        if child + 1 < size and (hashes[child], kinds[child]) < (hashes[child + 1], kinds[child + 1]):
+        if child + 1 < size and hashes[child] < hashes[child + 1]:
             child += 1
-        if (hashes[root], kinds[root]) >= (hashes[child], kinds[child]):
+        if hashes[root] >= hashes[child]:
             return
         hashes[root], hashes[child] = hashes[child], hashes[root]
-        kinds[root], kinds[child] = kinds[child], kinds[root]
         root = child
 
 
 @compiled
-def _least_hashes(
-    rows: Words, row: int, last: int, ordinals: int, k0: Any, k1: Any, hashes: Words, kinds: Numbers
-) -> None:
+def _least_hashes(rows: Words, row: int, last: int, ordinals: int, k0: Any, k1: Any, hashes: Words) -> None:
     """The least hashes of so many records that are alike, as many as there is room for.
 
     A record is hashed by its person, its codes and its ordinal.
@@ -179,29 +161,10 @@ def _least_hashes(
             hashes[ordinal] = hashed
             if ordinal == size - 1 and ordinals > size:
                 for root in range(size // 2 - 1, -1, -1):
-                    _sink(hashes, kinds, root, size)
+                    _sink(hashes, root)
         elif hashed < hashes[0]:
             hashes[0] = hashed
-            _sink(hashes, kinds, 0, size)
-
-
-@compiled
-def _sort_by_hash(hashes: Words, kinds: Numbers) -> None:
-    size = hashes.shape[0]
-    if size <= _FEW:
-        for i in range(1, size):
-            hashed, kind, j = hashes[i], kinds[i], i
-            while j > 0 and (hashed, kind) < (hashes[j - 1], kinds[j - 1]):
-                hashes[j], kinds[j] = hashes[j - 1], kinds[j - 1]
-                j -= 1
-            hashes[j], kinds[j] = hashed, kind
-        return
-    for root in range(size // 2 - 1, -1, -1):
-        _sink(hashes, kinds, root, size)
-    for end in range(size - 1, 0, -1):
-        hashes[0], hashes[end] = hashes[end], hashes[0]
-        kinds[0], kinds[end] = kinds[end], kinds[0]
-        _sink(hashes, kinds, 0, end)
+            _sink(hashes, 0)
 
 
 @compiled
@@ -253,10 +216,10 @@ def _chosen(
     for kind in range(at.shape[0]):
         end = begin + min(counts[kind], each)
         kinds[begin:end] = kind
-        _least_hashes(rows, at[kind], last, counts[kind], k0, k1, hashes[begin:end], kinds[begin:end])
+        _least_hashes(rows, at[kind], last, counts[kind], k0, k1, hashes[begin:end])
         counts[kind], begin = 0, end
-    _sort_by_hash(hashes, kinds)
-    return _walk(rows, at, kinds, most, limited, used, counts)
+    order = np.argsort(hashes, kind="mergesort")  # of equal hashes the lower kind first
+    return _walk(rows, at, kinds[order], most, limited, used, counts)
 
 
 @compiled
@@ -275,7 +238,7 @@ def choose(
     held: Numbers,
     lost: Numbers,
 ) -> Any:
-    """Chooses for every person; see `choosing.chosen`.
+    """Chooses for every person; see `bound.chosen`.
 
     Args:
         rows: packed rows, (rows, 2 + words [+ 1]).
@@ -300,7 +263,7 @@ def choose(
     for i in range(limited.shape[0]):
         widest, each = max(widest, limited[i, 2]), min(each, limited[i, 3])
     used = np.zeros((limited.shape[0], widest), np.int64)
-    found, dropped, begin, n = 0, np.int64(0), 0, order.shape[0]
+    written, dropped, begin, n = 0, np.int64(0), 0, order.shape[0]
     while begin < n:
         end = begin + 1
         while end < n and rows[order[end], 0] == rows[order[begin], 0]:
@@ -317,24 +280,24 @@ def choose(
                 weight = _weight(rows, part[i], weighted)
                 if weight == 0:
                     continue
-                if kinds == 0 or not _same(rows, part[i], at[found + kinds - 1], 2, last):
-                    at[found + kinds], counts[found + kinds] = part[i], 0
+                if kinds == 0 or not _same(rows, part[i], at[written + kinds - 1], 2, last):
+                    at[written + kinds], counts[written + kinds] = part[i], 0
                     kinds += 1
-                counts[found + kinds - 1] += weight
+                counts[written + kinds - 1] += weight
                 total += weight
             kept: Any = total
             if limited.shape[0] or total > most:
-                own, own_counts = at[found : found + kinds], counts[found : found + kinds]
+                own, own_counts = at[written : written + kinds], counts[written : written + kinds]
                 for kind in range(kinds):
                     if own_counts[kind] >= most_equal:
                         return -1, np.int64(0)
                 kept = _chosen(rows, last, most, each, limited, used, k0, k1, own, own_counts)
-            for kind in range(found, found + kinds):  # what is taken moves up
+            for kind in range(written, written + kinds):  # what is taken moves up
                 if counts[kind]:
-                    at[found], counts[found] = at[kind], counts[kind]
-                    found += 1
+                    at[written], counts[written] = at[kind], counts[kind]
+                    written += 1
             dropped += total - kept
             if total:
                 held[min(total, held.shape[0] - 1)] += 1
                 lost[min(total - kept, lost.shape[0] - 1)] += 1
-    return found, dropped
+    return written, dropped

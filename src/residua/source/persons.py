@@ -127,10 +127,10 @@ def _write(file: IO[bytes], content: memoryview, offset: int) -> None:
 
 def _read(file: IO[bytes], into: memoryview, offset: int) -> None:
     while into:
-        found = os.preadv(file.fileno(), [into], offset)
-        if not found:
+        read = os.preadv(file.fileno(), [into], offset)
+        if not read:
             raise OSError(None, "the file ends early")
-        into, offset = into[found:], offset + found
+        into, offset = into[read:], offset + read
 
 
 @contextlib.contextmanager

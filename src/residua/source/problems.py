@@ -49,9 +49,9 @@ class Problems:
         """What was found, as plain values that travel between processes."""
         return [self._unknown, list(self._missing), list(self._sentences)]
 
-    def add_plain(self, found: Sequence[Any]) -> None:
+    def add_plain(self, noted: Sequence[Any]) -> None:
         """Adds what was found elsewhere."""
-        unknown, missing, sentences = found
+        unknown, missing, sentences = noted
         for name, shown in unknown.items():
             mine = self._unknown.setdefault(name, [])
             mine += [text for text in shown if text not in mine][: 3 - len(mine)]

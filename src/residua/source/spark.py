@@ -20,8 +20,9 @@ from residua.domain import Domain, settings_of_domain
 from residua.errors import SourceError
 from residua.linalg.lattice import Lattice
 from residua.linalg.layout import Layout
-from residua.source.accumulate import Tables, tables_of_layout
+from residua.source.accumulate import FlatTables, tables_of_layout
 from residua.source.bound import Bound
+from residua.source.counting import Counted, require_fitting
 from residua.source.options import NO_OPTIONS, Options
 from residua.source.records import Records, distinct, missing_columns, parsed_expression
 from residua.source.spark_rows import (
@@ -34,11 +35,11 @@ from residua.source.spark_rows import (
     summed_partition,
     widened,
 )
-from residua.source.spark_tasks import Partition, Tally, Task, counted_partition, digested_partition, own_version
+from residua.source.spark_tasks import Partition, SparkTask, Tally, counted_partition, digested_partition, own_version
 from residua.source.uris import refuse_keys
 
 if TYPE_CHECKING:
-    from residua.source.counting import Counted, Progress
+    from residua.source.counting import Progress
 
 
 _SMALL_CELLS = 1 << 15  # tables up to here are added up by the driver: 256 kB from each task at most
@@ -110,12 +111,7 @@ class SparkSource(Records):
         self, domain: Domain, layout: Layout, progress: Progress | None = None, bound: Bound | None = None
     ) -> Counted:
         """Counted on the executors; see `Source.count`."""
-        from residua.source.counting import Counted
-
-        if not np.array_equal(layout.sizes, domain.sizes):
-            raise SourceError("the layout was made for another domain; plan for the domain that is measured.")
-        if self.weight in domain:
-            raise SourceError(f"column {self.weight!r} is both weight and attribute; drop one of the two.")
+        require_fitting(self, domain, layout)
         task = self.task(domain, layout, bound)
         tally, tables = Tally(domain, self.show_values), np.zeros(layout.cells, dtype=np.int64)
         starts = task.block_starts
@@ -139,7 +135,7 @@ class SparkSource(Records):
         done = (MappingProxyType(tally.dropped), MappingProxyType(tally.other), tally.no_person, loss)
         return Counted(*done, tables=tables, fingerprint=tally.digest.fingerprint)
 
-    def _tables(self, task: Task) -> Iterator[Any]:
+    def _tables(self, task: SparkTask) -> Iterator[Any]:
         """Rows of tables, whole or added up by block, and of notes."""
         partials = self.partials(task)
         if task.tables is None:
@@ -149,7 +145,7 @@ class SparkSource(Records):
         )
         return streamed(self, summed)
 
-    def partials(self, task: Task) -> Any:
+    def partials(self, task: SparkTask) -> Any:
         """A frame of the partial tables of a task, of all records, or of those chosen of each person."""
         if task.bound is None:
             return self.selected(self._own).mapInArrow(partial(counted_partition, task), ROW_SQL)
@@ -161,8 +157,8 @@ class SparkSource(Records):
 
     def by_block(self, rows: Any, blocks: int) -> Any:
         """The same rows, all of one block in one partition and next to each other."""
-        told = str(asked(self, lambda: self._frame.sparkSession.conf.get("spark.sql.shuffle.partitions")))
-        most = int(told) if told.isdecimal() else _PARTITIONS  # some clusters say "auto"
+        stated = str(asked(self, lambda: self._frame.sparkSession.conf.get("spark.sql.shuffle.partitions")))
+        most = int(stated) if stated.isdecimal() else _PARTITIONS  # some clusters say "auto"
         return rows.repartition(max(min(blocks, most), 1), "block").sortWithinPartitions("block")
 
     def numbers(self, count: int) -> Any:
@@ -174,7 +170,7 @@ class SparkSource(Records):
         nothing = "cast('' as binary)"
         return self.numbers(count).selectExpr("block", f"{nothing} as counts", f"{nothing} as note")
 
-    def task(self, domain: Domain, layout: Layout, bound: Bound | None = None, *, in_blocks: bool = False) -> Task:
+    def task(self, domain: Domain, layout: Layout, bound: Bound | None = None, *, in_blocks: bool = False) -> SparkTask:
         """What executors are told to count.
 
         Args:
@@ -187,12 +183,12 @@ class SparkSource(Records):
         wanted = [*domain.names, *([self.weight] if self.weight is not None else []), *named]
         self.check(wanted)
         used = tuple((name, text) for name, text in self._expressions.items() if name in wanted)
-        told = (own_version(), json.dumps(settings_of_domain(domain)), self._own, used, self.options)
+        common = (own_version(), json.dumps(settings_of_domain(domain)), self._own, used, self.options)
         if layout.cells <= _SMALL_CELLS and not in_blocks:
             bare = Layout(Lattice(layout.lattice.attributes, layout.lattice.levels), layout.sizes, layout.groups)
-            return Task(*told, layout=bare, bound=bound)
+            return SparkTask(*common, layout=bare, bound=bound)
         tables = tables_of_layout(layout)
-        return Task(*told, tables=tables, bounds=block_bounds(tables, _BLOCK_CELLS), bound=bound)
+        return SparkTask(*common, tables=tables, bounds=block_bounds(tables, _BLOCK_CELLS), bound=bound)
 
     def _needed(self, columns: Sequence[str]) -> tuple[str, ...]:
         needed: dict[str, None] = {}
@@ -219,7 +215,7 @@ def is_spark_frame(data: object) -> bool:
     return "pyspark.DataFrame" in kinds and hasattr(data, "mapInArrow")
 
 
-def block_bounds(tables: Tables, cells: int) -> tuple[int, ...]:
+def block_bounds(tables: FlatTables, cells: int) -> tuple[int, ...]:
     """The first table of each block of about that many cells, and the number of tables at the end."""
     ends = np.cumsum(tables.cells)
     blocks = (ends - tables.cells) // cells
@@ -320,8 +316,8 @@ def frame_of(named: str | Path, show_values: bool = False) -> Any:
     refuse_keys(name)
     session = session_at_hand()
 
-    def found() -> Any:
+    def opened() -> Any:
         path = "/" in name or name.endswith(".parquet")
         return session.read.parquet(name) if path else session.table(name)
 
-    return asked(repr(name), found, show_values)
+    return asked(repr(name), opened, show_values)

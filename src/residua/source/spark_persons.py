@@ -15,7 +15,16 @@ from numpy.typing import NDArray
 from residua.source.bound import Bound, Loss, Words, chosen_packed, packed, unpacked
 from residua.source.persons import Columns, Gathering, Persons
 from residua.source.spark_rows import APART, BUCKETS, NOTE, proof_of_buckets, proof_of_records, proven, row_of, runs_of
-from residua.source.spark_tasks import Tally, Task, coded, counting_of, domain_of, noted, pool_of, require_same_version
+from residua.source.spark_tasks import (
+    SparkTask,
+    Tally,
+    coded,
+    counting_of,
+    domain_of,
+    noted,
+    pool_of,
+    require_same_version,
+)
 
 _HELD_BYTES = 1 << 26
 
@@ -55,7 +64,7 @@ class _Buckets(Gathering):
         self._packed, self._apart, self.bytes = [], [], 0
 
 
-def bucketed_partition(task: Task, batches: Iterator[Any]) -> Iterator[Any]:
+def bucketed_partition(task: SparkTask, batches: Iterator[Any]) -> Iterator[Any]:
     """The records of one partition as codes by bucket of persons; at the end their digest to each, and the tally."""
     assert task.bound is not None
     tally = Tally(domain_of(task), task.options.show_values)
@@ -75,7 +84,7 @@ def bucketed_partition(task: Task, batches: Iterator[Any]) -> Iterator[Any]:
     yield row_of(NOTE, b"", tally.to_bytes())
 
 
-def chosen_partition(task: Task, batches: Iterator[Any]) -> Iterator[Any]:
+def chosen_partition(task: SparkTask, batches: Iterator[Any]) -> Iterator[Any]:
     """Buckets of persons in, which arrive sorted; partial tables of the records that were chosen out.
 
     The proof of a table says how many buckets it counts, and of which data: each got the digests of all partitions.

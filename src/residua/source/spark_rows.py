@@ -120,10 +120,10 @@ def merged(proofs: Sequence[bytes]) -> bytes:
 
 def proven(proofs: Sequence[bytes], *, bounded: bool) -> str | None:
     """The fingerprint of the records that tables count together; nothing where they are not those of one reading."""
-    found = json.loads(merged(proofs))
+    together = json.loads(merged(proofs))
     if not bounded:
         digest = Digest()
-        digest.merge(tuple(found))
+        digest.merge(tuple(together))
         return digest.fingerprint
-    seen = dict(found) if isinstance(found, dict) else {}
+    seen = dict(together) if isinstance(together, dict) else {}
     return next(iter(seen)) if list(seen.values()) == [BUCKETS + 1] else None

@@ -1,6 +1,6 @@
 """What Spark's executors do: records in, partial tables and tallies out.
 
-Tables are counted all at once where they are small, else block by block. Nothing here needs Spark. A task is plain
+FlatTables are counted all at once where they are small, else block by block. Nothing here needs Spark. A task is plain
 values that pickle anywhere; what goes wrong with the data comes back as data, never as an exception, which Spark would
 write into its logs together with values.
 """
@@ -25,7 +25,7 @@ from residua.domain.domain import domain_of_settings
 from residua.errors import SourceError
 from residua.linalg.layout import Layout
 from residua.machine import processors
-from residua.source.accumulate import Accumulator, Codes, Tables, add_plainly, smallest
+from residua.source.accumulate import Accumulator, Codes, FlatTables, add_plainly, smallest
 from residua.source.bound import Bound, Loss
 from residua.source.counting import MOST_RECORDS, Buffer, columns_needed, encoded, tallied, total_of, weights_of
 from residua.source.digest import Digest
@@ -36,7 +36,7 @@ from residua.source.spark_rows import NOTE, Parts, narrowed, proof_of_records, r
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class SparkTask:
     """What every executor is told.
 
     Args:
@@ -57,7 +57,7 @@ class Task:
     expressions: tuple[tuple[str, str], ...]
     options: Options
     layout: Layout | None = None
-    tables: Tables | None = None
+    tables: FlatTables | None = None
     bounds: tuple[int, ...] = ()
     bound: Bound | None = None
 
@@ -163,7 +163,7 @@ class Coded:
     weights: NDArray[np.int64] | None
 
 
-def coded(task: Task, batches: Iterator[Any], tally: Tally, pool: ThreadPoolExecutor) -> Iterator[Coded]:
+def coded(task: SparkTask, batches: Iterator[Any], tally: Tally, pool: ThreadPoolExecutor) -> Iterator[Coded]:
     """The codes of every batch, while all columns go into the digest; nothing more after the first problem."""
     domain, problems = tally.domain, tally.problems
 
@@ -195,7 +195,7 @@ def noted(problems: Problems) -> Iterator[None]:
         problems.say(f"an executor cannot count the records ({type(problem).__name__}); convert the frame's columns.")
 
 
-def counted_partition(task: Task, batches: Iterator[Any]) -> Iterator[Any]:
+def counted_partition(task: SparkTask, batches: Iterator[Any]) -> Iterator[Any]:
     """The partial tables of one partition, with the digest of the records they count; the tally last.
 
     Guarantee: no exception leaves this function that could quote a value; what it finds wrong is in the tally.
@@ -230,7 +230,7 @@ def digested_partition(names: Sequence[str], batches: Iterator[Any]) -> Iterator
     yield row_of(NOTE, b"", tally.to_bytes())
 
 
-def domain_of(task: Task) -> Domain:
+def domain_of(task: SparkTask) -> Domain:
     """The domain that a task counts."""
     return _domain(task.domain)
 
@@ -245,7 +245,7 @@ def own_version() -> str:
     return str(vars(sys.modules["residua"])["__version__"])
 
 
-def require_same_version(task: Task) -> None:
+def require_same_version(task: SparkTask) -> None:
     """Refuses to count for another version of residua.
 
     Raises:
@@ -289,7 +289,7 @@ class InBlocks:
     """Codes of rows, held until they fill a buffer and then counted block by block: one block is held at a time."""
 
     def __init__(
-        self, domain: Domain, tables: Tables, bounds: Sequence[int], weighted: bool, pool: ThreadPoolExecutor
+        self, domain: Domain, tables: FlatTables, bounds: Sequence[int], weighted: bool, pool: ThreadPoolExecutor
     ) -> None:
         self._tables, self._bounds, self._pool = tables, bounds, pool
         kind = smallest(int(domain.sizes.max()))
@@ -337,7 +337,7 @@ class InBlocks:
             yield row_of(block, narrowed(counts), proof)
 
 
-def counting_of(task: Task, domain: Domain, weighted: bool, pool: ThreadPoolExecutor) -> Whole | InBlocks:
+def counting_of(task: SparkTask, domain: Domain, weighted: bool, pool: ThreadPoolExecutor) -> Whole | InBlocks:
     """The way a task counts."""
     if task.tables is not None:
         return InBlocks(domain, task.tables, task.bounds, weighted, pool)
