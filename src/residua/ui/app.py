@@ -21,7 +21,6 @@ from residua.ui.documents import Desk, Document, demo, empty, opened
 from residua.ui.planning import LIMIT, PATIENT, Planner, SlowError, SupersededError, TooLongError
 
 _KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}  # of what lies beside the page
-_TITLE = "Plan"
 _MOST_BESIDE = 3
 Body = dict[str, Any]
 
@@ -115,17 +114,18 @@ class Pages:
 
     async def report(self, body: Body) -> Body:
         """The report of the plan, as HTML; beside another plan if one is given."""
-        document, content = self._content(body)
         beside = _table(body, "beside")
-        other = self._content(beside)[1] if beside else None
-        page = await self._ask("report", document, content, title=_title(document), beside=other, limit=PATIENT)
-        return page | {"name": f"{Path(document.name).stem}-plan.html"}
+        return await self._file("report", body, "html", beside=self._content(beside)[1] if beside else None)
 
     async def notebook(self, body: Body) -> Body:
         """The plan as a notebook."""
+        return await self._file("notebook", body, "ipynb")
+
+    async def _file(self, task: str, body: Body, ending: str, **more: Any) -> Body:
         document, content = self._content(body)
-        book = await self._ask("notebook", document, content, title=_title(document), limit=PATIENT)
-        return book | {"name": f"{Path(document.name).stem}-plan.ipynb"}
+        stem = Path(document.name).stem
+        text = await self._ask(task, document, content, title=f"Plan: {stem}", limit=PATIENT, **more)
+        return text | {"name": f"{stem}-plan.{ending}"}
 
     def _shown(self, key: str) -> Body:
         path = self._desk.path
@@ -230,7 +230,3 @@ def _page(body: Body) -> str:
     if not isinstance(page, str) or not 0 < len(page) <= 64:
         raise SpecError("the page did not say which it is; reload it.")
     return page
-
-
-def _title(document: Document) -> str:
-    return f"{_TITLE}: {Path(document.name).stem}"

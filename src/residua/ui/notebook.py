@@ -13,7 +13,7 @@ import numpy as np
 from residua.cli.spec import Spec
 from residua.domain.domain import settings_of_domain
 from residua.linalg.arrays import Floats
-from residua.plans.objectives import LargestVariances, MaxVariance, PNormVariance
+from residua.plans.objectives import TotalVariance
 from residua.privacy import AddRemove, Guarantee
 from residua.ui.parts import ALONG
 
@@ -118,12 +118,8 @@ def _plan(spec: Spec, guarantee: Guarantee | None = None) -> str:
         parts.append(f"rs.{guarantee or spec.guarantee!r}")
     if spec.targets is not None:
         parts.append(f"targets={_targets(spec.targets)}")
-    elif isinstance(spec.minimise, MaxVariance):
-        parts.append("minimise=rs.MaxVariance()")
-    elif isinstance(spec.minimise, LargestVariances):
-        parts.append(f"minimise=rs.LargestVariances({spec.minimise.count})")
-    elif isinstance(spec.minimise, PNormVariance):
-        parts.append(f"minimise=rs.PNormVariance({spec.minimise.p!r})")
+    elif spec.minimise not in (None, TotalVariance()):
+        parts.append(f"minimise=rs.{spec.minimise!r}")
     if spec.unit != AddRemove():
         parts.append(f"unit=rs.{spec.unit!r}")
     if spec.least_epsilon:
