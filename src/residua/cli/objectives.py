@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,9 +11,14 @@ from residua.plans import LargestVariances, MaxVariance, PNormVariance, TotalVar
 from residua.plans.objectives import Objective
 from residua.plans.tails import width
 
-OBJECTIVES = ("total", "max", "largest", "p-norm")
-NUMBERS = {"p": "p-norm", "count": "largest"}  # key → the objective that has it
-USUAL_ORDER, USUAL_COUNT = 2, 10
+# Name → what makes the objective, and the key of its number with the usual value, if it has one.
+OBJECTIVES: dict[str, tuple[Callable[..., Objective], dict[str, float]]] = {
+    "total": (TotalVariance, {}),
+    "max": (MaxVariance, {}),
+    "largest": (LargestVariances, {"count": 10}),
+    "p-norm": (PNormVariance, {"p": 2}),
+}
+NUMBERS = {key: name for name, (_, usual) in OBJECTIVES.items() for key in usual}
 TARGETS = frozenset({"variance", "stddev", "margin", "confidence"})
 USUAL_CONFIDENCE = 0.95
 _MOST = 1e150  # its square is still a number
@@ -35,13 +40,10 @@ def objective_of(settings: Mapping[str, Any], has_targets: bool) -> Objective | 
     for key, owner in NUMBERS.items():
         if key in settings and name != owner:
             raise SpecError(f'[objective] {key} belongs to minimise = "{owner}"; remove it or say so.')
-    if name == "p-norm":
-        return PNormVariance(settings.get("p", USUAL_ORDER))
-    if name == "largest":
-        return LargestVariances(settings.get("count", USUAL_COUNT))
     if has_targets:
         return None
-    return MaxVariance() if name == "max" else TotalVariance()
+    make, usual = OBJECTIVES[name or "total"]
+    return make(**{key: settings.get(key, value) for key, value in usual.items()})
 
 
 def target_of(term: Mapping[str, Any]) -> float | None:

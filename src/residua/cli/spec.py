@@ -35,7 +35,7 @@ from typing import Any
 
 import numpy as np
 
-from residua.cli.objectives import SPENDING, TARGETS, WhatIf, objective_of, target_of
+from residua.cli.objectives import NUMBERS, SPENDING, TARGETS, WhatIf, objective_of, target_of
 from residua.cli.sources import refuse_credentials
 from residua.domain import Domain, domain_of_settings
 from residua.errors import FileError, PrivacyError, ResiduaError, SpecError
@@ -51,7 +51,7 @@ _SECTIONS = {
         *("delimiter", "weight", "person", "no_person"),
     },
     "privacy": {*SPENDING, "records", "replace", "one_per", "per", "left_out"},
-    "objective": {"minimise", "p", "count", "tolerance", "dense", "axis"},
+    "objective": {"minimise", *NUMBERS, "tolerance", "dense", "axis"},
     "ledger": {"path", *SPENDING},
     "session": {"state", "by"},
 }

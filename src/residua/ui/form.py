@@ -135,7 +135,7 @@ def _privacy(form: Any) -> dict[str, Any]:
 
 def _objective_form(settings: Mapping[str, Any]) -> dict[str, Any]:
     minimise = settings.get("minimise", "")
-    known = minimise in OBJECTIVES
+    known = minimise in list(OBJECTIVES)  # whatever the file says, a list perhaps
     held = {"minimise", *NUMBERS} if known else set(NUMBERS)
     rest = {key: value for key, value in settings.items() if key not in held}
     numbers = {key: written(settings.get(key, "")) for key in NUMBERS}
