@@ -21,9 +21,6 @@ LARGEST = 400  # lines: beyond, two ideas live in a file
 
 # Cycles that are still there, to be taken apart one by one; a test fails when one of them is gone.
 CYCLES: set[frozenset[str]] = {
-    frozenset({"published.quality", "published.streaming", "published.table"}),
-    frozenset({"workload.explicit", "workload.joint", "workload.products"}),
-    frozenset({"release.base", "release.folder"}),
     frozenset({"noise.long_kernel", "noise.long_table"}),
     frozenset({"estimation.estimated", "estimation.folder"}),
     frozenset({"projection.folder", "projection.projected"}),

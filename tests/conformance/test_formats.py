@@ -23,7 +23,7 @@ from pysdmx.io import get_datasets, read_sdmx
 import residua as rs
 from residua.formats import FORMATS
 from residua.formats.cube import cube_of
-from residua.formats.quality import CODES, FLAGS, grades, sizes_for
+from residua.published.quality import CODES, FLAGS, grades, sizes_for
 from tests.published import NAME, domain, release
 
 GUARANTEE = "ZCDP(rho=0.1)"

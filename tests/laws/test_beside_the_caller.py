@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from residua.formats.behind import Behind
+from residua.formats.writer import Behind
 from residua.source.files import ahead
 
 

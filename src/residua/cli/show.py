@@ -19,8 +19,8 @@ from rich.console import Console
 
 from residua.bars import terminal_bars
 from residua.printable import printable
-from residua.published.table import Columns
-from residua.published.table import shown as as_text
+from residua.published.columns import Columns
+from residua.published.columns import shown as as_text
 from residua.screen import ANY_WIDTH, PlainTable, Screen
 
 ROWS_SHOWN = 40

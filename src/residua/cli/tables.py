@@ -13,10 +13,9 @@ from residua.cli.show import OutputForm, err, out, print_json, progress_bar
 from residua.domain import Domain
 from residua.errors import PlanError
 from residua.folders import require_free
-from residua.formats.answered import numbered
 from residua.formats.cube import Cube
 from residua.formats.export import export
-from residua.formats.long import NAMES
+from residua.formats.long import NAMES, numbered
 from residua.release import Release
 from residua.release.queried import MOST_ROWS, too_long
 from residua.screen import PlainTable

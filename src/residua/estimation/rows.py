@@ -18,7 +18,8 @@ from residua.estimation.conditionals import Step, steps_of
 from residua.estimation.filling import Codes, filled
 from residua.files import whole_file
 from residua.privacy.currencies import stated
-from residua.published.table import of_one_type, what_is_counted
+from residua.published.streaming import of_one_type
+from residua.published.table import what_is_counted
 
 if TYPE_CHECKING:
     import pandas

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from residua.formats.quality import FLAGS, meaning
 from residua.plans.contract import Plan
 from residua.privacy import PureDP, describe, pure_to_zcdp
 from residua.privacy.currencies import printed, stated
+from residua.published.quality import FLAGS, meaning
 from residua.published.table import what_is_counted
 
 MEASURES = {
@@ -18,6 +18,7 @@ MEASURES = {
     "lower": "Lower end of the interval",
     "upper": "Upper end of the interval",
 }
+TITLES = {"estimate": "Estimate", "stddev": "Standard error", "lower": "Lower", "upper": "Upper"}
 BIASED = "Estimated count, made consistent and not negative; biased, without a standard error"
 
 
@@ -64,12 +65,12 @@ class About:
         """Column → what it means."""
         if self.biased:
             return {"estimate": BIASED}
-        told = dict(MEASURES)
+        words = dict(MEASURES)
         if self.confidence is None:
-            return {name: told[name] for name in ("estimate", "stddev")}
+            return {name: words[name] for name in ("estimate", "stddev")}
         for name in ("lower", "upper"):
-            told[name] += f", which holds the count without noise with a probability of {100 * self.confidence:.10g} %"
-        return told
+            words[name] += f", which holds the count without noise with a probability of {100 * self.confidence:.10g} %"
+        return words
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -81,14 +82,14 @@ class About:
             else f"Numbers are counts plus {self.noise} noise: unbiased estimates, some below zero; keep those in sums."
         )
         when = str(self.receipt.get("time", ""))[:10]
-        made = f"Made with residua {self.version}" + (f"; measured {when}" if when else "") + "."
+        maker = f"Made with residua {self.version}" + (f"; measured {when}" if when else "") + "."
         quality = () if self.biased else (f"Quality of a number: {flags}.",)
         unit = f"Unit: {self.counts}" + (f"; each table {self.counted}." if self.counted else ".")
-        return (self.protection, numbers, *quality, unit, made)
+        return (self.protection, numbers, *quality, unit, maker)
 
     def plain(self) -> dict[str, Any]:
         """The same as plain values, for metadata."""
-        told: dict[str, Any] = {
+        facts: dict[str, Any] = {
             "guarantee": self.guarantee,
             "protects": self.unit,
             "cost": dict(self.costs),
@@ -98,12 +99,12 @@ class About:
             "made_with": f"residua {self.version}",
         }
         if not self.biased:
-            told["quality"] = meaning()
-            told["flags"] = list(FLAGS)
+            facts["quality"] = meaning()
+            facts["flags"] = list(FLAGS)
         if self.confidence is not None:
-            told["confidence"] = self.confidence
-        told |= {key: self.receipt[key] for key in ("time", "sequence", "digest") if key in self.receipt}
-        return told
+            facts["confidence"] = self.confidence
+        facts |= {key: self.receipt[key] for key in ("time", "sequence", "digest") if key in self.receipt}
+        return facts
 
 
 def about(
@@ -125,9 +126,9 @@ def about(
         pure = PureDP(float(receipt.get("epsilon", plan.unit_epsilon)))
         costs = {"epsilon": printed(pure.epsilon), "rho": printed(pure_to_zcdp(pure).rho)}
     else:
-        found = describe(float(receipt.get("pcost", plan.unit_pcost)))
-        costs = {"rho": printed(found.rho), "mu": printed(found.mu)}
-        for epsilon, delta in zip(found.epsilons, found.deltas, strict=True):
+        spent = describe(float(receipt.get("pcost", plan.unit_pcost)))
+        costs = {"rho": printed(spent.rho), "mu": printed(spent.mu)}
+        for epsilon, delta in zip(spent.epsilons, spent.deltas, strict=True):
             costs[f"epsilon at delta {delta:g}"] = printed(epsilon)
     guarantee = stated(plan.guarantee, receipt)
     noise = "Laplace" if laplace else "normal"

@@ -13,9 +13,9 @@ import numpy as np
 
 from residua.domain import Attribute, Domain
 from residua.domain.words import said, title_of
-from residua.formats.quality import COLUMN, FLAGS, grades
 from residua.printable import printable
 from residua.published.digits import shortened, shortened_to
+from residua.published.quality import COLUMN, FLAGS, grades
 from residua.published.streaming import batches, decimals
 from residua.published.table import Table
 
@@ -101,8 +101,8 @@ class Cube:
     def flags(self, names: Sequence[str]) -> list[str | None]:
         """Each number's flag by its name among these three; None for a number that is not told."""
         assert self.grades is not None
-        told = np.isfinite(self.table.columns["estimate"])
-        return [names[i] if known else None for i, known in zip(self.grades.tolist(), told.tolist(), strict=True)]
+        finite = np.isfinite(self.table.columns["estimate"]).tolist()
+        return [names[i] if known else None for i, known in zip(self.grades.tolist(), finite, strict=True)]
 
     @cached_property
     def measure_names(self) -> tuple[str, ...]:
@@ -112,7 +112,7 @@ class Cube:
         return tuple(name for name in ("estimate", "stddev", "lower", "upper") if not self._unknown(name))
 
     @cached_property
-    def told(self) -> bool:
+    def complete(self) -> bool:
         """Whether every number is there, without making the columns."""
         if not isinstance(self.table, Table):
             return all(bool(np.isfinite(values).all()) for values in self.measures.values())
@@ -140,6 +140,12 @@ class Cube:
         flagged = {} if self.grades is None else {self.flag_column: self.flags(FLAGS)}
         return {**keys, **blank(self.measures), **flagged}
 
+    @property
+    def decimals(self) -> int:
+        """How many decimals the numbers have."""
+        digits = (f"{value:.15g}".partition(".")[2] for value in self.measures["estimate"][:100])
+        return max((len(part) for part in digits if "e" not in part), default=0)
+
     def batches(self) -> Iterator[Any]:
         """What `tidy` holds as Arrow record batches; of a large table of a release, one at a time is made."""
         import pyarrow as pa
@@ -152,12 +158,12 @@ class Cube:
         places = None if self.full else decimals(self.table)
         for keys, exact in batches(self.table):
             numbers = exact if places is None else shortened_to(exact, places)
-            told = {name: np.isfinite(numbers[name]) for name in kept}
-            if all(bool(each.all()) for each in told.values()):  # as nearly always
+            known = {name: np.isfinite(numbers[name]) for name in kept}
+            if all(bool(each.all()) for each in known.values()):  # as nearly always
                 own = {name: pa.array(numbers[name]) for name in kept}
                 untold = None
             else:
-                own = {name: pa.array(numbers[name], mask=~told[name]) for name in kept}
+                own = {name: pa.array(numbers[name], mask=~known[name]) for name in kept}
                 untold = ~np.isfinite(exact["estimate"])
             flagged = flags.take(pa.array(grades(exact["estimate"], exact["stddev"]), mask=untold))
             names = [*self.table.keys, *own, self.flag_column]

@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 
 from residua.folders import write_synced
-from residua.formats.about import About
+from residua.formats.about import TITLES, About
 from residua.formats.cube import Cube
-from residua.formats.quality import CODES, FLAGS
 from residua.formats.writer import Writer
-
-_TITLES = {"estimate": "Estimate", "stddev": "Standard error", "lower": "Lower", "upper": "Upper"}
+from residua.published.quality import CODES, FLAGS
 
 
 def opened(folder: Path, about: About, **_: object) -> JsonStat:
@@ -43,18 +41,18 @@ def dataset(cube: Cube, about: About) -> dict[str, Any]:
         dimensions[each.code] = {"label": each.title, "category": {"index": list(each.codes), "label": labels}}
         if each.description:
             dimensions[each.code]["note"] = [each.description]
-    places = _decimals(cube)
+    places = cube.decimals
     dimensions[metric] = {
         "label": "Measure",
         "category": {
             "index": measures,
-            "label": {name: _TITLES[name] for name in measures},
+            "label": {name: TITLES[name] for name in measures},
             "unit": {name: {"label": about.counts, "decimals": places} for name in measures},
             "note": {name: [about.measures[name]] for name in measures},
         },
     }
     values = np.stack([cube.measures[name] for name in measures], axis=-1).ravel()
-    made: dict[str, Any] = {
+    content: dict[str, Any] = {
         "version": "2.0",
         "class": "dataset",
         "label": cube.title,
@@ -69,14 +67,8 @@ def dataset(cube: Cube, about: About) -> dict[str, Any]:
     }
     when = str(about.receipt.get("time", ""))
     if when:
-        made["updated"] = when
+        content["updated"] = when
     if cube.grades is not None:
-        made["status"] = [code for code in cube.flags(CODES) for _ in measures]
-        made["extension"]["status"] = {"label": dict(zip(CODES, FLAGS, strict=True))}
-    return made
-
-
-def _decimals(cube: Cube) -> int:
-    """How many decimals the numbers have."""
-    told = (f"{value:.15g}".partition(".")[2] for value in cube.measures["estimate"][:100])
-    return max((len(part) for part in told if "e" not in part), default=0)
+        content["status"] = [code for code in cube.flags(CODES) for _ in measures]
+        content["extension"]["status"] = {"label": dict(zip(CODES, FLAGS, strict=True))}
+    return content

@@ -83,11 +83,8 @@ def _decimal(number: float, places: int, least: float, most: float, out: Bytes, 
 
 
 @compiled_inline
-def _labelled(
-    lead: Bytes, text: Bytes, ends: Places, firsts: Places, codes: Places, last: int, out: Bytes, at: int
-) -> int:
-    """What stands before the last label of a line."""
-    at = _copied(lead, 0, lead.size, out, at)
+def _labelled(text: Bytes, ends: Places, firsts: Places, codes: Places, last: int, out: Bytes, at: int) -> int:
+    """The labels before the last one of a line."""
     for axis in range(last):
         label = firsts[axis] + codes[axis]
         at = _copied(text, ends[label], ends[label + 1], out, at)
@@ -150,13 +147,12 @@ def shortened_lines(
     for axis in range(last, -1, -1):
         codes[axis] = rest % sizes[axis]
         rest //= sizes[axis]
-    lead = np.empty(0, dtype=np.uint8)
     at, head, length, fresh = 0, 0, 0, True
     known, known_stop = 0, 0
     for i in range(estimates.size):
         if fresh:
             head = at
-            at = _labelled(lead, text, ends, firsts, codes, last, out, at)
+            at = _labelled(text, ends, firsts, codes, last, out, at)
             length = at - head
         else:
             at = _copied(out, head, head + length, out, at)
@@ -195,64 +191,4 @@ def shortened_lines(
             out[at] = _END
             at += 1
         fresh = _next(codes, sizes, last)
-    return at
-
-
-@compiled
-def joined_lines(
-    leads: Bytes,
-    lead_ends: Places,
-    text: Bytes,
-    ends: Places,
-    firsts: Places,
-    sizes: Places,
-    begin: int,
-    numbers: Bytes,
-    number_ends: NDArray[np.int32],
-    tails: Bytes,
-    tail_ends: Places,
-    out: Bytes,
-) -> int:
-    """Lines of some cells of tables of one shape, from numbers that are text already: lead, labels, number, tail.
-
-    Args:
-        leads, lead_ends: what begins the lines of each table, (tables + 1,).
-        text, ends: all labels.
-        firsts: which is the first of each axis of each table, (tables, k).
-        sizes: how many labels each axis has, (k,).
-        begin: which cell of each table is the first.
-        numbers, number_ends: the numbers of all lines, (lines + 1,), as many of each table.
-        tails, tail_ends: what ends the lines of each table, (tables + 1,), or each line, (lines + 1,).
-        out: at least as long as the lines are.
-
-    Returns:
-        How many bytes were written.
-    """
-    tables, last = firsts.shape[0], sizes.size - 1
-    rows = (number_ends.size - 1) // tables
-    codes = np.zeros(sizes.size, dtype=np.int64)
-    each = tail_ends.size - 1 != tables  # a tail for every line; where tables have one line, that is the same
-    at = 0
-    for t in range(tables):
-        lead = leads[lead_ends[t] : lead_ends[t + 1]]
-        rest = begin
-        for axis in range(last, -1, -1):
-            codes[axis] = rest % sizes[axis]
-            rest //= sizes[axis]
-        head, length, fresh = at, 0, True
-        for i in range(rows):
-            if fresh:
-                head = at
-                at = _labelled(lead, text, ends, firsts[t], codes, last, out, at)
-                length = at - head
-            else:
-                at = _copied(out, head, head + length, out, at)
-            if last >= 0:
-                label = firsts[t, last] + codes[last]
-                at = _copied(text, ends[label], ends[label + 1], out, at)
-            line = t * rows + i
-            at = _copied(numbers, number_ends[line], number_ends[line + 1], out, at)
-            tail = line if each else t
-            at = _copied(tails, tail_ends[tail], tail_ends[tail + 1], out, at)
-            fresh = _next(codes, sizes, last)
     return at

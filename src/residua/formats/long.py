@@ -9,7 +9,6 @@ in memory.
 from __future__ import annotations
 
 import json
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -25,13 +24,10 @@ from residua.domain import Domain
 from residua.errors import PlanError
 from residua.folders import write_synced
 from residua.formats.about import About
-from residua.formats.answered import numbered
-from residua.formats.behind import Behind
 from residua.formats.lines import texts_of
-from residua.formats.long_csv import TOTAL, LongCsv, titles_of
+from residua.formats.writer import Behind
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.layout import batches
-from residua.plans.lattice.plan import LatticePlan
 from residua.published.streaming import codes_along
 from residua.release import Release
 from residua.release.queried import MOST_ROWS
@@ -42,13 +38,13 @@ if TYPE_CHECKING:
 
 NAMES = {"long": "tables.parquet", "long-csv": "tables.csv"}
 _ABOUT = "about.json"  # beside CSV, which has no place for it
+TOTAL = "total"  # the table without attributes
 ROWS = 1 << 18  # of a row group: what is made for it is small enough to be used again by the next
-_WORTH_LOADING = 1_000_000  # cells: below, importing the compiled loops costs more than they save
 _KEPT_CELLS = 4096  # of a table whose columns are kept for the next
 
 
 @dataclass(frozen=True, eq=False)
-class _Cells:
+class LongCells:
     """Cells of several tables of one shape.
 
     Args:
@@ -123,7 +119,7 @@ class LongFile:
         import pyarrow.csv
         import pyarrow.parquet
 
-        if self.path.suffix == ".csv":  # a small one
+        if self.path.suffix == ".csv":
             return pyarrow.csv.CSVWriter(self.path, self.schema)
         texts = [name for name in self.schema.names if name not in ("estimate", "stddev")]
         return pyarrow.parquet.ParquetWriter(
@@ -138,7 +134,7 @@ class LongFile:
             write_statistics=["table", *(name for name in self.schema.names if name not in texts)],
         )
 
-    def add(self, cells: _Cells) -> None:
+    def add(self, cells: LongCells) -> None:
         """Writes tables of one shape, as a row group each time there are enough rows."""
         size = max(cells.estimates[0].size, 1)
         for part in batches(len(cells.members), size, ROWS):
@@ -157,14 +153,16 @@ class LongFile:
         with suppress(Exception):
             self.writer.close()
 
-    def _batch(self, cells: _Cells, part: slice, rows: slice) -> pyarrow.RecordBatch:
+    def _batch(self, cells: LongCells, part: slice, rows: slice) -> pyarrow.RecordBatch:
         """Some rows of some tables."""
         import pyarrow
 
         members, size, own = cells.members[part], cells.estimates[0].size, rows.stop - rows.start
         labels = self._labels[0] if cells.labels is None else None
-        names = _texts(self.domain.names)
-        titles = titles_of(self.domain, members) if cells.title is None else [cells.title]
+        names = self.domain.names
+        titles = (
+            [" × ".join(names[i] for i in row) or TOTAL for row in members] if cells.title is None else [cells.title]
+        )
         columns = [_dictionary(np.repeat(np.arange(len(members), dtype=np.int32), own), _texts(titles))]
         stride = size
         for j in range(self.ways):
@@ -181,7 +179,7 @@ class LongFile:
                 make = self._kept_codes if size <= _KEPT_CELLS else self._codes
                 codes = np.concatenate([make(i, stride, rows.start, rows.stop) for i in members[:, j].tolist()])
                 known = labels
-            columns += [_dictionary(which, names), _dictionary(codes, known)]
+            columns += [_dictionary(which, _texts(names)), _dictionary(codes, known)]
         # A copy: the rows are written while what the estimates are kept in is used again.
         columns.append(_array(cells.estimates[part].reshape(len(members), -1)[:, rows].flatten()))
         if cells.stddevs is not None:
@@ -238,20 +236,13 @@ def write_long(published: Any, path: Path, about: About) -> int:
     written = 0
     with Behind(threads=1, most=2) as behind:
         file = LongFile(published.domain, ways, about, isinstance(published, Release), path, behind)
-        lines = None
-        if path.suffix == ".csv" and ("numba" in sys.modules or workload.queries >= _WORTH_LOADING):
-            lines = LongCsv(published.domain, ways, file.schema.names, path, behind)
-        target = lines or file
         try:
             for cells in _streamed(published) if _in_batches(published) else _one_by_one(published):
-                if lines is None:
-                    file.add(cells)
-                else:
-                    lines.add(cells.members, cells.estimates, cells.stddevs, cells.labels, cells.title)
+                file.add(cells)
                 written += cells.estimates.size
-            target.close()
+            file.close()
         except BaseException:
-            target.abandon()
+            file.abandon()
             raise
     if path.suffix == ".csv":
         known = {"title": about.title, "notes": list(about.notes), **about.plain()}
@@ -261,12 +252,12 @@ def write_long(published: Any, path: Path, about: About) -> int:
 
 def _in_batches(published: Any) -> bool:
     """Whether all its tables are rebuilt in batches of one shape."""
-    if not isinstance(published, Release) or not isinstance(published.plan, LatticePlan) or not published.plan.plain:
-        return False
-    return published.planned.workload is not None and published.planned.workload.plain
+    family, asked = published.plan.family, published.plan.workload
+    alone = isinstance(published, Release) and family is published.plan
+    return alone and family.plain and asked is not None and asked.plain
 
 
-def _streamed(release: Any) -> Iterator[_Cells]:
+def _streamed(release: Any) -> Iterator[LongCells]:
     """The tables that were asked for, among all that are rebuilt."""
     plan, asked = release.plan, release.planned.workload
     numbers = asked.lattice
@@ -280,10 +271,16 @@ def _streamed(release: Any) -> Iterator[_Cells]:
         if len(chosen):
             own = group.numbers[part][chosen]
             all_of_them = len(chosen) == len(tables)  # as when it is one large one
-            yield _Cells(group.members[part][chosen], tables if all_of_them else tables[chosen], stddevs[own])
+            yield LongCells(group.members[part][chosen], tables if all_of_them else tables[chosen], stddevs[own])
 
 
-def _one_by_one(published: Any) -> Iterator[_Cells]:
+def numbered(name: str, seen: Counter[str]) -> str:
+    """A name as it is; one that was seen before gets a number."""
+    seen[name] += 1
+    return name if seen[name] == 1 else f"{name} ({seen[name]})"
+
+
+def _one_by_one(published: Any) -> Iterator[LongCells]:
     seen: Counter[str] = Counter()
     for table in published.tables(most=MOST_ROWS):
         title = numbered(table.title if table.attributes else TOTAL, seen)
@@ -294,4 +291,4 @@ def _one_by_one(published: Any) -> Iterator[_Cells]:
         if errors is not None:
             errors = np.broadcast_to(errors, table.estimates.shape).transpose(order).reshape(-1)
         members = np.sort(published.domain.positions(table.attributes)).reshape(1, -1)
-        yield _Cells(members, table.estimates.transpose(order)[None], errors, labels, title)
+        yield LongCells(members, table.estimates.transpose(order)[None], errors, labels, title)

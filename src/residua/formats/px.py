@@ -9,13 +9,12 @@ import numpy as np
 
 from residua.domain.words import said, title_of
 from residua.folders import write_synced
-from residua.formats.about import About
+from residua.formats.about import TITLES, About
 from residua.formats.cube import Cube
-from residua.formats.quality import FLAGS
 from residua.formats.writer import Writer
 from residua.printable import printable
+from residua.published.quality import FLAGS
 
-_TITLES = {"estimate": "Estimate", "stddev": "Standard error", "lower": "Lower", "upper": "Upper"}
 _NOTHING = '"."'
 _QUALITY = "Quality (1, 2 or 3)"
 _LONGEST = 200  # characters of one piece of text; longer ones are continued
@@ -39,7 +38,7 @@ class Px(Writer):
 
 def lines(cube: Cube, about: About) -> Iterator[str]:
     """A table in PX, line by line."""
-    measures = {name: _TITLES[name] for name in cube.measures}
+    measures = {name: TITLES[name] for name in cube.measures}
     heads = [*measures.values(), *([_QUALITY] if cube.grades is not None else [])]
     names = _names(cube)
     first, others = _languages(cube, about)
@@ -50,7 +49,7 @@ def lines(cube: Cube, about: About) -> Iterator[str]:
         yield f"LANGUAGES={_list([first, *others])};\n"
     if len(when) == 12:
         yield f'CREATION-DATE="{when[:8]} {when[8:10]}:{when[10:]}";\n'
-    yield f'DECIMALS=15;\nSHOWDECIMALS={_shown(cube)};\nMATRIX="T{cube.number:04d}";\nSUBJECT-CODE="DP";\n'
+    yield f'DECIMALS=15;\nSHOWDECIMALS={min(cube.decimals, 6)};\nMATRIX="T{cube.number:04d}";\nSUBJECT-CODE="DP";\n'
     yield f"SUBJECT-AREA={_text(about.title)};\nCONTENTS={_text('Counts')};\nUNITS={_text(about.counts)};\n"
     yield f"TITLE={_text(cube.title)};\nDESCRIPTION={_text(cube.title)};\n"
     if names:
@@ -97,19 +96,19 @@ def _languages(cube: Cube, about: About) -> tuple[str, list[str]]:
 
 def _translated(cube: Cube, names: list[str], language: str, counts: str) -> Iterator[str]:
     """The same texts in another language."""
-    told = f"[{language}]"
+    other = f"[{language}]"
     others = []
     for name, each in zip(names, cube.dimensions, strict=True):
         attribute = cube.table.domain[each.name]
         title = printable(said(attribute.words.title, language)) or name
         others.append((title, [printable(title_of(attribute, label, language)) for label in each.labels], each.codes))
-    yield f"TITLE{told}={_text(cube.title)};\nCONTENTS{told}={_text('Counts')};\nUNITS{told}={_text(counts)};\n"
+    yield f"TITLE{other}={_text(cube.title)};\nCONTENTS{other}={_text('Counts')};\nUNITS{other}={_text(counts)};\n"
     if others:
-        yield f"STUB{told}={_list([title for title, _, _ in others])};\n"
-    yield f"HEADING{told}={_list([MEASURE])};\n"
+        yield f"STUB{other}={_list([title for title, _, _ in others])};\n"
+    yield f"HEADING{other}={_list([MEASURE])};\n"
     for title, values, codes in others:
-        yield f"VALUES{told}({_text(title)})={_list(_unique(values, codes))};\n"
-        yield f"CODES{told}({_text(title)})={_list(codes)};\n"
+        yield f"VALUES{other}({_text(title)})={_list(_unique(values, codes))};\n"
+        yield f"CODES{other}({_text(title)})={_list(codes)};\n"
 
 
 def _unique(titles: list[str] | tuple[str, ...], codes: tuple[str, ...]) -> list[str]:
@@ -117,12 +116,6 @@ def _unique(titles: list[str] | tuple[str, ...], codes: tuple[str, ...]) -> list
     if len(set(titles)) == len(titles):
         return list(titles)
     return [f"{title} ({code})" for title, code in zip(titles, codes, strict=True)]
-
-
-def _shown(cube: Cube) -> int:
-    """How many decimals people are shown: PX allows six."""
-    told = (f"{value:.15g}".partition(".")[2] for value in cube.measures["estimate"][:100])
-    return min(max((len(part) for part in told if "e" not in part), default=0), 6)
 
 
 def _list(texts: list[str] | tuple[str, ...]) -> str:

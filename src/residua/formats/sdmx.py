@@ -32,8 +32,8 @@ from pysdmx.model import (
 from residua.folders import write_synced
 from residua.formats.about import About
 from residua.formats.cube import Cube, Dimension, blank
-from residua.formats.quality import CODES, FLAGS, meaning
 from residua.formats.writer import Writer
+from residua.published.quality import CODES, FLAGS, meaning
 
 AGENCY, VERSION = "RESIDUA", "1.0.0"
 _ATTRIBUTES = {"stddev": "STD_ERR", "lower": "LOWER", "upper": "UPPER"}

@@ -19,14 +19,13 @@ from numpy.typing import NDArray
 
 from residua.errors import PlanError
 from residua.formats.about import About
-from residua.formats.quality import COLUMN, FLAGS, grades
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Lattice, closure
 from residua.linalg.layout import Group, layout_of
 from residua.plans.lattice.facts import Facts
-from residua.plans.lattice.reading import FamilyReading
 from residua.plans.tails import check_confidence
 from residua.published.digits import shortened
+from residua.published.quality import COLUMN, FLAGS, grades
 from residua.release import Release
 from residua.workload import Workload
 
@@ -55,10 +54,8 @@ class Stacked:
     block_cells: int = BLOCK_CELLS
 
     def __post_init__(self) -> None:
-        reading = self.release.reading
-        plain = isinstance(reading, FamilyReading) and reading.plan.family.plain
-        asked = self.release.planned.workload
-        if not plain or asked is None or not asked.plain:
+        family, asked = self.release.plan.family, self.release.planned.workload
+        if family is None or not family.plain or asked is None or not asked.plain:
             raise PlanError("executors rebuild tables of marginals only; leave spark= away, or --on-executors.")
         check_confidence(self.confidence)
 

@@ -12,15 +12,14 @@ import xlsxwriter
 from xlsxwriter.exceptions import XlsxWriterException
 
 from residua.errors import FileError
-from residua.formats.about import About
+from residua.formats.about import TITLES, About
 from residua.formats.cube import Cube
-from residua.formats.quality import FLAGS, meaning
 from residua.formats.writer import Writer
 from residua.printable import printable
+from residua.published.quality import FLAGS, meaning
 
 FILE = "tables.xlsx"
 _MOST_ROWS, _LONGEST, _LONGEST_NAME = 2**20 - 8, 32_000, 31
-_HEADS = {"estimate": "Estimate", "stddev": "Standard error", "lower": "Lower", "upper": "Upper"}
 
 
 def opened(folder: Path, about: About, **_: object) -> Workbook:
@@ -61,7 +60,7 @@ class Workbook(Writer):
             head, _, rest = words.partition(": ")
             self._note(head, rest) if rest else self._note("", words)
         for name, words in self.about.measures.items():
-            self._note(_HEADS[name], words)
+            self._note(TITLES[name], words)
         if not self.about.biased:
             for flag, words in meaning().items():
                 self._note(flag, words)
@@ -86,7 +85,7 @@ class Workbook(Writer):
         self.notes.write_string(self.row, 1, _cell(cube.title))
         self.row += 1
         keys = len(cube.dimensions)
-        heads = [each.title for each in cube.dimensions] + [_HEADS[m] for m in cube.measures]
+        heads = [each.title for each in cube.dimensions] + [TITLES[m] for m in cube.measures]
         heads += ["Quality"] if cube.grades is not None else []
         sheet.set_column(0, max(keys - 1, 0), 22)
         sheet.set_column(keys, len(heads), 14)
@@ -102,7 +101,7 @@ class Workbook(Writer):
         titles = [[_label(*each) for each in zip(axis.labels, axis.titles, strict=True)] for axis in cube.dimensions]
         columns = [values.tolist() for values in cube.measures.values()]
         flags = [None] * len(cube) if cube.grades is None else cube.flags(FLAGS)
-        style = self.styles[f"n{_decimals(cube)}"]
+        style = self.styles[f"n{min(cube.decimals, 6)}"]
         for i, cell in enumerate(np.ndindex(*cube.shape)):
             for j, along in enumerate(cell):
                 title = titles[j][along]
@@ -144,11 +143,6 @@ def _label(label: Any, title: str) -> str | int:
     """A value as a cell: a whole number is a number, unless it has a title of its own or Excel would change it."""
     plain = isinstance(label, int) and not isinstance(label, bool) and title == str(label) and abs(label) < 10**15
     return label if plain else _cell(title)
-
-
-def _decimals(cube: Cube) -> int:
-    told = (f"{value:.15g}".partition(".")[2] for value in cube.measures["estimate"][:100])
-    return min(max((len(part) for part in told if "e" not in part), default=0), 6)
 
 
 def _cell(text: str) -> str:

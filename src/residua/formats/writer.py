@@ -1,9 +1,14 @@
-"""What every format has in common: a writer that takes tables one after the other, and knows how to end."""
+"""What formats have in common: a writer that takes tables one after the other, and threads that write behind it."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from types import TracebackType
+from typing import Any
 
 from residua.formats.about import About
 from residua.formats.cube import Cube
@@ -29,3 +34,45 @@ class Writer(ABC):
 
     def abandon(self) -> None:  # noqa: B027
         """Lets go of what is open, when something went wrong: the folder disappears."""
+
+
+class Behind:
+    """Writing behind the caller's back: does what it is given in threads while the next table is made, a bounded number
+    of things at a time; what fails is raised at a later call.
+
+    Args:
+        threads: how many things are done at once.
+        most: how many may be waiting or under way before `do` waits for the oldest.
+    """
+
+    def __init__(self, threads: int, most: int) -> None:
+        self._pool = ThreadPoolExecutor(threads)
+        self._most = most
+        self._pending: deque[Future[Any]] = deque()
+
+    def do(self, job: Callable[..., Any], *arguments: Any) -> None:
+        """Hands over a call, and waits if there are too many."""
+        while len(self._pending) >= self._most:
+            self._pending.popleft().result()
+        self._pending.append(self._pool.submit(job, *arguments))
+
+    def wait(self) -> None:
+        """Waits until all is done."""
+        while self._pending:
+            self._pending.popleft().result()
+
+    def __enter__(self) -> Behind:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self.wait()
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Lets what is under way end, and does nothing of the rest."""
+        self._pool.shutdown(wait=True, cancel_futures=True)

@@ -54,13 +54,15 @@ def place_on_executors(out: Path, plan: Plan, blocks: Blocks, data: SparkSource)
         VerificationError: an executor has another residua, or libraries that do not work.
         FileError: the folder exists or cannot be made, or is not the same folder for the executors.
     """
-    if not (isinstance(blocks, SetBlocks) and blocks.in_place):
+    if not blocks.by_table:
         raise PlanError(
             "plans with strategies of their own, or over listed queries, are not measured on executors; leave out="
             " away, and save the release."
         )
     with reserve_parts(out, plan, blocks) as place:
-        told = _told(place, blocks, data.task(plan.domain, blocks.counted, in_blocks=True), "none yet")
+        told = _told(
+            place, cast("SetBlocks", blocks), data.task(plan.domain, blocks.counted, in_blocks=True), "none yet"
+        )
         rehearse(told.part(0), None)
         probes = data.numbers(_PROBES).mapInArrow(partial(probed_partition, told), ROW_SQL)
         rows = asked(data, lambda: probes.toArrow().to_pylist())

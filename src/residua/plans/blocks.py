@@ -141,6 +141,11 @@ class Blocks(ABC):
         """Whether measurements take the place of the tables themselves, which saves the memory of one of them."""
         return False
 
+    @property
+    def by_table(self) -> bool:
+        """Whether the integers are those of whole tables, one after the other, so that each can be read by itself."""
+        return False
+
     @abstractmethod
     def batches(self) -> Sequence[Batch]:
         """All measurements, some at a time."""

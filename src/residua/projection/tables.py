@@ -16,7 +16,8 @@ from residua.errors import PlanError
 from residua.files import write_atomically
 from residua.folders import whole_folder
 from residua.linalg.arrays import Floats
-from residua.published.table import Columns, label_columns, what_is_counted
+from residua.published.columns import Columns
+from residua.published.table import label_columns, what_is_counted
 
 if TYPE_CHECKING:
     from residua.projection.tabled import Tabled

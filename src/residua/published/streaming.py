@@ -11,19 +11,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.linalg.arrays import Floats
+from residua.domain import Label
+from residua.linalg.arrays import Floats, Objects
 from residua.published.digits import places_of
-from residua.published.table import Table, of_one_type
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from residua.published.table import Table
 
 ROWS = 1 << 19  # of a batch
 _KEPT_CELLS = 4096  # of a table whose columns of labels are kept for the next
 _MOST_SMALL = 2**15  # labels that codes of 16 bits tell apart
 
 
-class Keys:
+def of_one_type(labels: Sequence[Label]) -> Objects:
+    """Labels for a column, which has one type: numbers beside text, such as `(other)`, become text."""
+    mixed = len({type(label) for label in labels}) > 1
+    return np.array([str(label) for label in labels] if mixed else labels, dtype=object)
+
+
+class LabelColumns:
     """The columns of labels of a table, row by row.
 
     Args:
@@ -98,7 +106,7 @@ def batches(table: Table, *, rows: int = ROWS, compact: bool = False) -> Iterato
     one = np.asarray(table.stddev)
     stddevs = None if not any(one.strides) else np.broadcast_to(one, table.estimates.shape).reshape(-1)
     given = table.labels if table.labels is not None else [table.domain[name].labels for name in table.attributes]
-    keys = Keys(given, compact=compact)
+    keys = LabelColumns(given, compact=compact)
     for first, stop in pairwise([*range(0, len(estimates), rows), len(estimates)]):
         own = estimates[first:stop]
         each = np.full(len(own), one.flat[0]) if stddevs is None else stddevs[first:stop]

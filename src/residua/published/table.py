@@ -2,198 +2,22 @@
 
 from __future__ import annotations
 
-import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from residua.domain import Domain, Label
-from residua.errors import ResiduaError
-from residua.files import write_atomically
-from residua.linalg.arrays import Floats, Objects
-from residua.printable import inert, printable
+from residua.linalg.arrays import Floats
 from residua.privacy import Person, Unit
-from residua.published.digits import shortened
-from residua.tabular import Tabular
+from residua.published.columns import Columns
+from residua.published.streaming import of_one_type, record_batches
 
 if TYPE_CHECKING:
-    import pandas
-    import polars
     import pyarrow
-
-    from residua.published.quality import Flagged
-
-
-_SHOWN = 10
-
-
-class Columns(Tabular, ABC):
-    """Published numbers, one per row: columns that say what a row is, and columns of numbers."""
-
-    @property
-    @abstractmethod
-    def keys(self) -> tuple[str, ...]:
-        """The columns that say what a row is."""
-
-    @property
-    @abstractmethod
-    def columns(self) -> dict[str, Any]:
-        """The columns by name: keys as lists, numbers as arrays."""
-
-    @abstractmethod
-    def __len__(self) -> int: ...
-
-    @property
-    def note(self) -> str:
-        """What a reader of the numbers must know, in a sentence; nothing if they speak for themselves."""
-        return ""
-
-    @property
-    def decimals(self) -> int:
-        """How many decimals people are shown."""
-        return 1
-
-    def flagged(
-        self,
-        thresholds: Sequence[float] = (0.165, 0.333),
-        *,
-        suppress: Literal["use with caution", "unreliable"] | None = None,
-        omit: bool = False,
-    ) -> Flagged:
-        """The same numbers with a column `quality`, by coefficient of variation; poor ones suppressed on request.
-
-        Args:
-            thresholds: above the first, a number is to `use with caution`; above the second it is `unreliable`.
-            suppress: numbers with this flag or a worse one are left blank.
-            omit: leave their rows out instead.
-
-        Raises:
-            PlanError: numbers without standard deviations (a projection's), or thresholds that mean nothing.
-
-        Reference: Statistics Canada's bands, 16.5 % and 33.3 %.
-        """
-        from residua.published.quality import Flagged, checked
-
-        return Flagged(self, checked(thresholds), suppress, omit)
-
-    def to_arrow(self) -> pyarrow.Table:
-        """The table as a pyarrow Table."""
-        import pyarrow
-
-        table = pyarrow.table(self.columns)
-        return table.replace_schema_metadata({"note": self.note}) if self.note else table
-
-    def batches(self, rows: int = 2**19, *, compact: bool = False) -> Iterator[pyarrow.RecordBatch]:
-        """The table as Arrow record batches of at most so many rows, made as they are asked for.
-
-        Args:
-            rows: of each.
-            compact: labels as dictionaries, which take a byte or two for each row.
-        """
-        yield from self.to_arrow().to_batches(rows)
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """The table as a pandas DataFrame."""
-        frame: pandas.DataFrame = _extra("pandas").DataFrame(self.columns)
-        return frame
-
-    def to_polars(self) -> polars.DataFrame:
-        """The table as a Polars DataFrame."""
-        frame: polars.DataFrame = _extra("polars").DataFrame(self.columns)
-        return frame
-
-    def to_csv(
-        self,
-        path: str | Path | None = None,
-        *,
-        spreadsheet: bool = False,
-        full: bool = False,
-        overwrite: bool = False,
-    ) -> str:
-        """The table as CSV text, also written to a file if one is named.
-
-        Args:
-            path: the file; an older one with the same columns is replaced.
-            spreadsheet: put an apostrophe before text that a spreadsheet would take for a formula (labels and names
-                that begin with `=`, `+`, `-` or `@`); numbers stay numbers. For people: other programs read the
-                apostrophe as a part of the label.
-            full: every digit, instead of as many as the standard deviations justify.
-            overwrite: replace the file whatever it holds.
-
-        Raises:
-            FileError: something else is there, or it cannot be written.
-        """
-        import io
-
-        import pyarrow
-        import pyarrow.csv
-
-        columns = self.columns if full else shortened(self.columns)
-        if spreadsheet:
-            columns = {inert(name): _inert_cells(values) for name, values in columns.items()}
-        buffer = io.BytesIO()
-        blank = {name: pyarrow.array(values, from_pandas=True) for name, values in columns.items()}  # what is no number
-        pyarrow.csv.write_csv(pyarrow.table(blank), buffer)
-        if path is not None:
-            header = buffer.getvalue().partition(b"\n")[0] + b"\n"
-            write_atomically(Path(path), buffer.getvalue(), ours=lambda head: overwrite or head.startswith(header))
-        return buffer.getvalue().decode()
-
-    def to_parquet(self, path: str | Path, *, overwrite: bool = False) -> None:
-        """Writes the table as a Parquet file.
-
-        Args:
-            path: the file; an older one with the same columns is replaced.
-            overwrite: replace the file whatever it holds.
-
-        Raises:
-            FileError: something else is there, or it cannot be written.
-        """
-        import io
-
-        import pyarrow.parquet
-
-        buffer = io.BytesIO()
-        pyarrow.parquet.write_table(self.to_arrow(), buffer)
-
-        def ours(head: bytes) -> bool:
-            return overwrite or _parquet_columns(Path(path)) == list(self.columns)
-
-        write_atomically(Path(path), buffer.getvalue(), ours=ours)
-
-    def __repr__(self) -> str:
-        names = list(self.columns)
-        rows = [[printable(name) for name in names]]
-        for i in range(min(len(self), _SHOWN)):
-            cells = [self.columns[name][i] for name in names]
-            rows.append([shown(cell, self.decimals) for cell in cells])
-        widths = [max(len(row[j]) for row in rows) for j in range(len(names))]
-        lines = ["  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in rows]
-        rest = [f"… {len(self) - _SHOWN:,} more rows"] if len(self) > _SHOWN else []
-        return "\n".join([*lines, *rest, *([f"({self.note})"] if self.note else [])])
-
-
-def shown(cell: Any, decimals: int, *, thousands: str = "") -> str:
-    """A cell as text, for people: numbers to some decimals, blank where there is none."""
-    if isinstance(cell, float):
-        return "" if math.isnan(cell) else f"{cell:{thousands}.{decimals}f}"
-    return "" if cell is None else printable(str(cell))
-
-
-def _parquet_columns(path: Path) -> list[str] | None:
-    """The columns of a Parquet file; None if it is none."""
-    import pyarrow
-    import pyarrow.parquet
-
-    try:
-        return list(pyarrow.parquet.read_schema(path).names)
-    except (pyarrow.ArrowException, OSError):
-        return None
 
 
 class Rows(Columns):
@@ -295,8 +119,6 @@ class Table(Rows):
 
     def batches(self, rows: int = 2**19, *, compact: bool = False) -> Iterator[pyarrow.RecordBatch]:
         """The table as Arrow record batches: of a large one, no more than its estimates and a batch are in memory."""
-        from residua.published.streaming import record_batches
-
         return record_batches(self, rows, compact=compact)
 
     def to_arrow(self, *, compact: bool = False) -> pyarrow.Table:
@@ -338,24 +160,3 @@ class Answers(Rows):
 
     def _numbers(self) -> tuple[Floats, Floats]:
         return self.estimates, self.stddevs
-
-
-def of_one_type(labels: Sequence[Label]) -> Objects:
-    """Labels for a column, which has one type: numbers beside text, such as `(other)`, become text."""
-    mixed = len({type(label) for label in labels}) > 1
-    return np.array([str(label) for label in labels] if mixed else labels, dtype=object)
-
-
-def _inert_cells(values: Any) -> Any:
-    return (
-        [inert(value) if isinstance(value, str) else value for value in values] if isinstance(values, list) else values
-    )
-
-
-def _extra(name: str) -> Any:
-    import importlib
-
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        raise ResiduaError(f"{name} is not installed; install it with: pip install 'residua[{name}]'") from None

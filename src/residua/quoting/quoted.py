@@ -12,7 +12,8 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
-from residua.published.table import Columns, of_one_type
+from residua.published.columns import Columns
+from residua.published.streaming import of_one_type
 from residua.quoting.intervals import Figures
 from residua.quoting.terms import Axis
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
-from residua.published.table import of_one_type
+from residua.published.streaming import of_one_type
 from residua.quoting.intervals import Confidence, linear
 from residua.quoting.question import Question
 from residua.quoting.quoted import Quoted

@@ -333,7 +333,7 @@ class Release(Exported, Quotable):
         """
         from residua.release.folder import load_release
 
-        return load_release(Path(path))
+        return load_release(Path(path), Release)
 
     @property
     def _counts(self) -> str:

@@ -17,7 +17,7 @@ import hashlib
 import io
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -45,8 +45,6 @@ from residua.folders import (
 from residua.locks import keep_room
 from residua.plans.blocks import Blocks
 from residua.plans.contract import Plan
-from residua.plans.lattice.blocks import SetBlocks
-from residua.release.base import Release
 from residua.release.parts import (
     FOLDER,
     OPEN_FOLDER,
@@ -60,6 +58,7 @@ from residua.release.statement import privacy_statement
 
 if TYPE_CHECKING:
     from residua.linalg.arrays import Integers
+    from residua.release.base import Release
 
 KIND, VERSION = "residua release", 1
 _DOCUMENTS = ("plan.json", "blocks.npz", "codebook.toml", "PRIVACY.md")
@@ -175,7 +174,7 @@ def _room(path: Path) -> Iterator[None]:
         ) from None
 
 
-def load_release(path: Path) -> Release:
+def load_release(path: Path, made_of: Callable[..., Release]) -> Release:
     """Reads a saved release, refusing one that was changed, or that does not measure what its plan says.
 
     Nothing in the folder is trusted: only regular files are opened, and each only once its size is known to fit.
@@ -196,7 +195,7 @@ def load_release(path: Path) -> Release:
         arrays = read_archive(path / "blocks.npz", forms)
         _check_blocks(compiled, arrays, pooled="pooled" in receipt)
         integers = mapped_array(path / "measurements.npy", measured) if parts is None else parts
-        return Release(plan, plan.saved_blocks(arrays), cast("Integers", integers), receipt)
+        return made_of(plan, plan.saved_blocks(arrays), cast("Integers", integers), receipt)
     except FileError:
         raise
     except DAMAGE as problem:
@@ -244,8 +243,7 @@ def _prepare(folder: Path, plan: Plan, blocks: Blocks) -> None:
 
 def _packed_starts(blocks: Blocks) -> list[int] | None:
     """Where the parts of measurements begin that are packed; None where they are few, or read all together."""
-    by_table = isinstance(blocks, SetBlocks) and blocks.in_place
-    return part_starts(blocks.cells) if by_table and blocks.cells >= PACKED_CELLS else None
+    return part_starts(blocks.cells) if blocks.by_table and blocks.cells >= PACKED_CELLS else None
 
 
 def _write_parts(folder: Path, starts: Sequence[int], integers: Integers) -> dict[str, str]:

@@ -66,8 +66,8 @@ def pooled_along(plan: LatticePlan, parts: Sequence[Release]) -> Release:
 
 def _blocks(part: Release, plan: LatticePlan) -> CrossedBlocks:
     """A part's blocks with the strategies of all."""
-    if isinstance(part.blocks, CrossedBlocks):
-        return part.blocks
+    if cast("LatticePlan", part.plan).axes:
+        return cast("CrossedBlocks", part.blocks)
     blocks = cast("LatticeBlocks", part.blocks)
     kept = (blocks.measured.copy(), blocks.grids.copy(), blocks.scales.copy())
     return CrossedBlocks(blocks.lattice, blocks.sizes, *kept, plan.strategies, blocks.drops, blocks.names)

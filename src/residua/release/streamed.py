@@ -39,7 +39,7 @@ class Rebuilt:
 def streams(reading: Any, workload: Any) -> bool:
     """Whether tables are rebuilt many at a time: marginals, measured by plain residuals or as they are."""
     return (
-        isinstance(reading, FamilyReading)
+        reading.plan.family is not None
         and workload.plain
         and bool(reading.plan.family.plain)
         and not reading.plan.bias

@@ -8,10 +8,10 @@ from itertools import islice
 
 import numpy as np
 
-from residua.formats.quality import grades, sizes_for
 from residua.linalg.arrays import Floats
 from residua.plans.contract import Plan
 from residua.plans.tails import width
+from residua.published.quality import grades, sizes_for
 from residua.workload import Workload
 
 LISTED = 60

@@ -16,7 +16,7 @@ from residua.privacy import ZCDP
 from residua.privacy.currencies import brief, printed
 from residua.projection import Projected
 from residua.projection.statement import BIASED
-from residua.published.table import Columns, shown
+from residua.published.columns import Columns, shown
 from residua.release import Release
 from residua.report.accuracy import Accuracy, accuracy
 from residua.report.odds import hundred, protection

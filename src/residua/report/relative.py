@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from markupsafe import Markup
 
-from residua.formats.quality import FLAGS, THRESHOLDS
+from residua.published.quality import FLAGS, THRESHOLDS
 from residua.report.accuracy import ListedTable
 from residua.report.svg import drawing, element, figure, hover, line, number, shortened, size_from, text
 

@@ -8,8 +8,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from residua.formats.quality import FLAGS, grades
 from residua.linalg.arrays import Floats
+from residua.published.quality import FLAGS, grades
 from residua.report.svg import number
 
 UNTOLD = "not told"

@@ -77,6 +77,11 @@ class SetBlocks(Blocks):
         return True
 
     @property
+    def by_table(self) -> bool:
+        """Where measured tables have their shape."""
+        return self.in_place
+
+    @property
     def counted(self) -> Layout:
         """The tables behind the measured ones."""
         return self.layout

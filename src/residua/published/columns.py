@@ -1,0 +1,292 @@
+"""Published numbers in columns, tidy: as Arrow, pandas, Polars, CSV and Parquet, and with quality flags."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from residua.errors import PlanError, ResiduaError
+from residua.files import write_atomically
+from residua.printable import inert, printable
+from residua.published.digits import shortened
+from residua.published.quality import COLUMN, FLAGS, THRESHOLDS, Flag, checked, qualities
+from residua.tabular import Tabular
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
+
+_SHOWN = 10
+
+
+class Columns(Tabular, ABC):
+    """Published numbers, one per row: columns that say what a row is, and columns of numbers."""
+
+    @property
+    @abstractmethod
+    def keys(self) -> tuple[str, ...]:
+        """The columns that say what a row is."""
+
+    @property
+    @abstractmethod
+    def columns(self) -> dict[str, Any]:
+        """The columns by name: keys as lists, numbers as arrays."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @property
+    def note(self) -> str:
+        """What a reader of the numbers must know, in a sentence; nothing if they speak for themselves."""
+        return ""
+
+    @property
+    def decimals(self) -> int:
+        """How many decimals people are shown."""
+        return 1
+
+    def flagged(
+        self,
+        thresholds: Sequence[float] = THRESHOLDS,
+        *,
+        suppress: Literal["use with caution", "unreliable"] | None = None,
+        omit: bool = False,
+    ) -> Flagged:
+        """The same numbers with a column `quality`, by coefficient of variation; poor ones suppressed on request.
+
+        Args:
+            thresholds: above the first, a number is to `use with caution`; above the second it is `unreliable`.
+            suppress: numbers with this flag or a worse one are left blank.
+            omit: leave their rows out instead.
+
+        Raises:
+            PlanError: numbers without standard deviations (a projection's), or thresholds that mean nothing.
+
+        Reference: Statistics Canada's bands, 16.5 % and 33.3 %.
+        """
+        return Flagged(self, checked(thresholds), suppress, omit)
+
+    def to_arrow(self) -> pyarrow.Table:
+        """The table as a pyarrow Table."""
+        import pyarrow
+
+        table = pyarrow.table(self.columns)
+        return table.replace_schema_metadata({"note": self.note}) if self.note else table
+
+    def batches(self, rows: int = 2**19, *, compact: bool = False) -> Iterator[pyarrow.RecordBatch]:
+        """The table as Arrow record batches of at most so many rows, made as they are asked for.
+
+        Args:
+            rows: of each.
+            compact: labels as dictionaries, which take a byte or two for each row.
+        """
+        yield from self.to_arrow().to_batches(rows)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The table as a pandas DataFrame."""
+        frame: pandas.DataFrame = _extra("pandas").DataFrame(self.columns)
+        return frame
+
+    def to_polars(self) -> polars.DataFrame:
+        """The table as a Polars DataFrame."""
+        frame: polars.DataFrame = _extra("polars").DataFrame(self.columns)
+        return frame
+
+    def to_csv(
+        self,
+        path: str | Path | None = None,
+        *,
+        spreadsheet: bool = False,
+        full: bool = False,
+        overwrite: bool = False,
+    ) -> str:
+        """The table as CSV text, also written to a file if one is named.
+
+        Args:
+            path: the file; an older one with the same columns is replaced.
+            spreadsheet: put an apostrophe before text that a spreadsheet would take for a formula (labels and names
+                that begin with `=`, `+`, `-` or `@`); numbers stay numbers. For people: other programs read the
+                apostrophe as a part of the label.
+            full: every digit, instead of as many as the standard deviations justify.
+            overwrite: replace the file whatever it holds.
+
+        Raises:
+            FileError: something else is there, or it cannot be written.
+        """
+        import io
+
+        import pyarrow
+        import pyarrow.csv
+
+        columns = self.columns if full else shortened(self.columns)
+        if spreadsheet:
+            columns = inert_columns(columns)
+        buffer = io.BytesIO()
+        blank = {name: pyarrow.array(values, from_pandas=True) for name, values in columns.items()}  # what is no number
+        pyarrow.csv.write_csv(pyarrow.table(blank), buffer)
+        if path is not None:
+            header = buffer.getvalue().partition(b"\n")[0] + b"\n"
+            write_atomically(Path(path), buffer.getvalue(), ours=lambda head: overwrite or head.startswith(header))
+        return buffer.getvalue().decode()
+
+    def to_parquet(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Writes the table as a Parquet file.
+
+        Args:
+            path: the file; an older one with the same columns is replaced.
+            overwrite: replace the file whatever it holds.
+
+        Raises:
+            FileError: something else is there, or it cannot be written.
+        """
+        import io
+
+        import pyarrow.parquet
+
+        buffer = io.BytesIO()
+        pyarrow.parquet.write_table(self.to_arrow(), buffer)
+
+        def ours(head: bytes) -> bool:
+            return overwrite or _parquet_columns(Path(path)) == list(self.columns)
+
+        write_atomically(Path(path), buffer.getvalue(), ours=ours)
+
+    def __repr__(self) -> str:
+        names = list(self.columns)
+        rows = [[printable(name) for name in names]]
+        for i in range(min(len(self), _SHOWN)):
+            cells = [self.columns[name][i] for name in names]
+            rows.append([shown(cell, self.decimals) for cell in cells])
+        widths = [max(len(row[j]) for row in rows) for j in range(len(names))]
+        lines = ["  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in rows]
+        rest = [f"… {len(self) - _SHOWN:,} more rows"] if len(self) > _SHOWN else []
+        return "\n".join([*lines, *rest, *([f"({self.note})"] if self.note else [])])
+
+
+def shown(cell: Any, decimals: int, *, thousands: str = "") -> str:
+    """A cell as text, for people: numbers to some decimals, blank where there is none."""
+    if isinstance(cell, float):
+        return "" if math.isnan(cell) else f"{cell:{thousands}.{decimals}f}"
+    return "" if cell is None else printable(str(cell))
+
+
+def _parquet_columns(path: Path) -> list[str] | None:
+    """The columns of a Parquet file; None if it is none."""
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        return list(pyarrow.parquet.read_schema(path).names)
+    except (pyarrow.ArrowException, OSError):
+        return None
+
+
+def inert_columns(columns: dict[str, Any]) -> dict[str, Any]:
+    """Columns without text that a spreadsheet would take for a formula."""
+    return {
+        inert(name): [inert(cell) if isinstance(cell, str) else cell for cell in cells]
+        if isinstance(cells, list)
+        else cells
+        for name, cells in columns.items()
+    }
+
+
+def _extra(name: str) -> Any:
+    import importlib
+
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise ResiduaError(f"{name} is not installed; install it with: pip install 'residua[{name}]'") from None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Flagged(Columns):
+    """A table with a column `quality`, and with the numbers of suppressed rows blank, or those rows left out.
+
+    Args:
+        table: the published numbers.
+        thresholds: the coefficients of variation above which a number is to be used with caution, and is unreliable.
+        suppress: the flag from which on numbers are suppressed; None to show all.
+        omit: leave suppressed rows out, instead of leaving their numbers blank.
+    """
+
+    table: Columns
+    thresholds: tuple[float, float] = THRESHOLDS
+    suppress: Flag | None = None
+    omit: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "thresholds", checked(self.thresholds))
+        if self.suppress is not None and self.suppress not in FLAGS[1:]:
+            raise PlanError(f"suppress={self.suppress!r} is not {FLAGS[1]!r} or {FLAGS[2]!r}; use one of them.")
+        if "stddev" not in self.table.columns:
+            raise PlanError("these numbers have no standard deviation to judge them by; flag those of the release.")
+        if not isinstance(self.table.columns["estimate"], np.ndarray):
+            raise PlanError(
+                "dates have no coefficient of variation, so that they cannot be flagged; read their intervals."
+            )
+        if COLUMN in self.table.columns:
+            raise PlanError(f"the table has a column {COLUMN!r} already; rename that attribute to have flags.")
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The columns that say what a row is."""
+        return self.table.keys
+
+    @property
+    def note(self) -> str:
+        """What the flags mean, after what the numbers do."""
+        first, second = (f"{100 * each:g} %" for each in self.thresholds)
+        flags = f"{COLUMN}: by coefficient of variation, caution above {first}, unreliable above {second}"
+        hidden = f"; {self._hidden.sum()} of {len(self._hidden)} rows suppressed" if self.suppress else ""
+        return "; ".join(filter(None, (self.table.note, flags))) + hidden
+
+    @property
+    def decimals(self) -> int:
+        """As in the table itself."""
+        return self.table.decimals
+
+    @cached_property
+    def _quality(self) -> NDArray[Any]:
+        return qualities(self.table.columns["estimate"], self.table.columns["stddev"], self.thresholds)
+
+    @cached_property
+    def _hidden(self) -> NDArray[np.bool_]:
+        worst = FLAGS[FLAGS.index(self.suppress) :] if self.suppress else ()
+        return np.isin(self._quality.astype(str), worst)
+
+    @cached_property
+    def columns(self) -> dict[str, Any]:
+        """The table's own columns, and `quality`."""
+        columns = {**self.table.columns, COLUMN: self._quality.tolist()}
+        if self.suppress is None:
+            return columns
+        if self.omit:
+            kept = np.flatnonzero(~self._hidden)
+            return {
+                name: values[kept] if isinstance(values, np.ndarray) else [values[i] for i in kept]
+                for name, values in columns.items()
+            }
+        return {
+            name: values if name in self.keys or name == COLUMN else _blank(values, self._hidden)
+            for name, values in columns.items()
+        }
+
+    def __len__(self) -> int:
+        return int((~self._hidden).sum()) if self.omit else len(self._quality)
+
+
+def _blank(values: Any, hidden: NDArray[np.bool_]) -> Any:
+    if isinstance(values, np.ndarray):
+        return np.where(hidden, np.nan, values)
+    return [None if gone else value for value, gone in zip(values, hidden.tolist(), strict=True)]
