@@ -14,7 +14,14 @@ from residua.linalg.lattice import Lattice, distinct_rows
 from residua.plans.contract import Plan
 from residua.plans.noise import LAPLACE
 from residua.privacy import GDP, ZCDP, AddRemove, ApproxDP, Guarantee, Person, PureDP, ReplaceOne, Unit
-from residua.workload import AttributeQueries, Family, Identity, MatrixRows, Workload, attribute_queries, renumber
+from residua.workload import (
+    AttributeQueries,
+    Family,
+    Workload,
+    identities,
+    renumber,
+    rows_of_body,
+)
 
 _GUARANTEES = {"zcdp": ZCDP, "gdp": GDP, "approx": ApproxDP, "pure": PureDP}
 
@@ -170,23 +177,14 @@ def _sets_of_body(asked: dict[str, Any], lattice: Lattice) -> tuple[Integers, Fl
 
 
 def _family_to_body(family: Family, domain: Domain) -> dict[str, Any]:
-    queries = {
-        domain.names[i]: (
-            {"rows": asked.given.tolist(), "names": list(asked.names)} if isinstance(asked, MatrixRows) else asked.kind
-        )
-        for i, asked in enumerate(family.queries)
-        if not isinstance(asked, Identity)
-    }
+    queries = {domain.names[i]: asked.to_body() for i, asked in enumerate(family.queries) if not asked.plain}
     return {"sets": family.numbers.tolist(), "weights": family.weights.tolist(), "queries": queries}
 
 
 def _queries_of_body(domain: Domain, asked: dict[str, Any]) -> tuple[AttributeQueries, ...]:
-    queries: list[AttributeQueries] = [Identity(int(n)) for n in domain.sizes]
-    for name, kind in asked.items():
-        found = attribute_queries(name, domain[name], kind if isinstance(kind, str) else kind["rows"])
-        if isinstance(found, MatrixRows) and kind["names"]:
-            found = MatrixRows(found.size, found.given, tuple(str(text) for text in kind["names"]))
-        queries[domain.position(name)] = found
+    queries = list(identities(domain))
+    for name, body in asked.items():
+        queries[domain.position(name)] = rows_of_body(name, domain[name], body)
     return tuple(queries)
 
 

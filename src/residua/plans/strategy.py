@@ -22,7 +22,7 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.modes import along, column_norms, integer_product, largest_entry
 from residua.plans.tolerances import SUPPORT_TOLERANCE
-from residua.workload import AttributeQueries, Identity, MatrixRows
+from residua.workload import AttributeQueries
 
 
 class Strategy(ABC):
@@ -212,11 +212,11 @@ class Plain(Strategy):
 
     def variances(self, asked: AttributeQueries) -> tuple[Floats, Floats]:
         """`w K wᵀ = ‖w − mean‖²` and `(Σ w/n)²`."""
-        if isinstance(asked, Identity):
+        if asked.plain:
             return np.full(self.size, self.cost), np.full(self.size, 1.0 / self.size**2)
-        if isinstance(asked, MatrixRows):
+        if not asked.indicators:
             return _squares(asked.matrix() - asked.matrix().mean(axis=1, keepdims=True)), asked.times(self.spread) ** 2
-        sums = asked.times(np.ones(self.size))  # of rows of zeros and ones: their squares are the same
+        sums = asked.times(np.ones(self.size))  # their squares are the same
         return _cleaned(sums - sums**2 / self.size, sums), (sums / self.size) ** 2
 
     def covariances(self, rows: Floats, others: Floats) -> Floats:
@@ -304,7 +304,7 @@ class Rows(Strategy):
 
     def variances(self, asked: AttributeQueries) -> tuple[Floats, Floats]:
         """From K and v; infinite where rows are outside."""
-        if isinstance(asked, MatrixRows):
+        if not asked.indicators:
             d = _squares(asked.matrix() @ (self.recovery * self.unit))
         else:
             d = _cleaned(asked.diagonal(self.inverse).copy(), asked.times(np.ones(self.size)))

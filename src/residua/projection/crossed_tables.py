@@ -28,7 +28,6 @@ from residua.projection.running import Running
 from residua.projection.waves import Waves
 from residua.release.base import Release
 from residua.workload import AttributeQueries, applied, renumber
-from residua.workload.nested import Hierarchy, LevelRows
 from residua.workload.ordered import Prefixes
 
 
@@ -191,7 +190,7 @@ class PlainProblem(CrossedProblem):
     def _longest(self, i: int) -> int:
         """From how many values on all prefixes count: sooner where levels are asked too, which take many rounds."""
         families = () if self.plan.workload is None else self.plan.workload.families
-        levels = any(isinstance(each.queries[i], LevelRows | Hierarchy) for each in families if i in each.used)
+        levels = any(each.queries[i].by_levels for each in families if i in each.used)
         return min(self.longest, _MOST_WITH_LEVELS) if levels else self.longest
 
     def _metric_term(self, term: Sequence[tuple[int, AttributeQueries]]) -> Sequence[tuple[int, AttributeQueries]]:

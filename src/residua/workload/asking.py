@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,9 @@ from numpy.typing import ArrayLike
 
 from residua.domain import Attribute, Label
 from residua.errors import WorkloadError
-from residua.workload.attribute_queries import AttributeQueries, Identity, MatrixRows
-from residua.workload.nested import Hierarchy, Inside, LevelRows
-from residua.workload.ordered import Prefixes, Ranges, range_labels
-
-KINDS = ("identity", "prefixes", "ranges", "hierarchy")
+from residua.workload.attribute_queries import KINDS, AttributeQueries, Identity, MatrixRows
+from residua.workload.nested import Inside, LevelRows
+from residua.workload.ordered import range_labels
 
 
 def attribute_queries(name: str, attribute: Attribute, asked: str | ArrayLike | AttributeQueries) -> AttributeQueries:
@@ -31,19 +30,15 @@ def attribute_queries(name: str, attribute: Attribute, asked: str | ArrayLike | 
         return asked
     if not isinstance(asked, str):
         return _matrix(name, attribute, asked)
-    if asked == "identity":
-        return Identity(attribute.size)
-    if asked in ("prefixes", "ranges"):
-        other = attribute.has_other
-        return Prefixes(attribute.size, other) if asked == "prefixes" else Ranges(attribute.size, other)
-    if asked == "hierarchy":
-        return _hierarchy(name, attribute)
+    if asked in KINDS:
+        return KINDS[asked].of_attribute(name, attribute)
     for level in attribute.hierarchy:
         if asked == level.name:
             return LevelRows(attribute.size, level)
     if " within " in asked:
         return _inside(name, attribute, asked)
-    known = ", ".join(repr(kind) for kind in (*KINDS, *(level.name for level in attribute.hierarchy)))
+    words = [kind for kind in KINDS if kind != MatrixRows.kind]
+    known = ", ".join(repr(kind) for kind in (*words, *(level.name for level in attribute.hierarchy)))
     raise WorkloadError(f"{name!r} is asked for {asked!r}; use {known}, or a matrix (levels are declared).")
 
 
@@ -65,8 +60,8 @@ def _inside(name: str, attribute: Attribute, asked: str) -> Inside:
         raise WorkloadError(
             f"{name!r} is asked for {asked!r}, but {what!r} is not finer than {outer!r}; exchange them."
         )
-    found = None if what == "identity" else levels[what]
-    return Inside(attribute.size, found, levels[outer], levels[outer].labels.index(label))
+    level = None if what == "identity" else levels[what]
+    return Inside(attribute.size, level, levels[outer], levels[outer].labels.index(label))
 
 
 def listed_ranges(name: str, attribute: Attribute, listed: Sequence[tuple[Label, Label]]) -> MatrixRows:
@@ -112,11 +107,13 @@ def range_ends(name: str, attribute: Attribute, ends: object) -> tuple[int, int]
     return first, last
 
 
-def _hierarchy(name: str, attribute: Attribute) -> Hierarchy:
-    levels: Sequence[Any] = getattr(attribute, "hierarchy", ())
-    if not levels:
-        raise WorkloadError(f"the attribute {name!r} has no levels; declare them, such as levels={{'state': {{…}}}}.")
-    return Hierarchy(attribute.size, tuple(reversed(levels)))
+def rows_of_body(name: str, attribute: Attribute, body: Any) -> AttributeQueries:
+    """The rows that plain values describe, as `to_body` wrote them."""
+    if isinstance(body, str):
+        return attribute_queries(name, attribute, body)
+    rows = attribute_queries(name, attribute, body["rows"])
+    names = tuple(str(text) for text in body["names"])
+    return replace(rows, names=names) if names and isinstance(rows, MatrixRows) else rows
 
 
 def _matrix(name: str, attribute: Attribute, given: Any) -> AttributeQueries:

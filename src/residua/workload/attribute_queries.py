@@ -2,6 +2,10 @@
 
 An attribute with n values is asked the rows of a matrix W, (rows, n). Planners need `WᵀW`, `W v` and `diag(W K Wᵀ)`;
 where W is large and regular (all n(n+1)/2 ranges, `ordered.py`) these are prefix sums and W is never written out.
+
+A kind of rows is one class: it says how many rows there are, what they are called and what they sum; whatever else it
+knows of itself (that it follows an order, that it is groups of levels, closed forms) it states by the other methods. A
+class with a fixed `kind` is asked for by that word, in `product`, in specifications and in files of plans.
 """
 
 from __future__ import annotations
@@ -10,18 +14,22 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from residua.domain import Attribute, Label
+from residua.domain import Attribute, Label, Level
 from residua.errors import WorkloadError
-from residua.linalg.arrays import Floats
+from residua.linalg.arrays import Floats, Integers
+from residua.linalg.modes import along
+from residua.linalg.path import over_running_sums
 
 if TYPE_CHECKING:  # SciPy's sparse matrices take a third of a second to import: only when they are used
     from scipy.sparse import csr_array
 
 _MOST_ENTRIES = 2**27  # a gigabyte
+KINDS: dict[str, type[AttributeQueries]] = {}  # the word that each kind with a fixed name is asked by
+InOrder = Literal["prefixes", "ranges", "values", "groups"]
 
 
 def require_matrix(what: str, rows: int, columns: int) -> None:
@@ -42,6 +50,21 @@ class AttributeQueries(ABC):
     """The rows asked of one attribute with `size` values; two are equal when they ask the same rows."""
 
     size: int
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        word = cls.__dict__.get("kind")
+        if isinstance(word, str) and KINDS.setdefault(word, cls) is not cls:
+            raise TypeError(f"there are rows called {word!r} already; give this kind another name.")
+
+    @classmethod
+    def of_attribute(cls, name: str, attribute: Attribute) -> AttributeQueries:
+        """The rows of this kind over an attribute's values.
+
+        Raises:
+            WorkloadError: it has none.
+        """
+        return cls(attribute.size)
 
     @property
     @abstractmethod
@@ -71,16 +94,67 @@ class AttributeQueries(ABC):
         texts = (text.removeprefix(f".{self.kind}").removeprefix("=") for text in self.labels(attribute))
         return [(self.title, slice(None), tuple(texts))]
 
+    # ---- facts that planners ask for
+
     @property
     def plain(self) -> bool:
         """Whether the rows are the values themselves."""
         return False
+
+    @property
+    def indicators(self) -> bool:
+        """Whether every entry of every row is zero or one."""
+        return False
+
+    @property
+    def along(self) -> InOrder | None:
+        """What the rows are in the order of the values: all prefixes, all ranges, all values, or groups that are runs
+        of values; None where they are anything else, or where a cell of other values has no place in the order."""
+        return None
+
+    def parts(self) -> tuple[AttributeQueries, ...]:
+        """The same rows kind by kind."""
+        return (self,)
+
+    def nested(self) -> tuple[tuple[Level | None, Integers | None], ...] | None:
+        """Of rows that are groups of levels: the level, None for the values, and which of its groups, None for all of
+        them; None where the rows are anything else."""
+        return None
+
+    @property
+    def whole_level(self) -> Level | None:
+        """The level of which the rows are all groups, None where they are more, less or anything else."""
+        nested = self.nested() or ()
+        return nested[0][0] if len(nested) == 1 and nested[0][1] is None else None
+
+    @property
+    def by_levels(self) -> bool:
+        """Whether they are all groups of some levels."""
+        return any(level is not None and chosen is None for level, chosen in self.nested() or ())
+
+    # ---- what is computed with them
 
     def sparse(self) -> csr_array:
         """W as a sparse matrix, (rows, n)."""
         from scipy.sparse import csr_array
 
         return csr_array(self.matrix())
+
+    def prefix_rows(self) -> csr_array:
+        """The rows over prefix sums of the values, (rows, n): few entries each where they follow the order."""
+        return over_running_sums(self.sparse())
+
+    def summed(self, tables: Floats) -> Floats:
+        """W along the first axis of tables, (rows, …)."""
+        return along(self.matrix(), tables, 0)
+
+    def trace(self) -> float:
+        """The trace of `WᵀW`."""
+        return float(self.gram().trace())
+
+    def to_body(self) -> Any:
+        """The rows as plain values: the word that asks for them."""
+        return self.kind
 
     def gram(self) -> Floats:
         """`WᵀW`, (n, n)."""
@@ -118,7 +192,8 @@ class Identity(AttributeQueries):
 
     kind = "identity"
     title = ""
-    plain = True
+    plain = indicators = True
+    along = "values"
 
     @property
     def rows(self) -> int:
@@ -139,6 +214,18 @@ class Identity(AttributeQueries):
         from scipy.sparse import csr_array, eye_array
 
         return csr_array(eye_array(self.size, format="csr"))
+
+    def nested(self) -> tuple[tuple[Level | None, Integers | None], ...]:
+        """The values."""
+        return ((None, None),)
+
+    def summed(self, tables: Floats) -> Floats:
+        """The tables themselves."""
+        return tables
+
+    def trace(self) -> float:
+        """n."""
+        return float(self.size)
 
     def times(self, vector: Floats) -> Floats:
         """The vector itself."""
@@ -170,6 +257,15 @@ class MatrixRows(AttributeQueries):
 
     def __post_init__(self) -> None:
         self.given.setflags(write=False)
+
+    @classmethod
+    def of_attribute(cls, name: str, attribute: Attribute) -> AttributeQueries:
+        """A matrix is given, not named."""
+        raise WorkloadError(f"{name!r} is asked for a matrix; give it, one column per value.")
+
+    def to_body(self) -> Any:
+        """The entries and their names."""
+        return {"rows": self.given.tolist(), "names": list(self.names)}
 
     @property
     def rows(self) -> int:

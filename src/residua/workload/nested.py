@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from residua.domain import Attribute, Label, Level
-from residua.linalg.arrays import Floats
-from residua.workload.attribute_queries import AttributeQueries, require_matrix
+from residua.errors import WorkloadError
+from residua.linalg.arrays import Floats, Integers
+from residua.workload.attribute_queries import AttributeQueries, Identity, InOrder, require_matrix
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 
 def level_sums(level: Level, tables: Floats) -> Floats:
@@ -19,9 +24,9 @@ def level_sums(level: Level, tables: Floats) -> Floats:
     codes = np.asarray(level.codes)
     if tables.ndim == 1:
         return np.bincount(codes, weights=tables, minlength=len(level)).astype(np.float64)
-    found = np.zeros((len(level), *tables.shape[1:]))
-    np.add.at(found, codes, tables)
-    return found
+    sums = np.zeros((len(level), *tables.shape[1:]))
+    np.add.at(sums, codes, tables)
+    return sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,16 +41,24 @@ class Hierarchy(AttributeQueries):
     levels: tuple[Level, ...]
 
     kind = "hierarchy"
+    indicators = True
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The levels' names, coarsest first."""
-        return tuple(level.name for level in self.levels)
+    @classmethod
+    def of_attribute(cls, name: str, attribute: Attribute) -> AttributeQueries:
+        """All levels of the attribute."""
+        if not attribute.hierarchy:
+            raise WorkloadError(
+                f"the attribute {name!r} has no levels; declare them, such as levels={{'state': {{…}}}}."
+            )
+        return cls(attribute.size, tuple(reversed(attribute.hierarchy)))
 
-    @property
-    def groups(self) -> tuple[Sequence[str], ...]:
-        """The labels of each level's groups."""
-        return tuple(level.labels for level in self.levels)
+    def parts(self) -> tuple[AttributeQueries, ...]:
+        """Each level, and the values."""
+        return (*(LevelRows(self.size, level) for level in self.levels), Identity(self.size))
+
+    def nested(self) -> tuple[tuple[Level | None, Integers | None], ...]:
+        """All groups of each level, and the values."""
+        return (*((level, None) for level in self.levels), (None, None))
 
     @property
     def rows(self) -> int:
@@ -62,6 +75,12 @@ class Hierarchy(AttributeQueries):
         require_matrix("the levels", self.rows, self.size)
         return np.vstack([*(level.matrix() for level in self.levels), np.eye(self.size)])
 
+    def sparse(self) -> csr_array:
+        """The groups of each level, then the identity."""
+        from scipy.sparse import csr_array, vstack
+
+        return csr_array(vstack([part.sparse() for part in self.parts()], format="csr"))
+
     def summed(self, tables: Floats) -> Floats:
         """Sums over groups, then the values."""
         return np.concatenate([*(level_sums(level, tables) for level in self.levels), tables])
@@ -77,8 +96,8 @@ class Hierarchy(AttributeQueries):
 
     def labels(self, attribute: Attribute) -> Iterator[str]:
         """`.state=CA`, …, `=LA`, …"""
-        for name, labels in zip(self.names, self.groups, strict=True):
-            yield from (f".{name}={label}" for label in labels)
+        for level in self.levels:
+            yield from (f".{level.name}={label}" for label in level.labels)
         yield from (f"={label}" for label in attribute.labels)
 
 
@@ -92,6 +111,18 @@ class LevelRows(AttributeQueries):
     """
 
     level: Level
+
+    indicators = True
+
+    @cached_property
+    def along(self) -> InOrder | None:
+        """Groups, where each is one run of values."""
+        turns = int(np.count_nonzero(np.diff(np.asarray(self.level.codes))))
+        return "groups" if turns == len(self.level) - 1 else None
+
+    def nested(self) -> tuple[tuple[Level | None, Integers | None], ...]:
+        """All groups of the level."""
+        return ((self.level, None),)
 
     @property
     def kind(self) -> str:
@@ -112,6 +143,13 @@ class LevelRows(AttributeQueries):
         """Indicators of the groups."""
         require_matrix(f"the groups of {self.kind!r}", self.rows, self.size)
         return self.level.matrix()
+
+    def sparse(self) -> csr_array:
+        """One entry per value."""
+        from scipy.sparse import csr_array
+
+        entries = (np.ones(self.size), (np.asarray(self.level.codes), np.arange(self.size)))
+        return csr_array(entries, shape=(self.rows, self.size))
 
     def summed(self, tables: Floats) -> Floats:
         """Sums over groups."""
@@ -136,6 +174,12 @@ class Inside(AttributeQueries):
     level: Level | None
     outer: Level
     group: int
+
+    indicators = True
+
+    def nested(self) -> tuple[tuple[Level | None, Integers | None], ...]:
+        """Some groups of the level."""
+        return ((self.level, self.chosen),)
 
     @property
     def kind(self) -> str:
@@ -164,6 +208,11 @@ class Inside(AttributeQueries):
         require_matrix(f"the rows of {self.kind!r}", self.rows, self.size)
         codes = np.arange(self.size) if self.level is None else np.asarray(self.level.codes)
         return np.asarray(self.chosen[:, None] == codes[None, :], dtype=np.float64)
+
+    def sparse(self) -> csr_array:
+        """The rows chosen of the level's, or of the values."""
+        whole = Identity(self.size) if self.level is None else LevelRows(self.size, self.level)
+        return whole.sparse()[self.chosen]
 
     def summed(self, tables: Floats) -> Floats:
         """Sums over the groups, or the values themselves."""

@@ -5,14 +5,16 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from residua.domain import Attribute, Bins
-from residua.linalg.arrays import Floats
-from residua.linalg.modes import along
-from residua.workload.attribute_queries import AttributeQueries, Identity, require_matrix
-from residua.workload.nested import Hierarchy, Inside, LevelRows
+from residua.linalg.arrays import Floats, Integers
+from residua.workload.attribute_queries import AttributeQueries, InOrder, require_matrix
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +27,13 @@ class Ordered(AttributeQueries):
     """
 
     other: bool = False
+
+    indicators = True
+
+    @classmethod
+    def of_attribute(cls, name: str, attribute: Attribute) -> AttributeQueries:
+        """Over the values in their order, and the cell of other values if there is one."""
+        return cls(attribute.size, attribute.has_other)
 
     @property
     def ordered(self) -> int:
@@ -59,6 +68,11 @@ class Prefixes(Ordered):
     kind = "prefixes"
 
     @property
+    def along(self) -> InOrder | None:
+        """All prefixes."""
+        return None if self.other else "prefixes"
+
+    @property
     def rows(self) -> int:
         """One row per value."""
         return self.size
@@ -66,8 +80,21 @@ class Prefixes(Ordered):
     def _rows(self) -> Floats:
         return np.tril(np.ones((self.ordered, self.ordered)))
 
+    def prefix_rows(self) -> csr_array:
+        """Each prefix sum by itself."""
+        return super().prefix_rows() if self.other else _differences(np.arange(self.size), None, self.size)
+
+    def summed(self, tables: Floats) -> Floats:
+        """Prefix sums."""
+        sums = np.cumsum(tables[: self.ordered], axis=0)
+        return np.concatenate([sums, tables[-1:]]) if self.other else sums
+
+    def trace(self) -> float:
+        """How many values all prefixes hold."""
+        return self.ordered * (self.ordered + 1) / 2 + self.other
+
     def times(self, vector: Floats) -> Floats:
-        """Running sums."""
+        """Prefix sums."""
         return self._with_other(np.cumsum(vector[: self.ordered]), float(vector[-1]))
 
     def diagonal(self, matrix: Floats) -> Floats:
@@ -88,6 +115,11 @@ class Ranges(Ordered):
     """Every range of consecutive values, by its first value, then by its last."""
 
     kind = "ranges"
+
+    @property
+    def along(self) -> InOrder | None:
+        """All ranges."""
+        return None if self.other else "ranges"
 
     @property
     def rows(self) -> int:
@@ -122,8 +154,25 @@ class Ranges(Ordered):
             V[-1, -1] = weights[-1]
         return V
 
+    def prefix_rows(self) -> csr_array:
+        """The prefix sum at the last value, minus the one before the first."""
+        first, last = np.triu_indices(self.size)
+        return super().prefix_rows() if self.other else _differences(last, first - 1, self.size)
+
+    def summed(self, tables: Floats) -> Floats:
+        """Differences of prefix sums."""
+        first, last = np.triu_indices(self.ordered)
+        sums = np.cumsum(tables[: self.ordered], axis=0)
+        before = np.concatenate([np.zeros((1, *sums.shape[1:])), sums])
+        sums = before[last + 1] - before[first]
+        return np.concatenate([sums, tables[-1:]]) if self.other else sums
+
+    def trace(self) -> float:
+        """How many values all ranges hold."""
+        return self.ordered * (self.ordered + 1) * (self.ordered + 2) / 6 + self.other
+
     def times(self, vector: Floats) -> Floats:
-        """Differences of running sums."""
+        """Differences of prefix sums."""
         require_matrix(self.kind, self.size, self.size)
         sums = np.concatenate([[0.0], np.cumsum(vector[: self.ordered])])
         first, last = np.triu_indices(self.ordered)
@@ -175,24 +224,18 @@ def _below(edges: Sequence[float], end: int) -> str:
 def applied(term: Sequence[tuple[int, AttributeQueries]], marginal: Floats) -> Floats:
     """The queries of a term, (rows_1, …, rows_k), from the marginal on its attributes, (n_1, …, n_k)."""
     for axis, (_, asked) in enumerate(term):
-        marginal = _along(asked, marginal, axis)
+        if not asked.plain:
+            marginal = np.moveaxis(asked.summed(np.moveaxis(marginal, axis, 0)), 0, axis)
     return marginal
 
 
-def _along(asked: AttributeQueries, tables: Floats, axis: int) -> Floats:
-    """W along an axis; prefixes and ranges by running sums, so that their many rows are never written out."""
-    if isinstance(asked, Identity):
-        return tables
-    if isinstance(asked, Hierarchy | LevelRows | Inside):
-        return np.moveaxis(asked.summed(np.moveaxis(tables, axis, 0)), 0, axis)
-    if not isinstance(asked, Prefixes | Ranges):
-        return along(asked.matrix(), tables, axis)
-    moved = np.moveaxis(tables, axis, 0)
-    sums = np.cumsum(moved[: asked.ordered], axis=0)
-    if isinstance(asked, Ranges):
-        first, last = np.triu_indices(asked.ordered)
-        before = np.concatenate([np.zeros((1, *sums.shape[1:])), sums])
-        sums = before[last + 1] - before[first]
-    if asked.other:
-        sums = np.concatenate([sums, moved[-1:]])
-    return np.moveaxis(sums, 0, axis)
+def _differences(last: Integers, before: Integers | None, n: int) -> csr_array:
+    """Rows over prefix sums that take one and subtract another; −1 for nothing before."""
+    from scipy.sparse import csr_array
+
+    rows = np.arange(len(last))
+    sums = csr_array((np.ones(len(last)), (rows, last)), shape=(len(last), n))
+    if before is None:
+        return sums
+    there = before >= 0
+    return csr_array(sums - csr_array((np.ones(there.sum()), (rows[there], before[there])), shape=(len(last), n)))

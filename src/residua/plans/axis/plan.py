@@ -35,7 +35,6 @@ from residua.plans.noise import ORDERED, ROUNDING_VARIANCE, Noise
 from residua.privacy import AddRemove, Guarantee, Unit
 from residua.privacy.exact import round_up
 from residua.workload import AttributeQueries, Workload
-from residua.workload.ordered import Ranges
 
 _MOST_CELLS = 4096
 
@@ -124,7 +123,7 @@ class AxisPlan(AlongPlan):
     def _term_variance(self, asked: dict[int, AttributeQueries]) -> float:
         """The mean variance of a term's queries; of all ranges in closed form."""
         along = asked.get(self.attribute)
-        if len(asked) == 1 and isinstance(along, Ranges) and along.rows > 2**16:
+        if len(asked) == 1 and along is not None and along.along == "ranges" and along.rows > 2**16:
             rounding = (2 - 2 / (along.size + 1)) * ROUNDING_VARIANCE / self.grid**2
             return self.correlated.sum_of_range_variances() / along.rows + rounding
         rows, answered = crossed_rows(asked, self.attribute, self.size)
@@ -136,7 +135,7 @@ class AxisPlan(AlongPlan):
 
     def _largest_variance(self, asked: dict[int, AttributeQueries]) -> float:
         along = asked.get(self.attribute)
-        if len(asked) == 1 and isinstance(along, Ranges) and along.rows > 2**16:
+        if len(asked) == 1 and along is not None and along.along == "ranges" and along.rows > 2**16:
             return float(self.correlated.largest_ranges()[0].max()) + 2 * ROUNDING_VARIANCE / self.grid**2
         rows, answered = crossed_rows(asked, self.attribute, self.size)
         return float(self.row_variances(rows).max()) if answered.all() else float(np.inf)

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array, kron, vstack
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Booleans
 from residua.linalg.path import over_running_sums
-from residua.plans.axis.runs import level_rows
-from residua.workload import AttributeQueries, Identity, Workload
-from residua.workload.nested import Hierarchy, Inside, LevelRows
-from residua.workload.ordered import Prefixes, Ranges
+from residua.workload import AttributeQueries, Workload
 
 MOST_ROWS = 2**26
 
@@ -23,41 +19,18 @@ def running_rows(asked: AttributeQueries) -> csr_array:
     Raises:
         PlanError: too many of them for an array.
     """
-    n, rows = asked.size, asked.rows
-    if rows > MOST_ROWS:
+    if asked.rows > MOST_ROWS:
         raise PlanError(
-            f"{rows:,} queries along one axis are too many to list; ask for their mean (per='term') or for single ones."
+            f"{asked.rows:,} queries along one axis are too many to list; ask for their mean (per='term') or for "
+            "single ones."
         )
-    if isinstance(asked, Prefixes):
-        return _entries(np.arange(n), None, n)
-    if isinstance(asked, Identity):
-        return _entries(np.arange(n), np.arange(n) - 1, n)
-    if isinstance(asked, Ranges):
-        first, last = np.triu_indices(n)
-        return _entries(last, first - 1, n)
-    if isinstance(asked, Hierarchy | LevelRows | Inside):
-        return level_rows(asked)
-    return over_running_sums(csr_array(asked.matrix()))
-
-
-def _entries(last: NDArray[np.intp], before: NDArray[np.intp] | None, n: int) -> csr_array:
-    """Rows `C_last − C_before`; −1 for nothing before."""
-    rows = np.arange(len(last))
-    found = csr_array((np.ones(len(last)), (rows, last)), shape=(len(last), n))
-    if before is None:
-        return found
-    there = before >= 0
-    return csr_array(found - csr_array((np.ones(there.sum()), (rows[there], before[there])), shape=(len(last), n)))
+    return asked.prefix_rows()
 
 
 def terms_of(workload: Workload) -> list[tuple[dict[int, AttributeQueries], float]]:
     """What each term asks of each of its attributes, and its weight."""
-    found = []
-    for family in workload.families:
-        for number, weight in zip(family.numbers.tolist(), family.weights.tolist(), strict=True):
-            members = family.lattice.members(int(number))
-            found.append(({int(i): family.queries[i] for i in members}, float(weight)))
-    return found
+    pairs = zip(workload.terms(), workload.weights.tolist(), strict=True)
+    return [(dict(term), weight) for term, weight in pairs]
 
 
 def rows_of(workload: Workload, attribute: int) -> tuple[csr_array, Booleans]:

@@ -26,8 +26,7 @@ from residua.plans.axis.asked import Asked, packed, unpacked
 from residua.plans.axis.price import opposed, price
 from residua.plans.axis.rows import running_rows
 from residua.plans.strategy import OTHERS, Strategy
-from residua.workload import AttributeQueries, Identity
-from residua.workload.ordered import Prefixes, Ranges
+from residua.workload import AttributeQueries
 
 MOST_DENSE = 4096  # values of an axis that is written out as a matrix
 _NOTHING = 1e-13  # of a variance: rounding
@@ -149,9 +148,9 @@ class Ordered(Strategy):
     def variances(self, asked: AttributeQueries) -> tuple[Floats, Floats]:
         """From passes along the axis."""
         total = self._total
-        if isinstance(asked, Prefixes | Identity):
+        if asked.along in ("prefixes", "values"):
             sums, single = self._known
-            one = isinstance(asked, Identity)
+            one = asked.along == "values"
             found, along = (single, np.diff(total, prepend=0.0)) if one else (sums, total)
         else:
             rows = running_rows(asked)
@@ -160,7 +159,7 @@ class Ordered(Strategy):
 
     def means(self, asked: AttributeQueries) -> tuple[float, float]:
         """Of all ranges in closed form: differences of two running sums."""
-        if not isinstance(asked, Ranges) or asked.other or asked.rows <= 2**16:
+        if asked.along != "ranges" or asked.rows <= 2**16:
             return super().means(asked)
         total = self._total
         along = ((self.size + 1) * float(total @ total) - float(total.sum()) ** 2) / asked.rows

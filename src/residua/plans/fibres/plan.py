@@ -39,9 +39,7 @@ from residua.plans.questions import combined, in_one_table
 from residua.privacy import AddRemove, Guarantee, Unit
 from residua.privacy.exact import round_up
 from residua.quoting import Term
-from residua.workload import Identity, Workload
-from residua.workload.nested import Hierarchy
-from residua.workload.ordered import Prefixes, Ranges
+from residua.workload import Workload
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +109,8 @@ class FibrePlan(Plan):
         asked = [
             {*term} - {self.attribute}
             for term, _ in terms_of(self.workload)
-            if isinstance(term.get(self.attribute), Prefixes | Ranges | Identity | Hierarchy)
+            if self.attribute in term
+            and any(part.along in ("prefixes", "ranges", "values") for part in term[self.attribute].parts())
         ]
         return frozenset(members for members in self.sets if any({*members} <= each for each in asked))
 

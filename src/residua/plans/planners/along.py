@@ -15,15 +15,10 @@ from residua.linalg.arrays import Floats
 from residua.linalg.nested_noise import AxisNoise
 from residua.plans.axis.asked import Asked
 from residua.plans.axis.rows import running_rows, terms_of
-from residua.plans.axis.runs import level_rows, runs_in_order
 from residua.plans.objectives import MaxVariance
 from residua.plans.solver.ordered import Scales
 from residua.plans.targets import listed_targets
-from residua.workload import AttributeQueries, Identity, Workload
-from residua.workload.nested import Hierarchy, LevelRows
-from residua.workload.ordered import Prefixes, Ranges
-
-_KINDS = (Prefixes, Ranges, Identity, LevelRows)
+from residua.workload import AttributeQueries, Workload
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +40,7 @@ class Along:
     @cached_property
     def levels(self) -> list[tuple[Level, float]]:
         """The levels that are asked for, and their weights."""
-        return [(asked.level, weight) for asked, weight, _ in self.parts if isinstance(asked, LevelRows)]
+        return [(level, weight) for asked, weight, _ in self.parts if (level := asked.whole_level) is not None]
 
     @property
     def asked(self) -> Asked:
@@ -100,7 +95,7 @@ class Along:
     @property
     def _names(self) -> list[str]:
         """What each part is called in a mapping of targets."""
-        return [asked.kind if isinstance(asked, LevelRows) else self.name for asked, *_ in self.parts]
+        return [asked.kind if asked.along == "groups" else self.name for asked, *_ in self.parts]
 
     def _mapped(self, targets: Mapping[Sequence[str], float]) -> list[Any]:
         """The target of each part, by names."""
@@ -126,11 +121,11 @@ class Along:
 
     def least_scales(self, scales: Floats) -> Scales:
         """The least scale of prefixes, ranges and values."""
-        found: dict[type, float] = {Prefixes: np.inf, Ranges: np.inf, Identity: np.inf}
+        least: dict[str | None, float] = {"prefixes": np.inf, "ranges": np.inf, "values": np.inf}
         for (asked, *_), scale in zip(self.parts, scales.tolist(), strict=True):
-            if type(asked) in found:
-                found[type(asked)] = min(found[type(asked)], scale)
-        return Scales(*(0.0 if np.isinf(each) else float(each) for each in found.values()))
+            if asked.along in least:
+                least[asked.along] = min(least[asked.along], scale)
+        return Scales(*(0.0 if np.isinf(each) else float(each) for each in least.values()))
 
     def total(self, noise: AxisNoise) -> float:
         """The weighted total variance of all queries."""
@@ -145,12 +140,12 @@ class Along:
             return self._largest_mean(noise, scales), np.ones(self.size)
         largest, places = 0.0, np.zeros(self.size)
         for (asked, *_), scale in zip(self.parts, scales.tolist(), strict=True):
-            if isinstance(asked, Ranges):  # a bound of the largest; they are everywhere
+            if asked.along == "ranges":  # a bound of the largest; they are everywhere
                 largest = max(largest, float(noise.largest_ranges()[0].max()) / scale)
                 continue
             found = _variances(asked, noise) / scale
             largest = max(largest, float(found.max()))
-            if isinstance(asked, Prefixes):
+            if asked.along == "prefixes":
                 np.maximum(places, found, out=places)
             else:
                 rows = running_rows(asked)
@@ -183,32 +178,27 @@ def asked_along(workload: Workload) -> Along | None:
         if several is None:
             return None
         parts += [(each, weight, number) for each in several]
-    if not any(isinstance(asked, Prefixes | Ranges) for asked, *_ in parts):
+    if not any(asked.along in ("prefixes", "ranges") for asked, *_ in parts):
         return None
     return Along(domain.names[attribute], attribute, n, parts)
 
 
 def kinds_of(asked: AttributeQueries) -> list[AttributeQueries] | None:
     """Rows along an axis kind by kind: prefixes, ranges, values, levels of runs; None where there are others."""
-    several = [asked]
-    if isinstance(asked, Hierarchy):
-        several = [*(LevelRows(asked.size, level) for level in asked.levels), Identity(asked.size)]
-    for each in several:
-        if not isinstance(each, _KINDS) or (isinstance(each, LevelRows) and not runs_in_order(each.level)):
-            return None
-    return several
+    parts = list(asked.parts())
+    return None if any(part.along is None for part in parts) else parts
 
 
 def asked_by(parts: Iterable[tuple[AttributeQueries, float]]) -> Asked:
     """What several kinds ask together, each row of a kind with its weight."""
-    found: dict[type, float] = {Prefixes: 0.0, Ranges: 0.0, Identity: 0.0}
+    weights: dict[str | None, float] = {"prefixes": 0.0, "ranges": 0.0, "values": 0.0}
     groups: list[tuple[int, int, float]] = []
     for asked, weight in parts:
-        if isinstance(asked, LevelRows):
-            groups += [(*run, weight) for run in runs_of(asked.level)]
+        if (level := asked.whole_level) is not None:
+            groups += [(*run, weight) for run in runs_of(level)]
         else:
-            found[type(asked)] += weight
-    return Asked(found[Prefixes], found[Ranges], found[Identity], groups=tuple(groups))
+            weights[asked.along] += weight
+    return Asked(weights["prefixes"], weights["ranges"], weights["values"], groups=tuple(groups))
 
 
 def runs_of(level: Level) -> list[tuple[int, int]]:
@@ -219,15 +209,12 @@ def runs_of(level: Level) -> list[tuple[int, int]]:
 
 
 def _mean(asked: AttributeQueries, noise: AxisNoise) -> float:
-    if isinstance(asked, Ranges):
+    if asked.along == "ranges":
         return noise.sum_of_range_variances() / asked.rows
     return float(_variances(asked, noise).mean())
 
 
 def _variances(asked: AttributeQueries, noise: AxisNoise) -> Floats:
-    if isinstance(asked, Prefixes):
-        return noise.variances()[0]
-    if isinstance(asked, Identity):
-        return noise.variances()[1]
-    assert isinstance(asked, LevelRows)
-    return noise.row_variances(level_rows(asked))
+    if asked.along in ("prefixes", "values"):
+        return noise.variances()[0 if asked.along == "prefixes" else 1]
+    return noise.row_variances(asked.prefix_rows())

@@ -25,7 +25,6 @@ from residua.plans.solver.ordered import least_largest, least_total
 from residua.plans.solver.totals import TellingGame
 from residua.plans.strategy import Strategy
 from residua.workload import Workload
-from residua.workload.ordered import Prefixes, Ranges
 
 _COARSE = 0.02  # near enough while the worth of queries is still sought
 _ROUNDS = 3  # of what is asked along an axis against what the other attributes make it worth
@@ -120,11 +119,11 @@ def with_quiet_axes(
                 kinds = kinds_of(family.queries[i]) or []
                 parts += [(kind, 1.0, number) for kind in kinds]
                 wanted += [float(scales[starts[number] : starts[number + 1]][inside].min())] * len(kinds)
-        if {type(kind) for kind, *_ in parts} == {Prefixes}:
+        if {kind.along for kind, *_ in parts} == {"prefixes"}:
             quiet = least_largest(strategy.size, tolerance=tolerance, step=step)
             asked = Asked(prefixes=tuple(quiet.weights.tolist()))
             found[i] = _costing_one(strategy.size, asked, quiet.q, quiet.root)
-        elif not any(isinstance(kind, Ranges) for kind, *_ in parts) and task.unit.contribution is not None:
+        elif not any(kind.along == "ranges" for kind, *_ in parts) and task.unit.contribution is not None:
             along = Along(workload.domain.names[i], i, strategy.size, parts)
             asked, q, root, _ = nested_largest(along, np.array(wanted), False, tolerance=tolerance, step=step)
             found[i] = _costing_one(strategy.size, asked, q, root)

@@ -23,7 +23,7 @@ from residua.plans.solver.attribute import best_cells, weighed_gram
 from residua.plans.solver.closed_form import ProductGame
 from residua.plans.solver.ordered import spectrum
 from residua.plans.strategy import Strategy
-from residua.workload import AttributeQueries, Identity, Workload
+from residua.workload import AttributeQueries, Workload
 
 _ERROR = 1e-5
 
@@ -76,7 +76,7 @@ def _short_facts(
                 continue
             asked, n = family.queries[i], int(workload.domain.sizes[i])
             if (i, asked) not in known:
-                if isinstance(asked, Identity) and strategies[i].plain:
+                if asked.plain and strategies[i].plain:
                     found = (1.0 - 1.0 / n, 1.0 / n**2)
                 else:
                     V, v = asked.gram() / asked.rows, strategies[i].spread

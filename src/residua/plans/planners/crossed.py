@@ -39,9 +39,7 @@ from residua.plans.solver.totals import TellingQueries
 from residua.plans.strategy import Plain, Strategy
 from residua.plans.tolerances import CORRELATED_SLACK
 from residua.privacy import GDP, Unit
-from residua.workload import Identity, Workload
-from residua.workload.nested import Hierarchy, LevelRows
-from residua.workload.ordered import Prefixes, Ranges
+from residua.workload import KINDS, Workload
 
 LONG = 512  # values, crossed with others; below, the lattice form is quick, and knows more of persons
 LONG_WITH_MORE = 1025  # where persons are limited in each value, or levels are asked too: others are slow beyond
@@ -62,9 +60,9 @@ def long_axes(workload: Workload, unit: Unit, *, least: int = LONG) -> tuple[int
         if n < least or workload.domain[workload.domain.names[i]].has_other:
             continue
         several = [kinds_of(family.queries[i]) for family in workload.families if i in family.used]
-        kinds = {None if kind is None else type(kind) for each in several for kind in each or (None,)}
-        levels_fit = LevelRows not in kinds or unit.contribution is not None
-        if kinds & {Prefixes, Ranges} and None not in kinds and levels_fit:
+        kinds = {None if kind is None else kind.along for each in several for kind in each or (None,)}
+        levels_fit = "groups" not in kinds or unit.contribution is not None
+        if kinds & {"prefixes", "ranges"} and None not in kinds and levels_fit:
             found.append(i)
     return tuple(found)
 
@@ -113,7 +111,7 @@ def _near_or_apart(workload: Workload, task: Task, axis: int) -> LatticePlan | F
 
 
 def _levels_asked(workload: Workload, i: int) -> bool:
-    return any(isinstance(family.queries[i], LevelRows | Hierarchy) for family in workload.families if i in family.used)
+    return any(family.queries[i].by_levels for family in workload.families if i in family.used)
 
 
 def crossed_by_request(
@@ -231,7 +229,7 @@ def _short_strategies(
 ) -> list[Strategy]:
     """Strategies of the attributes that are not long: plain ones where values are asked, else those of a stand-in."""
     sizes = workload.domain.sizes
-    asked = {i for family in workload.families for i in family.used if not isinstance(family.queries[i], Identity)}
+    asked = {i for family in workload.families for i in family.used if not family.queries[i].plain}
     wanted = [i for i in asked if i not in axes and kept[i] is None]
     found: list[Strategy] = [kept[i] or Plain(int(n)) for i, n in enumerate(sizes.tolist())]
     if wanted:
@@ -255,10 +253,8 @@ def _stand_in(workload: Workload, axes: Sequence[int]) -> Workload:
     for family in workload.families:
         queries, factors = list(family.queries), np.ones(len(domain))
         for i in axes:
-            kind = type(family.queries[i])
-            queries[i] = (kind if kind in (Prefixes, Ranges) else Identity)(
-                _STAND_IN
-            )  # levels of so few values are nearly values
+            word = family.queries[i].along  # levels of so few values are nearly values
+            queries[i] = KINDS[word if word in ("prefixes", "ranges") else "identity"](_STAND_IN)
             factors[i] = family.queries[i].rows / queries[i].rows
         weights = family.weights * workload.lattice.products(factors)[family.numbers]
         families.append(replace(family, weights=weights, queries=tuple(queries)))

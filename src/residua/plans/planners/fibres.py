@@ -31,7 +31,7 @@ from residua.plans.solver.fibres import least_of_fibres
 from residua.plans.strategy import Plain, Strategy
 from residua.plans.tolerances import CORRELATED_SLACK
 from residua.privacy import AddRemove
-from residua.workload import AttributeQueries, Identity, Workload
+from residua.workload import AttributeQueries, Workload
 
 Set = tuple[int, ...]
 Split = tuple[dict[Set, list[tuple[AttributeQueries, float]]], dict[Set, float]]
@@ -114,7 +114,7 @@ def _by_sets(workload: Workload, axis: int) -> Split | None:
     for asked, weight in terms_of(workload):
         rows, short = asked.get(axis), tuple(sorted(j for j in asked if j != axis))
         kinds = [] if rows is None else kinds_of(rows)
-        if kinds is None or not all(isinstance(asked[j], Identity) for j in short):
+        if kinds is None or not all(asked[j].plain for j in short):
             return None
         for members in (each for size in range(len(short) + 1) for each in combinations(short, size)):
             share = weight * _share(workload, short, members)

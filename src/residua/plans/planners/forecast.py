@@ -15,8 +15,7 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.machine import free_bytes
-from residua.workload import Identity, Workload
-from residua.workload.ordered import Prefixes, Ranges
+from residua.workload import Workload
 
 _USUAL = 1e-9  # seconds per n³ of an n × n eigenvalue problem: enough to tell what is short for certain
 _SHORT = 1.0
@@ -111,7 +110,7 @@ def _searched(workload: Workload) -> list[float]:
     found = {}
     for i, n in enumerate(workload.domain.sizes.tolist()):
         asked = frozenset(family.queries[i] for family in workload.families if i in family.used)
-        if not all(isinstance(one, Identity) for one in asked):
+        if not all(one.plain for one in asked):
             found[asked] = float(n)
     return list(found.values())
 
@@ -121,7 +120,7 @@ def _without_others(workload: Workload) -> str:
     domain = workload.domain
     for i, name in enumerate(domain.names):
         asked = [family.queries[i] for family in workload.families if i in family.used]
-        ordered = any(isinstance(each, Prefixes | Ranges) for each in asked)
+        ordered = any(each.kind in ("prefixes", "ranges") for each in asked)
         if ordered and domain[name].has_other and int(domain.sizes[i]) > _LONG:
             return (
                 f" ({name!r} has a cell for other values, which takes matrices; with unknown and missing values "

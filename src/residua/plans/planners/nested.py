@@ -11,8 +11,6 @@ from residua.plans.axis.asked import Asked
 from residua.plans.planners.along import Along, runs_of
 from residua.plans.solver.ordered import Step, least_total
 from residua.plans.solver.worst import Losses, least_worst
-from residua.workload.nested import LevelRows
-from residua.workload.ordered import Prefixes, Ranges
 
 Shaped = tuple[Asked, Floats, InverseRoot, float]  # queries and cells that shape the noise, its poles, and the bound
 
@@ -44,17 +42,17 @@ def nested_largest(found: Along, scales: Floats, means: bool, *, tolerance: floa
     terms: list[Integers] = []
     group = 2 * n  # the number of the next level's first group
     for (asked, _, term), scale in zip(found.parts, scales.tolist(), strict=True):
-        if isinstance(asked, LevelRows):
+        if asked.along == "groups":
             own, group = np.arange(group, group + asked.rows), group + asked.rows
-        elif isinstance(asked, Ranges):
+        elif asked.along == "ranges":
             own = np.array([2 * n + len(runs)])
         else:
-            own = np.arange(n) + (0 if isinstance(asked, Prefixes) else n)
+            own = np.arange(n) + (0 if asked.along == "prefixes" else n)
         queries.append(own)
         factors.append(np.full(len(own), 1 / (scale * (rows[term] if means else 1))))
         terms.append(np.full(len(own), term))
     every = np.concatenate(terms)
-    ranges = any(isinstance(asked, Ranges) for asked, *_ in found.parts)
+    ranges = any(asked.along == "ranges" for asked, *_ in found.parts)
     game = Losses(np.concatenate(queries), np.concatenate(factors), every if means else np.arange(len(every)), ranges)
     solution = least_worst(nesting, game, tolerance=tolerance, step=step)
     prefixes = float(solution.prefixes[0]) if means else tuple(solution.prefixes.tolist())

@@ -20,8 +20,7 @@ from residua.plans.targets import listed_targets
 from residua.plans.tree.facts import coefficient
 from residua.plans.tree.nesting import Nesting, nesting_of
 from residua.plans.tree.rows import Nodes, Term, terms_of, tree_rows
-from residua.workload import Identity, Workload
-from residua.workload.nested import Hierarchy, LevelRows
+from residua.workload import Workload
 
 MOST_SHORT = 8  # attributes
 
@@ -35,9 +34,9 @@ def nested_attribute(workload: Workload, least: int) -> int | None:
     found: set[int] = set()
     for family in workload.families:  # not by terms: there may be millions
         for i in family.used:
-            if isinstance(family.queries[i], Hierarchy | LevelRows):
+            if family.queries[i].by_levels:
                 found.add(i)
-            elif not isinstance(family.queries[i], Identity):
+            elif not family.queries[i].plain:
                 return None
     if len(found) != 1:
         return None

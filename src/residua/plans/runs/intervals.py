@@ -22,8 +22,8 @@ from residua.plans.reading import Answerable
 from residua.plans.runs.solved import Solved, over_values
 from residua.plans.tails import check_confidence, known_reaches, mixed_reach, ruled_reach
 from residua.workload import Identity, Workload, marginals
-from residua.workload.ordered import Prefixes, Ranges
 
+_WHOLE = ("prefixes", "ranges", "values")
 _MOST_COEFFICIENTS = 2**24
 
 
@@ -60,11 +60,11 @@ def _term(plan: Any, term: Mapping[int, Any], miss: float) -> Floats:
     others = math.prod(queries.rows for i, queries in term.items() if i != plan.attribute)
     count = 1 if along is None else along.rows
     n = solved.shape.size
-    if others == 1 and count * n > _MOST_COEFFICIENTS and isinstance(along, Prefixes | Ranges | Identity):
+    if others == 1 and count * n > _MOST_COEFFICIENTS and along is not None and along.along in _WHOLE:
         most = largest_leverage(solved)
-        if isinstance(along, Identity):
+        if along.plain:
             return np.minimum(mixed_reach(np.full(count, most), miss), ruled_reach(own_shares(solved), miss))
-        ends = 2.0 if isinstance(along, Ranges) else 1.0
+        ends = 2.0 if along.along == "ranges" else 1.0
         variances = solved.row_variances(running_rows(along))
         return mixed_reach(np.minimum((ends * largest_coefficient(solved)) ** 2 / variances, most), miss)
     if others == 1 and count * n <= _MOST_COEFFICIENTS:

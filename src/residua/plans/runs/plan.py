@@ -33,8 +33,7 @@ from residua.plans.runs.solved import Solved
 from residua.plans.runs.totals import Totals, totals
 from residua.privacy import AddRemove, Guarantee, Unit
 from residua.privacy.exact import round_up
-from residua.workload import AttributeQueries, Identity, Workload
-from residua.workload.ordered import Prefixes, Ranges
+from residua.workload import AttributeQueries, Workload
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,10 +126,9 @@ class RunsPlan(AlongPlan):
     def _term_variance(self, asked: dict[int, AttributeQueries]) -> float:
         """The mean variance of a term's queries; of prefixes, ranges and values in closed form."""
         along = asked.get(self.attribute)
-        if len(asked) == 1 and isinstance(along, Identity):
-            return self.totals.values / along.rows
-        if len(asked) == 1 and isinstance(along, Prefixes | Ranges) and not along.other:
-            return (self.totals.ranges if isinstance(along, Ranges) else self.totals.prefixes) / along.rows
+        totals = {"values": self.totals.values, "prefixes": self.totals.prefixes, "ranges": self.totals.ranges}
+        if len(asked) == 1 and along is not None and along.along in totals:
+            return totals[along.along] / along.rows
         rows, answered = crossed_rows(asked, self.attribute, self.size)
         return float(self.solved.row_variances(rows).mean()) if answered.all() else float(np.inf)
 

@@ -14,8 +14,7 @@ import numpy as np
 from residua.linalg.arrays import Floats
 from residua.linalg.path import OrderedNoise, range_path
 from residua.plans.solver.ordered import least_total
-from residua.workload import AttributeQueries, Identity
-from residua.workload.ordered import Prefixes, Ranges
+from residua.workload import AttributeQueries
 
 LEAST = 192  # values; below, loading the compiled passes takes longer than they save
 _TOLERANCE = 1e-4
@@ -27,23 +26,15 @@ def ordered_start(kinds: Sequence[AttributeQueries]) -> tuple[Floats, Floats] | 
     None where the rows are not of that kind, or few.
     """
     n = kinds[0].size
-    weights = {Prefixes: 0.0, Ranges: 0.0, Identity: 0.0}
+    weights: dict[str | None, float] = {"prefixes": 0.0, "ranges": 0.0, "values": 0.0}
     for asked in kinds:
-        if type(asked) not in weights or getattr(asked, "other", False):
+        if asked.along not in weights:
             return None
-        weights[type(asked)] += 1.0 / _trace(asked)
-    if n < LEAST or not weights[Prefixes] + weights[Ranges]:
+        weights[asked.along] += 1.0 / asked.trace()
+    if n < LEAST or not weights["prefixes"] + weights["ranges"]:
         return None
     path = range_path(n, *weights.values())
     found = least_total(path, tolerance=_TOLERANCE)
     noise = OrderedNoise(path, found.q, found.root.poles, found.root.weights)
     total = noise.combined_with_all(np.append(np.zeros(n - 1), 1.0))
     return found.q, np.diff(total / total[-1], prepend=0.0)
-
-
-def _trace(asked: AttributeQueries) -> float:
-    """The trace of the Gram matrix: how many values the queries hold, each with all of its own."""
-    n = asked.size
-    if isinstance(asked, Prefixes):
-        return n * (n + 1) / 2
-    return n * (n + 1) * (n + 2) / 6 if isinstance(asked, Ranges) else float(n)

@@ -140,7 +140,7 @@ class _Searches:
         for i in range(count):
             kinds = tuple(kinds_of(workload, i))
             kept = given[i]
-            plain = all(isinstance(asked, Identity) for asked in kinds)
+            plain = all(asked.plain for asked in kinds)
             if kept is not None and not (plain and kept.plain):
                 self.given[i] = _real(kept)
             elif not plain:

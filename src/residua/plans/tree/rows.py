@@ -12,9 +12,7 @@ from numpy.typing import NDArray
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
 from residua.plans.tree.nesting import Nesting
-from residua.workload import AttributeQueries, Identity, Workload
-from residua.workload.nested import Hierarchy, Inside, LevelRows
-from residua.workload.ordered import Prefixes, Ranges
+from residua.workload import AttributeQueries, Workload
 
 MOST_ROWS = 4096  # of any coefficients over many values
 MOST_RUNS = 2**26  # ranges that are listed
@@ -97,17 +95,10 @@ def tree_rows(asked: AttributeQueries | None, nesting: Nesting) -> list[TreeRows
     """What is asked along the tree; nothing is the root."""
     if asked is None:
         return [Nodes(nesting.root)]
-    if isinstance(asked, Identity):
-        return [Nodes(0)]
-    if isinstance(asked, Hierarchy):
-        return [*(Nodes(nesting.level(level.name)) for level in asked.levels), Nodes(0)]
-    if isinstance(asked, LevelRows):
-        level = nesting.level(asked.level.name)
-        return [Nodes(level)]
-    if isinstance(asked, Inside):
-        return [Nodes(0 if asked.level is None else nesting.level(asked.level.name), asked.chosen)]
-    if isinstance(asked, Prefixes | Ranges) and not asked.other and nesting.ordered:
-        return [Runs(asked.size, isinstance(asked, Ranges))]
+    if (nested := asked.nested()) is not None:
+        return [Nodes(0 if level is None else nesting.level(level.name), chosen) for level, chosen in nested]
+    if asked.along in ("prefixes", "ranges") and nesting.ordered:
+        return [Runs(asked.size, asked.along == "ranges")]
     if asked.rows > MOST_ROWS:
         raise PlanError(
             f"{asked.rows:,} rows over {asked.size:,} values are too many beside a tree; ask for its levels, or for at "
