@@ -29,7 +29,6 @@ from residua.plans.solver.ordered import OrderedSolution, Scales, least_largest,
 from residua.plans.solver.ranges import least_range, quiet_ranges
 from residua.plans.tolerances import CORRELATED_SLACK
 from residua.workload import Workload
-from residua.workload.ordered import Ranges
 
 LONG = 512  # values; below, dense plans are as quick, and can be combined with every other plan
 LONG_WITH_LIMITS = 1025  # values, where persons are limited in each: the lattice form is slow beyond
@@ -54,7 +53,7 @@ def by_itself(task: Task) -> Along | None:
     if along.size < (LONG_WITH_LIMITS if limited else LONG):
         return None
     of_queries = isinstance(task.objective, MaxVariance) and task.objective.over == "queries"
-    ranges = of_queries and any(isinstance(asked, Ranges) for asked, *_ in along.parts)
+    ranges = of_queries and any(asked.along == "ranges" for asked, *_ in along.parts)
     return None if ranges and along.size <= _MOST_RANGES else along
 
 
