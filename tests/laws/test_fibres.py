@@ -4,19 +4,19 @@ really measured, against the dense optimum, priced never below the truth, and re
 from __future__ import annotations
 
 import json
-import math
 from functools import cache
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from scipy.sparse import csr_array
 from scipy.stats import chi2
 
 import residua as rs
 from residua.errors import FileError, PlanError
 from residua.plans.axis.asked import packed
 from residua.plans.fibres import FibrePlan
+from residua.testing import check_plan
+from residua.testing.measured import measured_by
 from tests.resealed import body_of, reseal_document
 
 MINUTES = rs.Integers(0, 11, levels={"quarter": [0, 3, 4, 9, 12], "half": [0, 4, 12]})
@@ -42,71 +42,16 @@ def planned(kind):
     return rs.plan(WORKLOADS[kind], rs.GDP(1.0), form=rs.Axis(apart=True))
 
 
-def dense(plan):
-    """What is measured as a matrix over all cells, and the covariance of its noise, from the blocks alone."""
-    blocks, sizes = plan.compile(), [int(n) for n in plan.domain.sizes]
-    rows, covariances = np.zeros((blocks.cells, math.prod(sizes))), np.zeros((blocks.cells, blocks.cells))
-    for number, grid, scale in zip(blocks.measured.tolist(), blocks.grids, blocks.scales, strict=True):
-        members = blocks.lattice.members(number)
-        along = number in blocks.along
-        found = np.ones((1, 1))
-        for i in [*(j for j in range(len(sizes)) if j != plan.attribute), plan.attribute]:  # the axis last
-            part = np.tril(np.ones((sizes[i], sizes[i]))) if i == plan.attribute else blocks.strategies[i].matrix
-            found = np.kron(found, part if i in members else np.ones((1, sizes[i])))
-        shape = [n for i, n in enumerate(sizes) if i != plan.attribute] + [sizes[plan.attribute]]
-        whole = np.moveaxis(found.reshape(len(found), *shape), -1, 1 + plan.attribute).reshape(len(found), -1)
-        own = np.eye(1) * (scale**2 + 1 / 12)
-        if along:
-            (noise,) = blocks.sampled(number)
-            own = float(grid) ** 2 * noise.applied(csr_array(np.eye(sizes[plan.attribute])))
-        at, _, _ = blocks.where(number)
-        rows[at], covariances[at, at] = grid * whole, np.kron(np.eye(len(whole) // len(own)), own)
-    return rows, covariances
-
-
 def over_all(workload):
     listed = workload.listed()
     return listed.over(tuple(range(len(DOMAIN)))).toarray()
 
 
 @pytest.mark.parametrize("kind", WORKLOADS)
-def test_variances_are_those_of_what_is_measured_and_estimates_are_the_best(kind):
+def test_the_law_of_every_plan_holds_and_it_is_the_dense_optimum(kind):
     plan, workload = planned(kind), WORKLOADS[kind]
-    rows, noise = dense(plan)
-    gamma = rows.T @ np.linalg.pinv(noise, hermitian=True) @ rows
-    W = over_all(workload)
-    truth = W @ np.linalg.pinv(gamma, rcond=1e-14, hermitian=True) @ W.T
-    stated = plan.covariance(workload)
-    assert stated == pytest.approx(truth, rel=1e-4, abs=1e-6)
-    assert plan.variances(workload) == pytest.approx(np.diag(truth), rel=1e-4)
-    assert plan.variances(workload.listed()) == pytest.approx(plan.variances(workload), rel=1e-9)
-    assert plan.covariance(workload.listed()) == pytest.approx(stated, rel=1e-9, abs=1e-9)
-    assert plan.total_variance(workload) == pytest.approx(
-        float(np.repeat(workload.weights, workload.cells.astype(int)) @ np.diag(truth)), rel=1e-4
-    )
-    # Of measurements without noise the reading gives back the truth, and its own noise is the least there is.
-    x = np.random.default_rng(0).integers(0, 9, W.shape[1])
-    exact = plan.reading(plan.compile(), rows @ x).answers(workload)
-    assert exact[0] == pytest.approx(W @ x, abs=1e-6)
-    linear = np.array([plan.reading(plan.compile(), unit).answers(workload)[0] for unit in np.eye(len(rows))]).T
-    assert np.diag(linear @ noise @ linear.T) == pytest.approx(np.diag(truth), rel=1e-4)
-    cells = np.zeros((2, 12))
-    cells[1, 3:8] = 1.0
-    if plan.supports(["sex", "minute"]):
-        several = {"sex": "M", "minute": rs.between(3, 7)}
-        assert plan.combination_variance({("sex", "minute"): cells}) == pytest.approx(plan.variance(several), rel=1e-9)
-
-
-@pytest.mark.parametrize("kind", WORKLOADS)
-def test_it_is_the_dense_optimum_and_the_price_is_never_below_the_truth(kind):
-    plan, workload = planned(kind), WORKLOADS[kind]
-    rows, noise = dense(plan)
-    gamma = rows.T @ np.linalg.pinv(noise, hermitian=True) @ rows
-    cost = float(plan.blocks.price(rs.AddRemove()))
-    assert np.diag(gamma).max() <= cost * (1 + 1e-6) <= 1 + 1e-6
-    assert cost == pytest.approx(np.diag(gamma).max(), rel=1e-4)
-    apart = np.add.outer(np.diag(gamma), np.diag(gamma)) - 2 * gamma
-    assert apart.max() <= float(plan.blocks.price(rs.ReplaceOne())) * (1 + 1e-6)
+    check_plan(plan)
+    assert plan.cost <= 1.0
     best = rs.plan(workload, rs.GDP(1.0), form=rs.Matrix(), tolerance=1e-4)
     ours, theirs = plan.total_variance(workload), best.total_variance(workload)
     assert plan.gap < 2e-3
@@ -236,7 +181,7 @@ def test_releases_are_projected_quoted_and_not_pooled(tmp_path):
 
 def test_whatever_is_answered_is_unbiased_and_what_is_not_is_told():
     plan = planned("and tables without it")
-    rows, _ = dense(plan)
+    rows = measured_by(plan.blocks, plan.domain.sizes.tolist()).rows
     x = np.random.default_rng(0).integers(0, 99, rows.shape[1])
     reading = plan.reading(plan.compile(), rows @ x)
     listed = rs.queries(

@@ -102,12 +102,14 @@ def states_facts(case: Case) -> None:
     for names, (W, truth) in case.tables.items():
         known = bool(np.isfinite(truth).all())
         require(plan.supports(names) == known, f"supports({names!r}) is not {known}")
-        if not known:
-            _refused_or_infinite(partial(plan.variance, names), truth, case.slack, f"variance({names!r})")
-            continue
-        require_close(plan.variance(names[::-1]).T, truth, case.slack, f"variance({names!r})")
         coefficients = np.random.default_rng(7).integers(-2, 3, truth.shape).astype(float)
         own = case.variances(coefficients.reshape(1, -1) @ W)[0]
+        if not known:
+            _refused_or_infinite(partial(plan.variance, names), truth, case.slack, f"variance({names!r})")
+            stated = partial(plan.combination_variance, {names: coefficients})
+            _refused_or_infinite(stated, own, case.slack, f"a combination of {names!r}")
+            continue
+        require_close(plan.variance(names[::-1]).T, truth, case.slack, f"variance({names!r})")
         stated = plan.combination_variance({names: coefficients})
         require_close(stated, own, case.slack, f"a combination of {names!r}", float(truth.max()) + own)
 
