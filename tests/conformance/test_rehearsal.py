@@ -16,7 +16,7 @@ import residua as rs
 from residua import locks
 from residua.errors import FileError, VerificationError
 from residua.measurement import rehearsal
-from residua.noise import rounding, samplers, table
+from residua.noise import samplers, table
 from residua.source import accumulate
 
 DOMAIN = rs.Domain({"sex": ["F", "M"], "age": rs.Integers(0, 9)})
@@ -36,7 +36,7 @@ def no_precision(patch: pytest.MonkeyPatch) -> None:
 
 def no_ball_arithmetic(patch: pytest.MonkeyPatch) -> None:
     """What one draw in 131,072 needs, so that most releases would have passed."""
-    patch.setattr(rounding, "_nearest", _absent)
+    patch.setattr(samplers, "_nearest", _absent)
 
 
 def no_compiler(patch: pytest.MonkeyPatch) -> None:
@@ -55,7 +55,7 @@ def wrong_floats(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_entropy(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(rounding.SystemEntropy, "words", lambda self, count: np.zeros(count, dtype=np.uint64) + 2**63)
+    patch.setattr(samplers.SystemEntropy, "words", lambda self, count: np.zeros(count, dtype=np.uint64) + 2**63)
 
 
 BROKEN: list[Callable[[pytest.MonkeyPatch], None]] = [
@@ -110,7 +110,7 @@ def test_a_rehearsal_takes_no_memory_of_tables_that_it_does_not_touch() -> None:
 
 
 def test_the_rehearsed_sampler_is_the_one_that_is_used() -> None:
-    assert rounding.rounded is samplers.rounded is rehearsal.rounded
+    assert samplers.rounded is rehearsal.rounded
 
 
 def test_where_there_are_no_locks_one_sentence_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,24 +81,7 @@ def test_every_guarantee_tells_what_theorems_allow() -> None:
             guarantee.epsilon_at(0.0)
 
 
-def test_used_as_a_number_a_guarantee_works_with_a_warning(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path / "a.ledger", rs.ZCDP(0.5))
-    with pytest.warns(DeprecationWarning, match="spent_exactly"):
-        assert ledger.spent == 0
-    debit(ledger, Fraction(1, 4))
-    uses = [
-        (lambda left: left / 2, Fraction(3, 8)),
-        (float, 0.75),
-        (lambda left: left - ledger.spent, Fraction(1, 2)),
-        (lambda left: 1 - left, Fraction(1, 4)),
-        (lambda left: 2 * left + 1, Fraction(5, 2)),
-        (lambda left: left <= 0.75, True),
-        (lambda left: left > ledger.spent, True),
-        (lambda left: left == Fraction(3, 4), True),
-    ]
-    for use, expected in uses:
-        with pytest.warns(DeprecationWarning, match="used as a number") as seen:
-            assert use(ledger.remaining) == expected
-        assert all(each.filename == __file__ or use is float for each in seen)
-    assert ledger.remaining != "much"
+def test_guarantees_are_values(tmp_path: Path) -> None:
     assert len({rs.ZCDP(0.5), rs.ZCDP(0.5), rs.GDP(0.5), rs.PureDP(0.5), Nothing()}) == 4
+    assert Ledger(tmp_path / "a.ledger", rs.ZCDP(0.5)).spent == Nothing()
+    assert rs.ZCDP(0.5) not in (0.5, 1, "much", rs.GDP(0.5))

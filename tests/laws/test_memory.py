@@ -10,7 +10,7 @@ import pytest
 
 import residua as rs
 from residua.errors import PlanError
-from residua.measurement import memory
+from residua.measurement import rehearsal
 from residua.measurement.noisy import noisy
 from residua.noise import rounded_laplace, rounded_normal
 from residua.plans.composition import priced
@@ -33,15 +33,15 @@ def test_the_estimate_covers_what_measuring_takes(name: str) -> None:
     noisy(blocks, lambda layout: np.zeros(layout.cells, dtype=np.int64), None)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 8 * memory.cells_needed(blocks) + 2**21
+    assert peak < 8 * rehearsal.cells_needed(blocks) + 2**21
 
 
 @pytest.mark.parametrize(("needed", "free"), [(2**20, 2**20), (2**58, None)], ids=["scarce", "cannot be had"])
 def test_too_little_memory_is_refused_before_the_debit(
     needed: int, free: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory, "cells_needed", lambda blocks: needed)
-    monkeypatch.setattr(memory, "free_bytes", lambda: free)
+    monkeypatch.setattr(rehearsal, "cells_needed", lambda blocks: needed)
+    monkeypatch.setattr(rehearsal, "free_bytes", lambda: free)
     plan = rs.plan(rs.marginals(TWO, ways=[1]), rs.ZCDP(rho=0.5))
     ledger = rs.Ledger(tmp_path / "a.ledger", rs.ZCDP(rho=0.5))
     with pytest.raises(PlanError, match=r"GB of memory.*nothing was spent"):

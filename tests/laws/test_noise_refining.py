@@ -8,7 +8,7 @@ import pytest
 from flint import arb, ctx
 
 from residua.linalg.path import OrderedNoise, prefix_path, range_path
-from residua.noise import chain_kernels, correlated, fields, pairs, refining
+from residua.noise import correlated, fields, kernels, refining
 from residua.noise.causal import begun, rounded_so_far
 from residua.noise.entropy import SystemEntropy
 from residua.noise.long_table import long_table
@@ -63,10 +63,10 @@ def test_pairs_err_as_little_as_is_said():
         b, d = a * rng.uniform(-1, 1) * 2.0**-53, c * rng.uniform(-1, 1) * 2.0**-53
         x, y = of(a, b), of(c, d)
         for sign in (1, -1):
-            assert abs(of(*pairs.plus(a, b, sign * c, sign * d)) - (x + sign * y)) <= least * (x + y)
-        assert abs(of(*pairs.times(a, b, c, d)) - x * y) <= least * x * y
-        assert abs(of(*pairs.over(a, b, c, d)) - x / y) <= least * x / y
-        root = of(*pairs.root(a, b))
+            assert abs(of(*kernels.plus(a, b, sign * c, sign * d)) - (x + sign * y)) <= least * (x + y)
+        assert abs(of(*kernels.times(a, b, c, d)) - x * y) <= least * x * y
+        assert abs(of(*kernels.over(a, b, c, d)) - x / y) <= least * x / y
+        root = of(*kernels.root(a, b))
         assert (root * (1 - least)) ** 2 <= x <= (root * (1 + least)) ** 2
 
 
@@ -109,7 +109,7 @@ def test_what_pairs_leave_open_balls_decide_with_the_same_bits(monkeypatch):
     refining.refined(noise, 64, normals, 0, by_pairs[0], is_open[0])
     before = normals.more
     assert all(bits == 128 for _, bits in before.values())
-    monkeypatch.setattr(chain_kernels, "round_pairs", lambda *given: None)
+    monkeypatch.setattr(kernels, "round_pairs", lambda *given: None)
     draws[:] = 10**9  # what floats said is forgotten: balls alone decide
     refining.refined(noise, 64, normals, 0, draws[0], is_open[0])
     assert np.array_equal(draws, by_pairs)
@@ -119,10 +119,10 @@ def test_what_pairs_leave_open_balls_decide_with_the_same_bits(monkeypatch):
 def test_a_rounding_that_is_open_is_left_open():
     half = np.array([[2.5, -0.5, 3.5], [0.0, 2.0**-80, -(2.0**-70)]])
     whole, is_open = np.zeros(3, dtype=np.int64), np.ones(3, dtype=bool)
-    chain_kernels.round_pairs(1.0, half, np.full(3, 2.0**-75), whole, is_open)
+    kernels.round_pairs(1.0, half, np.full(3, 2.0**-75), whole, is_open)
     assert is_open.tolist() == [True, True, False]
     assert whole[2] == 3
-    chain_kernels.round_pairs(1.0, half, np.full(3, 2.0**-85), whole, is_open)
+    kernels.round_pairs(1.0, half, np.full(3, 2.0**-85), whole, is_open)
     assert is_open.tolist() == [True, False, False]
     assert whole.tolist()[1:] == [0, 3]
 
@@ -135,7 +135,7 @@ def test_next_to_the_middle_between_two_integers_pairs_round_as_they_are():
             lows = np.array([0.0, 0.3, 0.49, -0.3, -0.49]) * np.spacing(abs(high))
             out = np.array([np.full(5, high), lows])
             whole, is_open = np.full(5, 99), np.ones(5, dtype=bool)
-            chain_kernels.round_pairs(1.0, out, np.full(5, 2.0**-70), whole, is_open)
+            kernels.round_pairs(1.0, out, np.full(5, 2.0**-70), whole, is_open)
             for low, found, left in zip(lows.tolist(), whole.tolist(), is_open.tolist(), strict=True):
                 exact = Fraction(high) + Fraction(low)
                 assert left == (abs(exact - Fraction(middle)) <= Fraction(1, 2**70))
@@ -145,7 +145,7 @@ def test_next_to_the_middle_between_two_integers_pairs_round_as_they_are():
 def test_a_bound_that_reaches_another_middle_leaves_the_rounding_open():
     is_open = np.ones(1, dtype=bool)
     out = np.array([[2.0**44], [-(2.0**-10)]])
-    chain_kernels.round_pairs(1.0, out, np.full(1, 0.5), np.zeros(1, dtype=np.int64), is_open)
+    kernels.round_pairs(1.0, out, np.full(1, 0.5), np.zeros(1, dtype=np.int64), is_open)
     assert is_open.all()
 
 

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from residua.errors import PrivacyError
 from residua.noise import SystemEntropy, rounded_laplace, rounded_laplace_pmf, rounded_normal, rounded_normal_pmf
-from residua.noise import rounding as rounding_module
-from residua.noise.rounding import BLOCK, refine, rounded
-from residua.noise.samplers import LAPLACE, NORMAL
+from residua.noise import samplers as rounding_module
+from residua.noise.samplers import BLOCK, LAPLACE, NORMAL, refine, rounded
 from residua.noise.table import Tail
 
 TAILS = pytest.mark.parametrize("tail", [NORMAL, LAPLACE], ids=lambda tail: tail.name)

@@ -16,7 +16,7 @@ from residua.plans.composition import composed_cost, composed_profile, priced
 from residua.plans.lattice.algebra import agree
 from residua.plans.lattice.plan import LatticePlan
 from residua.release import Release, pooled
-from residua.session.signal import answerable
+from residua.session.recommend import answerable
 from tests.laws.product_plans import block_matrix, gamma, random_plan
 
 DOMAIN = rs.Domain.of_sizes({"a": 4, "b": 3, "c": 2})

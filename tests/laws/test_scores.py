@@ -8,7 +8,7 @@ import pytest
 
 import residua as rs
 from residua.errors import LedgerError, PlanError, PrivacyError, VerificationError
-from residua.measurement.score_blocks import GRID, ScoreBlocks, compile_scores
+from residua.measurement.score import GRID, ScoreBlocks, compile_scores
 
 DOMAIN = rs.Domain.of_sizes({"a": 3, "b": 2, "c": 2})
 RANDOM = np.random.default_rng(3)

@@ -299,12 +299,11 @@ def test_origins_are_kept_with_the_choice(opened: Open) -> None:
 def test_what_is_missing_is_worked_out_once_and_checked_before_it_is_paid(
     opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from residua.session import memory
-
     asked: list[rs.Plan] = []
-    monkeypatch.setattr(memory, "missing", lambda plan, held: asked.append(plan) or missing(plan, held))
     session = opened(rs.ZCDP(2.0))
     choice = session.choose([ONE, TWO])
+    recorded = lambda plan, held: asked.append(plan) or missing(plan, held)  # noqa: E731
+    monkeypatch.setattr("residua.session.missing.missing", recorded)
     assert session.price(TWO) + session.ledger.spent_exactly == priced(TWO)[1]
     assert session.price(ONE) + session.ledger.spent_exactly == priced(ONE)[1]
     choice.finish(TWO)

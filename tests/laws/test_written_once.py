@@ -19,9 +19,9 @@ import pytest
 import residua as rs
 from residua.errors import VerificationError
 from residua.linalg.layout import layout_of
-from residua.measurement import once, spark_parts
+from residua.measurement import on_spark, once
+from residua.measurement.on_spark import BlockTask, bare, measured_partition, order_of
 from residua.measurement.once import closed, swept, write_once
-from residua.measurement.spark_parts import BlockTask, bare, measured_partition, order_of
 from residua.release.parts import PartedIntegers, part_name
 from residua.source.accumulate import tables_of_layout
 from residua.source.digest import Digest
@@ -178,7 +178,7 @@ def test_another_residua_measures_nothing_and_no_number_is_in_what_spark_is_told
     def fails(*_: Any) -> None:
         raise OverflowError(f"{counts[0]} is too large")
 
-    monkeypatch.setattr(spark_parts, "with_noise", fails)
+    monkeypatch.setattr(on_spark, "with_noise", fails)
     with pytest.raises(VerificationError) as caught:
         list(measured_partition(told, iter([first])))
     assert "".join(traceback.format_exception_only(caught.value)).endswith("cannot measure (OverflowError).\n")

@@ -20,9 +20,8 @@ from residua.plans.contract import Plan
 from residua.release import Release
 from residua.screen import PlainTable
 from residua.session import Choice, GroupChoice, Session, Verdicts
-from residua.session.candidates import name_of, same_plan
-from residua.session.recommend import By, check_rule, judged_by
-from residua.session.signal import REACH, answerable
+from residua.session.missing import name_of, same_plan
+from residua.session.recommend import REACH, By, answerable, check_rule, judged_by
 
 _MOST_LISTED = 2**22
 _CANDIDATE = "candidate"

@@ -35,7 +35,7 @@ from residua.measurement.continual_folder import (
     standing,
 )
 from residua.measurement.ledger import Ledger
-from residua.measurement.told import told_of_debit, without_records
+from residua.measurement.measure import told_of_debit, without_records
 from residua.noise.causal import begun, rounded_so_far
 from residua.plans.axis.plan import AxisPlan
 from residua.plans.composition import priced

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import secrets
+import traceback
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from residua.bars import with_bar
 from residua.domain import Domain
-from residua.errors import FileError, LedgerError, SourceError
+from residua.errors import FileError, LedgerError, PlanError, ResiduaError, SourceError
 from residua.linalg.arrays import Integers
 from residua.linalg.layout import Layout
 from residua.measurement.aside import Aside, aside_of, left_out_receipt
 from residua.measurement.ledger import Entry, Ledger
-from residua.measurement.memory import secure_memory
 from residua.measurement.noisy import first_shares, noisy, noisy_in_shares
-from residua.measurement.rehearsal import rehearse
-from residua.measurement.told import told_of_debit, without_records
+from residua.measurement.rehearsal import rehearse, secure_memory
 from residua.plans.blocks import Blocks
 from residua.plans.composition import priced, require_plan
 from residua.plans.contract import Plan
@@ -35,6 +34,7 @@ from residua.source.kept import SomeGroups
 
 if TYPE_CHECKING:
     from residua.source.spark import SparkSource
+
 
 Progress = Callable[[str, int, int | None], None]
 
@@ -291,3 +291,36 @@ def step_of(name: str, progress: Progress | None) -> Callable[[int, int | None],
     if progress is None:
         return None
     return lambda done, total: progress(name, done, total)
+
+
+T = TypeVar("T")
+
+
+def without_records(problem: BaseException) -> None:
+    """Makes an error hold no records: neither in the variables of its frames, nor in an engine's error behind it.
+
+    `raise … from None` hides that from people who read a traceback, and keeps it for programs that report errors.
+    """
+    traceback.clear_frames(problem.__traceback__)
+    suppressed = problem.__suppress_context__
+    problem.__cause__ = problem.__context__ = None
+    problem.__suppress_context__ = suppressed
+
+
+def told_of_debit(work: Callable[[], T], entry: Entry) -> T:
+    """Does what was paid for; an error says that the debit stands, and keeps no true count alive."""
+    stands = f"Debit {entry.sequence} of the ledger stands"
+    failure: ResiduaError
+    try:
+        return work()
+    except SourceError as problem:
+        traceback.clear_frames(problem.__traceback__)
+        failure = SourceError(f"{problem} {stands}; plan again.")
+    except MemoryError as problem:
+        traceback.clear_frames(problem.__traceback__)
+        failure = PlanError(f"there is not enough memory to measure this plan; {stands}: ask for smaller tables.")
+    except BaseException as problem:
+        without_records(problem)  # an error report that shows local variables must not show counts
+        problem.add_note(f"{stands}: this went wrong while measuring.")
+        raise
+    raise failure  # outside the handlers, so that it carries no context

@@ -17,7 +17,7 @@ from residua.linalg.lattice import closure
 from residua.linalg.layout import Layout, layout_of
 from residua.measurement.aside import Aside, aside_within
 from residua.measurement.ledger import Ledger
-from residua.measurement.told import told_of_debit, without_records
+from residua.measurement.measure import told_of_debit, without_records
 from residua.plans.noise import NORMAL
 from residua.plans.tails import reaches, width
 from residua.privacy import Guarantee, Person

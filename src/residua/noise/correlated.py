@@ -103,7 +103,7 @@ def stiffness_of(noise: AxisNoise) -> list[Floats]:
 
 
 def _stiff(noise: AxisNoise, part: int) -> Floats:
-    from residua.noise.chain_kernels import stiff
+    from residua.noise.kernels import stiff
 
     if isinstance(noise, NestedNoise):
         return nested.float_factors_of(noise, part)
@@ -125,7 +125,7 @@ def float_sums(noise: AxisNoise, normals: Normals, stiff: list[Floats] | None = 
 
 def add_floats(noise: AxisNoise, part: int, stiff: Floats, z: Floats, b: Floats, sums: Floats, bounds: Floats) -> None:
     """Adds one part to running sums and to the bounds on their errors, (axes, n) each."""
-    from residua.noise.chain_kernels import float_chains
+    from residua.noise.kernels import float_chains
 
     if isinstance(noise, NestedNoise):
         nested.add_floats(noise, stiff, z, b, sums, bounds)

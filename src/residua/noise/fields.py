@@ -17,7 +17,7 @@ from residua.noise.correlated import add_floats, float_sums, require_grid, round
 from residua.noise.entropy import Entropy, SystemEntropy
 from residua.noise.normals import GUARD_BITS, Normals
 from residua.noise.refining import add_pairs, ball_chains, pair_factors_of, rounded_ball
-from residua.noise.rounding import MOST_WORDS
+from residua.noise.samplers import MOST_WORDS
 from residua.noise.table import precision
 
 
@@ -72,7 +72,7 @@ def _refined(
     first: AxisNoise, second: AxisNoise, grid: int, normals: list[Normals], draws: Integers, is_open: Booleans
 ) -> None:
     """Decides the open draws of a field in place, in pairs of floats or else in balls, (n₂, n₁)."""
-    from residua.noise.chain_kernels import round_pairs
+    from residua.noise.kernels import round_pairs
 
     sums, bounds = _pair_sums(first, second, normals)
     still = is_open.copy()

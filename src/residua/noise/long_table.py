@@ -11,7 +11,7 @@ with ξ in `v + [w, w + 1] / 2⁶⁴`. `LongTable.evaluate` returns a pair ẑ a
    H¹⁸ |g⁽¹⁸⁾(M)| / 18!. (Rounding may put x + l right of 2⁶³, where |g⁽ⁿ⁾| is what it is as far to the left.)
 3. *Coefficients.* A₀ … A₈ are pairs, A₉ … A₁₇ floats; the differences are measured in balls, Σ |aₙ − Aₙ| Hⁿ.
 4. *Evaluation.* Horner's rule in floats down to A₉, with t + l rounded: each step errs by at most
-   H eᵢ₊₁ + 3u H Q + u |Aᵢ|; then in pairs, each by H eᵢ₊₁ + 2⁻⁹⁹ (|Aᵢ| + H Q) (`pairs.py`). |t + l| is less than
+   H eᵢ₊₁ + 3u H Q + u |Aᵢ|; then in pairs, each by H eᵢ₊₁ + 2⁻⁹⁹ (|Aᵢ| + H Q) (`kernels.py`). |t + l| is less than
    H (1 − 2⁻⁴⁷), which covers u². All that in units of 2⁴⁸, so that nothing underflows: |Aₙ| > 2⁻³⁰⁰.
 
 Their sum is computed in ball arithmetic for every segment when the table is made.
@@ -27,11 +27,10 @@ import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
-from residua.noise.table import FIRST_BINADE, LAST_BINADE, SEGMENT_BITS, Tail, precision
+from residua.noise.table import SEGMENT_BITS, STEP_BITS, Tail, coefficients, precision, segments
 
 DEGREE = 17
 PAIRED = 9  # coefficients that are pairs
-STEP_BITS = 48  # positions are evaluated in units of 2⁴⁸
 _BITS = 320  # of the balls in the proof
 _UNIT = arb(2) ** -53
 _PAIR = arb(2) ** -99
@@ -45,7 +44,7 @@ class LongTable:
 
     def evaluate(self, words: NDArray[np.uint64], seconds: NDArray[np.uint64]) -> tuple[NDArray[np.float64], ...]:
         """Return ẑ, its low part and B, each of the shape (n,) of `words`; B is infinite beyond the table."""
-        from residua.noise.long_kernel import evaluate
+        from residua.noise.kernels import evaluate
 
         positions = (words >> np.uint64(1)).view(np.int64).astype(np.float64)
         high, low, bounds = np.empty((3, len(words)))
@@ -56,13 +55,8 @@ class LongTable:
 @lru_cache(maxsize=2)
 def long_table(tail: Tail) -> LongTable:
     """Make the table of `tail` and prove its bounds, once per process (about half a second)."""
-    starts = [
-        (binade, (1 << binade) + part * (1 << (binade - SEGMENT_BITS)))
-        for binade in range(FIRST_BINADE, LAST_BINADE + 1)
-        for part in range(1 << SEGMENT_BITS)
-    ]
     with precision(_BITS):
-        rows = np.array([_segment(tail, binade, start) for binade, start in starts])
+        rows = np.array([_segment(tail, binade, start) for binade, start in segments()])
     rows.flags.writeable = False
     return LongTable(rows)
 
@@ -72,12 +66,12 @@ def _segment(tail: Tail, binade: int, start: int) -> list[float]:
     beyond = 2 + arb(2) ** (binade - 52)
     H, M = half + beyond, start - beyond
     step = arb(2) ** STEP_BITS
-    exact = [a * step**n for n, a in enumerate(_coefficients(tail, arb(start + half), DEGREE))]
+    exact = [a * step**n for n, a in enumerate(coefficients(tail, arb(start + half), DEGREE))]
     high = [float(a.mid()) for a in exact]
     low = [float((a - arb(b)).mid()) if n < PAIRED else 0.0 for n, (a, b) in enumerate(zip(exact, high, strict=True))]
     A = [arb(a) + arb(b) for a, b in zip(high, low, strict=True)]
 
-    edge = _coefficients(tail, M, DEGREE + 1)
+    edge = coefficients(tail, M, DEGREE + 1)
     position = (arb(2) ** -52 + arb(2) ** (binade - 105)) * abs(edge[1])
     truncation = H ** (DEGREE + 1) * abs(edge[-1])
     H = H / step
@@ -85,11 +79,6 @@ def _segment(tail: Tail, binade: int, start: int) -> list[float]:
     E: Any = position + truncation + rounded + _horner_error(A, H)
     pairs = [each for n in range(PAIRED) for each in (high[n], low[n])]
     return [float(start + half), *pairs, *high[PAIRED:], float(E.upper()) * (1 + 2.0**-50)]
-
-
-def _coefficients(tail: Tail, position: arb, order: int) -> list[arb]:
-    terms = tail.taylor(position * arb(2) ** -64, order)
-    return [a * (-1) ** n * arb(2) ** (-64 * n) for n, a in enumerate(terms)]
 
 
 def _horner_error(A: list[arb], H: arb) -> arb:

@@ -5,7 +5,7 @@ Every running sum is drawn between two others, `C_m = α C_a + β C_b + γ h + �
 there are `2 (log₂ n + levels)` steps at most.
 
 **The bound in floats.** u = 2⁻⁵³, δ = 2⁻¹⁰⁰. The factors come from springs, which are found in pairs of floats: each
-operation on positive numbers errs by less than δ relatively (`pairs.py`), so that by the argument of
+operation on positive numbers errs by less than δ relatively (`kernels.py`), so that by the argument of
 `linalg/conductances.py`, with δ in place of u, all springs and their sums err by less than `(44n + 64) δ`, quotients of
 two by less than `η/2`, `η = 192 (n + 16) δ`: rounded to floats, α, β, γ and σ err by less than 2u as long as n < 2⁴⁰. A
 product errs by u more, two additions by 2u. With |ẑ − z| ≤ B,
@@ -34,12 +34,12 @@ from residua.linalg.nested_noise import NestedNoise
 
 def pair_factors_of(noise: NestedNoise, part: int) -> Floats:
     """α, β, γ and σ of a part in pairs, in the tree's order, (4, 2, n + 1); σ of the hub comes last."""
-    from residua.noise.nested_kernels import pair_factors
+    from residua.noise.kernels import nested_factors
 
     low, cut, high, _, *springs = noise.network.arguments
     found, room = np.empty((4, 2, noise.size + 1)), np.empty((6, noise.size))
     first, p, a = noise.network.first, float(noise.poles[part]), float(noise.weights[part])
-    pair_factors(low, cut, high, first, *springs, noise.q, p, a, room, found)
+    nested_factors(low, cut, high, first, *springs, noise.q, p, a, room, found)
     return found
 
 
@@ -50,7 +50,7 @@ def float_factors_of(noise: NestedNoise, part: int) -> Floats:
 
 def add_floats(noise: NestedNoise, factors: Floats, z: Floats, b: Floats, sums: Floats, bounds: Floats) -> None:
     """Adds one part to running sums and to the bounds on their errors, (axes, n) each, from normals, (axes, n + 1)."""
-    from residua.noise.nested_kernels import float_sums
+    from residua.noise.kernels import float_sums
 
     tree = noise.network.nesting
     float_sums(tree.low, tree.cut, tree.high, factors, z, b, sums, bounds, np.empty((2, noise.size + 1)))
@@ -60,7 +60,7 @@ def add_pairs(
     noise: NestedNoise, factors: Floats, z: Floats, low: Floats, b: Floats, sums: Floats, bounds: Floats
 ) -> None:
     """Adds one part to running sums in pairs, (axes, 2, n), and to the bounds on their errors, (axes, n)."""
-    from residua.noise.nested_kernels import pair_sums
+    from residua.noise.kernels import pair_sums
 
     tree, eta = noise.network.nesting, 192.0 * (noise.size + 16) * 2.0**-100
     pair_sums(tree.low, tree.cut, tree.high, eta, factors, z, low, b, sums, bounds, np.empty((3, noise.size + 1)))

@@ -1,6 +1,6 @@
 """Running sums whose rounding floats leave open: computed again in pairs of floats, and in balls where those fail.
 
-**The bound in pairs.** δ = 2⁻¹⁰⁰, the relative error of an operation (`pairs.py`). R errs by less than
+**The bound in pairs.** δ = 2⁻¹⁰⁰, the relative error of an operation (`kernels.py`). R errs by less than
 `ε = (8n + 64) δ`: six operations per step, and κR/(κ + R) passes on no more than its share of earlier errors. κ + R, ψ
 and σ then err by less than `η/2`, `η = 64 (n + 16) δ`, which leaves room for the products and sums of the step itself;
 so with B from two words (`long_table.py`)
@@ -20,7 +20,7 @@ from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.nested_noise import AxisNoise, NestedNoise
 from residua.noise import nested
 from residua.noise.normals import GUARD_BITS, Normals
-from residua.noise.rounding import MOST_WORDS
+from residua.noise.samplers import MOST_WORDS
 from residua.noise.table import precision
 
 
@@ -35,7 +35,7 @@ def refined(noise: AxisNoise, grid: int, normals: Normals, axis: int, draws: Int
         draws: the integers, (n,).
         is_open: where they are not decided, (n,).
     """
-    from residua.noise.chain_kernels import round_pairs
+    from residua.noise.kernels import round_pairs
 
     sums, bounds = pair_sums(noise, normals, axis)
     still = is_open.copy()
@@ -59,7 +59,7 @@ Factors = tuple[tuple[float, float], Floats, Floats] | Floats
 
 def pair_factors_of(noise: AxisNoise, part: int, count: int) -> Factors:
     """The factor of the last normal, and ψ and σ of the first values, in pairs, (2, count); or what `nested.py` has."""
-    from residua.noise.chain_kernels import pair_factors
+    from residua.noise.kernels import pair_factors
 
     if isinstance(noise, NestedNoise):
         return nested.pair_factors_of(noise, part)
@@ -73,7 +73,7 @@ def add_pairs(
     noise: AxisNoise, factors: Factors, z: Floats, low: Floats, b: Floats, sums: Floats, bounds: Floats
 ) -> None:
     """Adds one part to running sums in pairs, (axes, 2, n), and to the bounds on their errors, (axes, n)."""
-    from residua.noise.chain_kernels import pair_chains
+    from residua.noise.kernels import pair_chains
 
     if isinstance(noise, NestedNoise):
         assert isinstance(factors, np.ndarray)

@@ -74,6 +74,7 @@ DEGREE = 8
 FIRST_BINADE = 46
 LAST_BINADE = 62
 SEGMENT_BITS = 5
+STEP_BITS = 48  # with second words, positions are evaluated in units of 2⁴⁸ (`long_table.py`)
 
 _BITS = 192  # of the balls in the proof: their own radius is far below every term
 _UNIT = arb(2) ** -53
@@ -96,28 +97,32 @@ class Table:
 @lru_cache(maxsize=8)
 def table(tail: Tail) -> Table:
     """Make the table of `tail` and prove its bounds, once per process (about a tenth of a second)."""
-    starts = [
+    with precision(_BITS):
+        rows = np.array([_segment(tail, binade, start) for binade, start in segments()])
+    rows.flags.writeable = False
+    return Table(rows)
+
+
+def segments() -> list[tuple[int, int]]:
+    """The binade and the least position L of every segment."""
+    return [
         (binade, (1 << binade) + part * (1 << (binade - SEGMENT_BITS)))
         for binade in range(FIRST_BINADE, LAST_BINADE + 1)
         for part in range(1 << SEGMENT_BITS)
     ]
-    with precision(_BITS):
-        rows = np.array([_segment(tail, binade, start) for binade, start in starts])
-    rows.flags.writeable = False
-    return Table(rows)
 
 
 def _segment(tail: Tail, binade: int, start: int) -> list[float]:
     """Return centre, coefficients and bound for the floats from `start` (L) to L + 2h."""
     half = 1 << (binade - SEGMENT_BITS - 1)
     h = arb(half)
-    exact = _coefficients(tail, arb(start + half), DEGREE)
+    exact = coefficients(tail, arb(start + half), DEGREE)
     A = [float(a) for a in exact]
 
     width = 1 + arb(2) ** (binade - 53)
-    largest, slope = _coefficients(tail, start - width, 1)
+    largest, slope = coefficients(tail, start - width, 1)
     unknown = width * abs(slope)
-    truncation = h ** (DEGREE + 1) * abs(_coefficients(tail, arb(start), DEGREE + 1)[-1])
+    truncation = h ** (DEGREE + 1) * abs(coefficients(tail, arb(start), DEGREE + 1)[-1])
     rounded = sum((abs(a - arb(b)) * h**n for n, (a, b) in enumerate(zip(exact, A, strict=True))), arb(0))
 
     E = unknown + truncation + rounded + _horner_error(A, h)
@@ -125,7 +130,7 @@ def _segment(tail: Tail, binade: int, start: int) -> list[float]:
     return [float(start + half), *A, _upwards(B)]
 
 
-def _coefficients(tail: Tail, position: arb, order: int) -> list[arb]:
+def coefficients(tail: Tail, position: arb, order: int) -> list[arb]:
     """Return the Taylor coefficients gⁿ(ξ)/n! of `g(ξ) = f(ξ / 2⁶⁴)`, with their signs."""
     terms = tail.taylor(position * arb(2) ** -64, order)
     return [a * (-1) ** n * arb(2) ** (-64 * n) for n, a in enumerate(terms)]

@@ -9,10 +9,9 @@ from residua.privacy.conversions import (
     zcdp_to_approx_for_any_mechanism,
 )
 from residua.privacy.currencies import Currencies, describe
-from residua.privacy.gaussian_curve import delta_of, epsilon_of, mu_of
+from residua.privacy.curves import delta_of, epsilon_of, mu_of
 from residua.privacy.guarantees import GDP, ZCDP, ApproxDP, Guarantee, Nothing, PureDP
-from residua.privacy.person import Person
-from residua.privacy.unit import AddRemove, Contribution, ReplaceOne, Unit
+from residua.privacy.unit import AddRemove, Contribution, Person, ReplaceOne, Unit
 
 __all__ = [
     "GDP",

@@ -15,10 +15,9 @@ from fractions import Fraction
 
 from flint import arb, ctx, fmpq
 
+from residua.privacy.curves import epsilon_of, epsilon_of_rho
 from residua.privacy.exact import root_up, round_up
-from residua.privacy.gaussian_curve import epsilon_of
 from residua.privacy.guarantees import GDP, ZCDP, ApproxDP, PureDP
-from residua.privacy.renyi_curve import epsilon_of_rho
 
 _LARGE_EPSILON = 1000  # beyond, a bound that needs no long arithmetic
 

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any
 
 from residua.errors import PrivacyError
+from residua.privacy.curves import epsilon_of
 from residua.privacy.exact import Pcost, nonnegative, probability, root_up, round_up
-from residua.privacy.gaussian_curve import epsilon_of
 
 DELTAS = (1e-6, 1e-9, 1e-12)
 _PRINTED = Context(prec=5, rounding=ROUND_CEILING)

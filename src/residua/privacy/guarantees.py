@@ -15,10 +15,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 
 from residua.errors import PrivacyError
+from residua.privacy.curves import delta_of, epsilon_of, epsilon_of_rho, mu_of
 from residua.privacy.exact import Pcost, nonnegative, positive, probability, root_up, round_down, round_up
-from residua.privacy.gaussian_curve import delta_of, epsilon_of, mu_of
-from residua.privacy.once_a_number import OnceANumber
-from residua.privacy.renyi_curve import epsilon_of_rho
 
 
 @runtime_checkable
@@ -41,8 +39,8 @@ class Guarantee(Protocol):
         ...
 
 
-@dataclass(frozen=True, eq=False)
-class ZCDP(OnceANumber):
+@dataclass(frozen=True)
+class ZCDP:
     """Zero-concentrated differential privacy, `rho`-zCDP.
 
     Rényi divergence of order α between neighbouring outputs is at most `rho · α`, for every α > 1.
@@ -87,17 +85,14 @@ class ZCDP(OnceANumber):
         """The same as `epsilon(delta)`."""
         return self.epsilon(delta)
 
-    def _number(self) -> Fraction:
-        return self.pcost_allowed()
-
     @classmethod
     def of_pcost(cls, pcost: Pcost) -> Self:
         """The guarantee of a Gaussian mechanism with this pcost, rounded up."""
         return cls(round_up(_spent(pcost) / 2))
 
 
-@dataclass(frozen=True, eq=False)
-class GDP(OnceANumber):
+@dataclass(frozen=True)
+class GDP:
     """Gaussian differential privacy, `mu`-GDP.
 
     Telling neighbours apart is at least as hard as telling N(0, 1) from N(mu, 1).
@@ -147,17 +142,14 @@ class GDP(OnceANumber):
         """The same as `epsilon(delta)`."""
         return self.epsilon(delta)
 
-    def _number(self) -> Fraction:
-        return self.pcost_allowed()
-
     @classmethod
     def of_pcost(cls, pcost: Pcost) -> Self:
         """The guarantee of a Gaussian mechanism with this pcost, rounded up."""
         return cls(root_up(_spent(pcost)))
 
 
-@dataclass(frozen=True, eq=False)
-class ApproxDP(OnceANumber):
+@dataclass(frozen=True)
+class ApproxDP:
     """Approximate differential privacy, `(epsilon, delta)`-DP.
 
     `P(output in S) <= e^epsilon P'(output in S) + delta` for neighbours and every set S. The exact curve of a
@@ -210,9 +202,6 @@ class ApproxDP(OnceANumber):
             raise PrivacyError(f"{self!r} says nothing at delta={delta!r}; ask at delta {self.delta!r} or above.")
         return self.epsilon
 
-    def _number(self) -> Fraction:
-        return self.pcost_allowed()
-
     @classmethod
     def of_pcost(cls, pcost: Pcost, *, delta: float | None = None, epsilon: float | None = None) -> Self:
         """The guarantee of a Gaussian mechanism with this pcost at a given delta or epsilon, rounded up.
@@ -233,8 +222,8 @@ class ApproxDP(OnceANumber):
         )
 
 
-@dataclass(frozen=True, eq=False)
-class PureDP(OnceANumber):
+@dataclass(frozen=True)
+class PureDP:
     """Pure differential privacy, `epsilon`-DP.
 
     `P(output in S) <= e^epsilon P'(output in S)` for neighbours and every set S.
@@ -278,12 +267,9 @@ class PureDP(OnceANumber):
         probability("delta", delta, "give a small probability such as 1e-9")
         return self.epsilon
 
-    def _number(self) -> Fraction:
-        return Fraction(self.epsilon)
 
-
-@dataclass(frozen=True, eq=False)
-class Nothing(OnceANumber):
+@dataclass(frozen=True)
+class Nothing:
     """No cost at all: what an unused ledger has spent, and what an exhausted one has left. It is no budget.
 
     Example:
@@ -312,9 +298,6 @@ class Nothing(OnceANumber):
     def epsilon_at(self, delta: float) -> float:
         """0, at every delta."""
         return 0.0
-
-    def _number(self) -> Fraction:
-        return Fraction(0)
 
 
 def _spent(pcost: Pcost) -> Fraction:

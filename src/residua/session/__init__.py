@@ -1,10 +1,8 @@
 """Sessions: look before you choose, and top up what was released."""
 
 from residua.session.adapted import Adapted
-from residua.session.choice import Choice
-from residua.session.groups import GroupChoice
-from residua.session.recommend import Recommendation
+from residua.session.choice import Choice, GroupChoice
+from residua.session.recommend import Recommendation, Verdicts
 from residua.session.session import Session
-from residua.session.verdicts import Verdicts
 
 __all__ = ["Adapted", "Choice", "GroupChoice", "Recommendation", "Session", "Verdicts"]

@@ -32,8 +32,7 @@ from residua.plans.noise import NORMAL
 from residua.privacy import GDP, Guarantee, Nothing, PureDP
 from residua.session.accounts import require_left, standing
 from residua.session.adapted import Adaptation, Adapted, adaptation_in, asked_for, spent_by
-from residua.session.candidates import require_domain
-from residua.session.missing import Missing
+from residua.session.missing import Missing, require_domain
 from residua.workload import Workload
 
 if TYPE_CHECKING:

@@ -13,11 +13,17 @@ from residua.plans.groups.making import by_group
 from residua.plans.groups.plan import GroupPlan
 from residua.release import Release
 from residua.session.accounts import Standing, bill_for, require_budget
-from residua.session.candidates import by_name, poolable, require_domain
-from residua.session.choice import Choice
-from residua.session.groups import GroupChoice
-from residua.session.memory import Memory
-from residua.session.missing import Missing, look_at, require_telling, was_taken
+from residua.session.choice import Choice, GroupChoice
+from residua.session.missing import (
+    Memory,
+    Missing,
+    by_name,
+    look_at,
+    poolable,
+    require_domain,
+    require_telling,
+    was_taken,
+)
 from residua.session.state import Folder, Stored, digest_of_measured
 from residua.workload import Workload
 

@@ -22,10 +22,8 @@ from residua.release import Release, reserve
 from residua.release.pooled import pool_of, require_poolable
 from residua.session.accounts import Standing, Status, bill_for, left_of, paid, require_budget, standing
 from residua.session.adapting import Adaptive
-from residua.session.candidates import poolable, require_domain
 from residua.session.choosing import LOST, Choosing
-from residua.session.memory import Memory
-from residua.session.missing import Missing
+from residua.session.missing import Memory, Missing, poolable, require_domain
 from residua.session.opening import (
     beside,
     budget_of,

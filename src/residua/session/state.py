@@ -182,8 +182,9 @@ class Folder:
                     sync_folder(final.parent)
         for partial in (self.path / "choices").glob(".*.partial-*"):
             shutil.rmtree(partial, ignore_errors=True)
-        for unfinished in (self.path / "choices").glob("*/.end.json.*"):
-            unfinished.unlink(missing_ok=True)
+        for pattern in ("choices/*/.end.json.*", "adaptations/.*.json.*"):
+            for unfinished in self.path.glob(pattern):
+                unfinished.unlink(missing_ok=True)
 
 
 def digest_of_measured(plan: Plan, blocks: Blocks) -> str:
