@@ -13,7 +13,6 @@ import pyarrow as pa
 
 import residua as rs
 from benchmarks.show import print_rows
-from residua.plans import AxisPlan
 from residua.workload import Workload
 
 KNOWN = {  # the optimum of a prototype, to all digits it printed
@@ -74,7 +73,7 @@ def largest_of(plan: rs.Plan, workload: Workload) -> float:
     """The largest variance; of more ranges than can be listed, a bound of it."""
     if workload.queries < 2**25:
         return float(plan.variances(workload).max())
-    assert isinstance(plan, AxisPlan)
+    assert plan.correlated is not None
     return float(plan.correlated.largest_ranges()[0].max())
 
 

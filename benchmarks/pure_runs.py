@@ -14,8 +14,9 @@ import numpy as np
 
 import residua as rs
 from benchmarks.show import print_rows
+from residua.plans.operators.buckets import NestedBuckets
 from residua.plans.planners.pure_runs import _whole
-from residua.plans.runs import RunsPlan
+from residua.plans.product.plan import ProductPlan
 from residua.plans.search.runs import weighted_runs
 
 SIZES = [256, 512, 1024, 4096, 10**4, 10**5, 10**6]
@@ -39,7 +40,10 @@ def main(sizes: list[int]) -> None:
             tree = rs.plan(workload, rs.PureDP(1.0), form=rs.Tree())
             begun = time.process_time()
             found = weighted_runs(n, float(kind == "prefixes"), float(kind == "ranges"), 0.0)
-            plans = [RunsPlan(domain, 0, *_whole(each.rows, 1.0), rs.PureDP(1.0)) for each in found]
+            plans = [
+                ProductPlan(domain, 0, {(): NestedBuckets(n, *_whole(each.rows, 1.0))}, rs.PureDP(1.0))
+                for each in found
+            ]
             best = min(plans, key=lambda plan: plan.total_variance(workload))
             seconds = time.process_time() - begun
             error, known = (np.sqrt(plan.total_variance(workload) / workload.queries) for plan in (best, tree))

@@ -87,7 +87,7 @@ def test_of_a_tree_nothing_is_said_of_a_gap(tmp_path):
     levels = {"district": {f"d{j}": places[j::60] for j in range(60)}}
     domain = rs.Domain({"place": rs.Categories(places, levels=levels)})
     plan = rs.plan(rs.hierarchy(domain, "place"), rs.ZCDP(0.5))
-    assert type(plan).__name__ == "TreePlan"
+    assert type(plan).__name__ == "ProductPlan"
     release = rs.measure(plan, pa.table({"place": places * 3}), ledger=rs.Ledger(tmp_path / "ledger", rs.ZCDP(0.5)))
     release.save(tmp_path / "out")
     done = inside("project", "out", "--out", "projected", cwd=tmp_path)

@@ -8,7 +8,8 @@ from functools import cache
 import numpy as np
 
 import residua as rs
-from residua.plans import RunsPlan
+from residua.plans import ProductPlan
+from residua.plans.operators.buckets import NestedBuckets
 
 LEVELS = rs.Categories([str(i) for i in range(6)], levels={"g": {"x": ["0", "1", "2"], "y": ["3", "4", "5"]}})
 DAYS = rs.Integers(0, 7, levels={"week": [0, 3, 6, 8]})
@@ -93,7 +94,14 @@ def _runs(**options: rs.ReplaceOne | rs.Person) -> rs.Plan:
         np.vstack([np.eye(7, dtype=int), np.tri(7, dtype=int)]),
     ]
     asked, scales = rs.prefixes(LONG, "a"), np.array([9.0, 30.0])
-    plan = RunsPlan(LONG, 0, tuple(rows), scales, rs.PureDP(9.0), workload=asked, **options)
+    plan = ProductPlan(
+        LONG,
+        0,
+        {(): NestedBuckets(int(LONG.sizes[0]), tuple(rows), scales)},
+        rs.PureDP(9.0),
+        workload=asked,
+        **options,
+    )
     return plan.replaced(guarantee=rs.PureDP(plan.unit_epsilon))
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import residua as rs
 from residua.errors import PlanError
-from residua.plans import AxisPlan
+from residua.plans import ProductPlan
 
 
 def calendar(days):
@@ -50,7 +50,7 @@ def test_mixtures_are_as_good_as_the_dense_optimum_and_the_gap_is_true(case):
     workload, objective = CASES[case]
     options = {} if objective is None else {"minimise": objective}
     plan = rs.plan(workload, rs.ZCDP(0.5), form=rs.Axis(), **options)
-    assert isinstance(plan, AxisPlan)
+    assert isinstance(plan, ProductPlan)
     assert plan.cost <= 1.0
     ours = loss_of(plan, workload, objective)
     if objective is None or objective.over == "queries":
@@ -98,7 +98,7 @@ def test_long_mixtures_are_planned_by_themselves_measured_and_read(tmp_path):
     domain = calendar(3_000)
     workload = rs.prefixes(domain, "day") + rs.hierarchy(domain, "day")
     plan = rs.plan(workload, rs.GDP(1.0))
-    assert isinstance(plan, AxisPlan)
+    assert isinstance(plan, ProductPlan)
     assert plan.gap < 1e-3
     plan.save(tmp_path / "plan.json")
     days = domain["day"].labels
@@ -114,5 +114,5 @@ def test_years_of_days_are_planned_to_the_end():
     """The search once went on with steps too small to count, and never came to what it does last: a gap of a half."""
     domain = calendar(1_100)
     plan = rs.plan(rs.prefixes(domain, "day") + rs.hierarchy(domain, "day"), rs.GDP(1.0), minimise=rs.MaxVariance())
-    assert isinstance(plan, AxisPlan)
+    assert isinstance(plan, ProductPlan)
     assert plan.gap < 1e-3

@@ -25,6 +25,8 @@ from tests.statistics.copies import unlike
 
 DOMAIN = rs.Domain({"month": rs.Integers(1, 12)})
 PLAN = rs.plan(rs.prefixes(DOMAIN, "month"), rs.ZCDP(0.5), form=rs.Axis())
+(PIECE,) = PLAN.blocks.pieces
+NOISE, GRID = PIECE.sampled, PIECE.grid
 
 
 def of_month(month, count):
@@ -63,7 +65,7 @@ def test_it_is_paid_once_and_every_running_sum_is_as_stated(tmp_path):
     assert part.estimate == pytest.approx(seen[3].estimate - seen[0].estimate)
     assert again.counts().columns["estimate"].sum() == pytest.approx(seen[-1].estimate, abs=0.1)
     assert (tmp_path / "stream" / "confidential-noise.json").stat().st_mode & 0o077 == 0
-    assert "confidential" in repr(begun(PLAN.correlated))
+    assert "confidential" in repr(begun(NOISE))
     for month in range(6, 13):
         stream.append(of_month(month, 3))
     assert stream.next_period is None
@@ -72,23 +74,23 @@ def test_it_is_paid_once_and_every_running_sum_is_as_stated(tmp_path):
 
 
 def test_the_noise_of_a_period_never_changes_and_all_have_the_law_of_one_release(monkeypatch):
-    noise, runs = PLAN.correlated, 400
+    noise, runs = NOISE, 400
     drawn, known = begun(noise), np.zeros(0, dtype=np.int64)
     for k in range(12):
         drawn = drawn.extended()
-        found, drawn = rounded_so_far(noise, PLAN.grid, drawn)
+        found, drawn = rounded_so_far(noise, GRID, drawn)
         assert np.array_equal(found[:k], known)
         known = found
     with monkeypatch.context() as patch:
         patch.setattr(correlated, "UNDECIDED", 0.4)  # as if floats left most of them open
-        found, more = rounded_so_far(noise, PLAN.grid, drawn)
+        found, more = rounded_so_far(noise, GRID, drawn)
         assert np.array_equal(found, known)
         assert more.more
-        found, again = rounded_so_far(noise, PLAN.grid, more)
+        found, again = rounded_so_far(noise, GRID, more)
         assert again.more == more.more
-    assert np.array_equal(rounded_so_far(noise, PLAN.grid, more)[0], known)
+    assert np.array_equal(rounded_so_far(noise, GRID, more)[0], known)
     words = np.random.default_rng(0).integers(0, 2**64, (runs, len(noise.poles), 13), dtype=np.uint64)
-    draws = np.array([rounded_so_far(noise, PLAN.grid, Drawn(each))[0] for each in words]) / PLAN.grid
+    draws = np.array([rounded_so_far(noise, GRID, Drawn(each))[0] for each in words]) / GRID
     stated = PLAN.covariance(rs.prefixes(DOMAIN, "month"))
     squares = np.einsum("ri,ij,rj->", draws, np.linalg.inv(stated), draws)
     assert chi2.ppf(1e-6, 12 * runs) < squares < chi2.isf(1e-6, 12 * runs)

@@ -13,8 +13,8 @@ from scipy.stats import chi2
 
 import residua as rs
 from residua.errors import FileError, PlanError
-from residua.plans.axis.asked import packed
-from residua.plans.fibres import FibrePlan
+from residua.plans.packing import packed
+from residua.plans.product.plan import ProductPlan
 from residua.testing import check_plan
 from residua.testing.measured import measured_by
 from tests.resealed import body_of, reseal_document
@@ -64,10 +64,9 @@ def test_a_record_costs_what_all_sets_cost_in_its_own_cell():
     """Sets that are expensive in different cells are not added up by their most expensive ones."""
     saved = []
     for kind in WORKLOADS:
-        blocks = planned(kind).blocks
-        white = 0.0 if blocks.white is None else float(blocks.white.price(rs.AddRemove()))
-        by_sets = white + sum(float(blocks._cost(number)) for number in blocks.noises)
-        saved.append(by_sets / float(blocks.price(rs.AddRemove())) - 1)
+        plan = planned(kind)
+        by_sets = sum(plan.replaced(parts={members: each}).pcost for members, each in plan.parts.items())
+        saved.append(by_sets / plan.pcost - 1)
     assert min(saved) > -1e-9
     assert max(saved) > 1e-3
 
@@ -94,7 +93,7 @@ def test_releases_have_the_stated_errors_and_are_kept_exactly(kind, tmp_path):
     assert chi2.ppf(5e-7, count) < squares < chi2.ppf(1 - 5e-7, count)  # one false alarm in a million
     release.save(tmp_path / "out")
     loaded = rs.Release.load(tmp_path / "out")
-    assert isinstance(loaded.plan, FibrePlan)
+    assert isinstance(loaded.plan, ProductPlan)
     assert np.array_equal(loaded.answers(workload).estimates, release.answers(workload).estimates)
     for names in ([], ["region"], ["sex"], ["minute"]):
         if loaded.plan.supports(names):
@@ -109,19 +108,20 @@ def test_altered_plans_are_refused(change, tmp_path):
         plan.variances(WORKLOADS["prefixes, quarters by region"])
     )
     body = json.loads(body_of(path.read_bytes()))
-    first = body["fibres"][0]
+    first = body["parts"][0]
+    noise = first["operator"]["axis"]
     if change == "factor":
-        first["factor"] *= 0.9
+        first["operator"]["factor"] *= 0.9
     elif change in ("pole", "weight"):
-        first["noise"][f"{change}s"][1] *= {"pole": 1.5, "weight": 0.5}[change]
+        noise[f"{change}s"][1] *= {"pole": 1.5, "weight": 0.5}[change]
     elif change == "q":
-        body["q"] = packed(np.full(11, 1 / 11))
+        body["texts"][noise["q"]["text"]] = packed(np.full(11, 1 / 11))
     elif change == "members":
         first["members"] = [9]
     elif change == "attribute":
         body["attribute"] = 7
     elif change == "twice":
-        body["fibres"].append(json.loads(json.dumps(first)))
+        body["parts"].append(json.loads(json.dumps(first)))
     else:
         first["members"] = [1]
     reseal_document(path, json.dumps(body).encode())
@@ -134,15 +134,17 @@ def test_it_is_chosen_by_itself_where_one_noise_is_far_from_the_best():
     domain = rs.Domain({"day": days, "region": ["a", "b", "c", "d"]})
     workload = rs.prefixes(domain, "day") + rs.product(domain, {"day": "month"}, sets=[("day", "region")])
     plan = rs.plan(workload, rs.GDP(1.0))
-    assert isinstance(plan, FibrePlan)
+    assert isinstance(plan, ProductPlan)
     assert plan.gap < 1e-3
     one = rs.plan(workload, rs.GDP(1.0), form=rs.Axis())
     assert one.gap > 0.1
     assert plan.total_variance(workload) < one.total_variance(workload) / 1.1
     least = rs.plan(workload, at_most=1e5)
     assert least.total_variance(workload) == pytest.approx(1e5, rel=1e-4)
-    for combined in (lambda: rs.common([plan, plan]), lambda: rs.top_up(plan, given=[one]), lambda: plan + one):
-        with pytest.raises(PlanError, match=r"form=rs.Axis\(\)"):
+    assert rs.common([plan, plan]).equivalent(plan)
+    assert (plan + plan).pcost == pytest.approx(2 * plan.pcost)
+    for combined in (lambda: rs.top_up(plan, given=[one]), lambda: plan + one):
+        with pytest.raises(PlanError, match="at most 4,096"):
             combined()
     with pytest.raises(PlanError, match="apart=True is for one axis"):
         rs.plan(workload, rs.GDP(1.0), form=rs.Axis(apart=True), minimise=rs.MaxVariance())
@@ -150,7 +152,7 @@ def test_it_is_chosen_by_itself_where_one_noise_is_far_from_the_best():
     assert person.variances(workload) == pytest.approx(9 * plan.variances(workload), rel=1e-6)
 
 
-def test_releases_are_projected_quoted_and_not_pooled(tmp_path):
+def test_releases_are_projected_quoted_and_pooled(tmp_path):
     kind = "prefixes, levels by both"
     plan, workload = planned(kind), WORKLOADS[kind]
     rng = np.random.default_rng(1)
@@ -170,12 +172,11 @@ def test_releases_are_projected_quoted_and_not_pooled(tmp_path):
     assert running[0][4] == pytest.approx(release.combination(rows).estimate)
     assert release.quantile("minute", 0.5).lower <= release.quantile("minute", 0.5).upper
     assert release.share({"sex": "F"}).stddev > 0
-    session = rs.Session(data, rs.GDP(1.0), ledger=tmp_path / "session.ledger")
-    with pytest.raises(PlanError, match="nothing was spent"):
-        session.release(plan)
-    assert session.ledger.spent.mu == 0
-    with pytest.raises(PlanError, match=r"form=rs.Axis\(\)"):
-        rs.pooled([release, rs.measure(plan, data, ledger=rs.Ledger(tmp_path / "again", rs.GDP(1.0)))])
+    again = rs.measure(plan, data, ledger=rs.Ledger(tmp_path / "again", rs.GDP(1.0)))
+    both = rs.pooled([release, again]).answers(workload)
+    assert both.stddevs == pytest.approx(release.answers(workload).stddevs / np.sqrt(2), rel=1e-5)
+    mean = (release.answers(workload).estimates + again.answers(workload).estimates) / 2
+    assert np.abs(both.estimates - mean).max() < 0.01 * both.stddevs.min()  # rounded to the grid once more
     assert workload.queries == len(release.answers(workload).estimates)
 
 

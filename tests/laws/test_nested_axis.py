@@ -24,9 +24,10 @@ from residua.noise.correlated import exactly_ordered, rounded_ordered
 from residua.noise.entropy import SystemEntropy
 from residua.noise.normals import Normals
 from residua.noise.table import precision
-from residua.plans import AxisPlan
-from residua.plans.axis.asked import Asked, packed, unpacked
-from residua.plans.axis.price import price
+from residua.plans import ProductPlan
+from residua.plans.operators.correlated_price import price
+from residua.plans.operators.shapes import Asked
+from residua.plans.packing import packed, unpacked
 from tests.laws.test_axis import unlike
 from tests.resealed import body_of, reseal_document
 
@@ -285,8 +286,9 @@ PLAN = rs.plan(WORKLOAD, rs.ZCDP(0.5), form=rs.Axis())
 
 def test_drawn_noise_has_the_stated_covariances():
     """Each of three statements is wrong once in a million times."""
-    assert isinstance(PLAN.correlated, NestedNoise)
-    draws = rounded_ordered(PLAN.correlated, PLAN.grid, 4_000) / PLAN.grid
+    (piece,) = PLAN.blocks.pieces
+    assert isinstance(piece.sampled, NestedNoise)
+    draws = rounded_ordered(piece.sampled, piece.grid, 4_000) / piece.grid
     distance, pairs = unlike(draws, PLAN.covariance(rs.prefixes(DOMAIN, "day")))
     assert chi2.ppf(1e-6, pairs) * 0.9 < distance < chi2.isf(1e-6, pairs) * 1.1
     months = np.array([draws[:, 0], draws[:, 28] - draws[:, 0], draws[:, -1] - draws[:, 28]])
@@ -313,8 +315,8 @@ def test_one_level_or_three_are_planned_to_the_dense_optimum(levels, days, weigh
 def test_what_replaces_records_is_priced_by_four_and_planned_along_the_path():
     assert PLAN.blocks.price(rs.ReplaceOne()) == 4 * PLAN.blocks.price(rs.AddRemove())
     plain = rs.plan(WORKLOAD, rs.ZCDP(0.5), form=rs.Axis(), unit=rs.ReplaceOne())
-    assert isinstance(plain, AxisPlan)
-    assert not plain.asked.is_nested
+    assert isinstance(plain, ProductPlan)
+    assert not plain.correlated.strategy.asked.is_nested
     # Twice would be too little: entries of Γ may be negative.
     asked, q = Asked(0.53, values=0.038, groups=((1, 5, 24.0),)), np.full(6, 1 / 6)
     noise = asked.noise(q, np.array([1.4e-4, 162.0]), np.array([0.012, 2.2]))
@@ -349,9 +351,11 @@ def test_tampered_plans_are_refused(change, tmp_path):
     PLAN.save(path)
     assert rs.Plan.load(path).to_body() == PLAN.to_body()
     body = json.loads(body_of(path.read_bytes()))
-    groups = unpacked(body["asked"]["groups"]).reshape(3, -1)
+    texts, noise = body["texts"], body["parts"][0]["operator"]["axis"]
+    asked = noise["asked"]
+    groups = unpacked(asked["groups"], 999).reshape(3, -1)
     if change == "less noise":
-        body["weights"] = [0.999 * each for each in body["weights"]]
+        noise["weights"] = [0.999 * each for each in noise["weights"]]
     elif change == "crossing":
         groups = np.column_stack([groups, [20.0, 40.0, 1.0]])
     elif change == "outside":
@@ -361,12 +365,12 @@ def test_tampered_plans_are_refused(change, tmp_path):
     elif change == "spring":
         groups[2, 0] *= 1e3  # the same noise along the path, and more cost
     elif change == "single":
-        body["asked"]["singles"] = packed(np.full(49, 1.0))
+        asked["singles"] = packed(np.full(49, 1.0))
     elif change == "no floats":
-        body["q"] = "zzzzz"  # nothing that was compressed
+        texts[noise["q"]["text"]] = "zzzzz"  # nothing that was compressed
     elif change in ("ranges", "against"):
-        body["asked"]["ranges"] = 1e-320 if change == "ranges" else -1e-320  # 1 over it is no float
-    body["asked"]["groups"] = packed(groups)
+        asked["ranges"] = 1e-320 if change == "ranges" else -1e-320  # 1 over it is no float
+    asked["groups"] = packed(groups)
     reseal_document(path, json.dumps(body).encode())
     with pytest.raises(FileError):
         rs.Plan.load(path)
@@ -413,4 +417,4 @@ def test_targets_that_lie_far_apart_are_met_within_the_gap():
 def test_what_is_drawn_stays_what_was_priced():
     for name in ("q", "poles", "weights"):
         with pytest.raises(ValueError, match="read-only"):
-            getattr(PLAN, name)[:] *= 0.5
+            getattr(PLAN.correlated.strategy, name)[:] *= 0.5

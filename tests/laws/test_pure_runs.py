@@ -13,11 +13,12 @@ import pytest
 import residua as rs
 from residua.errors import FileError, PlanError, VerificationError
 from residua.files import read_document, write_document
-from residua.plans import RunsPlan, TreePlan
+from residua.plans import ProductPlan
 from residua.plans.contract import KIND, VERSION
+from residua.plans.operators import bucket_reaches as intervals
+from residua.plans.operators.bucket_shape import BucketShape
+from residua.plans.operators.buckets import NestedBuckets
 from residua.plans.planners.pure_runs import _whole
-from residua.plans.runs import intervals
-from residua.plans.runs.shape import Shape
 from residua.plans.search.runs import divisions, weighted_runs
 from residua.plans.search.runs_loss import RunsLoss
 from residua.plans.tails import reaches
@@ -36,23 +37,24 @@ def some_rows(parts, seed=0):
     )
 
 
-def made(size, parts, **options) -> RunsPlan:
+def made(size, parts, **options) -> ProductPlan:
     domain = rs.Domain({"x": rs.Integers(0, size - 1)})
     scales = np.array([300.0, 200.0, 250.0, 400.0])[: len(parts)]
-    return RunsPlan(domain, 0, some_rows(parts), scales, rs.PureDP(9.0), **options)
+    buckets = NestedBuckets(size, some_rows(parts), scales)
+    return ProductPlan(domain, 0, {(): buckets}, rs.PureDP(9.0), **options)
 
 
 def strategy(plan):
     """Every measured row over the values, (rows, values), and the noise scale of each."""
     rows, scales, n = [], [], plan.size
-    for level, R in enumerate(plan.strategies):
-        run, part = plan.shape.places(np.arange(n))[level]
-        for number in range(plan.shape.counts[level]):
+    for level, R in enumerate(plan.parts[()].strategies):
+        run, part = plan.parts[()].shape.places(np.arange(n))[level]
+        for number in range(plan.parts[()].shape.counts[level]):
             here = run == number
             row = np.zeros((len(R), n), dtype=np.int64)
             row[:, here] = R[:, part[here]]
             rows.append(row)
-            scales += [float(plan.scales[level])] * len(R)
+            scales += [float(plan.parts[()].scales[level])] * len(R)
     return np.concatenate(rows), np.array(scales)
 
 
@@ -66,7 +68,7 @@ def plan(request):
 
 
 def test_runs_hold_all_values_in_order_and_are_of_two_sizes(plan):
-    shape = plan.shape
+    shape = plan.parts[()].shape
     for level, (run, part) in enumerate(shape.places(np.arange(shape.size))):
         assert (np.diff(run) >= 0).all()
         assert part.max() < shape.parts[level]
@@ -75,7 +77,7 @@ def test_runs_hold_all_values_in_order_and_are_of_two_sizes(plan):
         assert set(shape.kind_of(level)) == set(shape.kinds(level))
     for parts in ((3,), (20, 2), ()):
         with pytest.raises(ValueError, match="runs"):
-            Shape(20, parts)
+            BucketShape(20, parts)
 
 
 def test_the_price_is_the_largest_l1_norm_there_is(plan):
@@ -88,14 +90,15 @@ def test_the_price_is_the_largest_l1_norm_there_is(plan):
         found = plan.blocks.price(rs.AddRemove(records))
         assert found >= records * max(columns)
         assert float(found) <= records * sum(
-            np.abs(R).sum(axis=0).max() / s for R, s in zip(plan.strategies, plan.scales, strict=True)
+            np.abs(R).sum(axis=0).max() / s
+            for R, s in zip(plan.parts[()].strategies, plan.parts[()].scales, strict=True)
         ) * (1 + 1e-12)
-        if plan.size == math.prod(plan.shape.parts):  # every combination of columns is some value's
+        if plan.size == math.prod(plan.parts[()].shape.parts):  # every combination of columns is some value's
             assert float(found) == pytest.approx(records * float(max(columns)), rel=1e-14)
     moved = np.abs((B[:, :, None] - B[:, None, :]) / scales[:, None, None]).sum(axis=0).max()
     replaced = float(plan.blocks.price(rs.ReplaceOne()))
     assert replaced >= moved * (1 - 1e-12)
-    if plan.size == math.prod(plan.shape.parts):
+    if plan.size == math.prod(plan.parts[()].shape.parts):
         assert replaced == pytest.approx(moved, rel=1e-12)
 
 
@@ -113,23 +116,23 @@ def test_coefficients_add_up_to_variances_and_bounds_hold(plan):
     sigma = np.linalg.inv((B / deviations[:, None]).T @ (B / deviations[:, None]))
     W = listed(rs.prefixes(plan.domain, "x"))
     exact = W @ sigma @ B.T / deviations
-    assert pytest.approx(exact, abs=1e-9) == intervals.coefficients(plan.solved, W.T).T
+    assert pytest.approx(exact, abs=1e-9) == intervals.coefficients(plan.parts[()].solved, W.T).T
     leverage = np.einsum("ij,jk,ik->i", B, sigma, B) / deviations**2
-    assert intervals.largest_leverage(plan.solved) == pytest.approx(min(leverage.max(), 1.0), rel=1e-6)
+    assert intervals.largest_leverage(plan.parts[()].solved) == pytest.approx(min(leverage.max(), 1.0), rel=1e-6)
     own = np.linalg.solve(np.tril(np.ones((plan.size, plan.size))), exact) ** 2 / np.diag(sigma)[:, None]
-    for share, all_shares in zip(intervals.own_shares(plan.solved), own, strict=True):
+    for share, all_shares in zip(intervals.own_shares(plan.parts[()].solved), own, strict=True):
         assert np.isclose(all_shares, share, rtol=1e-8).any()
-    assert np.abs(exact).max() <= intervals.largest_coefficient(plan.solved) <= 2 * np.abs(exact).max()
+    assert np.abs(exact).max() <= intervals.largest_coefficient(plan.parts[()].solved) <= 2 * np.abs(exact).max()
 
 
 def test_intervals_hold_what_they_say_and_not_much_more(monkeypatch):
     plan = made(50, (3, 5, 4))
     reading = plan.reading(plan.blocks, np.zeros(plan.blocks.cells, dtype=np.int64))
-    slack = math.sqrt(plan.blocks.cells / 8) / plan.scales.min()
+    slack = math.sqrt(plan.blocks.cells / 8) / plan.parts[()].scales.min()
     prefixes, ranges = rs.prefixes(plan.domain, "x"), rs.ranges(plan.domain, "x")
     own = {}
     for workload in (prefixes, ranges, rs.marginals(plan.domain, [("x",)])):
-        roots = np.abs(intervals.coefficients(plan.solved, listed(workload).T)).T
+        roots = np.abs(intervals.coefficients(plan.parts[()].solved, listed(workload).T)).T
         own[workload] = reaches(roots / math.sqrt(2), 0.05) / np.linalg.norm(roots, axis=1)
         found = reading.widths(workload, 0.95, 1.0) - slack
         assert (found >= own[workload] / 1.002).all()
@@ -203,15 +206,15 @@ def test_many_releases_have_the_stated_variances(tmp_path):
     exact = np.zeros(plan.blocks.cells, dtype=np.int64)
     for batch in plan.blocks.batches():
         plan.blocks.store(batch, plan.blocks.integers(batch, counts), exact)
-    found = np.empty((releases, 20))
+    found, starts = np.empty((releases, 20)), plan.blocks.pieces[0].starts
     for k in range(releases):
         noise = np.concatenate(
             [
                 np.rint(random.laplace(0, s, high - low))
-                for low, high, s in zip(plan.blocks.starts, plan.blocks.starts[1:], plan.scales, strict=False)
+                for low, high, s in zip(starts, starts[1:], plan.parts[()].scales, strict=False)
             ]
         ).astype(np.int64)
-        found[k] = np.cumsum(plan.reading(plan.blocks, exact + noise).values)
+        found[k] = np.cumsum(plan.reading(plan.blocks, exact + noise).marginal((0,)))
     stated = plan.variances(rs.prefixes(plan.domain, "x"))
     assert np.abs((found.mean(axis=0) - np.cumsum(counts)) / np.sqrt(stated / releases)).max() < 5.7
     # The kurtosis of a sum of Laplace variables is at most 6: a sample variance strays by √(5/N) of itself.
@@ -226,25 +229,29 @@ def test_files_keep_the_plan_and_refuse_a_changed_one(tmp_path):
     assert (again.epsilon, again.guarantee, again.gap) == (plan.epsilon, plan.guarantee, plan.gap)
     assert np.array_equal(again.variances(rs.ranges(plan.domain, "x")), plan.variances(rs.ranges(plan.domain, "x")))
     body = read_document(tmp_path / "plan.json", KIND, VERSION)
-    louder = [[[2 * entry for entry in row] for row in rows] for rows in body["strategies"]]
-    nothing = [[[0 for _ in row] for row in body["strategies"][0]], *body["strategies"][1:]]
+    own = body["parts"][0]["operator"]
+    louder = [[[2 * entry for entry in row] for row in rows] for rows in own["strategies"]]
+    nothing = [[[0 for _ in row] for row in own["strategies"][0]], *own["strategies"][1:]]
     wrong = {
         "smaller than what it costs": {"strategies": louder},
-        "not whole": {"strategies": [[[0.5, 1, 2]], *body["strategies"][1:]]},
-        "hold the values": {"strategies": body["strategies"][1:]},
+        "not whole": {"strategies": [[[0.5, 1, 2]], *own["strategies"][1:]]},
+        "hold the values": {"strategies": own["strategies"][1:]},
         "not measured": {"strategies": nothing},
-        "no matrix|inhomogeneous": {"strategies": [[[5, 6, 7], [5, 6]], *body["strategies"][1:]]},
-        "noise": {"scales": [0.1, *body["scales"][1:]]},
-        "do not fit": {"scales": body["scales"][:2]},
+        "no matrix|inhomogeneous": {"strategies": [[[5, 6, 7], [5, 6]], *own["strategies"][1:]]},
+        "noise": {"scales": [0.1, *own["scales"][1:]]},
+        "do not fit": {"scales": own["scales"][:2]},
         "lacks": {"attribute": 3},
         "bound": {"lower_bound": -1.0},
     }
     for words, change in wrong.items():
-        write_document(tmp_path / "other.json", KIND, VERSION, {**body, **change})
+        part = {**body["parts"][0], "operator": {**own, **change}}
+        other = {**body, **change} if change.keys() <= body.keys() else {**body, "parts": [part]}
+        write_document(tmp_path / "other.json", KIND, VERSION, other)
         with pytest.raises((FileError, VerificationError), match=words):
             rs.Plan.load(tmp_path / "other.json")
     ledger = rs.Ledger(tmp_path / "ledger", rs.PureDP(99.0))
-    changed = plan.replaced(strategies=tuple(2 * R for R in plan.strategies))  # after pricing
+    twice = replace(plan.parts[()], strategies=tuple(2 * R for R in plan.parts[()].strategies))
+    changed = plan.replaced(parts={(): twice})  # after pricing
     with pytest.raises(VerificationError, match="more than PureDP"):
         rs.measure(changed, pa.table({"x": [0]}), ledger=ledger)
     assert not ledger.spent_exactly
@@ -252,17 +259,19 @@ def test_files_keep_the_plan_and_refuse_a_changed_one(tmp_path):
 
 def test_the_verifier_refuses_what_does_not_fit():
     blocks = made(50, (3, 5, 4)).blocks
-    R = blocks.strategies
+    (piece,) = blocks.pieces
+    R, scales = piece.operator.strategies, piece.operator.scales
     for change in (
         {"strategies": (R[0].astype(np.float64), *R[1:])},
         {"strategies": (R[0][:, :2], *R[1:])},
         {"strategies": (R[0] * 2**40, *R[1:])},
         {"strategies": R[:2]},
-        {"scales": np.append(blocks.scales[:2], np.nan)},
-        {"scales": np.append(blocks.scales[:2], 2.0**41)},
+        {"scales": np.append(scales[:2], np.nan)},
+        {"scales": np.append(scales[:2], 2.0**41)},
     ):
+        altered = replace(blocks, pieces=(replace(piece, operator=replace(piece.operator, **change)),))
         with pytest.raises(VerificationError):
-            replace(blocks, **change).price(rs.AddRemove())
+            altered.price(rs.AddRemove())
 
 
 @pytest.fixture
@@ -276,7 +285,7 @@ def test_whole_rows_are_as_good_and_cost_what_was_asked_for_at_any_epsilon(short
     domain = rs.Domain({"x": rs.Integers(0, 95)})
     for epsilon in (1e-8, 1e-3, 1.0, 1e3, 1e6):
         rows, scales = _whole(found.rows, epsilon)
-        plan = RunsPlan(domain, 0, rows, scales, None)
+        plan = ProductPlan(domain, 0, {(): NestedBuckets(96, rows, scales)}, None)
         assert plan.epsilon == pytest.approx(epsilon, rel=1e-9)
         error = plan.variances(rs.prefixes(domain, "x")).mean() * epsilon**2
         assert error == pytest.approx(found.loss, rel=2e-3 if epsilon > 1e-6 else 0.1)
@@ -288,7 +297,7 @@ def test_long_axes_get_runs_that_beat_trees_and_meet_what_is_wanted(short_search
     mixed = rs.prefixes(domain, "x") + 0.01 * rs.ranges(domain, "x") + 3 * rs.marginals(domain, [("x",)])
     tree = rs.plan(mixed, rs.PureDP(0.5), form=rs.Tree())
     plan = rs.plan(mixed, rs.PureDP(0.5))
-    assert isinstance(plan, RunsPlan)
+    assert plan.parts[()].kind == "buckets"
     assert 0.5 * (1 - 1e-9) < plan.epsilon <= 0.5
     assert plan.total_variance(mixed) < 0.95 * tree.total_variance(mixed)
     assert plan.candidates[0].loss == pytest.approx(plan.total_variance(mixed), rel=1e-9)
@@ -298,7 +307,7 @@ def test_long_axes_get_runs_that_beat_trees_and_meet_what_is_wanted(short_search
     assert np.isinf(plan.variances(rs.marginals(domain, [("sex",)]))).all()
     prefixes = rs.prefixes(domain, "x")
     wanted = rs.plan(prefixes, noise="laplace", at_most=1e6, unit=rs.AddRemove(2))
-    assert isinstance(wanted, RunsPlan)
+    assert wanted.parts[()].kind == "buckets"
     assert wanted.total_variance(prefixes) == pytest.approx(1e6, rel=1e-6)
     assert wanted.unit_epsilon <= wanted.guarantee.epsilon
     assert wanted.unit_epsilon == pytest.approx(2 * wanted.epsilon)
@@ -309,4 +318,4 @@ def test_rows_that_cannot_be_sampled_leave_the_tree():
     """The search gives a level next to no weight, and noise that is larger than can be drawn."""
     domain = rs.Domain({"x": rs.Integers(0, 599)})
     workload = 1e-3 * rs.prefixes(domain, "x") + rs.marginals(domain, [("x",)])
-    assert isinstance(rs.plan(workload, rs.PureDP(1e-6)), TreePlan)
+    assert rs.plan(workload, rs.PureDP(1e-6)).parts[()].kind == "tree"

@@ -11,17 +11,17 @@ import pytest
 
 import residua as rs
 from residua.errors import PlanError, VerificationError
-from residua.plans import RunsPlan, TreePlan
+from residua.plans import ProductPlan
 from residua.plans.noise import NORMAL
+from residua.plans.operators.nesting import branched
+from residua.plans.operators.tree import TreeNodes
+from residua.plans.operators.tree_reaches import _coefficients, _largest
+from residua.plans.operators.tree_rows import AnyRows, Runs
 from residua.plans.search.asked import Asked
 from residua.plans.search.regular_trees import OrderedLoss, branchings
 from residua.plans.search.strategies import haar
 from residua.plans.solver.queries import MatrixQueries
 from residua.plans.tails import mixed_reach, reaches, ruled_reach
-from residua.plans.tree.facts import SetFacts
-from residua.plans.tree.intervals import _coefficients, _largest
-from residua.plans.tree.nesting import branched
-from residua.plans.tree.rows import AnyRows, Runs
 from residua.projection.problem import Terms
 from residua.projection.problems import problem_of
 from residua.testing import check_plan
@@ -40,13 +40,14 @@ CASES = {
 }
 
 
-def planned(workload, **options) -> TreePlan:
+def planned(workload, **options) -> ProductPlan:
     return rs.plan(workload, rs.PureDP(1.0), form=rs.Tree(), **options)
 
 
 def strategy(plan):
     """Every measured count over the values, (nodes, values), and the noise scale of each."""
-    (each,), nesting = plan.blocks.sets, plan.nesting
+    (each,) = plan.blocks.pieces
+    nesting = each.nesting
     rows, scales = [], []
     for level in range(each.start, nesting.root + 1):
         if len(each.scales[level - each.start]):
@@ -111,12 +112,13 @@ def test_estimates_are_least_squares_of_what_was_measured(case, tmp_path):
 
 def test_laplace_noise_is_verified_as_it_is_sampled():
     plan = planned(LEVELS)
-    (each,) = plan.blocks.sets
-    several = replace(each, scales=(np.full(plan.nesting.sizes[1], each.scales[0][0]), *each.scales[1:]))
-    for sets in ((several,), (each, replace(each, members=(1,), sizes=(2,)))):
+    (each,) = plan.blocks.pieces
+    several = replace(each, scales=(np.full(each.nesting.sizes[1], each.scales[0][0]), *each.scales[1:]))
+    normal = replace(each, planned=replace(each.planned, noise=NORMAL))
+    for pieces in ((several,), (each, replace(each, members=(1,), sizes=(2,))), (each, normal)):
         with pytest.raises(VerificationError):
-            replace(plan.blocks, sets=sets).price(rs.AddRemove())
-    assert replace(plan.blocks, noise=NORMAL).price(rs.AddRemove()) != plan.blocks.price(rs.AddRemove())
+            replace(plan.blocks, pieces=pieces).price(rs.AddRemove())
+    assert replace(plan.blocks, pieces=(normal,)).price(rs.AddRemove()) != plan.blocks.price(rs.AddRemove())
 
 
 def test_trees_are_nearly_as_good_as_any_strategy_and_never_worse_than_known_ones():
@@ -128,7 +130,7 @@ def test_trees_are_nearly_as_good_as_any_strategy_and_never_worse_than_known_one
         for known in (np.eye(40), haar(40)):
             assert loss <= 2 * asked.loss(known) * (1 + 1e-9)
         dense = rs.plan(workload, rs.PureDP(1.0))
-        assert not isinstance(dense, TreePlan)
+        assert not isinstance(dense, ProductPlan)
         assert dense.total_variance(workload) <= loss * 1.001, kind
         assert loss <= 1.35 * dense.total_variance(workload), kind  # 16 % more error
         assert plan.lower_bound == pytest.approx(dense.lower_bound, rel=0.08)
@@ -144,7 +146,7 @@ def test_regular_trees_have_their_loss_in_closed_form(kind):
         levels = np.array([120, *counts, 1])
         omega = np.random.default_rng(2).random(len(levels))
         found = loss.regular((levels[:-1] / levels[1:])[:, None], omega[:, None])[0]
-        order = SetFacts(branched(120, counts), (), 0, tuple(np.array([w**2 / 2]) for w in omega)).order
+        order = TreeNodes(branched(120, counts), 0, tuple(np.array([w**2 / 2]) for w in omega)).order
         sums = {"prefixes": lambda o: o.prefixes().sum(), "ranges": lambda o: o.sum_over_ranges()}
         exact = sums[kind](order) if kind in sums else order.solved.V[0] @ order.solved.tree.many
         assert found == pytest.approx(exact, rel=1e-9)
@@ -171,14 +173,14 @@ def test_prefixes_and_ranges_over_any_ordered_tree_are_those_of_matrices(counts)
     n = nesting.sizes[0]
     for root in (0.0, 1.0):
         tau = [*random.uniform(0.1, 1.0, nesting.root), root]
-        facts = SetFacts(nesting, (), 0, tuple(np.array([t]) for t in tau))
+        facts = TreeNodes(nesting, 0, tuple(np.array([t]) for t in tau))
         owners = [nesting.between(0, level) for level in range(nesting.root + 1)]
         sigma = np.linalg.inv(sum(t * (own[:, None] == own) for t, own in zip(tau, owners, strict=True)))
         for rows in (Runs(n, ranges=False), Runs(n, ranges=True)):
             W = rows.given()
             wanted = np.einsum("ij,jk,ik->i", W, sigma, W)
-            assert facts.variances(rows) == pytest.approx(wanted, rel=1e-9)
-            assert facts.mean_variance(rows) == pytest.approx(wanted.mean(), rel=1e-9)
+            assert facts.variances_along(rows) == pytest.approx(wanted, rel=1e-9)
+            assert facts.mean_along(rows) == pytest.approx(wanted.mean(), rel=1e-9)
         roots = _coefficients(facts, AnyRows(W))
         assert (roots**2).sum(axis=0) == pytest.approx(wanted, rel=1e-9)
         assert (roots**2).max() <= _largest(facts) * (1 + 1e-9)
@@ -239,9 +241,9 @@ def test_long_axes_are_planned_by_themselves_and_what_has_no_form_is_refused_at_
     monkeypatch.setattr("residua.plans.search.runs._HATS", (5.0,))
     x = rs.Integers(0, 1_999, levels={"ten": list(range(0, 2001, 10))})
     long, wide = rs.Domain({"x": x, "sex": ["f", "m"]}), rs.Domain({"x": x, "y": ["a", "b", "c"]})
-    for workload, form in ((rs.prefixes(long, "x"), RunsPlan), (rs.hierarchy(long, "x"), TreePlan)):
+    for workload, kind in ((rs.prefixes(long, "x"), "buckets"), (rs.hierarchy(long, "x"), "tree")):
         plan = rs.plan(workload, rs.PureDP(0.5))
-        assert isinstance(plan, form)
+        assert plan.parts[()].kind == kind
         assert plan.epsilon <= 0.5
         assert plan.candidates[0].loss < plan.candidates[-1].loss
     refused = {

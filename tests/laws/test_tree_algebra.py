@@ -9,7 +9,7 @@ import residua as rs
 from residua.errors import PlanError
 from residua.plans.composition import composed_cost, priced
 from residua.plans.matrix import algebra as dense
-from residua.plans.tree.algebra import agree
+from residua.plans.product.algebra import agree
 from residua.release.pooled import _pooled_matrix
 from tests.laws.trees import domain, records, workload
 
@@ -28,12 +28,12 @@ PAIRS = [("nodes", "by sex"), ("by sex", "by age"), ("by age", "nodes")]
 def gamma(plan):
     """Γ over all 180 cells, by the definition of what is measured: nodes × centred tables."""
     sizes, total = plan.domain.sizes, 0.0
-    for members, start, precisions in zip(plan.sets, plan.starts, plan.precisions, strict=True):
-        along = 0.0
-        for k, tau in enumerate(precisions):
-            onto = plan.nesting.between(0, start + k)
+    for members, tree in plan.parts.items():
+        along, nesting, start = 0.0, tree.nesting, tree.start
+        for k, tau in enumerate(tree.precisions):
+            onto = nesting.between(0, start + k)
             same = onto[:, None] == onto
-            per_node = tau[plan.nesting.parents[start]] if k == 0 and len(tau) > 1 else tau
+            per_node = tau[nesting.parents[start]] if k == 0 and len(tau) > 1 else tau
             each = per_node[onto] if len(tau) > 1 else np.full(len(onto), tau[0])
             along = along + same * each
         factors = [
@@ -86,9 +86,9 @@ def test_common_residual_and_top_up_are_those_of_the_matrices(pair):
 def test_what_is_common_to_plans_without_a_set_in_common_is_nothing():
     p = PLANS["by sex"]
     apart = rs.residual(p, given=rs.common([p, PLANS["nodes"]]))  # the residual of sex, and some of the nodes
-    sex = apart.replaced(sets=((0,),), starts=(apart.starts[-1],), precisions=(apart.precisions[-1],))
+    sex = apart.replaced(parts={(0,): apart.parts[(0,)]})
     nothing = rs.common([PLANS["nodes"], sex])
-    assert nothing.sets == ()
+    assert not nothing.parts
     assert nothing.pcost == nothing.unit_pcost == 0.0
     assert (nothing + sex).can_answer(sex)
     assert rs.top_up(p, given=nothing).equivalent(p)
@@ -131,7 +131,7 @@ def test_pooled_nodes_are_the_pooled_matrix(tmp_path):
     for k, plan in enumerate(PLANS.values()):
         releases.append(rs.measure(plan, data, ledger=rs.Ledger(tmp_path / str(k), BUDGET)))
     pool, matrix = rs.pooled(releases), _pooled_matrix(releases, None)
-    assert type(pool.planned).__name__ == "TreePlan"
+    assert type(pool.planned).__name__ == "ProductPlan"
     for names in (["block", "sex"], ["block"], ["sex"], []):
         found, wanted = pool.table(names), matrix.table(names)
         np.testing.assert_allclose(found.estimates, wanted.estimates, atol=2e-3)

@@ -15,7 +15,7 @@ from residua.errors import PlanError, VerificationError
 from residua.linalg.roots import inverse_root
 from residua.linalg.tree import Tree, root_diagonal, spectrum
 from residua.measurement.noisy import with_noise
-from residua.plans import TreePlan
+from residua.plans import ProductPlan
 from residua.plans.blocks import Batch
 from residua.testing import check_plan
 from tests.laws.trees import domain, records, tables, workload
@@ -85,7 +85,7 @@ def test_nobody_does_better_than_the_bound_says(made):
     loss, least = plan.total_variance(asked), best.total_variance(asked.listed())
     assert loss / (1 + plan.gap) <= least * (1 + 1e-7)
     assert loss <= least * (1 + plan.gap)
-    assert plan.gap < (1e-3 if len(plan.precisions[0][0]) > 1 else 2e-2)
+    assert plan.gap < (1e-3 if len(plan.parts[()].precisions[0]) > 1 else 2e-2)
 
 
 def test_releases_have_the_stated_means_variances_and_covariances(made):
@@ -108,17 +108,15 @@ def test_releases_have_the_stated_means_variances_and_covariances(made):
 
 def test_an_altered_plan_is_not_measured_and_not_loaded(made, tmp_path):
     plan, _ = made
-    louder = plan.replaced(precisions=tuple(tuple(each * 1.001 for each in found) for found in plan.precisions))
+    louder = plan.scaled(1.001)
     ledger = rs.Ledger(tmp_path / "l", rs.GDP(1.0))
     with pytest.raises(VerificationError, match="more than"):
         rs.measure(louder, records(plan.domain, 10), ledger=ledger)
     assert not ledger.entries
     with pytest.raises(ValueError, match="more than it claims"):
-        TreePlan.of_body(louder.to_body())
-    short = plan.blocks.sets[0]
-    cut = replace(
-        plan.blocks, sets=(replace(short, scales=(*short.scales[:-1], np.full(7, 99.0))), *plan.blocks.sets[1:])
-    )
+        ProductPlan.of_body(louder.to_body())
+    first, *others = plan.blocks.pieces
+    cut = replace(plan.blocks, pieces=(replace(first, scales=(*first.scales[:-1], np.full(7, 99.0))), *others))
     with pytest.raises(VerificationError, match="do not fit"):
         cut.price(rs.AddRemove())
 
@@ -160,7 +158,7 @@ def test_each_level_meets_its_target_with_little_to_spare():
     asked = rs.product(given, {"block": "hierarchy", "sex": "identity"}) + rs.hierarchy(given, "block")
     targets = {("state",): 3.0, ("county",): 4.0, ("block",): 6.0, ("block", "sex"): 8.0, ("state", "sex"): 3.5}
     plan = rs.plan(asked, targets=targets, form=rs.Tree())
-    assert isinstance(plan, TreePlan)
+    assert isinstance(plan, ProductPlan)
     found = []
     for names, target in {**targets, ("county", "sex"): 8.0}.items():
         level = "identity" if "block" in names else names[0]
@@ -208,10 +206,10 @@ def test_targets_listed_query_by_query_are_those_by_name():
 def test_many_values_get_a_tree_by_themselves_and_few_do_not():
     long = rs.Domain({"block": rs.Integers(0, 1999, levels={"ten": list(range(0, 2001, 10)), "all": [0, 1000, 2000]})})
     plan = rs.plan(rs.hierarchy(long, "block"), rs.GDP(1.0))
-    assert isinstance(plan, TreePlan)
+    assert isinstance(plan, ProductPlan)
     assert plan.gap < 1e-3
     short = rs.Domain({"block": rs.Integers(0, 99, levels={"ten": list(range(0, 101, 10))})})
-    assert not isinstance(rs.plan(rs.hierarchy(short, "block"), rs.GDP(1.0)), TreePlan)
+    assert not isinstance(rs.plan(rs.hierarchy(short, "block"), rs.GDP(1.0)), ProductPlan)
     with pytest.raises(PlanError, match="leave the form out"):
         rs.plan(rs.prefixes(short, "block"), rs.GDP(1.0), form=rs.Tree())
 

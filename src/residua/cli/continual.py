@@ -35,13 +35,15 @@ def continual(
     from residua.errors import SpecError
     from residua.measurement import Continual, Ledger
     from residua.measurement.continual import require_period
-    from residua.plans import AxisPlan, Plan
+    from residua.plans import Plan
 
     if period is not None and append is None:
         raise SpecError("--period says which period --append means; give both, or neither.")
     begun = None if plan is None else Plan.load(plan)
-    if period is not None and isinstance(begun, AxisPlan) and not folder.exists():  # before the plan is paid for
-        require_period(period, begun.domain[begun.name].labels[0])
+    if (
+        period is not None and begun is not None and begun.correlated is not None and not folder.exists()
+    ):  # before the plan is paid for
+        require_period(period, begun.domain[begun.domain.names[begun.measured_attributes[0]]].labels[0])
     fresh = begun is not None and not ledger.exists()
     account = Ledger(ledger, begun.guarantee, unit=begun.unit) if fresh and begun else Ledger(ledger)
     stream = Continual(folder, ledger=account, plan=begun)

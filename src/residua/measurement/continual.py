@@ -37,7 +37,6 @@ from residua.measurement.continual_folder import (
 from residua.measurement.ledger import Ledger
 from residua.measurement.measure import told_of_debit, without_records
 from residua.noise.causal import begun, rounded_so_far
-from residua.plans.axis.plan import AxisPlan
 from residua.plans.composition import priced
 from residua.plans.contract import Plan
 from residua.plans.tails import width
@@ -90,17 +89,19 @@ class Continual:
         elif not self._folder.exists:
             raise FileError(f"{str(folder)!r} holds no continual release; make it with plan=….")
         kept = self._folder.plan()
-        if not isinstance(kept, AxisPlan):
+        if kept.correlated is None:
             raise FileError(f"the plan in {str(folder)!r} is not along one axis; it is not the one that was paid for.")
-        self._plan, self._mark = kept, plan_mark(kept)
+        self._plan: Any = kept
+        self._mark = plan_mark(kept)
         standing(self._folder, self._ledger, self._mark)
 
     # ---- what is public
 
     @property
-    def plan(self) -> AxisPlan:
+    def plan(self) -> Plan:
         """What was planned, and paid, for the whole horizon."""
-        return self._plan
+        kept: Plan = self._plan
+        return kept
 
     @property
     def ledger(self) -> Ledger:
@@ -115,7 +116,7 @@ class Continual:
     @property
     def horizon(self) -> int:
         """How many periods can be."""
-        return self._plan.size
+        return int(self._plan.size)
 
     @property
     def next_period(self) -> Label | None:
@@ -198,11 +199,11 @@ class Continual:
 
             def measured() -> int:
                 counts: Integers = checked.count(blocks.counted, None, None).tables
-                rounded, drawn = rounded_so_far(_forward(plan), plan.grid, at.drawn)
+                rounded, drawn = rounded_so_far(_forward(plan), _grid(plan), at.drawn)
                 if drawn.more != at.drawn.more:  # bits that the ledger's line does not cover
                     raise VerificationError("the noise was not settled before the period was begun; this is a defect.")
                 before = (at.sums[-1], int(rounded[k - 1])) if k else (0, 0)
-                return before[0] + plan.grid * int(counts[k]) + int(rounded[k]) - before[1]
+                return before[0] + _grid(plan) * int(counts[k]) + int(rounded[k]) - before[1]
 
             return told_of_debit(measured, at.line)
         finally:
@@ -213,7 +214,7 @@ class Continual:
         if at.is_begun:
             require_same_data(self._ledger, at, fingerprint)
         while not at.is_begun:
-            _, drawn = rounded_so_far(_forward(self._plan), self._plan.grid, at.drawn.extended())
+            _, drawn = rounded_so_far(_forward(self._plan), _grid(self._plan), at.drawn.extended())
             try:
                 return claimed(self._folder, self._ledger, drawn, at, fingerprint)
             except LedgerMovedError:
@@ -224,7 +225,7 @@ class Continual:
 
     def _begin(self, plan: Plan) -> None:
         """Makes the folder and pays, or takes up where that was interrupted."""
-        if not isinstance(plan, AxisPlan):
+        if plan.correlated is None:
             raise PlanError(
                 "plan is not along one axis; give rs.plan(rs.prefixes(domain, attribute), …, form=rs.Axis()), or plan "
                 "a specification of prefixes with [objective] axis = true."
@@ -259,9 +260,9 @@ class Continual:
         return self._labels.index(label)
 
     def _answered(self, rows: csr_array) -> tuple[Floats, Floats]:
-        sums = np.array(self._folder.released()[1], dtype=np.float64) / self._plan.grid
+        sums = np.array(self._folder.released()[1], dtype=np.float64) / _grid(self._plan)
         estimates = rows[:, : len(sums)] @ sums
-        return np.asarray(estimates), np.sqrt(self._plan.row_variances(rows))
+        return np.asarray(estimates), np.sqrt(self._plan.correlated.prefix_variances(rows))
 
     def _estimate(self, rows: csr_array, confidence: float) -> Estimate:
         (estimate,), (stddev,) = self._answered(rows)
@@ -293,14 +294,21 @@ def require_period(period: Label | date, label: Label) -> None:
         )
 
 
-def _forward(plan: AxisPlan) -> OrderedNoise:
+def _grid(plan: Plan) -> int:
+    """What prefix sums are multiplied by before they are rounded."""
+    (piece,) = plan.blocks.pieces  # type: ignore[attr-defined]
+    return int(piece.grid)
+
+
+def _forward(plan: Plan) -> OrderedNoise:
     """The plan's noise, if it can be drawn period by period.
 
     Raises:
         PlanError: it is shaped for groups of periods, and drawn from their ends inwards.
     """
-    if isinstance(plan.correlated, OrderedNoise):
-        return plan.correlated
+    (piece,) = plan.blocks.pieces  # type: ignore[attr-defined]
+    if isinstance(piece.sampled, OrderedNoise):
+        return piece.sampled
     raise PlanError(
         "plan has noise that is shaped for groups of periods, and not drawn in their order; plan for rs.prefixes "
         "alone: groups can be read off its release as well."

@@ -1,9 +1,7 @@
 """Plans: the best noise, decided and proven before any data is seen."""
 
 from residua.plans.algebra import common, residual, top_up
-from residua.plans.axis import AxisPlan
 from residua.plans.contract import Plan
-from residua.plans.fibres import FibrePlan
 from residua.plans.groups import algebra as _by_group  # noqa: F401  # makes itself known
 from residua.plans.groups.making import by_group
 from residua.plans.groups.plan import GroupPlan
@@ -28,17 +26,14 @@ from residua.plans.planners.lattice import Lattice
 from residua.plans.planners.matrix import Matrix
 from residua.plans.planners.plan import independent, plan
 from residua.plans.planners.tree import Tree
-from residua.plans.runs import RunsPlan
+from residua.plans.product import algebra as _by_operators  # noqa: F401  # makes itself known
+from residua.plans.product.plan import ProductPlan
 from residua.plans.tables.plan import TablesPlan
-from residua.plans.tree import TreePlan
-from residua.plans.tree import algebra as _over_trees  # noqa: F401  # makes itself known
 
 __all__ = [
     "Axis",
-    "AxisPlan",
     "Blockwise",
     "ConvexLoss",
-    "FibrePlan",
     "GroupPlan",
     "JointPlan",
     "LargestVariances",
@@ -49,12 +44,11 @@ __all__ = [
     "MaxVariance",
     "PNormVariance",
     "Plan",
-    "RunsPlan",
+    "ProductPlan",
     "Stakeholders",
     "TablesPlan",
     "TotalVariance",
     "Tree",
-    "TreePlan",
     "by_group",
     "common",
     "independent",

@@ -301,10 +301,7 @@ class Plan(ReportedPlan, OldNames, Forecasts, ABC):
         return self.can_answer(other) and other.can_answer(self)
 
     def __add__(self, other: Plan) -> Plan:
-        made: Plan = algebra_of([self, other]).compose(self, other)
-        return made
-
-    # ---- what people are shown
+        return cast("Plan", algebra_of([self, other]).compose(self, other))
 
     @property
     def remarks(self) -> tuple[tuple[str, str], ...]:
@@ -320,6 +317,11 @@ class Plan(ReportedPlan, OldNames, Forecasts, ABC):
     @property
     def family(self) -> Any:
         """The lattice whose precisions the plan's tables have; None for a plan that has none."""
+        return None
+
+    @property
+    def correlated(self) -> Any:
+        """The correlated noise of a plan that measures one ordered attribute by it, and nothing else; or None."""
         return None
 
     @property
@@ -361,8 +363,7 @@ class Plan(ReportedPlan, OldNames, Forecasts, ABC):
 
     def replaced(self, **changes: Any) -> Self:
         """The same plan with some fields changed."""
-        made: Self = replace(cast("Any", self), **changes)
-        return made
+        return cast("Self", replace(cast("Any", self), **changes))
 
     # ---- plumbing
 

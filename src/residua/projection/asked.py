@@ -25,7 +25,7 @@ from scipy.sparse import csr_array
 from residua.linalg.arrays import Floats
 from residua.linalg.lattice import Lattice
 from residua.linalg.modes import contrasts
-from residua.plans.axis.strategy import Ordered
+from residua.plans.operators.correlated import Ordered
 from residua.plans.strategy import Strategy
 from residua.projection.crossing import Axis, axis_along
 from residua.projection.running import Running

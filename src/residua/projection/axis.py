@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
-from residua.plans.axis import AxisPlan
+from residua.plans.product.plan import ProductPlan
 from residua.projection.facts import shown
 from residua.projection.problem import Fit, Problem, Progress, Terms
 from residua.release.base import Release
@@ -63,7 +63,7 @@ class AxisProblem(Problem):
         terms: what the counts must meet.
     """
 
-    plan: AxisPlan
+    plan: ProductPlan
     terms: Terms
 
     def __post_init__(self) -> None:
@@ -117,10 +117,12 @@ class AxisProblem(Problem):
     @property
     def noise_sums(self) -> tuple[float, float, float]:
         """The sum of the variances of all prefixes; no eigenvalue is above the largest sum of a row."""
-        noise = self.plan.correlated
-        sums, _ = noise.variances()
+        path = self.plan.correlated
+        if path is None:
+            raise PlanError("no bound is known for projections with Laplace noise; simulate errors instead.")
+        sums, _ = path.strategy.noise.variances()
         ones = csr_array(np.ones((1, self.plan.size)))
-        total, largest = float(sums.sum()), float(noise.applied(ones).max())
+        total, largest = path.factor * float(sums.sum()), path.factor * float(path.strategy.noise.applied(ones).max())
         return total, total * largest, largest
 
     @property
@@ -129,8 +131,10 @@ class AxisProblem(Problem):
         return float(self.plan.size)
 
     def simulated(self, fit: Fit, random: np.random.Generator) -> Floats:
-        """What a release of the plan would observe if a fit were the truth."""
-        return _sums(fit) + self.plan.correlated.simulated(random)
+        """What a release of the plan would observe if a fit were the truth: noise through the same estimator, added."""
+        blocks = self.plan.compile()
+        noise = self.plan.reading(blocks, blocks.simulated(random))
+        return _sums(fit) + np.cumsum(noise.marginal((self.plan.attribute,)))
 
     def error(self, fit: Fit, truth: Fit) -> float:
         """The mean absolute difference over all prefixes."""

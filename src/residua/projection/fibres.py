@@ -9,19 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 
 import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
-from residua.plans.fibres import FibrePlan
-from residua.plans.fibres.reading import FibreEstimator
 from residua.plans.lattice.plan import LatticePlan
+from residua.plans.operators.path import CorrelatedPath
+from residua.plans.operators.prefix_rows import terms_of
+from residua.plans.product.plan import ProductPlan
 from residua.plans.strategy import Plain, Strategy
 from residua.projection.consistent import centred
 from residua.projection.crossed_tables import PlainProblem
 from residua.projection.problem import Fit
 from residua.release.base import Release
+from residua.workload import Identity
+from residua.workload.nested import Hierarchy
+from residua.workload.ordered import Prefixes, Ranges
 
 Marginal = Callable[[tuple[int, ...]], Floats]
 
@@ -35,7 +40,21 @@ class FibreProblem(PlainProblem):
         Others as for `PlainProblem`.
     """
 
-    fibres: FibrePlan | None = None
+    fibres: ProductPlan | None = None
+
+    @cached_property
+    def _complete(self) -> frozenset[tuple[int, ...]]:
+        """The sets of which all values of the axis were asked, by prefixes, ranges or values; not by levels alone."""
+        plan = self.fibres
+        assert plan is not None
+        if plan.workload is None:
+            return frozenset(plan.parts)
+        asked = [
+            {*term} - {plan.attribute}
+            for term, _ in terms_of(plan.workload)
+            if isinstance(term.get(plan.attribute), Prefixes | Ranges | Identity | Hierarchy)
+        ]
+        return frozenset(members for members in plan.parts if any({*members} <= each for each in asked))
 
     def observed(self, release: Release) -> Floats:
         """The residuals of a release's estimated tables, in the order of the problem's layout, (cells,)."""
@@ -46,7 +65,7 @@ class FibreProblem(PlainProblem):
         """What a release of the plan would observe if a fit were the truth."""
         assert self.fibres is not None
         blocks = self.fibres.compile()
-        noise = FibreEstimator(blocks, self.fibres.attribute, blocks.simulated(random))
+        noise = self.fibres.reading(blocks, blocks.simulated(random))
         return self._residuals_of(lambda members: fit.marginal(members) + noise.marginal(members))
 
     def _residuals_of(self, marginal: Marginal) -> Floats:
@@ -62,7 +81,7 @@ class FibreProblem(PlainProblem):
         plan, table = self.fibres, marginal(members)
         assert plan is not None
         short = tuple(j for j in members if j != plan.attribute and int(plan.domain.sizes[j]) > 1)
-        if plan.attribute not in members or short not in plan.sets or short in plan.complete:
+        if plan.attribute not in members or short not in plan.parts or short in self._complete:
             return table
         place = members.index(plan.attribute)
         starts, lengths = self._groups(short)
@@ -78,7 +97,7 @@ class FibreProblem(PlainProblem):
         assert plan is not None
         even: Floats = np.repeat(1.0 / lengths, lengths)
         inner = [each for size in range(len(short) - 1, -1, -1) for each in combinations(short, size)]
-        known = next((each for each in inner if each in plan.complete), None)
+        known = next((each for each in inner if each in self._complete), None)
         if known is None:
             return even
         positions = tuple(sorted((*known, plan.attribute)))
@@ -92,20 +111,22 @@ class FibreProblem(PlainProblem):
         """Where the finest groups asked of a set begin, and how many values each has."""
         plan = self.fibres
         assert plan is not None
-        n, noise = int(plan.domain.sizes[plan.attribute]), plan.noises[plan.sets.index(short)]
-        groups = () if noise is None else noise.asked.groups
+        n, operator = plan.size, plan.parts[short]
+        groups = operator.strategy.asked.groups if isinstance(operator, CorrelatedPath) else ()
         starts = np.array(sorted({0, *(g[0] for g in groups), *(g[1] + 1 for g in groups)} - {n}), dtype=np.int64)
         return starts, np.diff(np.append(starts, n))
 
 
-def with_one_noise(plan: FibrePlan) -> LatticePlan:
+def with_one_noise(plan: ProductPlan) -> LatticePlan:
     """A plan of the same tables with one noise along the axis: which tables there are, about how precise each is."""
-    lattice = plan.lattice if plan.workload is None else plan.workload.lattice
+    lattice = plan.blocks.counted.lattice if plan.workload is None else plan.workload.lattice
+    paths = {members: each for members, each in plan.parts.items() if isinstance(each, CorrelatedPath)}
     strategies = list[Strategy](Plain(int(n)) for n in plan.domain.sizes)
-    strategies[plan.attribute] = next(noise for noise in plan.noises if noise is not None)
+    strategies[plan.attribute] = next(iter(paths.values())).strategy
     precisions = np.zeros(len(lattice))
-    for members, noise, factor in zip(plan.sets, plan.noises, plan.factors.tolist(), strict=True):
-        whole = tuple(sorted((*members, plan.attribute))) if noise is not None else members
+    for members, each in plan.parts.items():
+        whole = tuple(sorted((*members, plan.attribute))) if members in paths else members
+        factor = paths[members].factor if members in paths else float(each.variances(None)[0])
         precisions[int(lattice.find(np.array([whole], dtype=np.int32).reshape(1, -1))[0])] = 1.0 / factor
     return LatticePlan(
         plan.domain, lattice, precisions, plan.guarantee, plan.unit, plan.workload, strategies=tuple(strategies)

@@ -7,15 +7,13 @@ from typing import Any
 import numpy as np
 
 from residua.errors import PlanError
-from residua.plans.axis import AxisPlan
 from residua.plans.contract import Plan
-from residua.plans.fibres import FibrePlan
 from residua.plans.groups.plan import GroupPlan
 from residua.plans.joint.plan import JointPlan
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.noise import LAPLACE
-from residua.plans.runs import RunsPlan
-from residua.plans.tree import TreePlan
+from residua.plans.operators.tree import nodes_of
+from residua.plans.product.plan import ProductPlan
 from residua.projection.axis import AxisProblem
 from residua.projection.crossed_tables import CrossedProblem, PlainProblem
 from residua.projection.fibres import FibreProblem, with_one_noise
@@ -24,7 +22,6 @@ from residua.projection.joint import JointProblem
 from residua.projection.matrix import MatrixProblem
 from residua.projection.plain import ResidualProblem, TablesProblem
 from residua.projection.problem import Metric, Problem, Terms
-from residua.projection.runs import RunsProblem
 from residua.projection.tree import TreeProblem
 from residua.workload.ordered import Prefixes
 
@@ -42,15 +39,8 @@ def problem_of(plan: Plan, terms: Terms) -> Problem:
     """
     own: Any = plan
     if plan.family is None:
-        if isinstance(plan, AxisPlan):
-            return AxisProblem(plan, terms)
-        if isinstance(plan, RunsPlan):
-            return RunsProblem(plan, terms)
-        if isinstance(plan, TreePlan):
-            return TreeProblem(plan, terms)
-        if isinstance(plan, FibrePlan):
-            one = with_one_noise(plan)
-            return FibreProblem(one, terms, 0 if _by_sums(one) else _LONGEST, plan)
+        if isinstance(plan, ProductPlan):
+            return _along(plan, terms)
         if isinstance(plan, GroupPlan):
             return GroupProblem(plan, terms)
         if isinstance(plan, JointPlan):
@@ -68,6 +58,16 @@ def problem_of(plan: Plan, terms: Terms) -> Problem:
     return TablesProblem(plan.family, terms, own) if plan.noise == LAPLACE else ResidualProblem(plan.family, terms)
 
 
+def _along(plan: ProductPlan, terms: Terms) -> Problem:
+    """The projection of releases along one attribute: over a tree, of one attribute alone, or crossed with others."""
+    if nodes_of(plan):
+        return TreeProblem(plan, terms)
+    if [*plan.parts] == [()]:
+        return AxisProblem(plan, terms)
+    one = with_one_noise(plan)
+    return FibreProblem(one, terms, 0 if _by_sums(one) else _LONGEST, plan)
+
+
 def _by_sums(plan: LatticePlan) -> bool:
     """Whether running sums serve axes of any length: prefixes alone are asked of them."""
     if not plan.axes or plan.workload is None:
@@ -82,15 +82,15 @@ def metric_of(plan: Plan, wanted: Metric | None) -> Metric:
     Raises:
         PlanError: releases of this form cannot be projected in that sense.
     """
-    if isinstance(plan, AxisPlan | RunsPlan):
-        if wanted not in (None, "plain"):
-            raise PlanError(f"metric={wanted!r}: along an axis it is squares over prefixes; leave metric out.")
-        return "plain"
-    if isinstance(plan, TreePlan):
+    if isinstance(plan, ProductPlan) and nodes_of(plan):
         if wanted not in (None, "plain"):
             raise PlanError(f"metric={wanted!r}: a tree is projected from the root down; leave metric out.")
         return "plain"
-    if isinstance(plan, FibrePlan) or (plan.family is not None and plan.family.axes):
+    if isinstance(plan, ProductPlan) and [*plan.parts] == [()]:
+        if wanted not in (None, "plain"):
+            raise PlanError(f"metric={wanted!r}: along an axis it is squares over prefixes; leave metric out.")
+        return "plain"
+    if isinstance(plan, ProductPlan) or (plan.family is not None and plan.family.axes):
         if wanted not in (None, "plain"):
             raise PlanError(f"metric={wanted!r}: with noise correlated along an axis, only metric='plain' is there.")
         return "plain"
@@ -115,9 +115,7 @@ def by_groups(plan: Plan) -> bool:
 
 def is_small(plan: Plan) -> bool:
     """Whether projecting releases of a plan takes seconds rather than minutes."""
-    if isinstance(plan, TreePlan):
-        return plan.blocks.cells <= _MANY_CELLS
-    if isinstance(plan, FibrePlan):
+    if isinstance(plan, ProductPlan) and (nodes_of(plan) or len(plan.parts) > 1):
         return plan.blocks.cells <= _MANY_CELLS
     if plan.family is None:
         return True
@@ -127,4 +125,4 @@ def is_small(plan: Plan) -> bool:
 
 def is_bounded(plan: Plan) -> bool:
     """Whether a bound on the error of projections can be given: normal noise around unbiased answers."""
-    return plan.noise.gaussian and not plan.bias and not isinstance(plan, TreePlan | FibrePlan)
+    return plan.noise.gaussian and not plan.bias and (not isinstance(plan, ProductPlan) or plan.correlated is not None)

@@ -20,12 +20,12 @@ import numpy as np
 from residua.arrays import let_go
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
-from residua.plans.noise import LAPLACE
+from residua.plans.operators.nesting import Nesting
+from residua.plans.operators.tree import TreeNodes, nodes_of
+from residua.plans.operators.tree_rows import Nodes
+from residua.plans.product.facts import coefficient
+from residua.plans.product.plan import ProductPlan
 from residua.plans.reading import Reading
-from residua.plans.tree import TreePlan
-from residua.plans.tree.facts import coefficient
-from residua.plans.tree.nesting import Nesting
-from residua.plans.tree.rows import Nodes
 from residua.projection.facts import shown
 from residua.projection.problem import Fit, Problem, Progress, Terms
 from residua.release.base import Release
@@ -114,7 +114,7 @@ class TreeProblem(Problem):
         terms: what the counts must meet.
     """
 
-    plan: TreePlan
+    plan: ProductPlan
     terms: Terms
 
     def __post_init__(self) -> None:
@@ -127,7 +127,7 @@ class TreeProblem(Problem):
         if self.plan.domain.impossible:
             raise PlanError("releases over a tree cannot be projected with structural zeros; declare none.")
         for level, short in enumerate(self.short):
-            known = [f for f in self.plan.facts if f.start <= level]
+            known = [each for each in self.trees.values() if each.start <= level]
             if len(known) < 2 ** len([i for i in short if int(self.plan.domain.sizes[i]) > 1]):
                 raise PlanError(
                     f"level {self.nesting.names[level] or level!r} has several tables that no larger one contains; a "
@@ -137,20 +137,25 @@ class TreeProblem(Problem):
     @property
     def nesting(self) -> Nesting:
         """The levels."""
-        return self.plan.nesting
+        return next(iter(self.trees.values())).nesting
+
+    @cached_property
+    def trees(self) -> dict[tuple[int, ...], TreeNodes]:
+        """The operators of all sets of short attributes."""
+        return nodes_of(self.plan)
 
     @cached_property
     def short(self) -> tuple[tuple[int, ...], ...]:
         """The short attributes known on each level, increasing."""
         return tuple(
-            tuple(sorted({i for facts in self.plan.facts if facts.start <= level for i in facts.members}))
+            tuple(sorted({i for members, each in self.trees.items() if each.start <= level for i in members}))
             for level in range(self.nesting.root + 1)
         )
 
     @cached_property
     def first(self) -> int:
         """The finest level of which anything is known."""
-        return min(facts.start for facts in self.plan.facts)
+        return min(each.start for each in self.trees.values())
 
     def _cells(self, level: int) -> int:
         return math.prod(int(self.plan.domain.sizes[i]) for i in self.short[level])
@@ -192,7 +197,7 @@ class TreeProblem(Problem):
             step = max(_PART // tables.shape[1], 1)
             for low in range(0, len(tables), step):
                 some = Nodes(level, np.arange(low, min(low + step, len(tables))))
-                tables[low : low + step] = own.rows(asked, some).reshape(-1, tables.shape[1])
+                tables[low : low + step] = own.along(asked, some, some.count(self.nesting)).reshape(-1, tables.shape[1])
         return found
 
     def solve(self, observed: Floats, progress: Progress | None = None) -> Nested:
@@ -243,9 +248,9 @@ class TreeProblem(Problem):
     def _variances(self, level: int) -> Floats:
         sizes, short = self.plan.domain.sizes.tolist(), self.short[level]
         parts = [
-            coefficient(facts.members, short, sizes) * facts.of_nodes(level, facts.solved.V)
-            for facts in self.plan.facts
-            if facts.start <= level
+            coefficient(members, short, sizes) * each.of_nodes(level, each.solved.V)
+            for members, each in self.trees.items()
+            if each.start <= level
         ]
         return np.asarray(sum(parts))
 
@@ -286,16 +291,8 @@ class TreeProblem(Problem):
 
     def simulated(self, fit: Fit, random: np.random.Generator) -> Floats:
         """What a release of the plan would observe if a fit were the truth: noise through the same reading, added."""
-        blocks = self.plan.blocks
-        noise = np.empty(blocks.cells, dtype=np.int64)
-        for batch in blocks.batches():
-            number = batch.work[0]
-            cells = blocks.sets[number].cells  # type: ignore[attr-defined]
-            shape = (len(batch.scales), cells)
-            fresh = random.laplace(size=shape) if self.plan.noise == LAPLACE else random.standard_normal(shape)
-            drawn = np.rint(fresh * batch.scales[:, None])
-            noise[batch.start : batch.start + drawn.size] = drawn.ravel()
-        found = self._read(self.plan.reading(blocks, noise))
+        blocks = self.plan.compile()
+        found = self._read(self.plan.reading(blocks, blocks.simulated(random)))
         for level in range(self.first, self.nesting.root + 1):
             found[self.starts[level] : self.starts[level + 1]] += self._summed(fit, level).ravel()
         return found

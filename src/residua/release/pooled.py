@@ -45,12 +45,12 @@ from residua.plans.matrix.loewner import Stacked, gain, stack, standardise
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.matrix.realise import realised
 from residua.plans.noise import guarantee_like
-from residua.plans.tree.algebra import agree as same_tree
+from residua.plans.product.algebra import agree as same_operators
 from residua.privacy import Person
 from residua.privacy.exact import round_up
 from residua.release.base import Release
 from residua.release.pooled_axes import pooled_along
-from residua.release.pooled_trees import pooled_trees
+from residua.release.pooled_operators import pooled_operators
 from residua.workload import Workload, renumber
 
 _BATCH_CELLS = 1_000_000
@@ -91,8 +91,8 @@ def pool_of(releases: Sequence[Release], workload: Workload | None, *, same_reco
         found = _pooled_groups(parts, asked)
     elif blockwise.agree([part.planned for part in parts]):
         found = _pooled_blocks(parts, workload)
-    elif same_tree([part.planned for part in parts]):
-        found = _pooled_tree(parts, asked)
+    elif same_operators([part.planned for part in parts]):
+        found = _pooled_operators(parts, asked)
     else:
         found = _pooled_matrix(parts, _listed(workload))
     guarantee, receipt = _paid([part.planned for part in parts], found.planned, same_records=same_records)
@@ -108,7 +108,7 @@ def require_poolable(releases: Sequence[Release], plan: Plan, blocks: Blocks) ->
         PlanError: they could not be pooled. Nothing is spent.
     """
     plans = [*(part.planned for part in releases), plan]
-    if agree(plans) or same_groups(plans) or blockwise.agree(plans) or same_tree(plans):
+    if agree(plans) or same_groups(plans) or blockwise.agree(plans) or same_operators(plans):
         return
     nothing: Integers = np.zeros(blocks.cells, dtype=np.int64)
     try:
@@ -169,9 +169,9 @@ def _pooled_lattice(parts: Sequence[Release], workload: Workload | None) -> Rele
     return Release(plan, blocks, _averaged(plan, blocks, held))
 
 
-def _pooled_tree(parts: Sequence[Release], workload: Workload | None) -> Release:
-    """Nodes measured with one strategy, averaged by their precisions."""
-    plan, sums = pooled_trees(parts, workload)
+def _pooled_operators(parts: Sequence[Release], workload: Workload | None) -> Release:
+    """Pieces measured with the same operators, averaged by their precisions."""
+    plan, sums = pooled_operators(parts, workload)
     return Release(plan, plan.blocks, _whole(sums))
 
 

@@ -8,10 +8,11 @@ from typing import cast
 
 import numpy as np
 
-from residua.plans.axis.strategy import Ordered
 from residua.plans.lattice.blocks import LatticeBlocks, gridded
-from residua.plans.lattice.crossed import ROUNDING, CrossedBlocks
+from residua.plans.lattice.crossed import CrossedBlocks
 from residua.plans.lattice.plan import LatticePlan
+from residua.plans.operators.correlated import Ordered
+from residua.plans.operators.path import ROUNDING
 from residua.release.base import Release
 from residua.workload import renumber
 

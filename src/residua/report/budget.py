@@ -11,8 +11,9 @@ from residua.plans.contract import Plan
 from residua.plans.groups.plan import GroupPlan
 from residua.plans.joint.plan import JointPlan
 from residua.plans.lattice.plan import LatticePlan
+from residua.plans.operators.tree import nodes_of
+from residua.plans.product.plan import ProductPlan
 from residua.plans.tables.plan import TablesPlan
-from residua.plans.tree.plan import TreePlan
 
 SHOWN = 12
 
@@ -49,8 +50,8 @@ class Budget:
 
 def budget(plan: Plan) -> Budget | None:
     """What a plan's budget goes to; None for a plan that measures one matrix, which has no parts by table."""
-    if isinstance(plan, TreePlan):
-        return _of_tree(plan)
+    if isinstance(plan, ProductPlan):
+        return _of_tree(plan) if nodes_of(plan) else _of_sets(plan)
     if isinstance(plan, JointPlan):
         return _of_blocks(plan)
     if isinstance(plan, GroupPlan):
@@ -91,23 +92,42 @@ def _divided(parts: int, part: str) -> str:
     )
 
 
-def paid_by_level(plan: TreePlan) -> Floats:
+def paid_by_level(plan: ProductPlan) -> Floats:
     """What a record pays on each level, from the values to the root, on average over the values; adds up to pcost."""
-    nesting, costs = plan.nesting, np.zeros(len(plan.nesting.sizes))
-    for members, precisions in zip(plan.sets, plan.precisions, strict=True):
+    trees = nodes_of(plan)
+    nesting = next(iter(trees.values())).nesting
+    costs = np.zeros(len(nesting.sizes))
+    for members, tree in trees.items():
         # A residual on short attributes costs a record the share of its own cell in it.
         share = float(np.prod([1 - 1 / int(plan.domain.sizes[i]) for i in members])) if members else 1.0
-        for level, found in enumerate(precisions):
-            if found.size == 1:
-                costs[level] += share * float(found.flat[0])
+        for level, precisions in enumerate(tree.precisions, start=tree.start):
+            if precisions.size == 1:
+                costs[level] += share * float(precisions.flat[0])
                 continue
-            over = nesting.between(0, level if found.size == nesting.sizes[level] else level + 1)
-            costs[level] += share * float(found[over].mean())
+            over = nesting.between(0, level if precisions.size == nesting.sizes[level] else level + 1)
+            costs[level] += share * float(precisions[over].mean())
     return costs
 
 
-def _of_tree(plan: TreePlan) -> Budget | None:
-    nesting, costs = plan.nesting, paid_by_level(plan)
+def _of_sets(plan: ProductPlan) -> Budget | None:
+    """By set of short attributes along one attribute, each at its most expensive cell."""
+    costs = [plan.replaced(parts={members: each}).pcost for members, each in plan.parts.items()]
+    names = plan.domain.names
+    shares = [
+        Share(" × ".join([plan.name, *(names[i] for i in members)]), cost / sum(costs))
+        for members, cost in zip(plan.parts, costs, strict=True)
+    ]
+    largest = tuple(sorted(shares, key=lambda each: -each.share)[:SHOWN])
+    ways = tuple(
+        Share(_ways(k), sum(s.share for s, m in zip(shares, plan.parts, strict=True) if len(m) + 1 == k))
+        for k in sorted({len(members) + 1 for members in plan.parts})
+    )
+    words = f"Noise along {plan.name!r} is divided over the sets of attributes that it is crossed with."
+    return Budget(ways, largest, len(shares), words)
+
+
+def _of_tree(plan: ProductPlan) -> Budget | None:
+    nesting, costs = next(iter(nodes_of(plan).values())).nesting, paid_by_level(plan)
     if not costs.sum() > 0:
         return None
     names = [plan.name, *(name or "the total" for name in nesting.names[1:])]

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from residua.errors import PlanError
-from residua.plans.axis import AxisPlan
 from residua.plans.bodies import guarantee_to_body, unit_to_body
 from residua.plans.contract import Plan
+from residua.plans.product.plan import ProductPlan
 from residua.plans.tolerances import nearness
 from residua.privacy import ZCDP, PureDP, describe, pure_to_zcdp
 from residua.privacy.currencies import brief
@@ -154,7 +154,7 @@ def _term_facts(plan: Plan, workload: Workload, variances: list[float]) -> list[
 
 def _largest(plan: Plan, workload: Workload) -> list[float]:
     """The largest variance of each term's queries, infinite where there are too many to look at."""
-    if isinstance(plan, AxisPlan):
+    if isinstance(plan, ProductPlan):
         return [float(each) for each in plan.largest_variances(workload)]
     if workload.queries > _MOST_LISTED:
         return [math.inf] * len(workload)

@@ -15,15 +15,13 @@ from operator import add
 
 from residua.errors import PlanError
 from residua.plans.algebra import common, top_up
-from residua.plans.axis.plan import AxisPlan
-from residua.plans.axis.strategy import MOST_DENSE
 from residua.plans.blocks import Blocks
 from residua.plans.composition import composed_cost, priced, require_plan
 from residua.plans.contract import Plan
-from residua.plans.fibres import FibrePlan
 from residua.plans.groups.algebra import kinds_of
 from residua.plans.groups.plan import GroupPlan
 from residua.plans.lattice.from_axis import lattice_of
+from residua.plans.operators.contract import MOST_DENSE
 from residua.privacy import Guarantee, Unit
 from residua.session.recommend import answerable
 from residua.workload import Workload
@@ -214,13 +212,8 @@ def poolable(plan: Plan, unit: Unit) -> Plan:
         PlanError: no plan, one with Laplace noise or with a bias, or one for another unit.
     """
     require_plan(plan)
-    if isinstance(plan, AxisPlan) and plan.size > MOST_DENSE:
+    if plan.correlated is not None and plan.correlated.size > MOST_DENSE:
         plan = lattice_of(plan)  # too long for a matrix: read together with plans that share its noise
-    if isinstance(plan, FibrePlan):
-        raise PlanError(
-            f"{plan!r} has noise of its own for each set of attributes, and cannot be pooled with what a session "
-            "measures; nothing was spent: use rs.measure, or plan with form=rs.Axis()."
-        )
     if not plan.noise.gaussian:
         raise PlanError(
             f"{plan!r} cannot be pooled with what a session measures; nothing was spent: use rs.measure, or plan "

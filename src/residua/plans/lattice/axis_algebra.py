@@ -6,7 +6,6 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from residua.plans.axis.plan import AxisPlan
 from residua.plans.combining import Progress, register_closed
 from residua.plans.lattice.algebra import LATTICE, agree
 from residua.plans.lattice.from_axis import lattice_of
@@ -14,7 +13,7 @@ from residua.plans.lattice.from_axis import lattice_of
 
 def applies(plans: Sequence[Any]) -> bool:
     """Whether some are plans along an axis, and all agree once they are lattice plans."""
-    return any(isinstance(plan, AxisPlan) for plan in plans) and agree(_all(plans))
+    return any(getattr(plan, "correlated", None) for plan in plans) and agree(_all(plans))
 
 
 def compose(first: Any, second: Any) -> Any:
@@ -44,7 +43,7 @@ def top_up(plan: Any, given: Sequence[Any]) -> Any:
 
 
 def _all(plans: Sequence[Any]) -> list[Any]:
-    return [lattice_of(plan) if isinstance(plan, AxisPlan) else plan for plan in plans]
+    return [lattice_of(plan) if getattr(plan, "correlated", None) else plan for plan in plans]
 
 
 register_closed(applies, sys.modules[__name__])

@@ -23,7 +23,6 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.linalg.lattice import Lattice
 from residua.linalg.modes import contrasts
-from residua.plans.axis.strategy import Ordered
 from residua.plans.blocks import Blocks
 from residua.plans.bodies import (
     check_claims,
@@ -49,6 +48,7 @@ from residua.plans.lattice.reading import LatticeReading
 from residua.plans.lattice.replacement import replacement_cost
 from residua.plans.lattice.totals import feasible, replacement_bound
 from residua.plans.noise import NORMAL, ORDERED, Noise
+from residua.plans.operators.correlated import Ordered
 from residua.plans.persons import by_cells
 from residua.plans.questions import combined
 from residua.plans.strategy import Strategy, plain_strategies, strategy_of_body

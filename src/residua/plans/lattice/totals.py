@@ -13,7 +13,7 @@ import numpy as np
 
 from residua.linalg.arrays import Floats
 from residua.linalg.lattice import Lattice
-from residua.plans.axis.strategy import Ordered
+from residua.plans.operators.correlated import Ordered
 from residua.plans.strategy import Strategy
 
 _NOTHING = 1e-12  # of what is known of a block: not worth a measurement of its own

@@ -13,9 +13,9 @@ from residua.domain import Level
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.linalg.nested_noise import AxisNoise
-from residua.plans.axis.asked import Asked
-from residua.plans.axis.rows import running_rows, terms_of
 from residua.plans.objectives import MaxVariance
+from residua.plans.operators.prefix_rows import running_rows, terms_of
+from residua.plans.operators.shapes import Asked
 from residua.plans.solver.ordered import Scales
 from residua.plans.targets import listed_targets
 from residua.workload import AttributeQueries, Workload

@@ -13,10 +13,10 @@ import numpy as np
 
 from residua.linalg.arrays import Floats
 from residua.linalg.roots import InverseRoot
-from residua.plans.axis.asked import Asked
-from residua.plans.axis.strategy import Ordered
 from residua.plans.lattice.totals import tells_of
 from residua.plans.objectives import MaxVariance
+from residua.plans.operators.correlated import Ordered
+from residua.plans.operators.shapes import Asked
 from residua.plans.planners.along import Along, asked_by, kinds_of
 from residua.plans.planners.nested import nested_largest
 from residua.plans.planners.offers import Task

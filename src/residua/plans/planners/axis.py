@@ -13,18 +13,19 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.linalg.nested_noise import AxisNoise
 from residua.linalg.roots import InverseRoot
-from residua.plans.axis.asked import Asked
-from residua.plans.axis.plan import AxisPlan
-from residua.plans.axis.price import opposed, price
-from residua.plans.fibres import FibrePlan
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.objectives import MaxVariance, TotalVariance
+from residua.plans.operators.correlated import Ordered
+from residua.plans.operators.correlated_price import opposed, price
+from residua.plans.operators.path import ROUNDING, CorrelatedPath
+from residua.plans.operators.shapes import Asked
 from residua.plans.planners.along import Along, asked_along
 from residua.plans.planners.crossed import crossed_by_itself, crossed_by_request, crosses
 from residua.plans.planners.ending import finished, relative_gap
 from residua.plans.planners.forecast import Forecast
 from residua.plans.planners.nested import Shaped, nested_largest, nested_total
 from residua.plans.planners.offers import Declared, Offer, Planner, Proof, Task
+from residua.plans.product.plan import ProductPlan
 from residua.plans.solver.ordered import OrderedSolution, Scales, least_largest, least_of_kinds, least_total
 from residua.plans.solver.ranges import least_range, quiet_ranges
 from residua.plans.tolerances import CORRELATED_SLACK
@@ -35,8 +36,6 @@ LONG_WITH_LIMITS = 1025  # values, where persons are limited in each: the lattic
 _MOST_RANGES = 1024  # values of which the largest variance of a range is left to the lattice form: minutes, to 0.1 %
 _SECONDS, _BYTES = 3e-5, 800  # per value: to plan it, and to measure it
 _SECONDS_NESTED = 2e-4  # with nested groups
-_FINENESS = 2.0**6  # of the grid: the least standard deviation in steps of it
-_ROUNDING = 1 / (6 * _FINENESS**2)  # what rounding two running sums adds to the variance of their difference, at most
 
 
 def by_itself(task: Task) -> Along | None:
@@ -57,7 +56,7 @@ def by_itself(task: Task) -> Along | None:
     return None if ranges and along.size <= _MOST_RANGES else along
 
 
-def plan_axis(task: Task) -> AxisPlan | None:
+def plan_axis(task: Task) -> ProductPlan | None:
     """The best plan along one axis; None where the workload or the objective is not of that kind.
 
     Raises:
@@ -97,7 +96,7 @@ def plan_axis(task: Task) -> AxisPlan | None:
         noise = _noise(asked, solution)
         return _made(task, found.attribute, asked, noise, worst(noise), bound)
 
-    def nested() -> AxisPlan:
+    def nested() -> ProductPlan:
         shaped = nested_largest(found, scales, means, tolerance=tolerance, step=step)
         return _of_nested(task, found, shaped, worst)
 
@@ -109,14 +108,14 @@ def plan_axis(task: Task) -> AxisPlan | None:
     return made
 
 
-def _of_nested(task: Task, found: Along, shaped: Shaped, loss: Callable[[AxisNoise], float]) -> AxisPlan:
+def _of_nested(task: Task, found: Along, shaped: Shaped, loss: Callable[[AxisNoise], float]) -> ProductPlan:
     """The plan with noise that is shaped for nested groups."""
     asked, q, root, bound = shaped
     noise = _noise_with(asked, q, root)
     return _made(task, found.attribute, asked, noise, loss(noise), bound)
 
 
-def _of_kinds(task: Task, found: Along, scales: Floats, means: bool) -> AxisPlan:
+def _of_kinds(task: Task, found: Along, scales: Floats, means: bool) -> ProductPlan:
     """The plan for the largest variance of several kinds, with noise along a path: one weight for all of a kind."""
     n, tolerance, step = found.size, 0.9 * task.effort.tolerance, task.effort.progress
     pull = partial(found.pull, scales=scales, means=means)
@@ -135,7 +134,7 @@ def _of_kinds(task: Task, found: Along, scales: Floats, means: bool) -> AxisPlan
     return _made(task, found.attribute, asked, noise, found.pull(noise, scales, means)[0], bound)
 
 
-def _of_ranges(task: Task, found: Along, scales: Floats) -> AxisPlan:
+def _of_ranges(task: Task, found: Along, scales: Floats) -> ProductPlan:
     """The plan for the largest variance of all ranges, and of what else is asked.
 
     Each kind alone bounds the loss. The noise is that for ranges, or for prefixes where their scale is smaller.
@@ -168,30 +167,25 @@ def _noise_with(asked: Asked, q: Floats, root: InverseRoot) -> AxisNoise:
     return asked.noise(q, root.poles, root.weights)
 
 
-def _made(task: Task, attribute: int, asked: Asked, noise: AxisNoise, loss: float, bound: float) -> AxisPlan:
+def _made(task: Task, attribute: int, asked: Asked, noise: AxisNoise, loss: float, bound: float) -> ProductPlan:
     """The plan with this noise, scaled, whose loss this is; no plan has a loss × pcost below the bound."""
     cost = float(price(noise))
     per_unit = float(task.unit.scaled(1, 2 * (1 + opposed(noise))))
     reach = task.unit.contribution
     exact = reach is not None and not reach.limits  # only then k² times the largest diagonal entry is what others cost
-    made = AxisPlan(
+    strategy = Ordered(noise.size, asked, noise.q, noise.poles, noise.weights)
+    made = ProductPlan(
         task.workload.domain,
         attribute,
-        asked,
-        noise.q,
-        noise.poles,
-        noise.weights,
-        1,
+        {(): CorrelatedPath(strategy, 1.0)},
         task.guarantee,
         task.unit,
         _products(task.workload),
         "least total variance" if isinstance(task.objective, TotalVariance) else "least largest variance",
-        gap=relative_gap(loss * cost, bound) + _ROUNDING if exact else math.inf,
+        gap=relative_gap(loss * cost, bound) + ROUNDING if exact else math.inf,
     )
-    slack = CORRELATED_SLACK if task.allowed is not None else 1 - _ROUNDING
-    made = finished(made, task, loss, slack=slack, cost=cost * per_unit)
-    finest = math.sqrt(made.correlated.finest)
-    return made.replaced(grid=2 ** max(math.ceil(math.log2(_FINENESS / finest)), 0))
+    slack = CORRELATED_SLACK if task.allowed is not None else 1 - ROUNDING
+    return finished(made, task, loss, slack=slack, cost=cost * per_unit)
 
 
 def _products(workload: Workload) -> Workload:
@@ -200,7 +194,7 @@ def _products(workload: Workload) -> Workload:
 
 
 @dataclass(frozen=True)
-class Axis(Planner[AxisPlan | LatticePlan | FibrePlan]):
+class Axis(Planner[ProductPlan | LatticePlan]):
     """A plan along an ordered axis, with noise correlated along it: for values, prefixes and ranges of an attribute.
 
     Long axes get this form by themselves; say it for short ones.
@@ -246,7 +240,7 @@ class Axis(Planner[AxisPlan | LatticePlan | FibrePlan]):
         longest = int(task.workload.domain.sizes.max())
         return Offer(Proof.EVERY, Forecast(longest * _SECONDS, 0.0, f"an axis of {longest:,} values"), task)
 
-    def plan(self, task: Task) -> AxisPlan | LatticePlan | FibrePlan | None:
+    def plan(self, task: Task) -> ProductPlan | LatticePlan | None:
         """The best plan along the axis; of a workload that crosses it with others, a lattice plan.
 
         Raises:
@@ -256,7 +250,7 @@ class Axis(Planner[AxisPlan | LatticePlan | FibrePlan]):
             return plan_axis(task) if by_itself(task) is not None else crossed_by_itself(task)
         if task.laplace:
             raise PlanError("form=rs.Axis() has normal noise; leave the form out, or plan with ZCDP, GDP or ApproxDP.")
-        made: AxisPlan | LatticePlan | FibrePlan | None = None
+        made: ProductPlan | LatticePlan | None = None
         if not self.attributes and not self.apart:
             made = plan_axis(task)
         if made is None and task.workload.with_rows:

@@ -16,8 +16,8 @@ from residua.linalg.arrays import Floats, Integers
 from residua.linalg.conductances import Network
 from residua.linalg.path import Path
 from residua.linalg.roots import inverse_root
-from residua.plans.axis.asked import Asked
-from residua.plans.axis.strategy import Ordered
+from residua.plans.operators.correlated import Ordered
+from residua.plans.operators.shapes import Asked
 from residua.plans.planners.along import asked_by, kinds_of
 from residua.plans.solver.attribute import best_cells, weighed_gram
 from residua.plans.solver.closed_form import ProductGame

@@ -20,10 +20,9 @@ import numpy as np
 
 from residua.domain import Domain, Integers
 from residua.errors import PlanError
-from residua.plans.fibres import FibrePlan
-from residua.plans.lattice.crossed import ROUNDING
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.objectives import MaxVariance, Scaled, TotalVariance, check_objective, described
+from residua.plans.operators.path import ROUNDING
 from residua.plans.planners.along import kinds_of
 from residua.plans.planners.axes_noise import game_of, with_axes, with_quiet_axes
 from residua.plans.planners.certificate import least_mean, least_of_all
@@ -32,6 +31,7 @@ from residua.plans.planners.fibres import MOST_SETS, can_be_apart, plan_fibres
 from residua.plans.planners.forecast import Forecast
 from residua.plans.planners.offers import Task
 from residua.plans.planners.products import plan_products
+from residua.plans.product.plan import ProductPlan
 from residua.plans.saddle import Solution, least_maximum
 from residua.plans.solver.closed_form import felt
 from residua.plans.solver.maxima import query_game
@@ -84,7 +84,7 @@ def _short_of(workload: Workload, axes: Sequence[int]) -> list[int]:
     return [i for i in axes if workload.domain.sizes[i] < LONG_WITH_MORE]
 
 
-def crossed_by_itself(task: Task) -> LatticePlan | FibrePlan | None:
+def crossed_by_itself(task: Task) -> LatticePlan | ProductPlan | None:
     """The plan along long attributes, where there are some and this form is better than the lattice's own."""
     axes = crosses(task)
     if not axes:
@@ -98,7 +98,7 @@ def crossed_by_itself(task: Task) -> LatticePlan | FibrePlan | None:
     return made
 
 
-def _near_or_apart(workload: Workload, task: Task, axis: int) -> LatticePlan | FibrePlan | None:
+def _near_or_apart(workload: Workload, task: Task, axis: int) -> LatticePlan | ProductPlan | None:
     """The plan with one noise, which combines with others, where that is near the best; else noise of its own for each.
 
     Whether it is near is seen soon: a rough plan decides where it is far.
@@ -116,7 +116,7 @@ def _levels_asked(workload: Workload, i: int) -> bool:
 
 def crossed_by_request(
     workload: Workload, task: Task, names: Sequence[str] = (), *, apart: bool = False
-) -> LatticePlan | FibrePlan | None:
+) -> LatticePlan | ProductPlan | None:
     """The same on axes of any length: those named, the long ones, or else the longest that is asked by its order.
 
     Args:
@@ -147,7 +147,7 @@ def crossed_by_request(
     return _apart(workload, task, axes) if apart else plan_crossed(workload, task, uncrossed(workload, axes))
 
 
-def _apart(workload: Workload, task: Task, axes: Sequence[int]) -> FibrePlan:
+def _apart(workload: Workload, task: Task, axes: Sequence[int]) -> ProductPlan:
     made = plan_fibres(workload, task, axes[0]) if len(axes) == 1 else None
     if made is None:
         raise PlanError(

@@ -17,16 +17,18 @@ import numpy as np
 from residua.linalg.arrays import Floats
 from residua.linalg.conductances import Network
 from residua.linalg.path import Path
-from residua.plans.axis.asked import Asked
-from residua.plans.axis.rows import terms_of
-from residua.plans.axis.strategy import Ordered
-from residua.plans.fibres import FibrePlan
-from residua.plans.lattice.crossed import ROUNDING
 from residua.plans.objectives import TotalVariance, described
+from residua.plans.operators.contract import Operator
+from residua.plans.operators.correlated import Ordered
+from residua.plans.operators.path import ROUNDING, CorrelatedPath
+from residua.plans.operators.prefix_rows import terms_of
+from residua.plans.operators.shapes import Asked
+from residua.plans.operators.total import TotalAlone
 from residua.plans.planners.along import asked_by, kinds_of
 from residua.plans.planners.certificate import least_of_all, trace_of_groups
 from residua.plans.planners.ending import finished, relative_gap
 from residua.plans.planners.offers import Task
+from residua.plans.product.plan import ProductPlan
 from residua.plans.solver.fibres import least_of_fibres
 from residua.plans.strategy import Plain, Strategy
 from residua.plans.tolerances import CORRELATED_SLACK
@@ -44,7 +46,7 @@ def can_be_apart(workload: Workload, task: Task, axis: int) -> bool:
     return _split(workload, task, axis) is not None
 
 
-def plan_fibres(workload: Workload, task: Task, axis: int) -> FibrePlan | None:
+def plan_fibres(workload: Workload, task: Task, axis: int) -> ProductPlan | None:
     """The best plan with noise of its own for each set of the other attributes; None where that is not known to be it.
 
     Args:
@@ -71,16 +73,16 @@ def plan_fibres(workload: Workload, task: Task, axis: int) -> FibrePlan | None:
     q = solution.q.astype(np.float32).astype(np.float64)  # seven digits are plenty, and half the file
     roots = dict(zip(alike, solution.roots, strict=True))
     noises = {each: Ordered(n, each, q, roots[each].poles, roots[each].weights) for each in alike}
-    sets: list[tuple[Set, Ordered | None, float]] = [
-        *((members, noises[each], _factor(workload, members, size)) for members, (each, size) in shaped.items()),
-        *((members, None, _factor(workload, members, size)) for members, size in totals.items()),
-    ]
-    made = FibrePlan(
+    parts: dict[Set, Operator] = {
+        members: CorrelatedPath(noises[each], _factor(workload, members, size) * solution.total)
+        for members, (each, size) in shaped.items()
+    }
+    for members, size in totals.items():
+        parts[members] = TotalAlone(n, _factor(workload, members, size) * solution.total)
+    made = ProductPlan(
         workload.domain,
         axis,
-        tuple(members for members, *_ in sets),
-        tuple(noise for _, noise, _ in sets),
-        np.array([factor for *_, factor in sets]) * solution.total,
+        parts,
         task.guarantee,
         task.unit,
         workload,

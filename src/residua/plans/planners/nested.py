@@ -7,7 +7,7 @@ import numpy as np
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.conductances import nesting_of
 from residua.linalg.roots import InverseRoot
-from residua.plans.axis.asked import Asked
+from residua.plans.operators.shapes import Asked
 from residua.plans.planners.along import Along, runs_of
 from residua.plans.solver.ordered import Step, least_total
 from residua.plans.solver.worst import Losses, least_worst

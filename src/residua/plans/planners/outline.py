@@ -14,13 +14,14 @@ from residua.domain import Domain
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.plans.objectives import MaxVariance
+from residua.plans.operators.nesting import Nesting, nesting_of
+from residua.plans.operators.prefix_rows import terms_of
+from residua.plans.operators.tree_rows import Nodes, tree_rows
 from residua.plans.planners.offers import Task
+from residua.plans.product.facts import coefficient
 from residua.plans.solver.nested import Part, Problem, Wanted
 from residua.plans.targets import listed_targets
-from residua.plans.tree.facts import coefficient
-from residua.plans.tree.nesting import Nesting, nesting_of
-from residua.plans.tree.rows import Nodes, Term, terms_of, tree_rows
-from residua.workload import Workload
+from residua.workload import AttributeQueries, Workload
 
 MOST_SHORT = 8  # attributes
 
@@ -116,7 +117,7 @@ def asked_tables(task: Task, attribute: int, nesting: Nesting) -> list[tuple[tup
     ]
 
 
-def _levels_of(term: Term, attribute: int, nesting: Nesting) -> list[Nodes]:
+def _levels_of(term: dict[int, AttributeQueries], attribute: int, nesting: Nesting) -> list[Nodes]:
     """The levels that a term asks for, in the order of its queries."""
     return [rows for rows in tree_rows(term.get(attribute), nesting) if isinstance(rows, Nodes)]
 
@@ -174,7 +175,9 @@ def _listed(workload: Workload, attribute: int, nesting: Nesting, targets: Any) 
     return given
 
 
-def _by_table(term: Term, attribute: int, nesting: Nesting, values: Floats) -> Iterator[tuple[AskedTable, Floats]]:
+def _by_table(
+    term: dict[int, AttributeQueries], attribute: int, nesting: Nesting, values: Floats
+) -> Iterator[tuple[AskedTable, Floats]]:
     """The tables that a term asks for, each with what is given for its queries."""
     members = sorted(term)
     own = values.reshape([term[i].rows for i in members])

@@ -99,7 +99,7 @@ def plan(
     objective's loss is no larger.
 
     With `PureDP(epsilon)` the noise is Laplace: the plan is a `MatrixPlan` (marginals: `TablesPlan`; along many values:
-    `RunsPlan` or `TreePlan`), its strategy is the best of those tried, and its `gap` is relative to a loose bound.
+    a `ProductPlan`), its strategy is the best of those tried, and its `gap` is relative to a loose bound.
     With `noise="laplace"` and no guarantee, targets are met with the least epsilon found.
 
     Guarantee: measuring the plan satisfies its `guarantee` for its `unit`; no linear Gaussian mechanism has a loss

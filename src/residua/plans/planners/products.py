@@ -13,7 +13,6 @@ import numpy as np
 
 from residua.errors import GapWarning, PlanError
 from residua.linalg.arrays import Floats
-from residua.plans.axis.plan import AxisPlan
 from residua.plans.contract import Plan
 from residua.plans.lattice.bounds import class_bound, persons, replaced
 from residua.plans.lattice.contribution import table_prices
@@ -174,7 +173,7 @@ def like_strategies(like: Plan, workload: Workload) -> tuple[Strategy | None, ..
     Raises:
         PlanError: no plan of products or marginals, another domain, or a strategy that sees too little of an attribute.
     """
-    if isinstance(like, AxisPlan):
+    if like.correlated:
         like = lattice_of(like)
     if not isinstance(like, LatticePlan):
         raise PlanError(f"like={like!r} is not a plan of products or marginals; only those share strategies.")

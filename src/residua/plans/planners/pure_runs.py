@@ -9,25 +9,26 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 
 from residua.errors import VerificationError
 from residua.linalg.arrays import Floats, Integers
-from residua.plans.axis.asked import Asked
 from residua.plans.candidates import Candidate
 from residua.plans.contract import Plan
 from residua.plans.noise import LARGEST_SCALE
 from residua.plans.objectives import TotalVariance
+from residua.plans.operators.buckets import NestedBuckets
+from residua.plans.operators.shapes import Asked
 from residua.plans.planners.along import asked_along
 from residua.plans.planners.ending import relative_gap
 from residua.plans.planners.offers import Task
 from residua.plans.planners.outline import products_of
 from residua.plans.planners.pure_tree import pure_tree
-from residua.plans.runs.plan import RunsPlan
+from residua.plans.product.plan import ProductPlan
 from residua.plans.search.runs import Weighted, weighted_runs
 from residua.plans.tolerances import BUDGET_SLACK
-from residua.plans.tree.plan import TreePlan
 from residua.privacy import PureDP
 
 _FINE = 2.0**24  # what a column of whole numbers adds up to, about
@@ -43,7 +44,8 @@ def pure_runs(task: Task) -> Plan | None:
     """
     tree = pure_tree(task)
     along = asked_along(task.workload)
-    if tree is None or tree.counts is None or along is None or not isinstance(task.objective, TotalVariance):
+    branching = tree is not None and tree.parts[()].counts is not None  # type: ignore[attr-defined]
+    if tree is None or not branching or along is None or not isinstance(task.objective, TotalVariance):
         return tree
     n, asked = along.size, along.asked
     if not isinstance(asked.prefixes, float):
@@ -66,16 +68,17 @@ def pure_runs(task: Task) -> Plan | None:
     return _best(task, made, asked, tree) if made else tree
 
 
-def _made(task: Task, attribute: int, found: Weighted, asked: Asked, tree: TreePlan) -> RunsPlan:
+def _made(task: Task, attribute: int, found: Weighted, asked: Asked, tree: ProductPlan) -> ProductPlan:
     """Whole rows with the noise that the budget, or the wanted loss, asks for."""
     guarantee, epsilon = task.guarantee, tree.epsilon
     for _ in range(2):  # the price of the unit, or the loss, is known once there is a plan
         rows, scales = _whole(found.rows, epsilon)
-        plan = RunsPlan(
-            task.workload.domain,
+        domain = task.workload.domain
+        buckets = NestedBuckets(int(domain.sizes[attribute]), rows, scales)
+        plan = ProductPlan(
+            domain,
             attribute,
-            rows,
-            scales,
+            {(): buckets},
             guarantee,
             task.unit,
             products_of(task.workload),
@@ -87,7 +90,7 @@ def _made(task: Task, attribute: int, found: Weighted, asked: Asked, tree: TreeP
             assert isinstance(guarantee, PureDP)
             factor = guarantee.epsilon / plan.unit_epsilon * BUDGET_SLACK
         epsilon = plan.epsilon * factor
-    return plan.replaced(scales=plan.scales / factor)
+    return plan.replaced(parts={(): replace(buckets, scales=scales / factor)})
 
 
 def _whole(rows: Sequence[Floats], epsilon: float) -> tuple[tuple[Integers, ...], Floats]:
@@ -104,14 +107,16 @@ def _whole(rows: Sequence[Floats], epsilon: float) -> tuple[tuple[Integers, ...]
     return tuple(found), np.array(scales)
 
 
-def _loss(plan: RunsPlan, asked: Asked) -> float:
+def _loss(plan: ProductPlan, asked: Asked) -> float:
     """The total variance of what is asked, each kind times its weight."""
-    totals = plan.totals
+    buckets = plan.parts[()]
+    assert isinstance(buckets, NestedBuckets)
+    totals = buckets.totals
     assert isinstance(asked.prefixes, float)
     return asked.prefixes * totals.prefixes + asked.ranges * totals.ranges + asked.values * totals.values
 
 
-def _best(task: Task, made: Sequence[RunsPlan], asked: Asked, tree: TreePlan) -> Plan:
+def _best(task: Task, made: Sequence[ProductPlan], asked: Asked, tree: ProductPlan) -> Plan:
     """The plan with the least loss, and all that was tried; for a wanted loss, the one with the least epsilon."""
     wanted = task.guarantee is None
     losses = [_loss(plan, asked) * (plan.epsilon / tree.epsilon) ** (2 if wanted else 0) for plan in made]
@@ -133,5 +138,5 @@ def _best(task: Task, made: Sequence[RunsPlan], asked: Asked, tree: TreePlan) ->
     )
 
 
-def _name(plan: RunsPlan) -> str:
-    return f"rows over runs on {len(plan.scales)} levels"
+def _name(plan: ProductPlan) -> str:
+    return f"rows over buckets on {len(plan.parts[()].scales)} levels"  # type: ignore[attr-defined]

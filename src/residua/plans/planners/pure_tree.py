@@ -14,21 +14,21 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
-from residua.plans.axis.asked import Asked
 from residua.plans.noise import LAPLACE
 from residua.plans.objectives import MaxVariance, TotalVariance, described
+from residua.plans.operators.nesting import Nesting, branched, nesting_of
+from residua.plans.operators.shapes import Asked
+from residua.plans.operators.tree import TreeNodes
 from residua.plans.planners.along import asked_along
 from residua.plans.planners.ending import finished_pure
 from residua.plans.planners.forecast import Forecast
 from residua.plans.planners.offers import Task
 from residua.plans.planners.outline import Outline, nested_attribute, outlined, products_of
+from residua.plans.product.plan import ProductPlan
 from residua.plans.search.regular_trees import OrderedLoss, branchings
 from residua.plans.solver.nested import best_largest, best_total
 from residua.plans.solver.ordered import least_largest, least_total
 from residua.plans.targets import listed_targets
-from residua.plans.tree.facts import SetFacts
-from residua.plans.tree.nesting import Nesting, branched
-from residua.plans.tree.plan import TreePlan
 
 LONG = 513  # values: below, a strategy of any kind is searched for, in up to a minute
 _SECONDS, _BYTES = 2e-5, 500.0  # per value: to plan it
@@ -40,7 +40,7 @@ _TILTS = (0.0, 0.4, -0.4)  # how much heavier each level is than the one above, 
 Found = tuple[float, str, tuple[int, ...] | None, tuple[Floats, ...]]
 
 
-def pure_tree(task: Task, least: int = LONG) -> TreePlan | None:
+def pure_tree(task: Task, least: int = LONG) -> ProductPlan | None:
     """The best tree found for a budget, or (without one) for a largest acceptable loss; None where none is wanted.
 
     Args:
@@ -127,7 +127,7 @@ def _several_targets() -> PlanError:
 
 def _exactly(loss: OrderedLoss, nesting: Nesting, precisions: tuple[Floats, ...]) -> float:
     """The loss of a tree as it is."""
-    order = SetFacts(nesting, (), 0, precisions).order
+    order = TreeNodes(nesting, 0, precisions).order
     assert order is not None
     V = order.solved.V[0]
     if loss.worst:
@@ -236,20 +236,19 @@ def _not_for_pure(objective: object) -> PlanError:
     )
 
 
-def _made(task: Task, attribute: int, start: int, found: Sequence[Found], bound: float) -> TreePlan:
+def _made(task: Task, attribute: int, start: int, found: Sequence[Found], bound: float) -> ProductPlan:
     """The best tree with the noise that the budget, or the wanted loss, asks for."""
     loss, _, counts, precisions = found[0]
-    plan = TreePlan(
-        task.workload.domain,
+    domain = task.workload.domain
+    along = domain[domain.names[attribute]]
+    nesting = nesting_of(along) if counts is None else branched(along.size, counts)
+    plan = ProductPlan(
+        domain,
         attribute,
-        ((),),
-        (start,),
-        (precisions,),
+        {(): TreeNodes(nesting, start, precisions, LAPLACE, counts)},
         task.guarantee,
         task.unit,
         products_of(task.workload),
         described(task.objective),
-        noise=LAPLACE,
-        counts=counts,
     )
     return finished_pure(plan, task, loss, bound, [attribute], [(name, value) for value, name, *_ in found])

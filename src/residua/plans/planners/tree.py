@@ -20,6 +20,9 @@ from residua.linalg.tree import Levels
 from residua.plans.contract import Plan
 from residua.plans.noise import NORMAL
 from residua.plans.objectives import MaxVariance, Scaled, TotalVariance, described
+from residua.plans.operators.nesting import nesting_of
+from residua.plans.operators.tree import TreeNodes, nodes_of
+from residua.plans.operators.tree_rows import Nodes
 from residua.plans.planners.along import asked_along
 from residua.plans.planners.ending import finished, relative_gap
 from residua.plans.planners.forecast import Forecast
@@ -27,13 +30,11 @@ from residua.plans.planners.offers import Declared, Offer, Planner, Proof, Task
 from residua.plans.planners.outline import MOST_SHORT, Outline, asked_tables, nested_attribute, outlined, products_of
 from residua.plans.planners.pure_runs import pure_runs
 from residua.plans.planners.pure_tree import LONG, pure_tree
+from residua.plans.product.facts import coefficient
+from residua.plans.product.plan import ProductPlan
 from residua.plans.saddle import RootGame, least_maximum
 from residua.plans.solver.nested import NestedSolution, best_largest, best_total
 from residua.plans.tolerances import CORRELATED_SLACK
-from residua.plans.tree.facts import coefficient
-from residua.plans.tree.nesting import nesting_of
-from residua.plans.tree.plan import TreePlan
-from residua.plans.tree.rows import Nodes
 
 MANY = 1025  # values: below, dense plans of hierarchies are quick, a little better, and combine with every other plan
 _ROUNDING = 1e-8  # of a loss: rounding to integers adds less
@@ -118,7 +119,7 @@ class Tree(Planner[Plan]):
             )
         return made
 
-    def _laplace(self, task: Task) -> TreePlan:
+    def _laplace(self, task: Task) -> ProductPlan:
         if self.like is not None:
             raise PlanError("like is for plans with Gaussian noise, which combine with others; leave it out.")
         made = pure_tree(task, least=2)
@@ -132,7 +133,7 @@ class Tree(Planner[Plan]):
 
 def plan_tree(
     task: Task, attribute: int, each: Literal["node", "level"] = "node", like: Plan | None = None
-) -> TreePlan | None:
+) -> ProductPlan | None:
     """The best plan over the levels of an attribute; None where the objective is not of that kind.
 
     Args:
@@ -156,7 +157,7 @@ def plan_tree(
     return _made(task, attribute, outline, solution)
 
 
-def _like(task: Task, attribute: int, like: Plan, bound: float) -> TreePlan:
+def _like(task: Task, attribute: int, like: Plan, bound: float) -> ProductPlan:
     """The best plan by the strategy of another; its gap is against all plans."""
     first = _by_strategy(
         like, task, asked_tables(task, attribute, nesting_of(like.domain[like.domain.names[attribute]]))
@@ -170,16 +171,15 @@ def _like(task: Task, attribute: int, like: Plan, bound: float) -> TreePlan:
     return _priced(task, made.replaced(gap=relative_gap(_loss(task, made) * made.pcost, bound) + _ROUNDING))
 
 
-def _made(task: Task, attribute: int, outline: Outline, solution: NestedSolution) -> TreePlan:
-    found = []
-    for start, levels in zip(outline.starts, solution.precisions, strict=True):
-        found.append(_on_all_levels(outline, start, levels))
-    made = TreePlan(
+def _made(task: Task, attribute: int, outline: Outline, solution: NestedSolution) -> ProductPlan:
+    parts = {
+        members: TreeNodes(outline.nesting, start, _on_all_levels(outline, start, levels))
+        for members, start, levels in zip(outline.sets, outline.starts, solution.precisions, strict=True)
+    }
+    made = ProductPlan(
         task.workload.domain,
         attribute,
-        tuple(outline.sets),
-        tuple(outline.starts),
-        tuple(found),
+        parts,
         task.guarantee,
         task.unit,
         products_of(task.workload),
@@ -189,7 +189,7 @@ def _made(task: Task, attribute: int, outline: Outline, solution: NestedSolution
     return _priced(task, made)
 
 
-def _priced(task: Task, made: TreePlan) -> TreePlan:
+def _priced(task: Task, made: ProductPlan) -> ProductPlan:
     """The plan with precisions for the budget, or for the loss that was asked for."""
     reach = task.unit.contribution
     exact = reach is not None and not reach.limits
@@ -199,7 +199,7 @@ def _priced(task: Task, made: TreePlan) -> TreePlan:
     return finished(made, task, _loss(task, made), slack=1.0 / (1.0 + _ROUNDING))
 
 
-def _loss(task: Task, made: TreePlan) -> float:
+def _loss(task: Task, made: ProductPlan) -> float:
     """What is to be small, of a plan."""
     if isinstance(task.objective, TotalVariance):
         return made.total_variance(products_of(task.workload))
@@ -207,17 +207,17 @@ def _loss(task: Task, made: TreePlan) -> float:
     return max(
         float(_variances(made, short, level).max() if over == "queries" else _variances(made, short, level).mean())
         / target
-        for short, level, _, target in asked_tables(task, made.attribute, made.nesting)
+        for short, level, _, target in asked_tables(task, made.attribute, nesting_of(made.domain[made.name]))
     )
 
 
-def _variances(made: TreePlan, short: tuple[int, ...], level: int) -> Floats:
+def _variances(made: ProductPlan, short: tuple[int, ...], level: int) -> Floats:
     """The variance of a cell of each node's table, (nodes,)."""
     sizes = made.domain.sizes.tolist()
     parts = (
-        coefficient(facts.members, short, sizes) * facts.of_nodes(level, facts.solved.V)
-        for facts in made.facts
-        if set(facts.members) <= set(short)
+        coefficient(members, short, sizes) * nodes.variances_along(Nodes(level))
+        for members, nodes in nodes_of(made).items()
+        if set(members) <= set(short)
     )
     return np.asarray(sum(parts))
 
@@ -253,36 +253,36 @@ def _by_parent(outline: Outline, start: int, each: Floats) -> Floats:
 # ---- by the strategy of another plan
 
 
-def _by_strategy(like: Plan, task: Task, tables: Sequence[tuple[tuple[int, ...], int, float, float]]) -> TreePlan:
+def _by_strategy(like: Plan, task: Task, tables: Sequence[tuple[tuple[int, ...], int, float, float]]) -> ProductPlan:
     """A plan for some tables (short attributes, level, weight, target) by the strategy of `like`, at some budget.
 
     Raises:
         PlanError: no plan over a tree with Gaussian noise, another domain, or levels that it does not measure.
     """
-    if not isinstance(like, TreePlan) or like.noise != NORMAL:
+    trees = nodes_of(like) if isinstance(like, ProductPlan) else {}
+    if not isinstance(like, ProductPlan) or not trees or like.noise != NORMAL:
         raise PlanError(f"like={like!r} is not a plan over a tree with Gaussian noise; plan it with form=rs.Tree().")
     if like.domain != task.workload.domain:
         raise PlanError("like is a plan over another domain; plan over one domain.")
-    known = {facts.members: number for number, facts in enumerate(like.facts)}
+    places = {members: number for number, members in enumerate(trees)}
     largest = isinstance(task.objective, MaxVariance) and task.objective.over == "queries"
     sizes = like.domain.sizes.tolist()
-    squares = np.zeros((len(tables), len(known)))
+    squares = np.zeros((len(tables), len(trees)))
     for at, (short, level, _, _) in enumerate(tables):
         for chosen in range(2 ** len(short)):
             members = tuple(i for k, i in enumerate(short) if chosen >> k & 1)
             if any(sizes[i] == 1 for i in members):
                 continue
-            number = known.get(members)
-            if number is None or like.starts[number] > level:
+            if members not in trees or trees[members].start > level:
                 names = ", ".join(like.domain.names[i] for i in (like.attribute, *members))
                 raise PlanError(
                     f"like sees too little of {names} for what is asked here; plan the sum of the workloads first, and "
                     "then each of them like that."
                 )
-            facts = like.facts[number]
-            variance = facts.variances(Nodes(level)).max() if largest else facts.mean_variance(Nodes(level))
-            squares[at, number] = coefficient(members, short, sizes) * float(variance)
-    prices = np.array([_alone(like, number).pcost for number in range(len(known))])
+            nodes = trees[members]
+            variance = nodes.variances_along(Nodes(level)).max() if largest else nodes.mean_along(Nodes(level))
+            squares[at, places[members]] = coefficient(members, short, sizes) * float(variance)
+    prices = np.array([like.replaced(parts={members: each}).pcost for members, each in trees.items()])
     game = RootGame(squares * prices)
     if isinstance(task.objective, MaxVariance):
         targets, effort = np.array([target for *_, target in tables]), task.effort
@@ -290,18 +290,10 @@ def _by_strategy(like: Plan, task: Task, tables: Sequence[tuple[tuple[int, ...],
             game, Scaled(1.0 / targets), len(targets), effort.tolerance, effort.limit, effort.progress
         ).noise
     else:
-        cells = [float(np.prod([sizes[i] for i in short])) * like.nesting.sizes[level] for short, level, *_ in tables]
+        levels = next(iter(trees.values())).nesting.sizes
+        cells = [float(np.prod([sizes[i] for i in short])) * levels[level] for short, level, *_ in tables]
         noise = game.respond(np.array([weight for _, _, weight, _ in tables]) * cells)[0]
-    used = [k for k in range(len(known)) if squares[:, k].any()]
     factors = 1.0 / (noise * prices)
     return like.replaced(
-        sets=tuple(like.sets[k] for k in used),
-        starts=tuple(like.starts[k] for k in used),
-        precisions=tuple(tuple(each * float(factors[k]) for each in like.precisions[k]) for k in used),
+        parts={m: each.scaled(float(factors[k])) for k, (m, each) in enumerate(trees.items()) if squares[:, k].any()}
     )
-
-
-def _alone(like: TreePlan, number: int) -> TreePlan:
-    """One set of a plan by itself."""
-    own = (like.sets[number],), (like.starts[number],), (like.precisions[number],)
-    return like.replaced(sets=own[0], starts=own[1], precisions=own[2], workload=None)

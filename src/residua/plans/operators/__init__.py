@@ -1,0 +1,1 @@
+"""What is measured along one attribute: an operator is one file, with the same methods in the same order."""

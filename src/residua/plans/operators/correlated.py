@@ -1,0 +1,298 @@
+"""What is measured of a long ordered attribute: its counts, with noise correlated along it.
+
+The noise N has covariance Σ and the privacy cost matrix `Γ = Σ⁻¹`; `t = 1ᵀΣ1` is the variance of its total. Along the
+attribute a table is split by the spread vector `v = Σ1/t`: measuring x + N is measuring the total with variance t and,
+independently, the rest `x − v (1ᵀx)` with covariances `K = Σ − t v vᵀ`. So a block along the axis at precision τ tells
+the block without it at precision τ/t, and where that is measured too, both are pooled: facts of the split are those of
+every other strategy.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, NoReturn
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from residua.errors import PlanError
+from residua.linalg.arrays import Floats, Integers
+from residua.linalg.nested_noise import AxisNoise, NestedNoise
+from residua.linalg.path import over_running_sums
+from residua.plans.operators.contract import MOST_DENSE
+from residua.plans.operators.correlated_price import costs, opposed
+from residua.plans.operators.prefix_rows import running_rows
+from residua.plans.operators.shapes import Asked
+from residua.plans.packing import packed, unpacked
+from residua.plans.strategy import OTHERS, Strategy
+from residua.workload import AttributeQueries
+
+_NOTHING = 1e-13  # of a variance: rounding
+
+
+@dataclass(frozen=True, eq=False)
+class Ordered(Strategy):
+    """Noise with covariance `Σ_j a_j (G + p_j Q⁻¹)⁻¹` along an attribute; a record costs at most 1 by `price`, about.
+
+    Args:
+        size: n, how many values the attribute has.
+        asked: the queries whose Gram matrix shapes the noise.
+        q: the weights of the cells, (n,).
+        poles: p_j, (parts,).
+        weights: a_j, (parts,).
+    """
+
+    size: int
+    asked: Asked
+    q: Floats
+    poles: Floats
+    weights: Floats
+
+    def __post_init__(self) -> None:
+        for name in ("q", "poles", "weights"):
+            values = np.array(getattr(self, name), dtype=np.float64)
+            values.setflags(write=False)
+            object.__setattr__(self, name, values)
+        if self.q.shape != (self.size,) or self.poles.shape != self.weights.shape or self.poles.ndim != 1:
+            raise PlanError("the noise along an axis does not fit it; plan again.")
+
+    @cached_property
+    def noise(self) -> AxisNoise:
+        """The noise per count at precision 1."""
+        return self.asked.noise(self.q, self.poles, self.weights)
+
+    # ---- price
+
+    @cached_property
+    def record_costs(self) -> tuple[Floats, Fraction]:
+        """What one record costs at precision 1 in each cell, by the verifier, (n,), and the relative error of that."""
+        return costs(self.noise)
+
+    @cached_property
+    def price(self) -> Fraction:
+        """What one record costs at precision 1 in the most expensive cell."""
+        each, error = self.record_costs
+        return Fraction(float(each.max())) * (1 + error)
+
+    @cached_property
+    def _total(self) -> Floats:
+        """The covariance of the total with every running sum, (n,); the last one is t."""
+        last = csr_array((np.ones(1), ([0], [self.size - 1])), shape=(1, self.size))
+        return np.asarray(self.noise.applied(last)[0])
+
+    @property
+    def tells(self) -> float:
+        """`1/t`."""
+        return float(1.0 / self._total[-1])
+
+    @property
+    def unit(self) -> float:
+        """1: precisions are those of the counts."""
+        return 1.0
+
+    @cached_property
+    def cost(self) -> float:
+        """What the rest costs: the largest diagonal entry of `Γ − 11ᵀ/t`."""
+        return float(self.price) - self.tells
+
+    @property
+    def count(self) -> int:
+        """One running sum per value."""
+        return self.size
+
+    @property
+    def complete(self) -> bool:
+        """Every row can be answered."""
+        return True
+
+    @property
+    def norms(self) -> list[int]:
+        """There are none: the noise is not independent."""
+        self._refuse()
+
+    @property
+    def least_inner(self) -> int:
+        """There is none."""
+        self._refuse()
+
+    @property
+    def least(self) -> float:
+        """Where no entry of Γ is negative, what the rest of two values shares is above `−1/t`."""
+        return -1.0 if self.opposed else -self.tells / self.cost
+
+    @property
+    def opposed(self) -> int:
+        """How far two columns of Γ may point apart, relatively to their norms: 0, or 1 with nested groups."""
+        return opposed(self.noise)
+
+    @property
+    def largest(self) -> int:
+        """A record is counted once in a running sum."""
+        return 1
+
+    # ---- measuring and reading
+
+    def apply(self, tables: Integers, axis: int) -> Integers:
+        """Running sums along one axis."""
+        return np.asarray(np.cumsum(tables, axis=axis))
+
+    def recover(self, measured: Floats, axis: int) -> Floats:
+        """The rest of what running sums say of the values."""
+        sums = np.moveaxis(np.asarray(measured), axis, -1)
+        rest = np.diff(sums - sums[..., -1:] * np.cumsum(self.spread), axis=-1, prepend=0.0)
+        return np.moveaxis(rest, -1, axis)
+
+    @cached_property
+    def spread(self) -> Floats:
+        """`Σ1/t`."""
+        return np.diff(self._total / self._total[-1], prepend=0.0)
+
+    # ---- accuracy
+
+    def variances(self, asked: AttributeQueries) -> tuple[Floats, Floats]:
+        """From passes along the axis."""
+        total = self._total
+        if asked.along in ("prefixes", "values"):
+            sums, single = self._known
+            one = asked.along == "values"
+            found, along = (single, np.diff(total, prepend=0.0)) if one else (sums, total)
+        else:
+            rows = running_rows(asked)
+            found, along = self.noise.row_variances(rows), np.asarray(rows @ total)
+        return _cleaned(found, along**2 / total[-1]), np.asarray((along / total[-1]) ** 2)
+
+    def means(self, asked: AttributeQueries) -> tuple[float, float]:
+        """Of all ranges in closed form: differences of two running sums."""
+        if asked.along != "ranges" or asked.rows <= 2**16:
+            return super().means(asked)
+        total = self._total
+        along = ((self.size + 1) * float(total @ total) - float(total.sum()) ** 2) / asked.rows
+        variance = self.noise.sum_of_range_variances() / asked.rows
+        return variance - along / float(total[-1]), along / float(total[-1]) ** 2
+
+    @cached_property
+    def _known(self) -> tuple[Floats, Floats]:
+        return self.noise.variances()
+
+    @property
+    def sum_variances(self) -> Floats:
+        """The variances of all running sums of the noise at precision 1, (n,)."""
+        return self._known[0]
+
+    @property
+    def value_variances(self) -> Floats:
+        """The variances of the noise of each value at precision 1, (n,)."""
+        return self._known[1]
+
+    def beside_total(self, q: float) -> Floats:
+        """The variances of `C_j − q N`, C the running sums of the noise and N the last of them, (n,)."""
+        found = self.sum_variances + q**2 * self._total[-1] - 2 * q * self._total
+        return np.asarray(np.maximum(found, 0.0))
+
+    def covariances(self, rows: Floats, others: Floats) -> Floats:
+        """From passes along the axis."""
+        return self._covariances(over_running_sums(csr_array(rows)), over_running_sums(csr_array(others)))
+
+    def asked_covariances(self, asked: AttributeQueries, other: AttributeQueries) -> Floats:
+        """The same, of rows with few entries over running sums."""
+        return self._covariances(running_rows(asked), running_rows(other))
+
+    def _covariances(self, one: csr_array, other: csr_array) -> Floats:
+        shared = np.outer(one @ self._total, other @ self._total) / self._total[-1]
+        return np.asarray(self.noise.covariance(one, other) - shared)
+
+    def weigh(self, tables: Floats, axis: int) -> Floats:
+        """K along one axis of tables."""
+        rows = np.moveaxis(tables, axis, -1)
+        flat = over_running_sums(csr_array(rows.reshape(-1, self.size)))
+        found = self.noise.applied(flat) - np.outer(flat @ self._total, self._total) / self._total[-1]
+        return np.moveaxis(np.diff(found, axis=1, prepend=0.0).reshape(rows.shape), -1, axis)
+
+    def outside(self, rows: Floats) -> Floats:
+        """Nothing."""
+        return np.zeros(len(rows))
+
+    # ---- matrices
+
+    @property
+    def matrix(self) -> Integers:
+        """There is none: noise is correlated along the axis."""
+        self._refuse()
+
+    @cached_property
+    def recovery(self) -> Floats:
+        """A root of K, of a short axis, (n, n − 1)."""
+        energies, U = np.linalg.eigh(self.inverse)
+        return np.asarray(U[:, 1:] * np.sqrt(np.maximum(energies[1:], 0.0)))
+
+    @cached_property
+    def inverse(self) -> Floats:
+        """K itself, of a short axis, (n, n)."""
+        if self.size > MOST_DENSE:
+            self._refuse()
+        return self.covariances(np.eye(self.size), np.eye(self.size))
+
+    @cached_property
+    def root(self) -> Floats:
+        """Independent rows with the Gram matrix `Γ − 11ᵀ/t`, of a short axis, (n − 1, n)."""
+        whole = self.inverse + np.outer(self.spread, self.spread) / self.tells
+        energies, U = np.linalg.eigh(np.linalg.inv(whole) - self.tells)
+        return np.asarray(np.sqrt(energies[1:, None]) * U[:, 1:].T)
+
+    def _refuse(self) -> NoReturn:
+        raise PlanError(
+            f"an axis of {self.size:,} values with correlated noise is too long for a matrix of its values, of which "
+            f"there may be {MOST_DENSE:,}; combine plans that share it (form=rs.Lattice(like=other)), or group values."
+        )
+
+    # ---- files
+
+    def to_body(self) -> dict[str, Any]:
+        """The parameters, exactly."""
+        return {
+            "axis": {
+                "asked": self.asked.to_body(),
+                "q": packed(self.q),
+                "poles": self.poles.tolist(),
+                "weights": self.weights.tolist(),
+            }
+        }
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Ordered) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @cached_property
+    def _key(self) -> tuple[Any, ...]:
+        return (self.size, self.asked, self.q.tobytes(), self.poles.tobytes(), self.weights.tobytes())
+
+    def __repr__(self) -> str:
+        return f"Ordered({self.size:,} values, {len(self.poles)} parts)"
+
+
+def held_along(noise: AxisNoise) -> int:
+    """Numbers per value while noise is drawn: normals, stiffnesses or factors, prefix sums and bounds, in pairs."""
+    return 32 if isinstance(noise, NestedNoise) else 16
+
+
+def ordered_of_body(body: dict[str, Any], size: int) -> Ordered:
+    """The strategy that plain values describe; it is priced again."""
+    numbers = (np.array(body[name], dtype=np.float64) for name in ("poles", "weights"))
+    made = Ordered(size, Asked.of_body(body["asked"], size), unpacked(body["q"], size), *numbers)
+    if not math.isfinite(float(made.price)):
+        raise ValueError("the noise along an axis has no price")
+    return made
+
+
+def _cleaned(variances: Floats, shared: Floats) -> Floats:
+    """Their difference, in which what is rounding is nothing."""
+    found = variances - shared
+    return np.where(found > _NOTHING * variances, found, 0.0)
+
+
+OTHERS["axis"] = ordered_of_body

@@ -1,0 +1,119 @@
+"""The levels of one attribute as a chain of parents: its values, the levels from fine to coarse, and the root."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from residua.domain import Attribute
+from residua.linalg.tree import Tree
+
+Places = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class Nesting:
+    """Nodes on levels: level 0 are the values, the last level is the root.
+
+    Args:
+        names: what each level is called; nothing for values, and for a root that is no declared level.
+        parents: for every level but the last the place of each node's parent in the next level.
+    """
+
+    names: tuple[str, ...]
+    parents: tuple[Places, ...]
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """How many nodes each level has."""
+        return (*(len(parent) for parent in self.parents), 1)
+
+    @property
+    def root(self) -> int:
+        """The last level."""
+        return len(self.parents)
+
+    @cached_property
+    def ordered(self) -> bool:
+        """Whether every node is a run of neighbouring values, in their order."""
+        return all(bool((np.diff(parent) >= 0).all()) for parent in self.parents)
+
+    def same(self, other: Nesting) -> bool:
+        """Whether the other is the same tree."""
+        return self is other or (self.sizes == other.sizes and all(map(np.array_equal, self.parents, other.parents)))
+
+    def level(self, name: str) -> int:
+        """The level of this name."""
+        return self.names.index(name, 1)
+
+    def between(self, low: int, high: int) -> Places:
+        """For each node of a level the node of a coarser one that it lies in, (nodes,)."""
+        if (low, high) not in self._ancestors:
+            found = np.arange(self.sizes[low], dtype=np.int32) if low == high else self.parents[low]
+            for level in range(low + 1, high):
+                found = self.parents[level][found]
+            self._ancestors[low, high] = found
+        return self._ancestors[low, high]
+
+    @cached_property
+    def _ancestors(self) -> dict[tuple[int, int], Places]:
+        return {}
+
+    def tree(self, levels: Sequence[int], *, alike: bool) -> Tree:
+        """The tree of some levels, the last of them the root.
+
+        Args:
+            levels: increasing.
+            alike: whether nodes of the first level with one parent are kept once.
+        """
+        parents = [self.between(a, b) for a, b in pairwise(levels)]
+        if not parents or not alike:
+            return Tree(tuple(parents), np.ones(self.sizes[levels[0]]))
+        many = np.bincount(parents[0], minlength=self.sizes[levels[1]]).astype(np.float64)
+        parents[0] = np.arange(self.sizes[levels[1]], dtype=np.int32)
+        return Tree(tuple(parents), many)
+
+
+@lru_cache(maxsize=8)
+def nesting_of(attribute: Attribute) -> Nesting:
+    """The levels of an attribute."""
+    names, parents, below = [""], [], np.arange(attribute.size, dtype=np.int32)
+    for level in attribute.hierarchy:
+        codes = np.asarray(level.codes, dtype=np.int32)
+        first = np.zeros(int(below.max()) + 1, dtype=np.int32)
+        first[below] = codes
+        names.append(level.name)
+        parents.append(first)
+        below = codes
+    if not parents or int(below.max()):
+        names.append("")
+        parents.append(np.zeros(int(below.max()) + 1, dtype=np.int32))
+    for each in parents:
+        each.setflags(write=False)
+    return Nesting(tuple(names), tuple(parents))
+
+
+@lru_cache(maxsize=8)
+def branched(size: int, counts: tuple[int, ...]) -> Nesting:
+    """Levels over ordered values that are no declared ones: so many nodes each, as equal as they can be.
+
+    Args:
+        size: how many values there are.
+        counts: how many nodes each level between the values and the root has, from fine to coarse.
+
+    Example:
+        >>> [each.tolist() for each in branched(5, (3, 2)).parents]
+        [[0, 0, 1, 1, 2], [0, 0, 1], [0, 0]]
+    """
+    levels = (size, *counts, 1)
+    if any(not low >= high >= 1 for low, high in pairwise(levels)):
+        raise ValueError("a level has more nodes than the one below it")
+    parents = tuple((np.arange(low, dtype=np.int64) * high // low).astype(np.int32) for low, high in pairwise(levels))
+    for each in parents:
+        each.setflags(write=False)
+    return Nesting(("",) * len(levels), parents)

@@ -1,0 +1,207 @@
+"""What measured pieces say: estimates rebuilt from the residuals of all sets of short attributes that a table holds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from residua.errors import PlanError
+from residua.linalg.arrays import Floats
+from residua.plans.cells import Grouping
+from residua.plans.product.facts import subsets
+from residua.plans.product.measurements import ProductBlocks
+from residua.plans.questions import combined, in_one_table
+from residua.plans.reading import Answerable, Combination, Reading
+from residua.plans.tails import check_confidence
+from residua.workload import AttributeQueries, Identity, Workload, marginals
+
+Asked = Mapping[int, AttributeQueries]
+
+
+@dataclass(frozen=True, eq=False)
+class ProductReading(Reading):
+    """Estimates from measured pieces.
+
+    Args:
+        plan: the plan as it was measured.
+        blocks: what was measured.
+        measurements: the noisy integers, (cells,).
+    """
+
+    plan: Any
+    blocks: ProductBlocks
+    measurements: NDArray[Any]
+
+    @property
+    def summary(self) -> str:
+        """What was measured, in words."""
+        workload, sets = self.plan.workload, len(self.blocks.pieces)
+        asked = 0 if workload is None else len(workload)
+        over = f", in {sets:,} sets of attributes" if sets > 1 else ""
+        return (
+            f"{self.blocks.cells:,} noisy integers along {self.plan.name!r}{over}; {asked:,} "
+            f"term{' was' if asked == 1 else 's were'} asked for."
+        )
+
+    @cached_property
+    def _numbers(self) -> dict[tuple[int, ...], int]:
+        return {piece.members: number for number, piece in enumerate(self.blocks.pieces)}
+
+    @cached_property
+    def _kept(self) -> dict[int, Any]:
+        return {}
+
+    def _prepared(self, number: int) -> Any:
+        if number not in self._kept:
+            own = self.blocks.of_piece(number, self.measurements)
+            self._kept[number] = self.blocks.pieces[number].prepared(own)
+        return self._kept[number]
+
+    # ---- estimates
+
+    def read(self, asked: Asked) -> Floats:
+        """Estimates of all queries of one term, one axis per attribute in the domain's order.
+
+        What no measurement sees counts as zero.
+        """
+        axis = self.plan.attribute
+        along = asked.get(axis)
+        total = self.along(
+            {i: each for i, each in asked.items() if i != axis}, along, 1 if along is None else along.rows
+        )
+        return np.asarray(total[0]) if along is None else np.moveaxis(total, 0, sorted(asked).index(axis))
+
+    def along(self, asked: Asked, rows: Any, count: int) -> Floats:
+        """Estimates of some rows along the attribute crossed with what is asked of short ones, (rows, …).
+
+        Args:
+            asked: of the short attributes.
+            rows: what the operators are asked.
+            count: how many rows that are.
+        """
+        sizes, short = self.plan.domain.sizes, tuple(sorted(asked))
+        total = np.zeros([count, *(asked[i].rows for i in short)])
+        for members in subsets(short):
+            if members not in self._numbers:
+                continue
+            number = self._numbers[members]
+            piece = self.blocks.pieces[number]
+            part = piece.estimates(self._prepared(number), rows).reshape(-1, *piece.sizes)
+            for place, i in enumerate(short, start=1):
+                if i not in members:
+                    means = asked[i].times(np.full(int(sizes[i]), 1.0 / int(sizes[i])))
+                    part = np.expand_dims(part, place) * _on_axis(means, place, part.ndim + 1)
+                    continue
+                part = part - part.mean(axis=place, keepdims=True)  # noise has no part outside the residual
+                if not asked[i].plain:
+                    part = np.moveaxis(np.tensordot(part, asked[i].matrix(), (place, 1)), -1, place)
+            total += part
+        return total
+
+    def marginal(self, positions: tuple[int, ...]) -> Floats:
+        """The estimate of a marginal, attributes in the domain's order."""
+        return self.read({i: Identity(int(self.plan.domain.sizes[i])) for i in positions})
+
+    def answers(self, workload: Workload) -> tuple[Floats, Floats]:
+        """Estimates and variances of every query, (queries,) each."""
+        variances = self.plan.variances(workload)
+        if not np.isfinite(variances).all():
+            raise PlanError("the release does not answer all these queries; plan for a workload that asks for them.")
+        if not workload.tabular:
+            return np.asarray(workload.matrix @ self.marginal(workload.attributes).ravel()), variances
+        estimates = [self.read(dict(term)).ravel() for term in workload.terms()]
+        return (estimates[0] if len(estimates) == 1 else np.concatenate(estimates)), variances
+
+    def combination(self, combination: Combination) -> tuple[float, float]:
+        """Estimate and variance of a linear combination of cells."""
+        variance = float(self.plan.combination_variance(combination))  # says so, if it cannot be answered
+        parts = combined(self.plan.domain, combination)
+        return sum(float((self.marginal(members) * part).sum()) for members, part in parts.items()), variance
+
+    def running(self, position: int, q: float) -> tuple[Floats, Floats] | None:
+        """Of the attribute by itself, where its operator knows a quick way."""
+        operator = self.plan.parts.get(())
+        if position != self.plan.attribute or operator is None:
+            return None
+        variances = operator.beside_total(q)
+        if variances is None:
+            return None
+        sums = np.cumsum(self.marginal((position,)))
+        return sums - q * sums[-1], variances
+
+    # ---- intervals and matrices
+
+    def widths(self, asked: Answerable, confidence: float, together: float) -> float | Floats:
+        """For Laplace noise, from what each measurement contributes to each answer, or bounds of it.
+
+        Guarantee: an interval holds the truth with at least the confidence stated; several at once by the union bound.
+        """
+        if self.plan.noise.gaussian:
+            return super().widths(asked, confidence, together)
+        check_confidence(confidence)
+        chance, domain = (1.0 - confidence) / together, self.plan.domain
+        if isinstance(asked, tuple):
+            asked = marginals(domain, [asked])
+        if isinstance(asked, Mapping):
+            members, table = in_one_table(domain, combined(domain, asked))
+            asked = Workload.of_matrix(domain, members, csr_array(table.reshape(1, -1)), ("",), np.ones(1))
+        reaches = self._listed(asked, chance) if not asked.tabular else self._terms(asked, chance)
+        # Each noise is within 1/2 of its Laplace variable; by Cauchy and Schwarz, in standard deviations.
+        least = min(float(scales.min()) for _, scales, _ in self.blocks.pieces[0].batches())
+        return np.asarray(reaches + math.sqrt(self.blocks.cells / 8) / least)
+
+    def _terms(self, workload: Any, chance: float) -> Floats:
+        operator, axis = self.blocks.pieces[0].operator, self.plan.attribute
+        reaches = []
+        for term in workload.terms():
+            asked = dict(term)
+            along = asked.pop(axis, None)
+            others = math.prod(each.rows for each in asked.values())
+            count = 1 if along is None else along.rows
+            alone = operator.reaches(along, chance) if others == 1 else operator.any_reach(count * others, chance)
+            reaches.append(alone)
+        return np.concatenate(reaches)
+
+    def _listed(self, workload: Workload, chance: float) -> Floats:
+        operator = self.blocks.pieces[0].operator
+        rows = next(rows for members, rows in self.plan.facts.over_fibres(workload) if not members)
+        if rows.shape[1] == 1 < operator.size:
+            rows = csr_array(rows.toarray() * np.ones((1, operator.size)))
+        return operator.row_reaches(rows, chance)
+
+    def whitened(self) -> tuple[Grouping, Floats, Floats]:
+        """Cells, rows and measurements whose noise is independent with variance 1."""
+        if not self.plan.noise.gaussian:
+            raise PlanError(f"{self.plan!r} has Laplace noise; give releases with Gaussian noise.")
+        grouping, rows = self.plan.over_cells()
+        measured = [np.zeros(0)]
+        for number, piece in enumerate(self.blocks.pieces):
+            values = piece.whitened(self.blocks.of_piece(number, self.measurements))
+            before = sum(i < self.plan.attribute for i in piece.members)
+            measured.append(np.moveaxis(values.reshape(-1, *piece.sizes), 0, before).ravel())
+        return grouping, rows, np.concatenate(measured)
+
+
+def rows_over_cells(plan: Any, attributes: tuple[int, ...]) -> Floats:
+    """Rows L with `LᵀL = Γ` over the cells of some attributes, the one with operators among them, (rows, cells)."""
+    sizes = [int(plan.domain.sizes[i]) for i in attributes]
+    rows = [np.zeros((0, math.prod(sizes)))]
+    for members, operator in plan.parts.items():
+        root = operator.root()
+        each = [
+            root if i == plan.attribute else np.eye(n) - 1.0 / n if i in members else np.ones((1, n))
+            for i, n in zip(attributes, sizes, strict=True)
+        ]
+        rows.append(np.asarray(reduce(np.kron, each)))
+    return np.concatenate(rows)
+
+
+def _on_axis(values: Floats, axis: int, ndim: int) -> Floats:
+    return values.reshape([-1 if a == axis else 1 for a in range(ndim)])

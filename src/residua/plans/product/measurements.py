@@ -1,0 +1,165 @@
+"""What a product plan really measures: one piece per set of short attributes, along one attribute."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from residua.linalg.arrays import Integers
+from residua.linalg.lattice import closure
+from residua.linalg.layout import Layout, layout_of
+from residua.plans.blocks import POINT, Batch, Blocks, Profile, even
+from residua.plans.noise import Noise
+from residua.plans.operators.contract import Piece
+from residua.plans.product.price import most_records, price
+from residua.privacy import AddRemove, Unit
+
+
+@dataclass(frozen=True, eq=False)
+class ProductBlocks(Blocks):
+    """Integer measurements, piece after piece.
+
+    Args:
+        sizes: how many values each attribute has, (attributes,).
+        attribute: the position of the attribute along which pieces are measured.
+        pieces: what is measured of each set of short attributes.
+        drops: whether changing a record may remove it from every table (a policy `drop`).
+        names: what the attributes are called.
+    """
+
+    exact_together = True
+
+    sizes: Integers
+    attribute: int
+    pieces: tuple[Piece, ...]
+    drops: bool = False
+    names: tuple[str, ...] = ()
+
+    @property
+    def noise(self) -> Noise:
+        """That of the pieces."""
+        return self.pieces[0].operator.noise
+
+    @cached_property
+    def starts(self) -> tuple[int, ...]:
+        """Where the integers of each piece begin, and where they all end."""
+        return tuple(np.cumsum([0, *(piece.cells for piece in self.pieces)]).tolist())
+
+    @property
+    def cells(self) -> int:
+        """How many integers are measured."""
+        return self.starts[-1]
+
+    def of_piece(self, number: int, measurements: NDArray[Any]) -> NDArray[Any]:
+        """What was measured of one piece."""
+        return measurements[self.starts[number] : self.starts[number + 1]]
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Grids and noise scales, piece after piece."""
+        scales = [piece.scale_list for piece in self.pieces]
+        grids = np.repeat([piece.grid for piece in self.pieces], [len(each) for each in scales])
+        return {"grids": grids.astype(np.int64), "scales": np.concatenate(scales)}
+
+    # ---- price
+
+    def price(self, unit: Unit) -> Fraction:
+        """What measuring costs this unit, by the verifier."""
+        return price(self.pieces, self.attribute, self.sizes, self.names, self.drops, unit)
+
+    @classmethod
+    def price_together(cls, several: Sequence[Self], unit: Unit) -> Fraction:
+        """Value by value where all are along one attribute: the most expensive one is not the same for all."""
+        first = several[0]
+        if any(not one.noise.gaussian or one.attribute != first.attribute for one in several):
+            return super().price_together(several, unit)
+        pieces = [piece for one in several for piece in one.pieces]
+        drops = any(one.drops for one in several)
+        return price(pieces, first.attribute, first.sizes, first.names, drops, unit)
+
+    def profile(self) -> Profile:
+        """Nearly the same in every cell: the most expensive one stands for all; epsilon squared for Laplace noise."""
+        cost = self.cost(AddRemove()) ** (1 if self.noise.gaussian else 2)
+        return even(-(-cost.numerator * POINT // cost.denominator))
+
+    @property
+    def most_records(self) -> int:
+        """How many records may be counted before a measurement could leave 64 bits."""
+        return most_records(self.pieces)
+
+    # ---- measuring
+
+    def _table(self, piece: Piece) -> tuple[int, ...]:
+        """The attributes of the table that a piece is made from."""
+        along = (self.attribute,) if piece.operator.has_values else ()
+        return tuple(sorted((*piece.members, *along)))
+
+    @cached_property
+    def counted(self) -> Layout:
+        """The largest tables that pieces are made from."""
+        tables = {self._table(piece) for piece in self.pieces}
+        sizes = range(max(map(len, tables)) + 1)
+        rows = [sorted(row for row in tables if len(row) == size) for size in sizes]
+        lattice = closure(
+            [np.array(each, dtype=np.int32).reshape(len(each), k) for k, each in enumerate(rows)], len(self.sizes)
+        )
+        return layout_of(lattice, self.sizes, lattice.is_maximal)
+
+    @cached_property
+    def _sources(self) -> tuple[tuple[int, tuple[int, ...]], ...]:
+        """For each piece, where the smallest counted table that holds its own begins, and its attributes."""
+        layout = self.counted
+        held = [
+            (int(start), tuple(row))
+            for group in layout
+            for start, row in zip(layout.starts[group.numbers].tolist(), group.members.tolist(), strict=True)
+        ]
+        cells = {row: int(np.prod([int(self.sizes[i]) for i in row], dtype=np.int64)) for _, row in held}
+        return tuple(
+            min(((at, row) for at, row in held if set(self._table(piece)) <= set(row)), key=lambda one: cells[one[1]])
+            for piece in self.pieces
+        )
+
+    def _counts(self, number: int, tables: Integers) -> Integers:
+        """The table of a piece, (n_1, …, n_k) or (n_1, …, n_k, n)."""
+        start, row = self._sources[number]
+        shape = [int(self.sizes[i]) for i in row]
+        table = tables[start : start + int(np.prod(shape, dtype=np.int64))].reshape(shape)
+        wanted = self._table(self.pieces[number])
+        gone = tuple(axis for axis, i in enumerate(row) if i not in wanted)
+        table = table.sum(axis=gone) if gone else table
+        if self.attribute in wanted:
+            table = np.moveaxis(table, wanted.index(self.attribute), -1)
+        return np.asarray(table)
+
+    def batches(self) -> Sequence[Batch]:
+        """Those of the pieces."""
+        return [
+            Batch(self.starts[number] + start, scales, (number, which))
+            for number, piece in enumerate(self.pieces)
+            for start, scales, which in piece.batches()
+        ]
+
+    def correlation(self, batch: Batch) -> Any:
+        """That of the piece."""
+        number, which = batch.work
+        return self.pieces[number].correlation(which)
+
+    @property
+    def drawn_at_once(self) -> int:
+        """The most that a piece holds."""
+        return max(piece.drawn_at_once for piece in self.pieces)
+
+    def integers(self, batch: Batch, tables: Integers) -> Integers:
+        """Some integers of a piece, exactly."""
+        number, which = batch.work
+        return np.asarray(self.pieces[number].integers(which, self._counts(number, tables)))
+
+    def simulated(self, random: np.random.Generator) -> Integers:
+        """Noise like that of the measurements, (cells,): for forecasts, never for a release."""
+        return np.concatenate([piece.simulated(random) for piece in self.pieces])
