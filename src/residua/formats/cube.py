@@ -241,8 +241,8 @@ def identifier(name: str) -> str:
         >>> identifier("marital-status"), identifier("5-year age"), identifier("年齢")
         ('MARITAL_STATUS', 'A_5_YEAR_AGE', 'A')
     """
-    found = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_").upper()[:60]
-    return found if found[:1].isalpha() else f"A_{found}".rstrip("_")
+    plain_name = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_").upper()[:60]
+    return plain_name if plain_name[:1].isalpha() else f"A_{plain_name}".rstrip("_")
 
 
 def plain(title: str) -> str:
@@ -255,7 +255,7 @@ def _codes(attribute: Attribute, labels: Sequence[Any]) -> tuple[str, ...]:
     meanings = attribute.words.meanings
     declared = {label: named.code for label, named in meanings.items() if named.code}
     taken = set(declared.values())
-    found: list[str] = []
+    codes: list[str] = []
     for i, label in enumerate(map(str, labels)):
         code = declared.get(label, "")
         if not code and _CODE.fullmatch(label):
@@ -263,8 +263,8 @@ def _codes(attribute: Attribute, labels: Sequence[Any]) -> tuple[str, ...]:
         while not code or (code in taken and label not in declared):
             code = f"_{i}" if not code else f"_{code}"
         taken.add(code)
-        found.append(code)
-    return tuple(found)
+        codes.append(code)
+    return tuple(codes)
 
 
 def _distinct(dimensions: tuple[Dimension, ...]) -> tuple[Dimension, ...]:

@@ -151,14 +151,14 @@ def writer_of(format: str) -> Callable[..., Writer]:
     """
     module, extra = FORMATS[format]
     try:
-        found: Callable[..., Writer] = import_module(f"residua.formats.{module}").opened
+        opened: Callable[..., Writer] = import_module(f"residua.formats.{module}").opened
     except ImportError as problem:
         if not extra:
             raise
         raise ResiduaError(
             f"{problem.name} is not installed; install it with: pip install 'residua[{extra}]'"
         ) from None
-    return found
+    return opened
 
 
 def _tables(published: Any, confidence: float | None) -> Iterator[Any]:

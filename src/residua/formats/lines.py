@@ -91,11 +91,11 @@ class Labels:
         with self._lock:
             if len(self._texts.text) > _MOST_KEPT:
                 self._forget()
-            found = [self._axis(each.labels) for each in dimensions]
+            places = [self._axis(each.labels) for each in dimensions]
             if len(self._texts.ends) <= len(self._parts):
                 self._texts = texts_of(self._parts)
-            axes = [each for each in found if each is not None]
-            return (axes, self._texts) if len(axes) == len(found) else None
+            axes = [each for each in places if each is not None]
+            return (axes, self._texts) if len(axes) == len(places) else None
 
     def _axis(self, labels: tuple[Any, ...]) -> Axis | None:
         known = (labels, *map(type, labels))  # 1, 1.0 and True are told apart by their types

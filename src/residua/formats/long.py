@@ -93,8 +93,8 @@ class LongFile:
     def _codes(self, attribute: int, stride: int, first: int, stop: int) -> Integers:
         """Where the labels of an attribute are that is the axis of a table with this stride, of some rows."""
         places = self._labels[1][attribute]
-        found: Integers = places[codes_along(len(places), stride, first, stop)]
-        return found
+        codes: Integers = places[codes_along(len(places), stride, first, stop)]
+        return codes
 
     @cached_property
     def _kept_codes(self) -> Callable[..., Integers]:

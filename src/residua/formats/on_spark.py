@@ -97,14 +97,14 @@ def export_on_executors(
     stacked = Stacked(release, confidence, full, BLOCK_CELLS)
     count = len(stacked.blocks)
     step = progress if callable(progress) else None
-    told = None if step is None else lambda done, total: step("writing tables", done, total)
+    report = None if step is None else lambda done, total: step("writing tables", done, total)
     with whole_folder(target, "folder of tables") as place:
         task = TablesTask(
             own_version(), str(source), _digest(source), str(place), about, confidence, full, stacked.block_cells
         )  # fmt: skip
         blocks = session.range(0, count, 1, min(count, _MOST_TASKS)).selectExpr("cast(id as int) as block")
         written = blocks.mapInArrow(partial(tables_partition, task), ROW_SQL)
-        with watched(place, count, told):
+        with watched(place, count, report):
             notes = asked("rebuilding the tables", lambda: written.toArrow().column("note").to_pylist(), True)
         failed = next((outcome for note in notes if "failed" in (outcome := json.loads(bytes(note)))), None)
         names = [table_name(block) for block in range(count)]

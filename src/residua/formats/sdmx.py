@@ -69,8 +69,8 @@ def with_a_dimension(cube: Cube) -> Cube:
 
 def identifiers(cube: Cube) -> list[str]:
     """The identifier of each dimension, none of those that SDMX itself uses."""
-    found = [f"{each.code}_DIM" if each.code in _RESERVED else each.code for each in cube.dimensions]
-    return found if len(set(found)) == len(found) else [f"{code}_{i}" for i, code in enumerate(found)]
+    codes = [f"{each.code}_DIM" if each.code in _RESERVED else each.code for each in cube.dimensions]
+    return codes if len(set(codes)) == len(codes) else [f"{code}_{i}" for i, code in enumerate(codes)]
 
 
 def structures(cube: Cube, about: About, ids: list[str]) -> list[Any]:
@@ -92,18 +92,18 @@ def structures(cube: Cube, about: About, ids: list[str]) -> list[Any]:
         Concept(id=i, urn=urn + i, name=each.title, description=each.description or None, dtype=DataType.STRING)
         for i, each in zip(ids, cube.dimensions, strict=True)
     ]
-    told = [Component(i, True, Role.DIMENSION, concept, local_codes=codes)
+    components = [Component(i, True, Role.DIMENSION, concept, local_codes=codes)
             for i, concept, codes in zip(ids, concepts, lists, strict=True)]  # fmt: skip
     value = Concept(
         id=_VALUE, urn=urn + _VALUE, name="Estimate", description=about.measures["estimate"], dtype=DataType.DOUBLE
     )
     concepts.append(value)
-    told.append(Component(_VALUE, True, Role.MEASURE, value))
+    components.append(Component(_VALUE, True, Role.MEASURE, value))
 
     def attribute(i: str, title: str, dtype: DataType, codes: Codelist | None = None) -> None:
         concept = Concept(id=i, urn=urn + i, name=title, dtype=dtype)
         concepts.append(concept)
-        told.append(Component(i, False, Role.ATTRIBUTE, concept, attachment_level="O", local_codes=codes))
+        components.append(Component(i, False, Role.ATTRIBUTE, concept, attachment_level="O", local_codes=codes))
 
     for measure, i in _ATTRIBUTES.items():
         if measure in cube.measures:
@@ -113,7 +113,7 @@ def structures(cube: Cube, about: About, ids: list[str]) -> list[Any]:
     attribute(_UNIT, "Unit", DataType.STRING)
     scheme = ConceptScheme(id=f"CS_{name}", agency=AGENCY, version=VERSION, name=cube.title, items=concepts)
     definition = DataStructureDefinition(
-        id=f"DSD_{name}", agency=AGENCY, version=VERSION, name=cube.title, components=Components(told)
+        id=f"DSD_{name}", agency=AGENCY, version=VERSION, name=cube.title, components=Components(components)
     )
     notes = [Annotation(id=f"NOTE{i}", text=words, type="NOTE") for i, words in enumerate(about.notes)]
     flow = Dataflow(

@@ -155,15 +155,15 @@ class Stacked:
         names = self.release.domain.names
         members = group.members[at]
         titles = pa.array([" × ".join(names[i] for i in row) or "total" for row in members.tolist()], pa.string())
-        found = [pa.DictionaryArray.from_arrays(pa.array(table, pa.int32()), titles)]
+        columns = [pa.DictionaryArray.from_arrays(pa.array(table, pa.int32()), titles)]
         codes = np.unravel_index(cell, group.shape) if group.shape else ()
         offsets, places, texts = self._labels
         for j, code in enumerate(codes):
             owner = members[table, j]
-            found.append(pa.DictionaryArray.from_arrays(pa.array(owner, pa.int32()), pa.array(names)))
-            found.append(pa.DictionaryArray.from_arrays(pa.array(places[offsets[owner] + code], pa.int32()), texts))
+            columns.append(pa.DictionaryArray.from_arrays(pa.array(owner, pa.int32()), pa.array(names)))
+            columns.append(pa.DictionaryArray.from_arrays(pa.array(places[offsets[owner] + code], pa.int32()), texts))
         blank = pa.nulls(len(table), _text())
-        return [*found, *[blank] * (2 * (self.ways - len(codes)))]
+        return [*columns, *[blank] * (2 * (self.ways - len(codes)))]
 
     @cached_property
     def _labels(self) -> tuple[Integers, NDArray[np.int64], Any]:
@@ -193,10 +193,10 @@ def _text() -> Any:
 
 def _cut_by_table(columns: dict[str, Floats], stddevs: Floats, table: Integers) -> dict[str, Floats]:
     """As `shortened` cuts each table by itself: those whose standard deviations justify the same digits at once."""
-    found = {name: np.array(column) for name, column in columns.items()}
+    shorter = {name: np.array(column) for name, column in columns.items()}
     digits = np.ceil(2 - np.log10(stddevs))
     for each in np.unique(digits):
         here = (digits == each)[table]
         for name, cut in shortened({name: column[here] for name, column in columns.items()}).items():
-            found[name][here] = cut
-    return found
+            shorter[name][here] = cut
+    return shorter

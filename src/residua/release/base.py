@@ -113,10 +113,10 @@ class Release(Exported, Quotable):
         """How many records the bound on each person left out, if that was paid for; of one person `left_out_most`."""
         if "left_out" not in self.receipt:
             return None
-        found, stddev = float(self.receipt["left_out"]), float(self.receipt["left_out_stddev"])
+        estimate, stddev = float(self.receipt["left_out"]), float(self.receipt["left_out_stddev"])
         # A standard deviation of Laplace noise is √2 of its scale; 3 scales hold 95 % of it.
         reach = stddev * (width(0.95) if self.receipt["left_out_noise"] == "normal" else 3.0 / math.sqrt(2.0))
-        return Estimate(found, stddev, found - reach, found + reach)
+        return Estimate(estimate, stddev, estimate - reach, estimate + reach)
 
     @property
     def summary(self) -> str:
@@ -132,8 +132,8 @@ class Release(Exported, Quotable):
         names = self.domain.listed(attributes)
         self.plan.variance(names)  # says so, if it cannot
         positions = self.domain.positions(names)
-        found = self.reading.marginal(tuple(sorted(positions)))
-        return np.array(found.transpose(np.argsort(np.argsort(positions))), order="C")
+        table = self.reading.marginal(tuple(sorted(positions)))
+        return np.array(table.transpose(np.argsort(np.argsort(positions))), order="C")
 
     def all_estimates(self) -> Iterator[tuple[Group, slice, Floats]]:
         """Every marginal of the family measured, in batches of equal shape, streamed; see `Reading.all_marginals`."""
@@ -251,7 +251,7 @@ class Release(Exported, Quotable):
         term = next(workload.terms())
         order = np.argsort(np.argsort(self.domain.positions(attributes)))
         shape = [asked.rows for _, asked in term]
-        estimates, variances = (found.reshape(shape).transpose(order) for found in self.reading.answers(workload))
+        estimates, variances = (numbers.reshape(shape).transpose(order) for numbers in self.reading.answers(workload))
         whole = whole_part(self.domain, [term[i] for i in order])
         reach = self.reading.widths(workload, confidence, self._together(simultaneous, estimates.size))
         if np.ndim(reach):

@@ -102,20 +102,20 @@ class PartedIntegers:
         if places.dtype == bool:
             places = np.flatnonzero(places)
         flat = places.ravel()
-        found = np.empty(flat.shape, dtype=np.int64)
+        integers = np.empty(flat.shape, dtype=np.int64)
         flat = np.where(flat < 0, flat + self.size, flat)
         parts = np.searchsorted(self._starts, flat, side="right") - 1
         for part in np.unique(parts).tolist():
             here = parts == part
-            found[here] = self.part(part)[flat[here] - self._starts[part]]
-        return found.reshape(places.shape)
+            integers[here] = self.part(part)[flat[here] - self._starts[part]]
+        return integers.reshape(places.shape)
 
     def _between(self, first: int, stop: int) -> NDArray[np.int64]:
         low, high = (int(np.searchsorted(self._starts, at, side="right")) - 1 for at in (first, max(first, stop - 1)))
         if low == high:  # a view
             return self.part(low)[first - self._starts[low] : stop - self._starts[low]]
-        found = np.concatenate([self.part(part) for part in range(low, high + 1)])
-        return found[first - self._starts[low] : stop - self._starts[low]]
+        integers = np.concatenate([self.part(part) for part in range(low, high + 1)])
+        return integers[first - self._starts[low] : stop - self._starts[low]]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         whole = np.empty(self.size, dtype=np.int64)
@@ -155,5 +155,5 @@ class PartedIntegers:
                 f"{name!r} in {str(self._folder)!r} does not hold its measurements; copy it again."
             ) from None
         # Not `to_numpy`, which imports pandas where that is installed: half a second, for nothing.
-        found: NDArray[np.int64] = np.frombuffer(column.buffers()[1], dtype=np.int64)
-        return found[column.offset : column.offset + cells]
+        integers: NDArray[np.int64] = np.frombuffer(column.buffers()[1], dtype=np.int64)
+        return integers[column.offset : column.offset + cells]

@@ -53,12 +53,12 @@ def _of_persons(release: Release) -> list[str]:
         "They were chosen at random from that person's own, by a secret kept with the ledger. Numbers are lower",
         "than the true ones by what was left out, which no error bar shows.",
     ]
-    found = release.left_out
-    if found is not None:
+    left_out = release.left_out
+    if left_out is not None:
         most = release.receipt["left_out_most"]
         said.append(
-            f"About {found.estimate:,.0f} records were left out (standard deviation {found.stddev:,.0f}; no more than "
-            f"{most:,} of any person are in this figure). The cost above includes that of this figure."
+            f"About {left_out.estimate:,.0f} records were left out (standard deviation {left_out.stddev:,.0f}; no more"
+            f" than {most:,} of any person are in this figure). The cost above includes that of this figure."
         )
     return [*said, ""]
 

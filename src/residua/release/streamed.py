@@ -52,9 +52,9 @@ def rebuilt_tables(reading: FamilyReading, workload: Workload) -> Iterator[Rebui
     stddevs = np.sqrt(reading.plan.family.facts.term_variances(workload))
     for part in _batches(workload.cells):
         sets = [workload.lattice.members(int(number)) for number in workload.numbers[part]]
-        found = _rebuilt(reading, sets)
+        tables = _rebuilt(reading, sets)
         for members, stddev in zip(sets, stddevs[part].tolist(), strict=True):
-            yield Rebuilt(members, found.pop(members), stddev)
+            yield Rebuilt(members, tables.pop(members), stddev)
 
 
 def alike(stddevs: Floats) -> Floats:
@@ -80,9 +80,9 @@ def _rebuilt(reading: FamilyReading, sets: list[tuple[int, ...]]) -> dict[tuple[
     wanted = np.zeros(len(family), dtype=bool)
     for each in rows:
         wanted[family.find(each)] = True
-    found: dict[tuple[int, ...], Floats] = {}
+    rebuilt: dict[tuple[int, ...], Floats] = {}
     for group, part, tables in reading.part(family).all_marginals():
         for row in np.flatnonzero(wanted[group.numbers[part]]).tolist():
             members = tuple(group.members[part.start + row].tolist())
-            found[members] = tables[row] if len(sets) == 1 else tables[row].copy()  # else overwritten
-    return found
+            rebuilt[members] = tables[row] if len(sets) == 1 else tables[row].copy()  # else overwritten
+    return rebuilt

@@ -1,22 +1,40 @@
-"""Charts: bars with error bars, lines with bands for ordered attributes, panels of both, and heat maps of pairs."""
+"""Charts: bars with error bars, lines with bands, panels of both, heat maps of pairs, and errors against sizes."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from markupsafe import Markup
 
 from residua.domain.levels import OTHER
+from residua.published.quality import FLAGS, THRESHOLDS
+from residua.report.accuracy import ListedTable
 from residua.report.series import UNTOLD, Series
-from residua.report.svg import Scale, drawing, element, hover, line, number, scale_over, shortened, text, widest
+from residua.report.svg import (
+    Scale,
+    drawing,
+    element,
+    figure,
+    hover,
+    line,
+    number,
+    scale_over,
+    shortened,
+    size_from,
+    text,
+    widest,
+)
 
 BAR_WIDTH, _ROW, _BAR_TOP, _BAR_FOOT, _BAR_LETTERS = 640.0, 24.0, 8.0, 26.0, 26
 _GRADES = ("sure", "unsure", "poor")  # classes of the style sheet
 LINE_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _FOOT = 640.0, 240.0, 62.0, 14.0, 10.0, 42.0
 _STEPS = [factor * 10**power for power in range(9) for factor in (1, 2, 5)]  # between labels
 _CELL, _SHADES, _HEAT_LETTERS = 22.0, 8, 24
+CURVE_WIDTH, _CURVE_HEIGHT, _CURVE_LEFT, _CURVE_RIGHT, _CURVE_TOP, _CURVE_FOOT = 720.0, 280.0, 66.0, 240.0, 26.0, 46.0
+_LEAST_SHARE, _MOST_SHARE = 1e-3, 1.0
+_DASHES = ("stroke1", "stroke2", "stroke3", "stroke4")
 
 
 # ---- bars
@@ -270,3 +288,67 @@ def _legend(x: float, y: float, largest: float, series: Series) -> Iterator[Mark
     if not known.all():
         yield element("rect", x=at, y=y, width=20, height=12, class_="heat none")
         yield text(at + 26, y + 10, UNTOLD, "start", "tick")
+
+
+# ---- the relative error of a count against its size: what is reliable at which size
+
+
+def draw_relative(tables: Sequence[ListedTable], name: str, *, width: float = CURVE_WIDTH) -> Markup:
+    """One falling line per table, over bands of the reliability flags; both axes logarithmic.
+
+    What each line is stands on its right, on narrow screens below.
+    """
+    low = 10.0 ** math.floor(math.log10(min(one.stddev for one in tables)))
+    high = 10.0 ** math.ceil(math.log10(max(one.stddev for one in tables) / _LEAST_SHARE) - 1e-9)
+    high = max(high, 100 * low)
+    slim = width < CURVE_WIDTH
+    right, bottom = width - (24.0 if slim else _CURVE_RIGHT), _CURVE_HEIGHT - _CURVE_FOOT
+    aside = _CURVE_LEFT if slim else right + 12
+
+    def x(size: float) -> float:
+        return _CURVE_LEFT + (right - _CURVE_LEFT) * math.log10(size / low) / math.log10(high / low)
+
+    def y(share: float) -> float:
+        clipped = min(max(share, _LEAST_SHARE), _MOST_SHARE)
+        return _CURVE_TOP + (bottom - _CURVE_TOP) * math.log10(_MOST_SHARE / clipped) / math.log10(
+            _MOST_SHARE / _LEAST_SHARE
+        )
+
+    parts = [*_bands(right, y), *_log_axes(low, high, x, y, right, bottom)]
+    for number_, one in enumerate(tables):
+        start, end = max(low, one.stddev / _MOST_SHARE), min(high, one.stddev / _LEAST_SHARE)
+        tip = f"{one.title}: standard error {figure(one.stddev)}; reliable from a count of {size_from(one.reliable)}"
+        stroke = f"curve {_DASHES[number_ % len(_DASHES)]}"
+        marks = [line(x(start), y(one.stddev / start), x(end), y(one.stddev / end), stroke)]
+        parts.append(element("g", hover(tip), *marks))
+        level = (_CURVE_HEIGHT if slim else _CURVE_TOP) + 12 + 34 * number_
+        parts.append(line(aside, level - 4, aside + 28, level - 4, stroke))
+        parts.append(text(aside + 34, level, shortened(one.title, 27), "start", "label", one.title))
+        parts.append(text(aside + 34, level + 14, f"reliable from {size_from(one.reliable)}", "start", "tick"))
+    return drawing(width, _CURVE_HEIGHT + (34.0 * len(tables) if slim else 0.0), name, parts)
+
+
+def _bands(right: float, y: object) -> Iterator[Markup]:
+    assert callable(y)
+    edges = (_MOST_SHARE, THRESHOLDS[1], THRESHOLDS[0], _LEAST_SHARE)
+    for i, (kind, flag) in enumerate(zip(("zone3", "zone2", "zone1"), reversed(FLAGS), strict=True)):
+        top, bottom = y(edges[i]), y(edges[i + 1])
+        yield element("rect", x=_CURVE_LEFT, y=top, width=right - _CURVE_LEFT, height=bottom - top, class_=kind)
+        # Curves fall from the upper left to the lower right: the corners between are free.
+        yield text(
+            *((_CURVE_LEFT + 6, bottom - 6, flag, "start") if i == 2 else (right - 6, bottom - 6, flag, "end")), "tick"
+        )
+
+
+def _log_axes(low: float, high: float, x: object, y: object, right: float, bottom: float) -> Iterator[Markup]:
+    assert callable(x)
+    assert callable(y)
+    power, each = low, 2 if right < 400 and high / low > 1e4 else 1
+    while power <= high * 1.001:
+        yield line(x(power), _CURVE_TOP, x(power), bottom, "grid")
+        yield text(x(power), bottom + 17, number(power) if power >= 1 else f"{power:g}", "middle", "tick")
+        power *= 10**each
+    for share, words in ((1.0, "100 %"), (0.1, "10 %"), (0.01, "1 %"), (0.001, "0.1 %")):
+        yield text(_CURVE_LEFT - 7, y(share) + 4, words, "end", "tick")
+    yield text((_CURVE_LEFT + right) / 2, bottom + 36, "true count", "middle", "label")
+    yield text(8, 14, "relative standard error", "start", "label")

@@ -22,12 +22,11 @@ from residua.release import Release
 from residua.release.statement import privacy_statement
 from residua.report.accuracy import LISTED, Accuracy, ListedTable, accuracy, curves, listing, rms, tally
 from residua.report.budget import budget
-from residua.report.charts import draw_bars
+from residua.report.charts import draw_bars, draw_relative
 from residua.report.odds import Protection, hundred, normal_odds, protection, pure_odds, spent_protection
 from residua.report.page import ADVICE, MEASURED, PLANNED, Page, blocks
 from residua.report.pictures import pictures, within
 from residua.report.plan_text import changes, compared, objective, promises, proof
-from residua.report.relative import draw_relative
 from residua.report.series import Series
 from residua.report.svg import NARROW, figure, size_from
 from residua.session import Session
@@ -156,7 +155,7 @@ def _protect(page: Page, plan: Plan | None) -> None:
     page.currencies = shield.currencies
     if shield.odds is None:
         return
-    found = [
+    recognised = [
         (
             f"Wrongly flagging 1 in {round(1 / alarms):,}, they recognise",
             f"at most {hundred(share)} of 100",
@@ -165,7 +164,10 @@ def _protect(page: Page, plan: Plan | None) -> None:
         for alarms, share in shield.odds.found.items()
     ]
     right = f"at most {hundred(shield.odds.right)} of 100"
-    page.odds = [("Between two equally likely cases, they guess right", right, "50 of 100 by tossing a coin"), *found]
+    page.odds = [
+        ("Between two equally likely cases, they guess right", right, "50 of 100 by tossing a coin"),
+        *recognised,
+    ]
     if plan is not None:
         page.what_if = _what_if(shield)
 
@@ -183,25 +185,25 @@ def _what_if(shield: Protection) -> list[tuple[str, str, str]]:
 
 def _judged(release: Release) -> Accuracy | None:
     """How accurate a release is, its numbers judged one by one."""
-    workload, found = release.plan.workload, accuracy(release.plan)
-    if found is None or workload is None or not found.listed:
-        return found
+    workload, whole = release.plan.workload, accuracy(release.plan)
+    if whole is None or workload is None or not whole.listed:
+        return whole
     if workload.noun == "queries":
         columns = release.answers(workload).columns
-        pairs = zip(found.listed, columns["estimate"], columns["stddev"], strict=False)
+        pairs = zip(whole.listed, columns["estimate"], columns["stddev"], strict=False)
         listed = [
             listing(one.title, 1, float(s), tally(np.array([e]), float(s)), reach=one.reach) for one, e, s in pairs
         ]
     elif workload.plain:
-        listed = [_judged_table(release, names, one) for names, one in zip(release.sets, found.listed, strict=False)]
+        listed = [_judged_table(release, names, one) for names, one in zip(release.sets, whole.listed, strict=False)]
     else:
         tables = within(release.tables(), LISTED) if max(workload.cells[:LISTED]) <= _LARGE else iter(())
-        reach = found.listed[0].reach
+        reach = whole.listed[0].reach
         listed = [_judged_part(table, reach) for table in tables]
         return Accuracy(
-            found.what, max(found.count, len(listed)), found.numbers, tuple(listed) or found.listed, found.spread
+            whole.what, max(whole.count, len(listed)), whole.numbers, tuple(listed) or whole.listed, whole.spread
         )
-    return Accuracy(found.what, found.count, found.numbers, tuple(listed), found.spread)
+    return Accuracy(whole.what, whole.count, whole.numbers, tuple(listed), whole.spread)
 
 
 def _judged_table(release: Release, names: tuple[str, ...], one: ListedTable) -> ListedTable:
@@ -218,23 +220,23 @@ def _judged_part(table: Any, reach: float) -> ListedTable:
     return listing(table.title, len(table), rms(table.stddev), flagged, reach=reach, known=known)
 
 
-def _judge(page: Page, plan: Plan, found: Accuracy | None) -> None:
-    if found is None:
+def _judge(page: Page, plan: Plan, accuracy: Accuracy | None) -> None:
+    if accuracy is None:
         return
-    page.accuracy, page.counted = found, what_is_counted(plan.unit)
+    page.accuracy, page.counted = accuracy, what_is_counted(plan.unit)
     page.add("accuracy", "What is published, and how accurate it is")
-    flagged = ("reliable", "with caution", "unreliable") if found.judged else ()
-    first = "table" if found.what == "tables" else "query"
+    flagged = ("reliable", "with caution", "unreliable") if accuracy.judged else ()
+    first = "table" if accuracy.what == "tables" else "query"
     sizes = ("numbers", "standard error", "95 % margin", "reliable from", "caution from")
     page.accuracy_head = (first, *sizes, *flagged)
     page.accuracy_caption = "How accurate each of them is" + (
         ", and how many of its numbers are reliable" if flagged else ""
     )
-    for one in found.listed:
+    for one in accuracy.listed:
         known = tuple(f"{count:,}" for count in one.flagged) if one.flagged else ("",) * len(flagged)
         errors, counts = (figure(one.stddev), figure(one.margin)), (size_from(one.reliable), size_from(one.caution))
         page.accuracy_rows.append((one.title, one.counted, *errors, *counts, *known))
-    chosen = curves(found)
+    chosen = curves(accuracy)
     if chosen:
         name = "Relative standard error against the true count, one line per table"
         page.curve, page.curve_narrow = draw_relative(chosen, name), draw_relative(chosen, name, width=NARROW)
@@ -257,14 +259,14 @@ def _draw(page: Page, published: Any) -> None:
 def _spend(page: Page, plan: Plan) -> None:
     page.add("budget", "What the budget went to" if page.tense is MEASURED else "What the budget would go to")
     page.objective, page.proof = objective(plan), proof(plan)
-    page.budget = found = budget(plan)
-    if found is None:
+    page.budget = spending = budget(plan)
+    if spending is None:
         return
-    page.budget_ways = [(one.title, f"{one.parts:,}", f"{100 * one.share:.1f} %") for one in found.ways]
-    if not found.largest:
+    page.budget_ways = [(one.title, f"{one.parts:,}", f"{100 * one.share:.1f} %") for one in spending.ways]
+    if not spending.largest:
         return
-    shares = np.array([100 * one.share for one in found.largest])
-    series = Series(("part",), (tuple(one.title for one in found.largest),), shares)
+    shares = np.array([100 * one.share for one in spending.largest])
+    series = Series(("part",), (tuple(one.title for one in spending.largest),), shares)
     name = "Shares of the budget in per cent, the largest first"
     page.budget_picture, page.budget_narrow = draw_bars(series, name), draw_bars(series, name, width=NARROW)
 

@@ -60,10 +60,10 @@ def _(domain: Domain) -> str:
 
 
 def _attribute_row(domain: Domain, name: str) -> tuple[str, ...]:
-    attribute, told = domain[name], title(domain, name)
+    attribute, words = domain[name], title(domain, name)
     few = [title_of(attribute, label) for label in islice(attribute.declared_labels, 4)]
     such = ", ".join(few) + (", …" if attribute.declared > 4 else "")
-    return (f"{name} ({told})" if told != name else name, attribute.kind, f"{attribute.size:,}", such)
+    return (f"{name} ({words})" if words != name else name, attribute.kind, f"{attribute.size:,}", such)
 
 
 @fragment.register(Workload)
@@ -183,9 +183,9 @@ def _protection_facts(plan: Plan, receipt: Any) -> list[tuple[str, str, str]]:
     return facts
 
 
-def _errors(found: Accuracy | None) -> dict[str, Any]:
-    if found is None:
+def _errors(accuracy: Accuracy | None) -> dict[str, Any]:
+    if accuracy is None:
         return {}
-    rows = [(one.title, one.counted, figure(one.stddev), size_from(one.reliable)) for one in found.listed]
-    head = ("table" if found.what == "tables" else "query", "numbers", "standard error", "reliable from")
-    return {"caption": "Expected errors", "head": head, "rows": rows, "more": found.more}
+    rows = [(one.title, one.counted, figure(one.stddev), size_from(one.reliable)) for one in accuracy.listed]
+    head = ("table" if accuracy.what == "tables" else "query", "numbers", "standard error", "reliable from")
+    return {"caption": "Expected errors", "head": head, "rows": rows, "more": accuracy.more}
