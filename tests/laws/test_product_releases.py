@@ -178,12 +178,8 @@ def geography():
     domain = rs.Domain({"sex": ["F", "M"], "county": COUNTIES})
     plan = random_plan(7, full=True, domain=domain)
     workload = rs.hierarchy(domain, "county", by=["sex"]) + rs.hierarchy(domain, "county")
-    plan = plan.replaced(workload=plan.workload.__class__(domain, plan.lattice, _on(plan, workload)))
+    plan = plan.replaced(workload=workload.on(plan.lattice))
     return released(plan, np.array([[10, 20, 30, 40, 50], [5, 4, 3, 2, 1]]))
-
-
-def _on(plan, workload):
-    return workload.on(plan.lattice).families
 
 
 def test_a_hierarchy_is_one_table_a_level_and_levels_add_up(geography):

@@ -63,12 +63,6 @@ def test_what_is_ambiguous_or_means_nothing_is_refused(chosen: Any, said: str) -
         coefficients(DOMAIN, "hour", chosen)
 
 
-def test_plans_may_still_take_a_pair_for_a_range_and_say_so() -> None:
-    with pytest.warns(DeprecationWarning, match="rs.between"):
-        found = coefficients(DOMAIN, "hour", (0, 8), pairs=True)
-    np.testing.assert_array_equal(found, coefficients(DOMAIN, "hour", rs.between(0, 8)))
-
-
 @pytest.mark.parametrize("kind", ["residual", "product", "dense", "pure", "projected"])
 def test_counts_read_dictionaries_and_sql_alike(tmp_path: Path, kind: str) -> None:
     domain = rs.Domain({"hour": rs.Integers(0, 3), "origin": ["EWR", "JFK"]})

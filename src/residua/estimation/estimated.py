@@ -22,7 +22,7 @@ from residua.projection.tabled import Tabled
 from residua.projection.tables import ProjectedTable
 from residua.release.base import Release
 from residua.showing import Exported
-from residua.workload import AskedRows as Asked
+from residua.workload import AskedRows
 
 if TYPE_CHECKING:
     from residua.estimation.rows import SyntheticRows
@@ -117,7 +117,7 @@ class Estimated(Exported, Tabled):
         found = self._tables.interactions(members)
         return accuracy_of(self.domain, tuple(attributes), found, self.fitted.concentrations, self.total)
 
-    def table(self, attributes: Sequence[str], *, queries: Mapping[str, Asked] | None = None) -> EstimatedTable:
+    def table(self, attributes: Sequence[str], *, queries: Mapping[str, AskedRows] | None = None) -> EstimatedTable:
         """The table of these attributes, or of prefixes, ranges or levels of them; `[]` for the total.
 
         Args:

@@ -66,7 +66,7 @@ def _of_query(domain: Domain, query: Query) -> Workload:
     domain.positions(query)  # refuses unknown names in the same words as everywhere
     (family,) = marginals(domain, [tuple(query)]).families
     queries = list(family.queries)
-    for name, row in selected(domain, query, argument="query", pairs=True).items():
+    for name, row in selected(domain, query, argument="query").items():
         queries[domain.position(name)] = MatrixRows(len(row), row[None, :])
     return Workload.of_families(domain, family.lattice, [replace(family, queries=tuple(queries))])
 

@@ -18,8 +18,7 @@ from residua.projection.tables import CountTable, ProjectedAnswers, ProjectedTab
 from residua.published.table import what_is_counted
 from residua.quoting import Answering, Points, Quotable
 from residua.release.queried import is_listable, parts_of, require_listable, term_of, whole_part
-from residua.workload import AskedRows as Asked
-from residua.workload import AttributeQueries, Where, Workload, applied, queries, selected
+from residua.workload import AskedRows, AttributeQueries, Where, Workload, applied, queries, selected
 
 
 class Tabled(Quotable):
@@ -58,7 +57,7 @@ class Tabled(Quotable):
             PlanError: it is not answered.
         """
 
-    def table(self, attributes: Sequence[str], *, queries: Mapping[str, Asked] | None = None) -> ProjectedTable:
+    def table(self, attributes: Sequence[str], *, queries: Mapping[str, AskedRows] | None = None) -> ProjectedTable:
         """The marginal on these attributes, or a table of prefixes, ranges or levels of them; `[]` for the total.
 
         Args:

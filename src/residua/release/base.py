@@ -34,8 +34,7 @@ from residua.release.queried import (
 )
 from residua.release.streamed import alike, rebuilt_tables, streams
 from residua.showing import Exported
-from residua.workload import AskedRows as Asked
-from residua.workload import Where, Workload, queries, selected
+from residua.workload import AskedRows, Where, Workload, queries, selected
 
 if TYPE_CHECKING:
     from residua.plans.lattice.reading import FamilyReading
@@ -149,7 +148,7 @@ class Release(Exported, Quotable):
         self,
         attributes: Sequence[str],
         *,
-        queries: Mapping[str, Asked] | None = None,
+        queries: Mapping[str, AskedRows] | None = None,
         confidence: float = 0.95,
         simultaneous: Simultaneous | None = None,
     ) -> Table:
@@ -242,7 +241,7 @@ class Release(Exported, Quotable):
     def _queried(
         self,
         attributes: tuple[str, ...],
-        queries: Mapping[str, Asked],
+        queries: Mapping[str, AskedRows],
         confidence: float,
         simultaneous: Simultaneous | None,
     ) -> Table:

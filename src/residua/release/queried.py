@@ -17,9 +17,8 @@ import numpy as np
 from residua.domain import Domain, Label
 from residua.errors import PlanError
 from residua.quoting.terms import place_of
-from residua.workload import AskedRows, AttributeQueries, Workload, attribute_queries, product, term_title, titled
+from residua.workload import AskedRows, AttributeQueries, Term, Workload, attribute_queries, product, term_title, titled
 
-Term = tuple[tuple[int, AttributeQueries], ...]
 MOST_ROWS = 2**26
 
 
@@ -106,9 +105,9 @@ def is_listable(term: Sequence[tuple[int, AttributeQueries]], most: int = MOST_R
     return math.prod(asked.rows for _, asked in term if asked.title) <= most
 
 
-def too_long(workload: Any) -> list[tuple[str, int]]:
+def too_long(workload: Workload | None) -> list[tuple[str, int]]:
     """The terms of a workload that are too long to list: which each is, in words, and how many numbers it has."""
-    tables = workload.tables
+    tables = None if workload is None else workload.tables
     if tables is None or tables.plain or tables.cells.max(initial=0.0) <= MOST_ROWS:
         return []
     return [
@@ -118,7 +117,7 @@ def too_long(workload: Any) -> list[tuple[str, int]]:
     ]
 
 
-def require_listable(workload: Any) -> None:
+def require_listable(workload: Workload | None) -> None:
     """Refuses to list a workload with a term that is too long.
 
     Raises:

@@ -185,8 +185,8 @@ class Ranges(Ordered):
         prefix[1:, 1:] = matrix[:n, :n].cumsum(axis=0).cumsum(axis=1)
         corner = np.diagonal(prefix)
         a, b = np.triu_indices(n)
-        found = corner[b + 1] - prefix[a, b + 1] - prefix[b + 1, a] + corner[a]
-        return self._with_other(np.maximum(found, 0.0), float(matrix[-1, -1]))
+        blocks = corner[b + 1] - prefix[a, b + 1] - prefix[b + 1, a] + corner[a]
+        return self._with_other(np.maximum(blocks, 0.0), float(matrix[-1, -1]))
 
     def labels(self, attribute: Attribute) -> Iterator[str]:
         """`=17..30`, …; of bins `=[700, 800)`, …"""

@@ -134,8 +134,8 @@ def _evaluated(
         values = _values(domain.attributes[domain.names[i]])
         columns[names[domain.names[i]]] = values.take(pa.array(code[numbers % cells]))
     engine.register("cells", pa.table({**columns, _CELL: pa.array(numbers)}))
-    found = np.empty((len(texts), cells))
-    for row, (text, sql) in zip(found, texts, strict=True):
+    rows = np.empty((len(texts), cells))
+    for row, (text, sql) in zip(rows, texts, strict=True):
         try:
             kind = engine.execute(f"SELECT typeof({sql}\n) FROM cells LIMIT 1").fetchall()[0][0]
             if kind in ("VARCHAR", "DATE", "TIMESTAMP", "BLOB"):
@@ -154,10 +154,10 @@ def _evaluated(
             raise WorkloadError(f"query {text!r} is another number every time; leave out what is random.")
         if not row.any():
             raise WorkloadError(f"query {text!r} is zero on every cell; check the spelling of its labels.")
-    if not np.isfinite(found).all():
-        wrong, _ = texts[int(np.flatnonzero(~np.isfinite(found).all(axis=1))[0])]
+    if not np.isfinite(rows).all():
+        wrong, _ = texts[int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])]
         raise WorkloadError(f"query {wrong!r} is not a finite number on some cells; correct it.")
-    return found
+    return rows
 
 
 def _values(attribute: Attribute) -> Any:

@@ -11,7 +11,6 @@ coefficients.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -29,14 +28,13 @@ Chosen = Label | Iterable[Label] | Between | NDArray[Any]
 Where = Mapping[str, Chosen]
 
 
-def selected(domain: Domain, where: Where, *, argument: str = "where", pairs: bool = False) -> dict[str, Floats]:
+def selected(domain: Domain, where: Where, *, argument: str = "where") -> dict[str, Floats]:
     """Attribute → a coefficient per value, (n,), by the rule above.
 
     Args:
         domain: what the table may hold.
         where: the dictionary.
         argument: what errors call it.
-        pairs: take a tuple of two for a range, with a warning: what plans did before there was one rule.
 
     Raises:
         PlanError: not a dictionary, or a choice that means nothing or two things.
@@ -44,19 +42,12 @@ def selected(domain: Domain, where: Where, *, argument: str = "where", pairs: bo
     """
     if not isinstance(where, Mapping):
         raise PlanError(f"{argument}={where!r} is not a dictionary; give {{attribute: label, labels or rs.between}}.")
-    return {name: coefficients(domain, name, chosen, argument=argument, pairs=pairs) for name, chosen in where.items()}
+    return {name: coefficients(domain, name, chosen, argument=argument) for name, chosen in where.items()}
 
 
-def coefficients(domain: Domain, name: str, chosen: Chosen, *, argument: str = "where", pairs: bool = False) -> Floats:
+def coefficients(domain: Domain, name: str, chosen: Chosen, *, argument: str = "where") -> Floats:
     """A coefficient per value of one attribute, (n,); see `selected`."""
     attribute = domain[name]
-    if isinstance(chosen, tuple) and pairs and len(chosen) == 2:
-        warnings.warn(
-            f"{argument}: {name}={chosen!r} is read as a range; write rs.between{chosen!r}, tuples will be refused.",
-            DeprecationWarning,
-            stacklevel=3,
-        )
-        chosen = Between(*chosen)
     if isinstance(chosen, tuple | slice):
         raise PlanError(
             f"{argument}: {name}={chosen!r} could mean these values or all between them; write a list of values, "
@@ -64,15 +55,15 @@ def coefficients(domain: Domain, name: str, chosen: Chosen, *, argument: str = "
         )
     if isinstance(chosen, np.ndarray) and chosen.ndim:
         return _given(argument, name, attribute, chosen)
-    found = np.zeros(attribute.size)
+    coefficient = np.zeros(attribute.size)
     if isinstance(chosen, Between):
         try:
-            found[chosen.codes(name, attribute)] = 1.0
+            coefficient[chosen.codes(name, attribute)] = 1.0
         except DomainError as problem:
             raise PlanError(f"{argument}: {problem}") from None
     else:
-        found[_places(argument, name, attribute, chosen)] = 1.0
-    return found
+        coefficient[_places(argument, name, attribute, chosen)] = 1.0
+    return coefficient
 
 
 def _given(argument: str, name: str, attribute: Attribute, chosen: NDArray[Any]) -> Floats:
@@ -81,12 +72,12 @@ def _given(argument: str, name: str, attribute: Attribute, chosen: NDArray[Any])
             f"{argument}: {name} is an array of {chosen.dtype}, which could be labels or coefficients; give labels as "
             "a list (.tolist()), coefficients as fractions (.astype(float))."
         )
-    found = np.array(chosen, dtype=np.float64)
-    if found.shape != (attribute.size,) or not np.isfinite(found).all():
+    coefficient = np.array(chosen, dtype=np.float64)
+    if coefficient.shape != (attribute.size,) or not np.isfinite(coefficient).all():
         raise PlanError(
             f"{argument}: the coefficients of {name!r} must be {attribute.size} finite numbers, one per value."
         )
-    return found
+    return coefficient
 
 
 def _places(argument: str, name: str, attribute: Attribute, chosen: Any) -> list[int]:
