@@ -22,7 +22,6 @@ from residua.domain import Attribute, Label, Level
 from residua.errors import WorkloadError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.modes import along
-from residua.linalg.path import over_running_sums
 
 if TYPE_CHECKING:  # SciPy's sparse matrices take a third of a second to import: only when they are used
     from scipy.sparse import csr_array
@@ -142,6 +141,8 @@ class AttributeQueries(ABC):
 
     def prefix_rows(self) -> csr_array:
         """The rows over prefix sums of the values, (rows, n): few entries each where they follow the order."""
+        from residua.linalg.path import over_running_sums  # loads SciPy
+
         return over_running_sums(self.sparse())
 
     def summed(self, tables: Floats) -> Floats:

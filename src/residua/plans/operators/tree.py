@@ -30,6 +30,7 @@ from residua.privacy import Unit
 from residua.workload import AttributeQueries
 
 _MOST_ENTRIES = 2**28  # of coefficients over nodes
+_ROUNDING = 1e-12  # of the largest coefficient of a row
 _SAME = 1e-9  # relative: precisions that differ by less are rounding apart
 
 
@@ -148,7 +149,8 @@ class TreeNodes(Operator):
         onto = self.nesting.between(0, self.start)
         nodes = np.zeros((self.nesting.sizes[self.start], len(given)))
         nodes[onto] = given.T
-        return (self.start, nodes) if np.array_equal(nodes[onto], given.T) else None
+        apart = np.abs(nodes[onto] - given.T).max(axis=0) > _ROUNDING * np.abs(given).max(axis=1)
+        return None if apart.any() else (self.start, nodes)
 
     def covariances(self, asked: AttributeQueries | None, other: AttributeQueries | None) -> Floats:
         """Level by level."""
