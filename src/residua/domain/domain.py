@@ -20,7 +20,7 @@ from residua.domain.code_files import values_of_settings
 from residua.domain.code_lists import CodeList
 from residua.domain.conditions import Rule, rules_of
 from residua.domain.dates import Dates
-from residua.domain.words import KEYS, words_of_settings
+from residua.domain.words import KEYS
 from residua.errors import DomainError, FileError
 from residua.files import MOST_PLAN, read_regular, write_atomically
 from residua.showing import Shown
@@ -216,16 +216,14 @@ def _listing(names: Sequence[str]) -> str:
 
 
 _READERS: dict[frozenset[str], Callable[..., Attribute]] = {
-    frozenset({"values"}): lambda values, **policy: Categories(values, **policy),
-    frozenset({"low", "high"}): lambda low, high, **policy: Integers(low, high, **policy),
-    frozenset({"edges"}): lambda edges, **policy: Bins(edges, **policy),
-    frozenset({"edges", "labels"}): lambda edges, labels, **policy: Bins(edges, labels, **policy),
-    frozenset({"intervals"}): lambda intervals, **policy: Bins.of_intervals(intervals, **policy),
-    frozenset({"intervals", "labels"}): lambda intervals, labels, **policy: Bins.of_intervals(
-        intervals, labels, **policy
-    ),
-    frozenset({"first", "last"}): lambda first, last, **policy: Dates(first, last, **policy),
-    frozenset({"first", "last", "unit"}): lambda first, last, unit, **policy: Dates(first, last, unit, **policy),
+    frozenset({"values"}): Categories,
+    frozenset({"low", "high"}): Integers,
+    frozenset({"edges"}): Bins,
+    frozenset({"edges", "labels"}): lambda labels, **rest: Bins(bin_labels=labels, **rest),
+    frozenset({"intervals"}): Bins.of_intervals,
+    frozenset({"intervals", "labels"}): Bins.of_intervals,
+    frozenset({"first", "last"}): Dates,
+    frozenset({"first", "last", "unit"}): Dates,
     frozenset({"size"}): lambda size, **policy: Anonymous(size, **policy),
     frozenset({"codes"}): lambda codes, **policy: CodeList.of_settings(*codes, **policy),
 }
@@ -289,7 +287,7 @@ def _attribute_of_settings(name: str, declared: object, folder: Path) -> Attribu
             settings["values"] = values_of_settings(settings["values"], folder)
         if "codes" in settings:
             settings["codes"] = (settings["codes"], folder)
-        attribute: Attribute = words_of_settings(reader(**settings, **policy), words)
-        return attribute
+        attribute = reader(**settings, **policy)
+        return attribute.described(**words) if words else attribute
     except DomainError as problem:
         raise DomainError(f"attribute {name!r}: {problem}") from None

@@ -116,11 +116,6 @@ def said(text: Mapping[str, str], language: str | None = None) -> str:
     return text.get(language or "") or next(iter(text.values()), "")
 
 
-def words_of_settings(attribute: Any, settings: Mapping[str, Any]) -> Any:
-    """An attribute with the words that plain values declare."""
-    return attribute.described(**settings) if settings else attribute
-
-
 def _meanings(labels: Any, declared: object) -> Mapping[str, Named]:
     if not isinstance(declared, Mapping):
         raise DomainError(f"meanings={declared!r} is not a mapping; pass {{value: title}}.")
