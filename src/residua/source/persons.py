@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from residua.errors import SourceError
 from residua.source.bound import Bound, Loss, Words, chosen_packed, packed, unpacked
+from residua.source.kept import Columns, Weights
 from residua.source.options import Options
 from residua.source.problems import Problems
 
@@ -54,7 +55,7 @@ class Gathering:
         if self._file is not None:
             self._file.close()
 
-    def add(self, persons: Words, codes: Sequence[NDArray[Any]], weights: NDArray[np.int64] | None) -> None:
+    def add(self, persons: Words, codes: Sequence[NDArray[Any]], weights: Weights) -> None:
         """Adds rows: whose they are, (rows, 2), a column of codes per attribute, how many records each stands for."""
         rows = packed(persons, codes, weights, self._bound)
         self._held.append(rows)
@@ -145,7 +146,6 @@ def _explained() -> Iterator[None]:
 
 
 # Columns of codes, which rows of them (all when not given), and how many records each stands for.
-Columns = Sequence[NDArray[np.integer[Any]]]
 Count = Callable[[Columns, NDArray[np.intp] | None, NDArray[np.int64]], None]
 
 
@@ -173,7 +173,7 @@ class Persons:
         batch: Any,
         codes: Columns,
         kept: NDArray[np.intp] | None,
-        weights: NDArray[np.int64] | None,
+        weights: Weights,
         problems: Problems,
         count: Count,
     ) -> None:
@@ -198,7 +198,7 @@ class Persons:
         self,
         codes: Columns,
         rows: NDArray[np.intp],
-        weights: NDArray[np.int64] | None,
+        weights: Weights,
         problems: Problems,
         count: Count,
     ) -> None:

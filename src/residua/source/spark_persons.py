@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.source.bound import Bound, Loss, Words, chosen_packed, packed, unpacked
-from residua.source.persons import Columns, Gathering, Persons
+from residua.source.kept import Columns, Weights
+from residua.source.persons import Gathering, Persons
 from residua.source.spark_rows import APART, BUCKETS, NOTE, proof_of_buckets, proof_of_records, proven, row_of, runs_of
 from residua.source.spark_tasks import (
     SparkTask,
@@ -38,7 +39,7 @@ class _Buckets(Gathering):
         self._apart: list[Words] = []
         self.bytes = 0
 
-    def add(self, persons: Words, codes: Columns, weights: NDArray[np.int64] | None) -> None:
+    def add(self, persons: Words, codes: Columns, weights: Weights) -> None:
         """Adds rows of persons."""
         self._packed.append(packed(persons, codes, weights, self._bound))
         self.bytes += self._packed[-1].nbytes
@@ -72,8 +73,8 @@ def bucketed_partition(task: SparkTask, batches: Iterator[Any]) -> Iterator[Any]
     persons = Persons(task.options, task.bound, buckets)
     with noted(tally.problems), pool_of() as pool:
         require_same_version(task)
-        for part in coded(task, batches, tally, pool):
-            persons.add(part.batch, part.codes, part.kept, part.weights, tally.problems, buckets.add_apart)
+        for batch, codes, kept, weights in coded(task, batches, tally, pool):
+            persons.add(batch, codes, kept, weights, tally.problems, buckets.add_apart)
             if buckets.bytes >= _HELD_BYTES:
                 yield from buckets.sent()
         if not tally.problems:

@@ -25,14 +25,20 @@ from residua.domain.domain import domain_of_settings
 from residua.errors import SourceError
 from residua.linalg.layout import Layout
 from residua.machine import processors
-from residua.source.accumulate import Accumulator, Codes, FlatTables, add_plainly, smallest
+from residua.source.accumulate import PLAIN_WORK, Accumulator, Codes, FlatTables, add_plainly, smallest
 from residua.source.bound import Bound, Loss
 from residua.source.counting import MOST_RECORDS, Buffer, columns_needed, encoded, tallied, total_of, weights_of
 from residua.source.digest import Digest
+from residua.source.kept import Columns, Weights
 from residua.source.options import Options
 from residua.source.problems import Problems
 from residua.source.records import Records
 from residua.source.spark_rows import NOTE, Parts, narrowed, proof_of_records, row_of
+
+Rows = NDArray[np.intp] | None  # which rows of a batch, all when not given
+Coded = tuple[Any, list[NDArray[np.int32]], Rows, Weights]
+Prove = Callable[[], bytes]
+_HELD_CODES = 1 << 27  # bytes that codes of rows may take before they are counted
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +151,7 @@ class Partition(Records):
         return self._names
 
     def fingerprint(self) -> str:
-        """A part has none."""
+        """Refused: only the whole data has one."""
         raise SourceError("a part of the data has no fingerprint.")
 
     def _read(self, columns: Sequence[str]) -> Iterator[Any]:
@@ -153,18 +159,11 @@ class Partition(Records):
             yield batch.rename_columns(list(self._names)).select(list(columns))
 
 
-@dataclass(frozen=True)
-class Coded:
-    """A batch of records as codes: which rows are kept (all when not given), and how many records each stands for."""
-
-    batch: Any
-    codes: list[NDArray[np.int32]]
-    kept: NDArray[np.intp] | None
-    weights: NDArray[np.int64] | None
-
-
 def coded(task: SparkTask, batches: Iterator[Any], tally: Tally, pool: ThreadPoolExecutor) -> Iterator[Coded]:
-    """The codes of every batch, while all columns go into the digest; nothing more after the first problem."""
+    """The codes of every batch, while all columns go into the digest; nothing more after the first problem.
+
+    Each with its codes, which rows are kept (all when not given), and how many records each row stands for.
+    """
     domain, problems = tally.domain, tally.problems
 
     def digested() -> Iterator[Any]:
@@ -179,7 +178,7 @@ def coded(task: SparkTask, batches: Iterator[Any], tally: Tally, pool: ThreadPoo
         tally.records = min(tally.records + (batch.num_rows if weights is None else total_of(weights)), MOST_RECORDS)
         codes = encoded(batch, domain, pool, problems)
         if not problems:  # after the first one, the rest is read only to name every bad column at once
-            yield Coded(batch, codes, tallied(codes, weights, domain, tally.dropped, tally.other), weights)
+            yield batch, codes, tallied(codes, weights, domain, tally.dropped, tally.other), weights
 
 
 @contextmanager
@@ -200,7 +199,6 @@ def counted_partition(task: SparkTask, batches: Iterator[Any]) -> Iterator[Any]:
 
     Guarantee: no exception leaves this function that could quote a value; what it finds wrong is in the tally.
     """
-
     tally = Tally(domain_of(task), task.options.show_values)
     proven: Parts = tally.digest.parts
 
@@ -214,8 +212,8 @@ def counted_partition(task: SparkTask, batches: Iterator[Any]) -> Iterator[Any]:
     with noted(tally.problems), pool_of() as pool:
         require_same_version(task)
         counting = counting_of(task, tally.domain, task.options.weight is not None, pool)
-        for part in coded(task, batches, tally, pool):
-            yield from counting.add(part.codes, part.kept, part.weights, proof)
+        for _, codes, kept, weights in coded(task, batches, tally, pool):
+            yield from counting.add(codes, kept, weights, proof)
         if not tally.problems:
             yield from counting.finish(proof)
     yield row_of(NOTE, b"", tally.to_bytes())
@@ -255,16 +253,6 @@ def require_same_version(task: SparkTask) -> None:
         raise SourceError(
             f"the executors have residua {own_version()}, this is {task.version}; install the same version there."
         )
-
-
-Prove = Callable[[], bytes]
-
-
-Columns = Sequence[NDArray[Any]]
-Rows = NDArray[np.intp] | None
-Weights = NDArray[np.int64] | None
-_HELD_CODES = 1 << 27  # that codes of rows may take before they are counted
-_PLAIN_WORK = 2e8  # increments that NumPy does in about the time Numba takes to load
 
 
 class Whole:
@@ -321,7 +309,7 @@ class InBlocks:
         yield from self._blocks(prove())
 
     def _blocks(self, proof: bytes) -> Iterator[Any]:
-        plain = self._rows * len(self._tables) < _PLAIN_WORK
+        plain = self._rows * len(self._tables) < PLAIN_WORK
         for block in range(len(self._bounds) - 1):
             if not self._rows:
                 yield row_of(block, b"", proof)
