@@ -13,6 +13,7 @@ CORE: dict[str, tuple[str, ...]] = {
     "test_core.py": ALL,
     "test_docs.py": ALL,
     "test_public_names.py": ALL,
+    "test_trust.py": ALL,
     # what is measured, and its price
     "laws/test_blocks_and_verifier.py": ALL,
     "laws/test_product_blocks.py": ALL,
