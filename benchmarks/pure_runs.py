@@ -15,7 +15,7 @@ import numpy as np
 import residua as rs
 from benchmarks.show import print_rows
 from residua.plans.operators.buckets import NestedBuckets
-from residua.plans.planners.pure_runs import _whole
+from residua.plans.planners.pure_tree import _whole
 from residua.plans.product.plan import ProductPlan
 from residua.plans.search.runs import weighted_runs
 

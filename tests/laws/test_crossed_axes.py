@@ -18,8 +18,8 @@ from residua.noise.fields import exact_field, rounded_field
 from residua.plans import LatticePlan
 from residua.plans.lattice.totals import known, to_measure
 from residua.plans.operators.correlated import Ordered
-from residua.plans.planners.certificate import least_of_all
-from residua.plans.solver.totals import best_noise
+from residua.plans.planners.crossed_noise import least_of_all
+from residua.plans.solver.maxima import best_noise
 from residua.testing import check_plan
 from tests.statistics.copies import unlike
 

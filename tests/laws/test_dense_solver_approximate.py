@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from residua.errors import GapWarning, PlanError
 from residua.plans.solver import approximate, least_total
-from residua.plans.solver.dense_bias import nearest
+from residua.plans.solver.approximate import nearest
 from tests.papers.workloads import prefixes
 
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import residua as rs
-from residua.plans.solver.ordered_start import LEAST, ordered_start
+from residua.plans.solver.ordered import FEWEST_VALUES as FEW
+from residua.plans.solver.ordered import ordered_start
 from residua.workload import Identity
 from residua.workload.ordered import Prefixes, Ranges
 
@@ -19,7 +20,7 @@ KINDS = {
 @pytest.mark.parametrize("kinds", KINDS.values(), ids=KINDS)
 def test_it_is_the_dense_optimum(kinds: tuple[type, ...]) -> None:
     """No cell is more expensive than others, and the spread is that of the best noise."""
-    asked = [kind(LEAST) for kind in kinds]
+    asked = [kind(FEW) for kind in kinds]
     found = ordered_start(asked)
     assert found is not None
     q, v = found
@@ -33,17 +34,21 @@ def test_it_is_the_dense_optimum(kinds: tuple[type, ...]) -> None:
 
 def test_other_rows_and_few_values_have_none() -> None:
     """Equal weights are where these begin."""
-    assert ordered_start([Prefixes(LEAST - 1)]) is None
-    assert ordered_start([Prefixes(LEAST, other=True)]) is None
-    assert ordered_start([Identity(LEAST)]) is None
-    halves = rs.Integers(0, LEAST - 1, levels={"half": {"a": range(LEAST // 2), "b": range(LEAST // 2, LEAST)}})
+    assert ordered_start([Prefixes(FEW - 1)]) is None
+    assert ordered_start([Prefixes(FEW, other=True)]) is None
+    assert ordered_start([Identity(FEW)]) is None
+    halves = rs.Integers(
+        0,
+        FEW - 1,
+        levels={"half": {"a": range(FEW // 2), "b": range(FEW // 2, FEW)}},
+    )
     levels = rs.hierarchy(rs.Domain({"x": halves}), "x").families[0].queries[0]
-    assert ordered_start([Prefixes(LEAST), levels]) is None
+    assert ordered_start([Prefixes(FEW), levels]) is None
 
 
 def test_one_round_suffices_alone() -> None:
     """Fifteen without it."""
-    domain, seen = rs.Domain({"x": rs.Integers(0, LEAST - 1)}), []
+    domain, seen = rs.Domain({"x": rs.Integers(0, FEW - 1)}), []
     plan = rs.plan(rs.prefixes(domain, "x"), rs.GDP(1.0), progress=lambda rounds, gap: seen.append(rounds))
     assert max(seen) <= 2
     assert plan.gap < 1e-6

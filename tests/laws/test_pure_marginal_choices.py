@@ -10,8 +10,7 @@ import pytest
 
 import residua as rs
 from residua.linalg.lattice import closure
-from residua.plans.search.exchanges import _exchanges, exchanged
-from residua.plans.search.split import Split
+from residua.plans.search.split import Split, _exchanges, exchanged
 
 CASES = [
     ((3, 4, 6), ["ac", "a", "b", "c", "ab", "abc"]),

@@ -18,9 +18,8 @@ from residua.plans.contract import KIND, VERSION
 from residua.plans.operators import bucket_reaches as intervals
 from residua.plans.operators.bucket_shape import BucketShape
 from residua.plans.operators.buckets import NestedBuckets
-from residua.plans.planners.pure_runs import _whole
-from residua.plans.search.runs import divisions, weighted_runs
-from residua.plans.search.runs_loss import RunsLoss
+from residua.plans.planners.pure_tree import _whole
+from residua.plans.search.runs import RunsLoss, divisions, weighted_runs
 from residua.plans.tails import reaches
 from residua.testing import LAWS, check_plan
 

@@ -8,11 +8,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from residua.plans.search.asked import Asked, sensitivity
 from residua.plans.search.identity_plus import _loss as identity_plus_loss
 from residua.plans.search.identity_plus import descended, identity_plus, strategy_of
-from residua.plans.search.level_weights import Sums, total_loss, weighted_trees, worst_loss
-from residua.plans.search.trees import Tree, branchings, hierarchy
+from residua.plans.search.level_weights import Sums, Tree, branchings, hierarchy, total_loss, weighted_trees, worst_loss
+from residua.plans.search.strategies import Asked, sensitivity
 from residua.plans.solver.queries import AllRanges, MatrixQueries
 
 TREES = [Tree(3, 2), Tree(7, 2), Tree(13, 3), Tree(16, 4), Tree(20, 20), Tree(20, 7), Tree(50, 2)]

@@ -17,9 +17,8 @@ from residua.plans.operators.nesting import branched
 from residua.plans.operators.tree import TreeNodes
 from residua.plans.operators.tree_reaches import _coefficients, _largest
 from residua.plans.operators.tree_rows import AnyRows, Runs
-from residua.plans.search.asked import Asked
 from residua.plans.search.regular_trees import OrderedLoss, branchings
-from residua.plans.search.strategies import haar
+from residua.plans.search.strategies import Asked, haar
 from residua.plans.solver.queries import MatrixQueries
 from residua.plans.tails import mixed_reach, reaches, ruled_reach
 from residua.projection.problem import Terms

@@ -10,10 +10,17 @@ import pytest
 import residua as rs
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.noise import LAPLACE
-from residua.plans.search.asked import Asked, error_profile, sensitivity
-from residua.plans.search.rotate import rotated
-from residua.plans.search.strategies import augmented, haar, singular_value_bound, singular_values
-from residua.plans.search.trees import hierarchy
+from residua.plans.search.level_weights import hierarchy
+from residua.plans.search.strategies import (
+    Asked,
+    augmented,
+    error_profile,
+    haar,
+    rotated,
+    sensitivity,
+    singular_value_bound,
+    singular_values,
+)
 from residua.plans.solver.queries import AllRanges, MatrixQueries
 
 I4, H4, Y4 = np.eye(4), hierarchy(4), haar(4)

@@ -33,7 +33,7 @@ from residua.measurement import Ledger
 from residua.plans import by_group, independent
 from residua.plans.contract import Plan
 from residua.plans.joint.plan import JointPlan
-from residua.plans.planners.ground import common_ground
+from residua.plans.planners.lattice import common_ground
 from residua.privacy import Guarantee, PureDP
 from residua.release import Release
 from residua.session import Session

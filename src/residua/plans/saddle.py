@@ -210,6 +210,19 @@ class Steps:
             self.progress(self._count, self._least / self.bound - 1.0)
 
 
+POWER = 1.9  # of a step in which nature weighs both queries and cells: the spectrum allows less than 2
+
+
+def grown(weights: Floats, ratios: Floats, power: float, least: float | Floats = 0.0) -> Floats:
+    """The step of every such game, `w ← w · ratio^power`: weights that add up to 1, none below the least."""
+    found = weights * ratios**power
+    found = found / found.sum()
+    if np.any(least):
+        found = np.maximum(found, least)
+        found = found / found.sum()
+    return np.asarray(found)
+
+
 class RootGame:
     """Our side of the game over blocks that each have one precision: the best ones go by the root, at privacy cost 1.
 

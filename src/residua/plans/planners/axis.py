@@ -19,11 +19,10 @@ from residua.plans.operators.correlated import Ordered
 from residua.plans.operators.correlated_price import opposed, price
 from residua.plans.operators.path import ROUNDING, CorrelatedPath
 from residua.plans.operators.shapes import Asked
-from residua.plans.planners.along import Along, asked_along
+from residua.plans.planners.along import Along, Shaped, asked_along, nested_largest, nested_total
 from residua.plans.planners.crossed import crossed_by_itself, crossed_by_request, crosses
 from residua.plans.planners.ending import finished, relative_gap
 from residua.plans.planners.forecast import Forecast
-from residua.plans.planners.nested import Shaped, nested_largest, nested_total
 from residua.plans.planners.offers import Declared, Offer, Planner, Proof, Task
 from residua.plans.product.plan import ProductPlan
 from residua.plans.solver.ordered import OrderedSolution, Scales, least_largest, least_of_kinds, least_total

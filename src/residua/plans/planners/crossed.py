@@ -24,8 +24,7 @@ from residua.plans.lattice.plan import LatticePlan
 from residua.plans.objectives import MaxVariance, Scaled, TotalVariance, check_objective, described
 from residua.plans.operators.path import ROUNDING
 from residua.plans.planners.along import kinds_of
-from residua.plans.planners.axes_noise import game_of, with_axes, with_quiet_axes
-from residua.plans.planners.certificate import least_mean, least_of_all
+from residua.plans.planners.crossed_noise import game_of, least_mean, least_of_all, with_axes, with_quiet_axes
 from residua.plans.planners.ending import finished, relative_gap
 from residua.plans.planners.fibres import MOST_SETS, can_be_apart, plan_fibres
 from residua.plans.planners.forecast import Forecast
@@ -34,8 +33,7 @@ from residua.plans.planners.products import plan_products
 from residua.plans.product.plan import ProductPlan
 from residua.plans.saddle import Solution, least_maximum
 from residua.plans.solver.closed_form import felt
-from residua.plans.solver.maxima import query_game
-from residua.plans.solver.totals import TellingQueries
+from residua.plans.solver.maxima import TellingQueries, query_game
 from residua.plans.strategy import Plain, Strategy
 from residua.plans.tolerances import CORRELATED_SLACK
 from residua.privacy import GDP, Unit

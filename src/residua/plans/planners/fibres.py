@@ -2,7 +2,7 @@
 
 One noise for all blocks is best where all ask the same of the axis. Where levels are crossed with more attributes than
 prefixes are, or values with others than ranges, each set of the other attributes has a Gram matrix of its own along the
-axis, and the optimum over all plans is one noise for each, with common weights on the cells (`solver/fibres.py`).
+axis, and the optimum over all plans is one noise for each, with common weights on the cells (`solver/ordered.py`).
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from residua.plans.operators.prefix_rows import terms_of
 from residua.plans.operators.shapes import Asked
 from residua.plans.operators.total import TotalAlone
 from residua.plans.planners.along import asked_by, kinds_of
-from residua.plans.planners.certificate import least_of_all, trace_of_groups
+from residua.plans.planners.crossed_noise import least_of_all, trace_of_groups
 from residua.plans.planners.ending import finished, relative_gap
 from residua.plans.planners.offers import Task
 from residua.plans.product.plan import ProductPlan
-from residua.plans.solver.fibres import least_of_fibres
+from residua.plans.solver.ordered import least_of_parts
 from residua.plans.strategy import Plain, Strategy
 from residua.plans.tolerances import CORRELATED_SLACK
 from residua.privacy import AddRemove
@@ -38,6 +38,7 @@ from residua.workload import AttributeQueries, Workload
 Set = tuple[int, ...]
 Split = tuple[dict[Set, list[tuple[AttributeQueries, float]]], dict[Set, float]]
 MOST_SETS = 256  # of the other attributes
+_COARSE = 1e-3  # error of the rational functions while weights of cells are sought
 _TINY = 1 / 40  # of the tolerance: what prefixes cost that are measured only so that all values are
 
 
@@ -63,11 +64,12 @@ def plan_fibres(workload: Workload, task: Task, axis: int) -> ProductPlan | None
     shaped = {members: _shaped(n, each, totals.pop(members, 0.0), tolerance) for members, each in along.items()}
     alike = list(dict.fromkeys(each for each, _ in shaped.values()))
     factors = [sum(math.sqrt(size) for each, size in shaped.values() if each == one) for one in alike]
-    solution = least_of_fibres(
+    solution = least_of_parts(
         [_queries(n, each) for each in alike],
         factors,
         sum(math.sqrt(each) for each in totals.values()),
         tolerance=tolerance,
+        coarse=_COARSE,
         step=task.effort.progress,
     )
     q = solution.q.astype(np.float32).astype(np.float64)  # seven digits are plenty, and half the file

@@ -23,9 +23,8 @@ from residua.plans.planners.ending import with_bound
 from residua.plans.planners.explicit import check_size, explicit_targets, merged_workload, solved
 from residua.plans.planners.offers import Task
 from residua.plans.saddle import Steps
-from residua.plans.search.asked import Asked
 from residua.plans.search.search import Found, search
-from residua.plans.search.strategies import singular_value_bound
+from residua.plans.search.strategies import Asked, singular_value_bound
 from residua.plans.solver.problem import prepare
 from residua.plans.solver.queries import MatrixQueries, Queries, ScaledQueries, as_intervals
 from residua.plans.solver.solve import DenseSolution, least_privacy, least_total

@@ -1,13 +1,19 @@
-"""The planner of precisions on sets of attributes: for marginals and products, over any number of attributes."""
+"""The planner of precisions on sets of attributes: for marginals and products, over any number of attributes.
+
+A plan for several workloads together: plans like it share strategies, and combine over any number of cells.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from residua.errors import PlanError
+from residua.plans.cells import MOST_COLUMNS
 from residua.plans.contract import Plan
 from residua.plans.joint.plan import JointPlan
-from residua.plans.objectives import MaxVariance, check_objective
+from residua.plans.objectives import Effort, MaxVariance, TotalVariance, check_objective
 from residua.plans.planners.crossed import plan_crossed
 from residua.plans.planners.forecast import Forecast, forecast, side_of
 from residua.plans.planners.joint import Blockwise, blockwise_if_better, plan_joint
@@ -17,7 +23,8 @@ from residua.plans.planners.offers import Declared, Offer, Planner, Proof, Task
 from residua.plans.planners.products import like_strategies, plan_products
 from residua.plans.planners.tables import plan_pure_marginals
 from residua.plans.strategy import Strategy
-from residua.workload import Workload
+from residua.privacy import ZCDP, AddRemove
+from residua.workload import Workload, added
 
 
 @dataclass(frozen=True)
@@ -107,3 +114,29 @@ class Lattice(Planner[Plan]):
         given = like_strategies(self.like, workload)
         plain = workload.plain and all(strategy is None or strategy.plain for strategy in given)
         return None if plain else given
+
+
+_RECORD = AddRemove()
+
+
+def common_ground(workloads: Sequence[Workload]) -> Plan | None:
+    """A plan for all these workloads of one domain together: plans like it can be combined.
+
+    None where none is needed: for marginals alone, whose plans share strategies, and for few cells, over which plans of
+    all kinds are combined.
+    """
+    if len(workloads) > 1 and any(workload.in_parts for workload in workloads):
+        whole = added(workloads)
+        return None if math.prod(whole.shape) <= MOST_COLUMNS else plan_joint(*_task(whole))
+    tables = [workload for workload in workloads if workload.tabular]
+    if len(tables) < 2 or not any(workload.with_rows for workload in tables):
+        return None
+    total = added(tables)
+    if math.prod(total.shape) <= MOST_COLUMNS:
+        return None
+    return plan_products(total, _task(total)[1])
+
+
+def _task(workload: Workload) -> tuple[Workload, Task]:
+    effort = Effort(tolerance=1e-3)
+    return workload, Task(workload, ZCDP(0.5), TotalVariance(), 1.0, _RECORD, None, effort)

@@ -17,8 +17,7 @@ from residua.plans.planners.ending import finished_pure
 from residua.plans.planners.marginals import MarginalGame
 from residua.plans.planners.offers import Task
 from residua.plans.saddle import Steps
-from residua.plans.search.exchanges import exchanged
-from residua.plans.search.split import Split, families, starts
+from residua.plans.search.split import Split, exchanged, families, starts
 from residua.plans.solver.closed_form import ResidualCoefficients
 from residua.plans.tables.plan import TablesPlan
 from residua.workload import Workload

@@ -28,8 +28,7 @@ from residua.plans.planners.ending import finished, relative_gap
 from residua.plans.planners.forecast import Forecast
 from residua.plans.planners.offers import Declared, Offer, Planner, Proof, Task
 from residua.plans.planners.outline import MOST_SHORT, Outline, asked_tables, nested_attribute, outlined, products_of
-from residua.plans.planners.pure_runs import pure_runs
-from residua.plans.planners.pure_tree import LONG, pure_tree
+from residua.plans.planners.pure_tree import LONG, pure_runs, pure_tree
 from residua.plans.product.facts import coefficient
 from residua.plans.product.plan import ProductPlan
 from residua.plans.saddle import RootGame, least_maximum

@@ -21,8 +21,8 @@ from collections.abc import Callable
 import numpy as np
 
 from residua.linalg.arrays import Floats
-from residua.plans.search.asked import Asked
-from residua.plans.search.trees import Tree
+from residua.plans.search.level_weights import Tree
+from residua.plans.search.strategies import Asked
 
 Loss = Callable[[Floats], tuple[float, Floats, Floats]]
 _MEMORY = 10

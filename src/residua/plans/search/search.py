@@ -8,12 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from residua.linalg.arrays import Floats
-from residua.plans.search.asked import Asked, sensitivity
 from residua.plans.search.identity_plus import identity_plus
-from residua.plans.search.level_weights import weighted_trees
-from residua.plans.search.rotate import rotated
-from residua.plans.search.strategies import augmented, haar, singular_values
-from residua.plans.search.trees import hierarchy
+from residua.plans.search.level_weights import hierarchy, weighted_trees
+from residua.plans.search.strategies import Asked, augmented, haar, rotated, sensitivity, singular_values
 
 Told = Callable[[float], None]
 _TALL = 8  # times as many queries as cells: the workload itself is then not worth trying as a strategy

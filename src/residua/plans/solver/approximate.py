@@ -1,10 +1,21 @@
 """Approximate factorisation: a little bias, of known size, for less noise.
 
-Definition 2.5 allows `RM = F + E` with every column of E of norm at most `β = α√k`. The best is found by `bias`, first
+Definition 2.5 allows `RM = F + E` with every column of E of norm at most `β = α√k`. The best is found first
 by a fast alternation and, where that stalls (directions of F vanish altogether), by a splitting method; both prove
 their own quality. Small workloads are solved to the tolerance; large ones may stop earlier, and say how far they got.
 
 Reference: factorization-and-projection, Definition 2.5 and Theorem 2.6.
+
+The least noise for a workload each of whose columns may be moved by at most β.
+
+With Σ = RRᵀ the problem is convex and falls apart by columns: `min_{tr Σ = 1} max_i h_i(Σ)`, where
+`h_i(Σ) = min_{|e| ≤ β} (F_i + e)' Σ⁻¹ (F_i + e)` is a trust-region problem, `F_i + e = λ Σ (I + λ Σ)⁻¹ F_i` with λ ≥ 0
+from one secular equation. Any Σ thus gives an upper bound. For every Z of spectral norm ≤ 1,
+`Σ_i (⟨Z_i, F_i⟩ − β|Z_i|)₊²` is a lower bound. Two methods find good Σ and Z:
+
+- alternation: Σ ∝ ((F+E) diag(y) (F+E)')^½, then E by columns, then cell weights y as in `fixed_point`; Z is
+  Σ⁻¹(F+E)diag(√y). Fast, but a direction once lost returns too slowly.
+- splitting (ADMM) of the semidefinite form `min ½ tr S + ½ max diag X, [[S, N], [N', X]] ⪰ 0, |N_i − F_i| ≤ β`.
 """
 
 from __future__ import annotations
@@ -18,7 +29,6 @@ from scipy import linalg
 
 from residua.errors import GapWarning, PlanError
 from residua.linalg.arrays import Floats
-from residua.plans.solver.dense_bias import least_noise
 from residua.plans.solver.problem import Problem, prepare, to_matrix
 from residua.plans.solver.queries import MatrixQueries
 from residua.plans.solver.solve import least_total
@@ -132,3 +142,155 @@ def _exact(F: Floats, tolerance: float) -> ApproximateFactorisation:
     E = R @ M - F
     bias = float(linalg.norm(E, axis=0).max() / np.sqrt(len(F)))
     return ApproximateFactorisation(M, R, E, found.variances, bias, found.achieved, found.bound, found.iterations)
+
+
+_PATIENCE = 20  # rounds of the alternation in which the gap must fall by a tenth
+_RELAXATION = 1.6
+_LOOK = 5  # rounds of the splitting between two looks at its bounds
+
+
+class Moved:
+    """The best factorisation `left · right = F + E` (columns of `right` of norm ≤ 1) and the best bound so far."""
+
+    def __init__(self, F: Floats, beta: float) -> None:
+        self.F, self.beta = F, beta
+        self.left, self.right = F, F
+        self.primal, self.dual, self.rounds = np.inf, 0.0, 0
+
+    @property
+    def gap(self) -> float:
+        """`primal / dual − 1`."""
+        return self.primal / self.dual - 1.0 if self.dual > 0 else np.inf
+
+    def offer(self, vectors: Floats, energies: Floats) -> tuple[Floats, Floats]:
+        """Takes in a Σ by its eigenvectors and eigenvalues (scaled to sum 1); returns the columns, turned, and h."""
+        energies = energies / energies.sum()
+        shrunk = nearest(vectors.T @ self.F, energies, self.beta)
+        costs = (shrunk**2 / energies[:, None]).sum(axis=0)
+        worst = float(costs.max())
+        if worst < self.primal:
+            root = np.sqrt(energies)
+            self.primal = worst
+            self.left, self.right = vectors * (root * np.sqrt(worst)), shrunk / root[:, None] / np.sqrt(worst)
+        return shrunk, costs
+
+    def bound(self, witness: Floats) -> None:
+        """Takes in a Z; singular values above 1 are cut."""
+        a, b, c = linalg.svd(witness, full_matrices=False, check_finite=False)
+        Z = (a * np.minimum(b, 1.0)) @ c
+        gains = (Z * self.F).sum(axis=0) - self.beta * np.linalg.norm(Z, axis=0)
+        self.dual = max(self.dual, float((np.maximum(gains, 0.0) ** 2).sum()) * (1.0 - 1e-11))
+
+
+def least_noise(F: Floats, beta: float, tolerance: float, limit: int) -> Moved:
+    """Least `‖left‖²_F` with `left · right` within β of F, column by column, and columns of `right` of norm ≤ 1.
+
+    Args:
+        F: (r, d), with a column longer than beta.
+        beta: how far a column may move, positive.
+        tolerance: the gap at which to stop.
+        limit: most rounds of the splitting.
+    """
+    unit = float(linalg.svdvals(F).sum()) / np.sqrt(F.shape[1])
+    found = Moved(F / unit, beta / unit)
+    _alternate(found, tolerance)
+    if found.gap > tolerance:
+        _split(found, tolerance, limit)
+    found.left, found.dual = found.left * unit, found.dual * unit**2
+    found.primal = found.primal * unit**2
+    return found
+
+
+def nearest(columns: Floats, energies: Floats, beta: float) -> Floats:
+    """For every column f the point within `beta` of it with the least `Σ_k g_k²/energies_k`, (r, d).
+
+    It is `g_k = f_k · λe_k/(1 + λe_k)`; `|f − g| = β` fixes λ, by Newton on `1/|f − g|`, concave in λ.
+    """
+    far = np.linalg.norm(columns, axis=0) > beta
+    shrunk = np.zeros_like(columns)
+    f, e = columns[:, far], energies[:, None]
+    lam = np.zeros(f.shape[1])
+    for _ in range(60):
+        left = f / (1.0 + lam * e)
+        size = np.linalg.norm(left, axis=0)
+        slope = (left**2 * e / (1.0 + lam * e)).sum(axis=0) / size**3
+        step = np.maximum(1.0 / beta - 1.0 / size, 0.0) / slope
+        lam = lam + step
+        if (step <= 1e-14 * lam).all():
+            break
+    left = f / (1.0 + lam * e)
+    left *= np.minimum(beta / np.linalg.norm(left, axis=0), 1.0)  # never outside, not even by rounding
+    shrunk[:, far] = f - left
+    return shrunk
+
+
+def _alternate(found: Moved, tolerance: float) -> None:
+    F, d = found.F, found.F.shape[1]
+    y = np.full(d, 1.0 / d)
+    moved = F * np.maximum(1.0 - found.beta / np.maximum(np.linalg.norm(F, axis=0), 1e-300), 0.0)
+    mark, marked = np.inf, 0
+    while True:
+        found.rounds += 1
+        vectors, s, _ = linalg.svd(moved * np.sqrt(y), full_matrices=len(F) > d, check_finite=False)
+        energies = np.full(len(F), 1e-9 * s[0])
+        energies[: len(s)] = np.maximum(s, energies[: len(s)])
+        shrunk, costs = found.offer(vectors, energies)
+        found.bound(vectors @ (shrunk / (energies / energies.sum())[:, None]) * np.sqrt(y / costs.max()))
+        if found.gap < 0.9 * mark:
+            mark, marked = found.gap, found.rounds
+        if found.gap <= tolerance or found.rounds - marked >= _PATIENCE:
+            return
+        moved = vectors @ shrunk
+        grown = y * (costs / costs.max()) ** 1.5
+        y = np.maximum(grown / grown.sum(), 1e-9 / d)
+
+
+def _split(found: Moved, tolerance: float, limit: int) -> None:
+    F, beta = found.F, found.beta
+    r, d = F.shape
+    cells, rho = np.arange(r, r + d), 1.0
+    Z, s, Ut = linalg.svd(F, full_matrices=False, check_finite=False)
+    P = np.block([[(Z * s) @ Z.T / np.sqrt(d), F], [F.T, (Ut.T * s) @ Ut * np.sqrt(d)]])
+    U = np.zeros_like(P)
+    for turn in range(1, limit + 1):
+        Q = P - U
+        Q[:r, :r] -= np.eye(r) / (2.0 * rho)
+        E = Q[:r, r:] - F
+        N = F + E * np.minimum(1.0, beta / np.maximum(np.linalg.norm(E, axis=0), 1e-300))
+        Q[:r, r:], Q[r:, :r] = N, N.T
+        Q[cells, cells] = _lowered(Q[cells, cells], 1.0 / (2.0 * rho))
+        mixed = _RELAXATION * Q + (1.0 - _RELAXATION) * P + U
+        energies, vectors = linalg.eigh((mixed + mixed.T) / 2.0, check_finite=False, driver="evd")
+        up = vectors[:, energies > 0] * np.sqrt(energies[energies > 0])
+        before, P = P, up @ up.T
+        U = mixed - P
+        if turn % _LOOK == 0:
+            _look(found, P, -rho * U, tolerance)
+            if found.gap <= tolerance:
+                break
+        primal, dual = float(np.linalg.norm(Q - P)), rho * float(np.linalg.norm(P - before))
+        if turn % 10 == 0 and not 1 / 3 < primal / max(dual, 1e-300) < 3:
+            factor = 1.6 if primal > dual else 1 / 1.6
+            rho, U = rho * factor, U / factor
+    found.rounds += turn
+
+
+def _look(found: Moved, P: Floats, multiplier: Floats, tolerance: float) -> None:
+    """Both bounds from the state of the splitting: Σ is its corner S, and Z follows from the multiplier."""
+    r = len(found.F)
+    energies, vectors = linalg.eigh(P[:r, :r], check_finite=False)
+    if energies[-1] <= 0:
+        return
+    found.offer(vectors, np.maximum(energies, 0.05 * tolerance * energies.clip(0.0).sum() / r))
+    y = np.diagonal(multiplier)[r:].clip(0.0)
+    used = y > 1e-9 * y.max()
+    witness = np.zeros_like(found.F)
+    witness[:, used] = -2.0 * multiplier[:r, r:][:, used] / np.sqrt(2.0 * y[used])
+    found.bound(witness)
+
+
+def _lowered(values: Floats, mass: float) -> Floats:
+    """`min(values, τ)` with τ such that exactly `mass` is taken away: the proximal step of mass · max."""
+    ordered = np.sort(values)[::-1]
+    level = (np.cumsum(ordered) - mass) / np.arange(1, len(values) + 1)
+    return np.asarray(np.minimum(values, level[np.flatnonzero(ordered > level)[-1]]))

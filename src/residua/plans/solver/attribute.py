@@ -25,7 +25,7 @@ from scipy.linalg import solve_triangular
 
 from residua.linalg.arrays import Floats
 from residua.linalg.modes import contrasts
-from residua.plans.solver.acceleration import Acceleration
+from residua.plans.solver.fixed_point import Acceleration
 
 SETTLED = 1e-3  # relative: norms of columns, the spread and the problem itself; errors of the loss are its square
 _SMALLEST = 1e-13  # of the trace: an eigenvalue of a Gram matrix below this is zero

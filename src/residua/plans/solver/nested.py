@@ -23,6 +23,7 @@ import numpy as np
 from residua.linalg.arrays import Floats
 from residua.linalg.roots import InverseRoot, inverse_root
 from residua.linalg.tree import Levels, Solved, Tree, root_diagonal, spectrum
+from residua.plans.saddle import POWER
 
 Each = Literal["node", "level"]
 Over = Literal["nodes", "levels"]
@@ -286,7 +287,7 @@ def lower_bound(
         rounds: how often they are improved.
         target: a bound that is good enough.
     """
-    base, best, exponent = problem.base, 0.0, 1.9
+    base, best, exponent = problem.base, 0.0, POWER
     for _ in range(rounds):
         q = np.maximum(q, q.max() * 1e-9)  # keeps the spectrum, and the number of poles, small
         q = q / float(q @ base.many)

@@ -22,9 +22,9 @@ import numpy as np
 from residua.linalg.arrays import Floats
 from residua.linalg.path import OrderedNoise, Path, ends_path
 from residua.linalg.roots import InverseRoot, inverse_root, reciprocal_of
+from residua.plans.saddle import POWER
 from residua.plans.solver.ordered import Step, spectrum
 
-_POWER = 1.9
 _RISE = 2.5
 _CUT = 3.0  # times the trace: poles beyond are left out
 _ERROR = 1e-4
@@ -93,7 +93,7 @@ def _bound_round(u: Floats, q: Floats) -> tuple[float, Floats, Floats]:
         covariances.append(noise.combined_with_all(u[1:]))
     pulls = np.append(0.0, variances + covariances[0] - covariances[1]) + u[1:] @ variances
     bound = f**2 / (1 - empty**2)
-    q = q * (shares / (q * f)) ** _POWER
+    q = q * (shares / (q * f)) ** POWER
     u = u * (pulls / (u @ pulls)) ** 1.5
     return bound, u / u.sum(), q
 
@@ -141,7 +141,7 @@ def _noise_round(ends: Floats, q: Floats, cells: int) -> tuple[float, tuple[Floa
     constant, slope, zeros, weights = reciprocal_of(noise.poles, noise.weights)
     costs = (constant + noise.path.shares(q, zeros, weights)) / q + slope * noise.path.gram_diagonal
     rises = np.interp(np.arange(len(ends)), starts, found / found.max())
-    better = ends * rises**_RISE, q * (costs / float(costs @ q)) ** _POWER
+    better = ends * rises**_RISE, q * (costs / float(costs @ q)) ** POWER
     return float(found.max() * costs.max()), (ends, q), better
 
 

@@ -24,7 +24,7 @@ from residua.plans.objectives import Effort, MaxVariance, Objective
 from residua.plans.saddle import Progress
 from residua.plans.solver.attribute import SETTLED, RealStrategy, Search, best_cells
 from residua.plans.solver.closed_form import ProductGame, felt
-from residua.plans.solver.ordered_start import ordered_start
+from residua.plans.solver.ordered import ordered_start
 from residua.plans.strategy import Strategy
 from residua.workload import AttributeQueries, Identity, Workload
 

@@ -19,9 +19,9 @@ from residua.linalg.arrays import Floats, Integers
 from residua.linalg.conductances import Nesting, Network, star_network
 from residua.linalg.nested_noise import NestedNoise
 from residua.linalg.roots import InverseRoot, inverse_root
+from residua.plans.saddle import POWER, grown
 from residua.plans.solver.ordered import Step, spectrum
 
-_POWER = 1.9
 _LEAST = 1e-9  # of an even share, so that no weight is lost
 _COARSE, _FINE = 1e-4, 1e-5  # error of the rational function: while weights are sought, and of the one that is measured
 _ROOM = 4.0  # by which the interval of the rational function is wider than the eigenvalues, so that it serves again
@@ -90,7 +90,7 @@ def least_worst(
     n, count = nesting.size, losses.count
     queries = 2 * n + len(nesting.places) + 1
     shares, q = np.full(count, 1.0 / count), np.full(n, 1.0 / n)
-    best, least, power, stood, fits = 0.0, np.inf, _POWER, 0, (np.inf, 0.0)
+    best, least, power, stood, fits = 0.0, np.inf, POWER, 0, (np.inf, 0.0)
     for rounds in range(1, most_rounds + 1):
         weights = losses.weights(shares, queries)
         network = _network(nesting, weights)
@@ -119,11 +119,7 @@ def least_worst(
             if power < 1.0:
                 break
             power, stood = power - 0.4, 0
-        q = q * ratios**power
-        q /= q.sum()
-        shares = np.maximum(shares * each**power, 0.0)
-        shares = np.maximum(shares / shares.sum(), _LEAST / count)
-        shares /= shares.sum()
+        q, shares = grown(q, ratios, power), grown(shares, np.maximum(each, 0.0), power, _LEAST / count)
     weights, q = kept
     network = _network(nesting, weights)
     fine = inverse_root(*spectrum(network, network.gram_diagonal, q), error=min(_FINE, tolerance / 8))
