@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Lattice
-from residua.plans.solver.closed_form import Spending
+from residua.plans.solver.spending import Spending
 from residua.workload import Workload
 
 if TYPE_CHECKING:
