@@ -90,6 +90,24 @@ def test_what_levels_pay_adds_up_to_the_price():
         assert {one.title for one in found.ways} <= {"block", "county", "state", "the total"}
 
 
+@pytest.mark.parametrize("operator", ["axis", "apart", "buckets"])
+def test_plans_along_an_attribute_say_what_their_budget_goes_to(operator):
+    domain = rs.Domain({"minute": rs.Integers(0, 4999), "sex": ["F", "M"], "town": ["a", "b", "c"]})
+    crossed = rs.prefixes(domain, "minute", by=["sex"]) + rs.prefixes(domain, "minute", by=["town"])
+    plan = {
+        "axis": lambda: rs.plan(rs.prefixes(domain, "minute"), BUDGET, form=rs.Axis()),
+        "apart": lambda: rs.plan(crossed, BUDGET, form=rs.Axis(apart=True)),
+        "buckets": lambda: rs.plan(rs.prefixes(domain, "minute"), rs.PureDP(1.0)),
+    }[operator]()
+    spent = budget(plan)
+    assert spent is not None
+    assert sum(one.share for one in spent.ways) == pytest.approx(1.0)
+    assert sum(one.share for one in spent.largest) == pytest.approx(1.0)
+    assert sum(one.parts for one in spent.ways) == spent.parts == (3 if operator == "apart" else 1)
+    assert {one.title for one in spent.largest} >= ({"minute × sex"} if operator == "apart" else {"minute"})
+    assert page_of(plan).budget_ways
+
+
 def test_shares_of_blocks_and_groups():
     domain = rs.Domain.of_sizes(dict.fromkeys("abcd", 6))
     tied = rs.queries(domain, {"first": "a < b", "same": "c = d"}) + rs.marginals(domain, ways=1)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial, singledispatch
 
 import numpy as np
 
-from residua.linalg.arrays import Floats
+from residua.linalg.arrays import Floats, Integers
 from residua.plans.contract import Plan
 from residua.plans.groups.plan import GroupPlan
 from residua.plans.joint.plan import JointPlan
@@ -48,40 +50,65 @@ class Budget:
     each: str = "parts"
 
 
+@singledispatch
 def budget(plan: Plan) -> Budget | None:
     """What a plan's budget goes to; None for a plan that measures one matrix, which has no parts by table."""
-    if isinstance(plan, ProductPlan):
-        return _of_tree(plan) if nodes_of(plan) else _of_sets(plan)
-    if isinstance(plan, JointPlan):
-        return _of_blocks(plan)
-    if isinstance(plan, GroupPlan):
-        return _of_groups(plan)
-    if isinstance(plan, LatticePlan):
-        costs = plan.precisions * plan.costs
-        part = "what a table adds to the smaller tables in it"
-    elif isinstance(plan, TablesPlan):
-        costs = np.zeros(len(plan.lattice))
-        costs[plan.measured] = np.asarray(plan.shares, dtype=np.float64)[plan.measured]
-        part = "a table"
-    else:
-        return None
+    return None
+
+
+@budget.register
+def _(plan: LatticePlan) -> Budget | None:
+    part = "what a table adds to the smaller tables in it"
+    return _by_size(plan.precisions * plan.costs, plan.lattice.set_sizes, part, partial(_set_title, plan))
+
+
+@budget.register
+def _(plan: TablesPlan) -> Budget | None:
+    costs = np.zeros(len(plan.lattice))
+    costs[plan.measured] = np.asarray(plan.shares, dtype=np.float64)[plan.measured]
+    return _by_size(costs, plan.lattice.set_sizes, "a table", partial(_set_title, plan))
+
+
+@budget.register
+def _(plan: JointPlan) -> Budget | None:
+    """By block of attributes and levels: each at its most expensive cell."""
+    sizes = np.array([len(block) for block in plan.blocks_of])
+    part = "what a set of attributes, each at a level of its values, adds to those below it"
+    return _by_size(plan.precisions, sizes, part, partial(_block_title, plan))
+
+
+@budget.register
+def _(plan: ProductPlan) -> Budget | None:
+    return _of_tree(plan) if nodes_of(plan) else _of_sets(plan)
+
+
+def _by_size(costs: Floats, sizes: Integers, part: str, title: Callable[[int], str]) -> Budget | None:
+    """By the number of attributes of each part; only the parts that take most get a title."""
     total = float(costs.sum())
     if not total > 0:
         return None
     shares = costs / total
     measured = np.flatnonzero(shares > 0)
-    sizes = np.asarray(plan.lattice.set_sizes)
     ways = tuple(
         Share(_ways(int(k)), float(shares[measured][sizes[measured] == k].sum()), int((sizes[measured] == k).sum()))
         for k in np.unique(sizes[measured])
     )
     order = measured[np.argsort(-shares[measured], kind="stable")][:SHOWN]
-    names = plan.domain.names
-    largest = tuple(
-        Share(" × ".join(names[i] for i in plan.lattice.members(int(n))) or "the total", float(shares[n]))
-        for n in order
-    )
+    largest = tuple(Share(title(int(number)), float(shares[number])) for number in order)
     return Budget(ways, largest, len(measured), _divided(len(measured), part))
+
+
+def _set_title(plan: LatticePlan | TablesPlan, number: int) -> str:
+    return " × ".join(plan.domain.names[i] for i in plan.lattice.members(number)) or "the total"
+
+
+def _block_title(plan: JointPlan, number: int) -> str:
+    """A block in words: attributes, and how many classes each has where that is not all of its values."""
+    names, words = plan.domain.names, []
+    for i, level in plan.blocks_of[number]:
+        classes = plan.axes[i].count(level)
+        words.append(names[i] if classes == plan.axes[i].size else f"{names[i]} in {classes:,} classes")
+    return " × ".join(words) or "the total"
 
 
 def _divided(parts: int, part: str) -> str:
@@ -111,19 +138,13 @@ def paid_by_level(plan: ProductPlan) -> Floats:
 
 def _of_sets(plan: ProductPlan) -> Budget | None:
     """By set of short attributes along one attribute, each at its most expensive cell."""
-    costs = [plan.replaced(parts={members: each}).pcost for members, each in plan.parts.items()]
-    names = plan.domain.names
-    shares = [
-        Share(" × ".join([plan.name, *(names[i] for i in members)]), cost / sum(costs))
-        for members, cost in zip(plan.parts, costs, strict=True)
-    ]
-    largest = tuple(sorted(shares, key=lambda each: -each.share)[:SHOWN])
-    ways = tuple(
-        Share(_ways(k), sum(s.share for s, m in zip(shares, plan.parts, strict=True) if len(m) + 1 == k))
-        for k in sorted({len(members) + 1 for members in plan.parts})
-    )
+    along = {members: (plan.name,) if each.has_values else () for members, each in plan.parts.items()}
+    sets = [(*names, *(plan.domain.names[i] for i in members)) for members, names in along.items()]
+    costs = np.array([plan.replaced(parts={members: each}).pcost for members, each in plan.parts.items()])
+    sizes = np.array([len(names) for names in sets])
+    whole = _by_size(costs, sizes, "", lambda number: " × ".join(sets[number]) or "the total")
     words = f"Noise along {plan.name!r} is divided over the sets of attributes that it is crossed with."
-    return Budget(ways, largest, len(shares), words)
+    return None if whole is None else replace(whole, words=words)
 
 
 def _of_tree(plan: ProductPlan) -> Budget | None:
@@ -143,34 +164,8 @@ def _of_tree(plan: ProductPlan) -> Budget | None:
     return Budget(ways, (), len(ways), words, "level", "groups")
 
 
-def _of_blocks(plan: JointPlan) -> Budget | None:
-    """By block of attributes and levels: each at its most expensive cell."""
-    total = float(plan.precisions.sum())
-    if not total > 0:
-        return None
-    shares = plan.precisions / total
-    sizes = np.array([len(block) for block in plan.blocks_of])
-    measured = np.flatnonzero(shares > 0)
-    ways = tuple(
-        Share(_ways(int(k)), float(shares[measured][sizes[measured] == k].sum()), int((sizes[measured] == k).sum()))
-        for k in np.unique(sizes[measured])
-    )
-    order = measured[np.argsort(-shares[measured], kind="stable")][:SHOWN]
-    largest = tuple(Share(_block(plan, int(n)), float(shares[n])) for n in order)
-    part = "what a set of attributes, each at a level of its values, adds to those below it"
-    return Budget(ways, largest, len(measured), _divided(len(measured), part))
-
-
-def _block(plan: JointPlan, number: int) -> str:
-    """A block in words: attributes, and how many classes each has where that is not all of its values."""
-    names, told = plan.domain.names, []
-    for i, level in plan.blocks_of[number]:
-        classes = plan.axes[i].count(level)
-        told.append(names[i] if classes == plan.axes[i].size else f"{names[i]} in {classes:,} classes")
-    return " × ".join(told) or "the total"
-
-
-def _of_groups(plan: GroupPlan) -> Budget | None:
+@budget.register
+def _(plan: GroupPlan) -> Budget | None:
     """By plan: how many groups have it, and how much of the budget each of these groups uses."""
     if not plan.pcost > 0:
         return None
@@ -193,8 +188,8 @@ def _asked(plan: Plan, number: int) -> str:
     """What a plan within groups was made for, as far as that can be said in a line."""
     workload = plan.workload
     if workload is not None and workload.plain:
-        told = ", ".join(" × ".join(names) or "the total" for names in workload.sets[:4])
-        return told + (", …" if len(workload) > 4 else "")
+        tables = ", ".join(" × ".join(names) or "the total" for names in workload.sets[:4])
+        return tables + (", …" if len(workload) > 4 else "")
     return f"plan {number}"
 
 
