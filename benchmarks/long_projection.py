@@ -20,7 +20,7 @@ import pyarrow as pa
 
 import residua as rs
 from benchmarks.show import print_rows
-from residua.projection import problems
+from residua.projection import products
 
 BUDGET = rs.GDP(1.0)
 REGIONS, SEXES = [f"r{k:02}" for k in range(16)], ["f", "m"]
@@ -57,7 +57,7 @@ def projections_of_two(m: int, n: int) -> list[tuple[str, ...]]:
 
 def projected(release: rs.Release, values: str, *, in_sums: bool, tolerance: float | None = None) -> tuple[str, ...]:
     rounds = [0]
-    with mock.patch.multiple(problems, _by_sums=lambda plan: in_sums):
+    with mock.patch.multiple(products, longest=lambda plan: 0 if in_sums else 4096):
         start = time.process_time()
         found = rs.project(release, simulations=0, tolerance=tolerance, progress=lambda done, _: rounds.append(done))
         took = time.process_time() - start

@@ -204,6 +204,22 @@ def check_digests(folder: Path, digests: object, most: Mapping[str, int], what: 
             raise FileError(f"{name!r} in {str(folder)!r} was changed after it was written; do not trust the {what}.")
 
 
+@contextlib.contextmanager
+def refusing_damage(what: str) -> Iterator[None]:
+    """Turns whatever reading values of a stranger's folder raises into one refusal; `what` says what is damaged.
+
+    Raises:
+        FileError: the folder is damaged.
+    """
+    try:
+        yield
+    except FileError:
+        raise
+    except DAMAGE as problem:
+        why = str(problem).rstrip(".")
+        raise FileError(f"{what} damaged ({why}); copy the whole folder again.") from None
+
+
 def reason(problem: OSError) -> str:
     """Why the system refused, without a full stop."""
     return problem.strerror or str(problem).rstrip(".")

@@ -8,8 +8,7 @@ import pytest
 
 import residua as rs
 from residua.errors import LedgerError, PlanError
-from residua.estimation.curves import FACTORS, at_precisions
-from residua.estimation.spending import Learned, spend
+from residua.estimation.spending import FACTORS, Learned, at_precisions, spend
 from residua.linalg.lattice import all_sets, closure
 from tests.laws.estimations import SIZES, domain_of_four, parity, records, truth
 

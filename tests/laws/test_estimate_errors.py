@@ -7,11 +7,10 @@ import pyarrow as pa
 import pytest
 
 import residua as rs
-from residua.estimation.absorbing import absorbed_shares
+from residua.estimation.fit import absorbed_shares
 from residua.estimation.mixture import Mixture, Values
-from residua.estimation.observed import observed_of
+from residua.estimation.observed import Simulated, observed_of
 from residua.estimation.shrinkage import pooled_prior, shrunk
-from residua.estimation.simulation import Simulated
 from tests.laws.estimations import SIZES, domain_of_four, measured, records, released, subsets, truth
 
 DATA = records(np.random.default_rng(1))

@@ -8,8 +8,8 @@ import pytest
 
 import residua as rs
 from residua.domain import impossible_cells
+from residua.linalg.modes import centred
 from residua.projection.accuracy import bound_of
-from residua.projection.consistent import centred_each
 from residua.projection.problem import Terms
 from residua.projection.problems import problem_of
 from residua.workload import applied
@@ -168,7 +168,7 @@ def test_where_an_attribute_is_asked_in_several_ways_the_metric_is_nowhere_less_
     for _ in range(50):
         residuals = rng.normal(size=problem.layout.cells)
         for group in problem.layout:
-            group.view(residuals)[:] = centred_each(group.view(residuals))
+            group.view(residuals)[:] = centred(group.view(residuals), 1)
         tables = problem.unprojected(residuals)
         ratios.append(problem.size(tables) / (queries_of(release.plan, tables) ** 2).sum())
     assert min(ratios) >= 1 - 1e-9

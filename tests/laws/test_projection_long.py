@@ -8,13 +8,12 @@ import pytest
 
 import residua as rs
 from residua.domain import impossible_cells
+from residua.projection.axes import CosineBasis, PrefixSums
 from residua.projection.crossed import nearest_crossed
-from residua.projection.crossed_tables import PlainProblem
 from residua.projection.facts import Fact
+from residua.projection.fibre_kernels import give_total, nearest_rising
 from residua.projection.problem import Terms
-from residua.projection.running import Running
-from residua.projection.running_kernels import give_total, nearest_rising
-from residua.projection.waves import Waves
+from residua.projection.products import PlainProblem
 
 ASKED = {
     "one axis, one table": [("minute", "region", "sex"), ("minute",), ("region", "sex")],
@@ -105,7 +104,7 @@ def least_by_a_general_solver(problem, observed):
 def test_it_is_the_projection_of_a_general_solver(kind, rules):
     problem, observed = observed_of(kind, (12, 8), rules=rules)
     kinds = [type(axis) for axis in problem.long.values()]
-    assert kinds == [Running, Waves][: len(kinds)]
+    assert kinds == [PrefixSums, CosineBasis][: len(kinds)]
     fit, (least, best) = problem.solve(observed), least_by_a_general_solver(problem, observed)
     moved = problem.moved(observed, fit)
     assert moved - fit.gap <= least * (1 + 1e-7)

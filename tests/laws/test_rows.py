@@ -10,7 +10,7 @@ import pytest
 
 import residua as rs
 from residua.errors import FileError, PlanError
-from residua.estimation import conditionals, filling
+from residua.estimation import filling
 from tests.laws.estimations import RULES, SIZES, measured, records, released, subsets, truth
 
 DATA = records(np.random.default_rng(1))
@@ -163,8 +163,8 @@ def test_rules_of_four_attributes_hold(tmp_path):
 
 
 def test_of_many_attributes_each_rests_on_those_that_tell_most_of_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(conditionals, "PAIRS", 2)
-    monkeypatch.setattr(conditionals, "PARENTS", 2)
+    monkeypatch.setattr(filling, "PAIRS", 2)
+    monkeypatch.setattr(filling, "PARENTS", 2)
     wide = rs.Domain.of_sizes([2] * 8)
     random = np.random.default_rng(0)
     many = {name: random.integers(0, 2, 500) for name in wide.names}

@@ -8,8 +8,8 @@ from pathlib import Path
 from residua.cli.spec import read_spec
 from residua.cli.steps import make_plan
 from residua.estimation import Estimated
+from residua.estimation.estimated import MODEL_BASED
 from residua.estimation.folder import is_estimates
-from residua.estimation.statement import MODEL_BASED
 from residua.folders import require_free
 from residua.plans.contract import Plan
 from residua.projection import Projected

@@ -10,8 +10,8 @@ from typing import Any, cast
 from residua.cli.show import command_name, err, out, progress_bar
 from residua.errors import FileError, PlanError
 from residua.estimation import Estimated, SyntheticRows, estimate
+from residua.estimation.estimated import WARNING as MODEL_WARNING
 from residua.estimation.folder import is_estimates
-from residua.estimation.statement import WARNING as MODEL_WARNING
 from residua.folders import require_free
 from residua.projection import Projected, project
 from residua.projection.folder import is_projection

@@ -1,9 +1,9 @@
 """From noisy answers to tables of any attributes that borrow strength from each other, without touching data."""
 
-from residua.estimation.accuracy import TableAccuracy
 from residua.estimation.estimate import estimate
 from residua.estimation.estimated import Estimated, EstimatedTable
 from residua.estimation.planning import plan_estimates
 from residua.estimation.rows import SyntheticRows
+from residua.estimation.tables import TableAccuracy
 
 __all__ = ["Estimated", "EstimatedTable", "SyntheticRows", "TableAccuracy", "estimate", "plan_estimates"]

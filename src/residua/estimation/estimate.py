@@ -9,12 +9,10 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.estimation.estimated import Estimated
-from residua.estimation.facts import Public
 from residua.estimation.fit import Progress, fitted
-from residua.estimation.observed import observed_of
-from residua.estimation.tables import Tables
-from residua.projection.facts import facts_of
-from residua.projection.total import estimated_total
+from residua.estimation.observed import Public, observed_of
+from residua.estimation.tables import EstimatedTables
+from residua.projection.facts import estimated_total, facts_of
 from residua.release.base import Release
 
 _MOST_WAYS = 6  # up to which the strength of interactions is learned
@@ -71,14 +69,14 @@ def estimate(
     observed = observed_of(release)
     public = Public(release.domain, facts)
     count, variance = total_of(release, public)
-    found = fitted(observed, public, count, variance, progress)
-    made = Estimated(release, public, found, variance == 0.0)
-    tables = Tables(observed, public, found)
+    fit = fitted(observed, public, count, variance, progress)
+    estimated = Estimated(release, public, fit, variance == 0.0)
+    tables = EstimatedTables(observed, public, fit)
     for size in range(3, _MOST_WAYS + 1):
         prior = tables.prior(size)
         if prior is not None:
-            found.priors[size] = prior
-    return made
+            fit.priors[size] = prior
+    return estimated
 
 
 def total_of(release: Release, public: Public) -> tuple[float, float]:
@@ -88,7 +86,7 @@ def total_of(release: Release, public: Public) -> tuple[float, float]:
         if float(known) <= 0:
             raise PlanError("total=0: there is nobody to estimate tables of.")
         return float(known), 0.0
-    found = estimated_total(release)
-    if found is None:
+    total = estimated_total(release)
+    if total is None:
         raise PlanError("the release does not tell the total; give total=…, or measure it, too: ways=[0, …].")
-    return max(found[0], 1.0), found[1] ** 2
+    return max(total[0], 1.0), total[1] ** 2

@@ -1,31 +1,30 @@
-"""Estimates: tables of any attributes, measured or not, that borrow strength from everything measured."""
+"""Estimates: tables of any attributes, measured or not, that borrow strength from everything measured, and say so."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from residua.errors import PlanError
-from residua.estimation.accuracy import TableAccuracy, accuracy_of
-from residua.estimation.facts import Members, Public
 from residua.estimation.fit import Fitted
-from residua.estimation.observed import observed_of
-from residua.estimation.tables import Tables
+from residua.estimation.folder import load_estimates, save_estimates
+from residua.estimation.observed import Members, Public, observed_of
+from residua.estimation.rows import SyntheticRows, rows_of
+from residua.estimation.tables import ODD, EstimatedTables, TableAccuracy, accuracy_of
 from residua.linalg.arrays import Floats
 from residua.plans.contract import Plan
-from residua.projection.tabled import Tabled
-from residua.projection.tables import ProjectedTable
+from residua.projection.facts import shown
+from residua.projection.statement import statement_of
+from residua.projection.tables import ProjectedTable, Tabled
 from residua.release.base import Release
 from residua.showing import Exported
 from residua.workload import AskedRows
-
-if TYPE_CHECKING:
-    from residua.estimation.rows import SyntheticRows
 
 MOST_CELLS = 4_000_000
 MOST_ATTRIBUTES = 8
@@ -78,13 +77,11 @@ class Estimated(Exported, Tabled):
     @property
     def biased(self) -> str:
         """What is said of its numbers."""
-        from residua.estimation.statement import MODEL_BASED
-
         return MODEL_BASED
 
     @cached_property
-    def _tables(self) -> Tables:
-        return Tables(observed_of(self.release), self.public, self.fitted)
+    def _tables(self) -> EstimatedTables:
+        return EstimatedTables(observed_of(self.release), self.public, self.fitted)
 
     @property
     def total(self) -> float:
@@ -108,14 +105,14 @@ class Estimated(Exported, Tabled):
             PlanError: too many cells or attributes.
         """
         members, positions = self._members(attributes)
-        found = self._tables.table(members)
-        return np.array(found.transpose(np.argsort(np.argsort(positions))), order="C")
+        table = self._tables.table(members)
+        return np.array(table.transpose(np.argsort(np.argsort(positions))), order="C")
 
     def accuracy(self, attributes: Sequence[str]) -> TableAccuracy:
         """How accurate the table of these attributes is estimated to be, and what it rests on."""
         members, _ = self._members(attributes)
-        found = self._tables.interactions(members)
-        return accuracy_of(self.domain, tuple(attributes), found, self.fitted.concentrations, self.total)
+        interactions = self._tables.interactions(members)
+        return accuracy_of(self.domain, tuple(attributes), interactions, self.fitted.concentrations, self.total)
 
     def table(self, attributes: Sequence[str], *, queries: Mapping[str, AskedRows] | None = None) -> EstimatedTable:
         """The table of these attributes, or of prefixes, ranges or levels of them; `[]` for the total.
@@ -125,10 +122,10 @@ class Estimated(Exported, Tabled):
             queries: attribute → `"prefixes"`, `"ranges"`, `"hierarchy"`, the name of one of its levels, or a matrix;
                 the other attributes by their values.
         """
-        made = super().table(attributes, queries=queries)
+        plain = super().table(attributes, queries=queries)
         accuracy = self.accuracy(attributes)
         return EstimatedTable(
-            made.domain, made.attributes, made.estimates, made.labels, made.title, made.counted, accuracy
+            plain.domain, plain.attributes, plain.estimates, plain.labels, plain.title, plain.counted, accuracy
         )
 
     def rows(
@@ -165,23 +162,17 @@ class Estimated(Exported, Tabled):
             >>> rows.num_rows, rows.column_names, rows["sex"].to_pylist().count("F")
             (1000, ['sex', 'age', 'job'], 500)
         """
-        from residua.estimation.rows import rows_of
-
         return rows_of(self, n, attributes, random)
 
     @property
     def contradicted(self) -> tuple[tuple[str, ...], ...]:
         """The pairs whose measurements the model does not explain; there the measurements decide."""
-        from residua.estimation.accuracy import ODD
-
         names = self.domain.names
         return tuple((names[i], names[j]) for i, j in np.argwhere(np.triu(self.fitted.doubt > ODD, 1)).tolist())
 
     @property
     def statement(self) -> str:
         """What was done and how accurate it is, in Markdown, for people."""
-        from residua.estimation.statement import estimation_statement
-
         return estimation_statement(self)
 
     @property
@@ -191,8 +182,6 @@ class Estimated(Exported, Tabled):
 
     def save(self, path: str | Path) -> None:
         """Writes the estimates as a folder, whole or not at all; the folder must not exist."""
-        from residua.estimation.folder import save_estimates
-
         save_estimates(self, Path(path))
 
     @staticmethod
@@ -202,9 +191,63 @@ class Estimated(Exported, Tabled):
         Raises:
             FileError: missing, damaged, changed, or of another version.
         """
-        from residua.estimation.folder import load_estimates
-
-        return load_estimates(Path(path))
+        return Estimated(*load_estimates(Path(path)))
 
     def __repr__(self) -> str:
         return f"Estimated({self.plan.guarantee!r}, total={self.total:,.1f}; biased towards a model)"
+
+
+MODEL_BASED = "biased towards a model; its error is estimated, not bounded"
+WARNING = (
+    "These estimates are biased towards a model. Their errors are estimated (by simulation, and by the posterior "
+    "variance of what the model leaves open), not bounded, and they have no intervals; take those from the release."
+)
+_MOST_NAMED = 20
+
+
+def estimation_statement(estimated: Estimated) -> str:
+    """What was done and how accurate it is, as Markdown."""
+    domain, fitted = estimated.domain, estimated.fitted
+    origin = "publicly known" if estimated.total_given else "estimated from everything measured"
+    met = [
+        "no cell is negative",
+        "all tables agree on the margins they share, but for what raking leaves (`accuracy(…).apart` says how much)",
+        f"the total is {fitted.total:,.1f}, {origin}",
+        *(
+            f"the marginal on {shown(domain, fact.members)} is as publicly known"
+            for fact in estimated.public.facts
+            if fact.members
+        ),
+    ]
+    done = [
+        "A mixture of independent attributes was fitted to everything measured of single attributes and pairs. Each",
+        "measured interaction was shrunk towards it by its own evidence; larger tables are raked from their margins.",
+    ]
+    return statement_of("Estimates", WARNING, met, done, _accuracy(estimated), estimated)
+
+
+def _accuracy(estimated: Estimated) -> list[str]:
+    names = estimated.domain.names
+    lines = ["Estimated root mean square error of a cell; ask `accuracy` for any other table.", ""]
+    lines += ["| attribute | error |", "|---|---|"]
+    lines += [f"| {name} | {estimated.accuracy([name]).rmse:,.3g} |" for name in names[:_MOST_NAMED]]
+    if len(names) > _MOST_NAMED:
+        lines.append(f"| and {len(names) - _MOST_NAMED:,} more | |")
+    kept = estimated.fitted.kept[np.triu_indices(len(names), 1)]
+    measured = kept[~np.isnan(kept)]
+    lines.append("")
+    if len(measured):
+        lines.append(
+            f"Of {len(kept):,} pairs {len(measured):,} were measured; their interactions were shrunk towards the"
+        )
+        lines.append(f"model by {1 - float(np.clip(measured, 0, 1).mean()):.0%} on average.")
+    else:
+        lines.append("No pair was measured: attributes are taken to be independent.")
+    odd = estimated.contradicted
+    if odd:
+        listed = ", ".join(" × ".join(pair) for pair in odd[:_MOST_NAMED])
+        more = f" and {len(odd) - _MOST_NAMED:,} more" if len(odd) > _MOST_NAMED else ""
+        lines.append(f"**Measurements contradict the model, and decide, for {listed}{more}.**")
+    if math.isinf(estimated.fitted.total_error):
+        lines.append("The total was not measured.")
+    return lines

@@ -2,24 +2,29 @@
 
 Three steps. A mixture of independent attributes is fitted to everything measured (`mixture`). Each measured residual is
 then shrunk towards it by its own evidence (`shrinkage`), twice: how much of the noise the mixture has followed is found
-on a release simulated from the first estimates (`absorbing`). Margins are restored by raking, singles to the total and
-pairs to the singles; pairs that no three-way table could have together are moved until one can (`agreement`).
+on a release simulated from the first estimates. Margins are restored by raking, singles to the total and pairs to the
+singles; pairs that no three-way table could have together are moved until one can (`raking`).
+
+**Noise that the mixture has followed.** With V the squared noise of a residual, B the squared error of the model and C
+what they have in common, the squared distance between model and measurement is `D = B + V − 2C` in expectation, and the
+mixture of both that errs least keeps `1 − (V − C)/D` of the deviation: as if the model were independent, and the noise
+were `V − C`. It errs by C and the posterior variance at that noise. Where the model follows all of the noise (C = V),
+nothing speaks for it, and the measurement stays. C depends on how freely the model fits, hardly on the truth: a release
+simulated from the estimates, and fitted again, has the share `c = C/V` of the real one to within a few hundredths over
+all tables. One table has few directions, and its own share is moved towards that of all tables.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 
 import numpy as np
 
 from residua.errors import PlanError
-from residua.estimation.absorbing import absorbed_shares, simulations
-from residua.estimation.agreement import agreeing
-from residua.estimation.facts import Members, Public
 from residua.estimation.mixture import (
     Mixture,
     Target,
@@ -29,11 +34,60 @@ from residua.estimation.mixture import (
     independent_mixture,
     penalty,
 )
-from residua.estimation.observed import Observed, centred
-from residua.estimation.raking import raked
+from residua.estimation.observed import Members, Observed, Public, Simulated
+from residua.estimation.raking import agreeing, raked
 from residua.estimation.shrinkage import Posterior, Prior, guarded, shrunk
-from residua.estimation.simulation import Simulated
 from residua.linalg.arrays import Floats
+from residua.linalg.modes import centred
+
+_SPREAD = 0.2  # how far shares of tables of one number of attributes are from their mean
+_MOST = 0.98
+_DIRECTIONS, _SIMULATIONS = 150, 4  # of singles that are looked at, in so many simulations at most
+
+
+def simulations(values: Values) -> int:
+    """How many releases to simulate: few attributes of few values have few directions each time."""
+    directions = max(int((values.sizes - 1).sum()), 1)
+    return int(np.clip(math.ceil(_DIRECTIONS / directions), 1, _SIMULATIONS))
+
+
+def absorbed_shares(fits: Sequence[tuple[Simulated, Mixture]], values: Values, total: float) -> Floats:
+    """The share of the noise of each single (on the diagonal) and pair that a model of it has followed.
+
+    Args:
+        fits: releases whose truth is known, and the mixture fitted to each.
+        values: where each attribute's values stand.
+        total: the number of records.
+
+    Returns:
+        (attributes, attributes), symmetric; 0 where nothing was measured.
+    """
+    d = len(values.sizes)
+    absorbed = np.zeros((d, d))
+    first = fits[0][0]
+    shares = [(one, {1: mixture.singles, 2: mixture.pairs}) for one, mixture in fits]
+    for size in (1, 2):
+        sets = [s for s in combinations(range(d), size) if math.isfinite(first.variance(s))]
+        if not sets:
+            continue
+        own, precision = np.zeros(len(sets)), np.zeros(len(sets))
+        for number, members in enumerate(sets):
+            at = tuple(values.of(i) for i in members)
+            sums = np.zeros(3)
+            for simulated, model in shares:
+                truth = simulated.truth(members)
+                noise = simulated.residual(members) - truth
+                apart = centred(total * model[size][at]) - truth
+                sums += [float((apart * noise).sum()), float((noise**2).sum()), float((apart**2).sum())]
+            whole = max(sums[1], 1e-300)
+            own[number] = sums[0] / whole
+            precision[number] = len(fits) * first.directions(members) / (1.0 + sums[2] / whole)
+        mean = float(np.clip((own @ precision) / precision.sum(), 0.0, _MOST))
+        shrunk = (own * precision + mean / _SPREAD**2) / (precision + 1.0 / _SPREAD**2)
+        for members, share in zip(sets, np.clip(shrunk, 0.0, _MOST).tolist(), strict=True):
+            absorbed[members[0], members[-1]] = absorbed[members[-1], members[0]] = share
+    return absorbed
+
 
 Progress = Callable[[str, int, int], object]
 Seen = Callable[[Members, Floats, Floats, Prior], object]  # a deviation, the model, what is believed of it
@@ -79,9 +133,9 @@ class Fitted:
         """
         starts, total = self.values.starts, max(self.total, 1e-300)
         squares = self.pairs**2 / np.maximum(self.singles, 1e-300)[:, None]
-        found = np.add.reduceat(np.add.reduceat(squares, starts, axis=0), starts, axis=1) / total
-        np.fill_diagonal(found, np.add.reduceat(self.singles**2, starts) / total**2)
-        return np.asarray(found)
+        concentrations = np.add.reduceat(np.add.reduceat(squares, starts, axis=0), starts, axis=1) / total
+        np.fill_diagonal(concentrations, np.add.reduceat(self.singles**2, starts) / total**2)
+        return np.asarray(concentrations)
 
     def single(self, i: int) -> Floats:
         """An attribute's table."""
@@ -92,9 +146,43 @@ class Fitted:
         return self.pairs[self.values.of(i), self.values.of(j)]
 
 
-def doubt_of(deviation: Floats, variance: float, directions: int) -> float:
-    """How far a squared deviation is above what noise alone would make it, in standard deviations of that."""
-    return float(((deviation**2).sum() / variance - directions) / math.sqrt(2.0 * directions))
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """What is believed of a measured interaction, beside a model.
+
+    Args:
+        posterior: of its deviation from the model.
+        deviation: as measured.
+        kept: how much of it was kept, 0 to 1.
+        doubt: how far it is above what noise alone would make it, in standard deviations of its square.
+    """
+
+    posterior: Posterior
+    deviation: Floats
+    kept: float
+    doubt: float
+
+
+def judged(
+    observed: Observed, members: Members, model: Floats, surely: float, prior: Prior | None = None, share: float = 0.0
+) -> Judged:
+    """Shrinks what was measured of an interaction towards a model.
+
+    Args:
+        observed: what was measured.
+        members: of which attributes.
+        model: the model's table.
+        surely: standard deviations beyond which measurements win.
+        prior: what other tables say of the deviations.
+        share: of the noise that the model has followed.
+    """
+    deviation = observed.residual(members) - centred(model)
+    directions, variance = observed.directions(members), observed.variance(members)
+    posterior = shrunk(deviation, model, observed.cell_variance(members) * (1.0 - share), prior)
+    posterior = guarded(posterior, deviation, variance * (1.0 - share), directions, surely)
+    square = float((deviation**2).sum())
+    kept = float((posterior.mean * deviation).sum() / max(square, 1e-300))
+    return Judged(posterior, deviation, kept, (square / variance - directions) / math.sqrt(2.0 * directions))
 
 
 def above_floor(model: Floats, posterior: Posterior, cell_variance: float) -> Floats:
@@ -130,27 +218,16 @@ def fitted(
             "estimated together; declare coarser attributes, or fewer."
         )
     say = progress or (lambda what, done, of: None)
-    mixture = _mixture(observed, public, values, total, say)
-    d = len(values.sizes)
-    notes = _Notes.empty(np.zeros((d, d)), None if simulate else seen)
-    singles = _singles(observed, public, values, mixture, total, notes)
-    pairs = _pairs(observed, public, values, mixture, total, singles, notes, say)
+    fitting = _Fitting(observed, public, values, total, say)
+    mixture, nothing = fitting.mixture(), np.zeros((len(values.sizes),) * 2)
+    singles, pairs, notes = fitting.tables(mixture, nothing, None if simulate else seen)
     if simulate:
         supposed = [Simulated(observed, values, singles, pairs, seed) for seed in range(simulations(values))]
-        fits = [(one, _mixture(one, public, values, total, say)) for one in supposed]
-        notes = _Notes.empty(absorbed_shares(fits, values, total), seen)
-        singles = _singles(observed, public, values, mixture, total, notes)
-        pairs = _pairs(observed, public, values, mixture, total, singles, notes, say)
+        fits = [(one, replace(fitting, observed=one).mixture()) for one in supposed]
+        singles, pairs, notes = fitting.tables(mixture, absorbed_shares(fits, values, total), seen)
     if reconcile:
         pairs = agreeing(public, values, singles, pairs, say)
     return Fitted(values, total, singles, pairs, notes.errors, total_variance, notes.kept, notes.doubt, {})
-
-
-def _mixture(observed: Observed, public: Public, values: Values, total: float, say: Progress) -> Mixture:
-    target = _target(observed, public, values, total)
-    if not target.pair_weights.any():
-        return independent_mixture(target)
-    return fit_mixture(target, progress=lambda done, of: say("fitting a model", done, int(of)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,111 +243,101 @@ class _Notes:
     absorbed: Floats
     seen: Seen | None
 
-    @staticmethod
-    def empty(absorbed: Floats, seen: Seen | None = None) -> _Notes:
+
+def _both(members: Members) -> tuple[Members, ...]:
+    """Where a single or a pair stands in a symmetric matrix of attributes."""
+    return (members * 2,) if len(members) == 1 else (members, members[::-1])
+
+
+@dataclass(frozen=True, eq=False)
+class _Fitting:
+    """What singles and pairs are fitted to: what was measured, what is public, and the total."""
+
+    observed: Observed
+    public: Public
+    values: Values
+    total: float
+    say: Progress
+
+    def mixture(self) -> Mixture:
+        """The model."""
+        target = self._target()
+        if not target.pair_weights.any():
+            return independent_mixture(target)
+        return fit_mixture(target, progress=lambda done, of: self.say("fitting a model", done, int(of)))
+
+    def _target(self) -> Target:
+        """What was measured, and what is known, in shares."""
+        values, d = self.values, len(self.values.sizes)
+        singles, pairs = np.zeros(len(values.owner)), np.zeros((len(values.owner),) * 2)
+        weights, sure = np.zeros((d, d)), np.zeros((d, d), dtype=bool)
+        for members in (s for k in (1, 2) for s in combinations(range(d), k)):
+            known, variance = self.public.known(members), self.observed.variance(members)
+            if known is None and math.isinf(variance):
+                continue
+            residual = (centred(known) if known is not None else self.observed.residual(members)) / self.total
+            at = tuple(values.of(i) for i in members)
+            if len(members) == 1:
+                singles[at] = residual
+            else:
+                pairs[at], pairs[at[::-1]] = residual, residual.T
+            for place in _both(members):
+                weights[place], sure[place] = 1.0 / variance, known is not None
+        of_singles = np.diag(weights)
+        measured = weights[~np.eye(d, dtype=bool) & (weights > 0)]
+        mean = float(np.sqrt(measured).mean()) if len(measured) else math.sqrt(float(of_singles.max(initial=1.0)))
+        weights = np.where(sure, _SURE * max(float(weights.max()), 1e-300), weights) / (mean**2 if mean else 1.0)
+        of_pairs = weights * ~np.eye(d, dtype=bool)
+        first = first_shares(values, singles)
+        return Target(values, singles, pairs, np.diag(weights), of_pairs, first, penalty(self.total, mean))
+
+    def tables(self, mixture: Mixture, absorbed: Floats, seen: Seen | None) -> tuple[Floats, Floats, _Notes]:
+        """Singles, pairs, and what was noted of them."""
         shape = absorbed.shape
-        return _Notes(np.zeros(shape), np.full(shape, np.nan), np.zeros(shape), absorbed, seen)
+        notes = _Notes(np.zeros(shape), np.full(shape, np.nan), np.zeros(shape), absorbed, seen)
+        singles = self._singles(mixture, notes)
+        return singles, self._pairs(mixture, singles, notes), notes
 
+    def _singles(self, mixture: Mixture, notes: _Notes) -> Floats:
+        singles = np.empty(len(self.values.owner))
+        for i in range(len(self.values.sizes)):
+            at = self.values.of(i)
+            known = self.public.known((i,))
+            if known is None:
+                model = np.where(self.public.possible_values(i), self.total * mixture.singles[at], 0.0)
+                model = np.where(model > 0, self._shrunk((i,), model, notes), 0.0)
+                known = model * (self.total / max(float(model.sum()), 1e-300))
+            singles[at] = known
+        return singles
 
-def _target(observed: Observed, public: Public, values: Values, total: float) -> Target:
-    """What was measured, and what is known, in shares."""
-    d = len(values.sizes)
-    singles, pairs = np.zeros(len(values.owner)), np.zeros((len(values.owner),) * 2)
-    single_weights, pair_weights = np.zeros(d), np.zeros((d, d))
-    sure: list[Members] = []
-    for members in (s for k in (1, 2) for s in combinations(range(d), k)):
-        known, variance = public.known(members), observed.variance(members)
-        if known is None and math.isinf(variance):
-            continue
-        residual = (centred(known) if known is not None else observed.residual(members)) / total
-        at = tuple(values.of(i) for i in members)
-        if len(members) == 1:
-            singles[at] = residual
-            single_weights[members] = 1.0 / variance
-        else:
-            pairs[at], pairs[at[::-1]] = residual, residual.T
-            pair_weights[members] = pair_weights[members[::-1]] = 1.0 / variance
-        if known is not None:
-            sure.append(members)
-    measured = pair_weights[pair_weights > 0]
-    mean = float(np.sqrt(measured).mean()) if len(measured) else math.sqrt(float(single_weights.max(initial=1.0)))
-    most = _SURE * max(float(single_weights.max()), float(pair_weights.max()), 1e-300)
-    for members in sure:
-        if len(members) == 1:
-            single_weights[members] = most
-        else:
-            pair_weights[members] = pair_weights[members[::-1]] = most
-    scale = mean**2 if mean else 1.0
-    first = first_shares(values, singles)
-    return Target(values, singles, pairs, single_weights / scale, pair_weights / scale, first, penalty(total, mean))
+    def _pairs(self, mixture: Mixture, singles: Floats, notes: _Notes) -> Floats:
+        shares, d = mixture.pairs, len(self.values.sizes)
+        pairs = np.zeros_like(shares)
+        for number, members in enumerate(combinations(range(d), 2)):
+            at = tuple(self.values.of(i) for i in members)
+            known = self.public.known(members)
+            if known is None:
+                margins, possible = [singles[at[1]], singles[at[0]]], self.public.possible(members)
+                model, _ = raked(np.where(possible, shares[at], 0.0), margins)
+                table = self._shrunk(members, model, notes)
+                known = model if table is model else raked(np.where(possible, table, 0.0), margins)[0]
+            pairs[at], pairs[at[::-1]] = known, known.T
+            if number % 200 == 0:
+                self.say("shrinking pairs", number, d * (d - 1) // 2)
+        return pairs
 
-
-def _singles(
-    observed: Observed,
-    public: Public,
-    values: Values,
-    mixture: Mixture,
-    total: float,
-    notes: _Notes,
-) -> Floats:
-    found = np.empty(len(values.owner))
-    for i in range(len(values.sizes)):
-        at = values.of(i)
-        known = public.known((i,))
-        model = np.where(public.possible_values(i), total * mixture.singles[at], 0.0)
-        if known is None and math.isfinite(observed.variance((i,))):
-            posterior = _judged(observed, (i,), model, notes)
-            model = np.where(model > 0, above_floor(model, posterior, observed.cell_variance((i,))), 0.0)
-        elif known is None and observed.directions((i,)):
-            notes.errors[i, i] = np.nan
-        found[at] = known if known is not None else model * (total / max(float(model.sum()), 1e-300))
-    return found
-
-
-def _judged(observed: Observed, members: Members, model: Floats, notes: _Notes) -> Posterior:
-    """The posterior of a single's or a pair's deviation from the model; notes what was kept and how odd it is."""
-    deviation = observed.residual(members) - centred(model)
-    directions = observed.directions(members)
-    share = float(notes.absorbed[members[0], members[-1]])
-    variance = observed.variance(members)
-    posterior = shrunk(deviation, model, observed.cell_variance(members) * (1.0 - share))
-    posterior = guarded(posterior, deviation, variance * (1.0 - share), directions, _DOUBT[len(members)])
-    for at in (members * 2,) if len(members) == 1 else (members, members[::-1]):
-        notes.kept[at] = float((posterior.mean * deviation).sum() / max(float((deviation**2).sum()), 1e-300))
-        notes.doubt[at] = doubt_of(deviation, variance, directions)
-        notes.errors[at] = posterior.variance + share * variance * directions
-    if notes.seen is not None:
-        notes.seen(members, deviation, model, posterior.prior)
-    return posterior
-
-
-def _pairs(
-    observed: Observed,
-    public: Public,
-    values: Values,
-    mixture: Mixture,
-    total: float,
-    singles: Floats,
-    notes: _Notes,
-    say: Progress,
-) -> Floats:
-    shares = mixture.pairs
-    found = np.zeros_like(shares)
-    d = len(values.sizes)
-    for number, members in enumerate(combinations(range(d), 2)):
-        at = tuple(values.of(i) for i in members)
-        known = public.known(members)
-        if known is None:
-            margins = [singles[at[1]], singles[at[0]]]
-            model, _ = raked(np.where(public.possible(members), shares[at], 0.0), margins)
-            if math.isfinite(observed.variance(members)):
-                posterior = _judged(observed, members, model, notes)
-                table = above_floor(model, posterior, observed.cell_variance(members))
-                model, _ = raked(np.where(public.possible(members), table, 0.0), margins)
-            elif observed.directions(members):
-                notes.errors[members] = notes.errors[members[::-1]] = np.nan
-        found[at] = model if known is None else known
-        found[at[::-1]] = found[at].T
-        if number % 200 == 0:
-            say("shrinking pairs", number, d * (d - 1) // 2)
-    return found
+    def _shrunk(self, members: Members, model: Floats, notes: _Notes) -> Floats:
+        """A single or a pair between model and measurement, the model itself where nothing was measured; noted."""
+        if math.isinf(self.observed.variance(members)):
+            for at in _both(members) if self.observed.directions(members) else ():
+                notes.errors[at] = np.nan
+            return model
+        share = float(notes.absorbed[members[0], members[-1]])
+        own = judged(self.observed, members, model, _DOUBT[len(members)], share=share)
+        noise = self.observed.variance(members) * self.observed.directions(members)
+        for at in _both(members):
+            notes.kept[at], notes.doubt[at] = own.kept, own.doubt
+            notes.errors[at] = own.posterior.variance + share * noise
+        if notes.seen is not None:
+            notes.seen(members, own.deviation, model, own.posterior.prior)
+        return above_floor(model, own.posterior, self.observed.cell_variance(members))

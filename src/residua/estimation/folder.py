@@ -11,31 +11,37 @@ release/           the release that the estimates were made from
 from __future__ import annotations
 
 import hashlib
-import io
 import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import tomli_w
 
-from residua.arrays import ArrayForm, archive_size, read_archive
-from residua.domain import settings_of_domain
+from residua.arrays import ArrayForm, archive_of, archive_size, read_archive
 from residua.errors import FileError
-from residua.estimation.estimated import Estimated
-from residua.estimation.facts import Public
 from residua.estimation.fit import Fitted
 from residua.estimation.mixture import Values
+from residua.estimation.observed import Public
 from residua.estimation.shrinkage import SCALES, Prior
 from residua.files import MOST_DOCUMENT, MOST_PLAN, read_document, require_path, write_document
-from residua.folders import DAMAGE, check_digests, digests_of, require_files, require_folder, whole_folder, write_synced
-from residua.projection.facts import Fact
+from residua.folders import (
+    check_digests,
+    digests_of,
+    refusing_damage,
+    require_files,
+    require_folder,
+    whole_folder,
+    write_synced,
+)
+from residua.projection.folder import facts_stated, read_facts, write_beside
 from residua.release.base import Release
+
+if TYPE_CHECKING:
+    from residua.estimation.estimated import Estimated
 
 KIND, VERSION = "residua estimates", 1
 NAME = "estimates.json"
 _FILES = ("fitted.npz", "facts.npz", "codebook.toml", "ESTIMATES.md")
-_FLOAT = np.dtype(np.float64)
 
 
 def is_estimates(path: Path) -> bool:
@@ -48,11 +54,8 @@ def save_estimates(estimated: Estimated, path: Path) -> None:
     fitted = estimated.fitted
     with whole_folder(path, "folder of estimates") as folder:
         estimated.release.save(folder / "release")
-        _archive(folder / "fitted.npz", {name: getattr(fitted, name) for name in _forms(fitted.values)})
-        _archive(folder / "facts.npz", {f"fact_{i}": fact.values for i, fact in enumerate(estimated.public.facts)})
-        settings = {"domain": settings_of_domain(estimated.domain)}
-        write_synced(folder / "codebook.toml", tomli_w.dumps(settings).encode())
-        write_synced(folder / "ESTIMATES.md", estimated.statement.encode())
+        write_synced(folder / "fitted.npz", archive_of({name: getattr(fitted, name) for name in _forms(fitted.values)}))
+        write_beside(folder, estimated.domain, estimated.public.facts, "ESTIMATES.md", estimated.statement)
         body = {
             "total": fitted.total,
             "total_error": fitted.total_error,
@@ -65,8 +68,8 @@ def save_estimates(estimated: Estimated, path: Path) -> None:
         write_document(folder / NAME, KIND, VERSION, body)
 
 
-def load_estimates(path: Path) -> Estimated:
-    """Reads saved estimates, refusing ones that were changed.
+def load_estimates(path: Path) -> tuple[Any, ...]:
+    """Reads what saved estimates are made of, in order, refusing ones that were changed.
 
     Nothing in the folder is trusted: only regular files are opened, and each only once its size is known to fit.
     """
@@ -75,19 +78,17 @@ def load_estimates(path: Path) -> Estimated:
     require_files(path, _FILES, "folder of estimates")
     body = read_document(path / NAME, KIND, VERSION)
     release = Release.load(path / "release")
-    try:
+    with refusing_damage(f"the estimates {str(path)!r} are"):
         if _digest(path) != body["release"]:
             raise FileError(f"the release in {str(path)!r} was changed after it was written; do not trust the folder.")
         domain = release.domain
         values = Values(domain.sizes.astype(np.int64))
-        members = [_members(len(domain), listed) for listed in body["facts"]]
-        shapes = {f"fact_{i}": tuple(int(domain.sizes[j]) for j in fact) for i, fact in enumerate(members)}
-        facts = {name: ArrayForm(_FLOAT, shape) for name, shape in shapes.items()}
-        forms = {name: ArrayForm(_FLOAT, shape) for name, shape in _forms(values).items()}
+        members, facts = facts_stated(domain, body["facts"])
+        forms = _forms(values)
         most = {"fitted.npz": archive_size(forms), "facts.npz": archive_size(facts)}
         most |= {"codebook.toml": MOST_PLAN, "ESTIMATES.md": MOST_DOCUMENT}
         check_digests(path, body["files"], most, "folder of estimates")
-        arrays, known = read_archive(path / "fitted.npz", forms), read_archive(path / "facts.npz", facts)
+        arrays = read_archive(path / "fitted.npz", forms)
         for name in ("singles", "pairs"):
             if not (np.isfinite(arrays[name]).all() and (arrays[name] >= 0).all()):
                 raise ValueError("an estimate is negative or no number")
@@ -95,26 +96,16 @@ def load_estimates(path: Path) -> Estimated:
         if not (0 < total < math.inf and error >= 0):
             raise ValueError("its total is none")
         priors = {int(size): _prior(exponent, weights) for size, exponent, weights in body["priors"]}
-        public = Public(domain, tuple(Fact(fact, known[f"fact_{i}"]) for i, fact in enumerate(members)))
+        public = Public(domain, read_facts(path, members, facts))
         fitted = Fitted(values, total, total_error=error, priors=priors, **arrays)
-        return Estimated(release, public, fitted, bool(body["total_given"]))
-    except FileError:
-        raise
-    except DAMAGE as problem:
-        why = str(problem).rstrip(".")
-        raise FileError(f"the estimates {str(path)!r} are damaged ({why}); copy the whole folder again.") from None
+        return release, public, fitted, bool(body["total_given"])
 
 
-def _forms(values: Values) -> dict[str, tuple[int, ...]]:
-    """The shape of each array of a fit."""
+def _forms(values: Values) -> dict[str, ArrayForm]:
+    """The form of each array of a fit."""
     d, w = len(values.sizes), int(values.sizes.sum())
-    return {"singles": (w,), "pairs": (w, w), "errors": (d, d), "kept": (d, d), "doubt": (d, d)}
-
-
-def _archive(path: Path, arrays: dict[str, Any]) -> None:
-    content = io.BytesIO()
-    np.savez(content, allow_pickle=False, **arrays)
-    write_synced(path, content.getvalue())
+    shapes = {"singles": (w,), "pairs": (w, w), "errors": (d, d), "kept": (d, d), "doubt": (d, d)}
+    return {name: ArrayForm(np.dtype(np.float64), shape) for name, shape in shapes.items()}
 
 
 def _digest(folder: Path) -> str:
@@ -122,15 +113,8 @@ def _digest(folder: Path) -> str:
     return hashlib.sha256((folder / "release" / "release.json").read_bytes()).hexdigest()
 
 
-def _members(attributes: int, listed: list[int]) -> tuple[int, ...]:
-    members = tuple(listed)
-    if not all(type(i) is int and 0 <= i < attributes for i in members) or list(members) != sorted(set(members)):
-        raise ValueError("a fact is about attributes that the domain lacks")
-    return members
-
-
 def _prior(exponent: float, weights: list[float]) -> Prior:
-    found = np.array(weights, dtype=np.float64)
-    if found.shape != (SCALES,) or not (np.isfinite(found).all() and (found >= 0).all()):
+    values = np.array(weights, dtype=np.float64)
+    if values.shape != (SCALES,) or not (np.isfinite(values).all() and (values >= 0).all()):
         raise ValueError("a prior is none")
-    return Prior(float(exponent), found)
+    return Prior(float(exponent), values)

@@ -137,10 +137,10 @@ def fit_mixture(
         slope = pull + along
         level_slope = 0.5 * np.einsum("kw,kw->k", pull, moved) + moved @ along
         if target.penalty:
-            told = np.log(np.maximum(shares, 1e-12) / (weights @ shares))
-            told *= single(target.penalty)
-            slope += told
-            level_slope += np.einsum("kw,kw->k", shares, told)
+            surprise = np.log(np.maximum(shares, 1e-12) / (weights @ shares))
+            surprise *= single(target.penalty)
+            slope += surprise
+            level_slope += np.einsum("kw,kw->k", shares, surprise)
         slope -= np.add.reduceat(shares * slope, starts, axis=1)[:, owner]
         slope *= shares * (weights[:, None] * components)
         level_slope = weights * (level_slope - weights @ level_slope) * components
@@ -188,11 +188,11 @@ def _weights(levels: Singles) -> Singles:
 
 def first_shares(values: Values, singles: Floats) -> Floats:
     """Shares to begin with, from centred ones: the nearest that are not negative, kept above zero."""
-    found = np.empty(len(singles))
+    shares = np.empty(len(singles))
     for i, size in enumerate(values.sizes.tolist()):
-        found[values.of(i)] = nearest_shares(singles[values.of(i)] + 1.0 / size)
-    found = np.maximum(found, _LEAST_SHARE)
-    return np.asarray(found / np.add.reduceat(found, values.starts)[values.owner])
+        shares[values.of(i)] = nearest_shares(singles[values.of(i)] + 1.0 / size)
+    shares = np.maximum(shares, _LEAST_SHARE)
+    return np.asarray(shares / np.add.reduceat(shares, values.starts)[values.owner])
 
 
 def nearest_shares(wanted: Floats) -> Floats:

@@ -1,16 +1,27 @@
-"""Plans for estimates: how precisely to measure what, before data, so that estimates that borrow strength are best.
+"""How precisely to measure what, so that estimates that borrow strength are best: before data, and after a look.
 
 The best plan for unbiased tables spends nearly everything on the largest tables asked for. Estimates need them least:
 a model of all pairs predicts most of a larger table, and a few single attributes weigh on every table. So budgets are
 shared by the number of attributes, and among tables of one number almost evenly, whatever their size.
+
+After a look, larger tables are measured where their scores say that it pays. Singles and pairs rise together by
+default: a model of all pairs borrows from every one of them, which the error of each alone does not show. Whether pairs
+that seem strong should get more than that is tried, not assumed: releases are simulated from the estimates, as they
+would be after each way of spending, and the way whose estimates come back best is taken. No data is touched.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+
 import numpy as np
 
 from residua.errors import PlanError
-from residua.linalg.arrays import Floats
+from residua.estimation.fit import Fitted, Progress, fitted
+from residua.estimation.observed import Members, Observed, Public, Simulated
+from residua.estimation.spending import Learned, at_precisions, blended, spend, with_scores
+from residua.linalg.arrays import Booleans, Floats
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.noise import NORMAL
 from residua.privacy import AddRemove, Guarantee, PureDP, Unit
@@ -61,10 +72,10 @@ def planned(workload: Workload, guarantee: Guarantee, unit: Unit, ways: int) -> 
         at = (lattice.set_sizes == ways) & (costs > 0)
         weights = cells[at] ** (_ALONE if len(shares) == 2 else _POWER)
         precisions[at] = share * weights / max(float(weights @ costs[at]), 1e-300)
-    made = LatticePlan(domain, lattice, precisions, guarantee, unit, workload, "estimates that borrow")
-    scale = float(guarantee.pcost_allowed()) / made.unit_pcost * _SLACK
+    unscaled = LatticePlan(domain, lattice, precisions, guarantee, unit, workload, "estimates that borrow")
+    scale = float(guarantee.pcost_allowed()) / unscaled.unit_pcost * _SLACK
     plan = LatticePlan(
-        domain, lattice, precisions * scale, guarantee, made.unit, workload, "estimates that borrow strength"
+        domain, lattice, precisions * scale, guarantee, unscaled.unit, workload, "estimates that borrow strength"
     )
     NORMAL.promised(plan.blocks.cost(plan.unit), guarantee)
     return plan
@@ -78,3 +89,99 @@ def shares_by_ways(ways: int) -> Floats:
         return np.array([_TOTAL, 1.0 - _TOTAL])
     more = [_TRIPLES, *[_MORE] * (ways - 3)] if ways > 2 else []
     return np.array([_TOTAL, _SINGLES, 1.0 - _TOTAL - _SINGLES - sum(more), *more])
+
+
+_SHARES = (0.0, 0.5, 1.0)  # how far spending follows the strength of single pairs
+_LITTLE = 1e-3  # of what is there: not worth a measurement of its own
+_MOST_LARGE = 0.06  # of the budget, for tables of three or more attributes: forecasts of what they bring are rough
+_BETTER = 0.98  # of the error of rising together, for another way to be taken
+
+
+def precisions_after(
+    plan: LatticePlan,
+    known: Learned,
+    fit: Fitted,
+    public: Public,
+    observed: Observed,
+    pcost: float,
+    scores: tuple[Mapping[Members, float], float] | None = None,
+    progress: Progress | None = None,
+) -> Floats:
+    """How precisely each set is to be known once all is spent, none below what it is, (sets,).
+
+    Args:
+        plan: made by `rs.plan_estimates`: the proportions that singles and pairs rise in.
+        known: what was measured says.
+        fit: the estimates of singles and pairs so far.
+        public: what is known besides.
+        observed: what was measured.
+        pcost: what everything may cost in the end, for one record added or removed.
+        scores: of larger tables, and the deviation of their noise.
+        progress: called with what is being done, how much is done, and of how much.
+    """
+    lattice, costs = plan.lattice, plan.costs
+    assert plan.workload is not None  # it is plain
+    cells = lattice.products(plan.domain.sizes.astype(np.float64))
+    if scores is not None:
+        known = with_scores(known, *scores, cells, costs)
+    weights = np.zeros(len(lattice))
+    weights[plan.workload.numbers] = plan.workload.weights
+    small = lattice.set_sizes < 3
+    proportions = np.where(small, plan.precisions, 0.0)
+    even = spend(known, weights, costs, pcost, small, proportions)
+    if scores is not None and float((even * costs)[~small].sum()) > _MOST_LARGE * pcost:
+        known = _worthiest(known, even, costs, small, _MOST_LARGE * pcost)
+        even = spend(known, weights, costs, pcost, small, proportions)
+    if not (lattice.set_sizes == 2).any():
+        return _without_little(even, known.measured)
+    alone = spend(known, weights, costs, pcost)
+    return _without_little(_best(even, alone, known, costs, fit, public, observed, small, progress), known.measured)
+
+
+def _worthiest(known: Learned, wanted: Floats, costs: Floats, small: Booleans, most: float) -> Learned:
+    """Only those of the larger tables that bring most for what they cost, as many as that pays for."""
+    errors, _ = at_precisions(known.curves, np.where(known.reference > 0, known.reference, 1.0), wanted)
+    spent = wanted * costs
+    gain = np.where(small | (spent <= 0), 0.0, (known.curves[:, 0] - errors) / np.maximum(spent, 1e-300))
+    order = np.argsort(-gain, kind="stable")
+    kept = small.copy()
+    kept[order[(np.cumsum(np.where(small, 0.0, spent)[order]) <= most) & (gain[order] > 0)]] = True
+    return Learned(known.lattice, known.measured, np.where(kept, known.reference, 0.0), known.curves)
+
+
+def _without_little(wanted: Floats, measured: Floats) -> Floats:
+    return np.asarray(np.where(wanted > measured * (1.0 + _LITTLE), wanted, measured))
+
+
+def _best(
+    even: Floats,
+    alone: Floats,
+    known: Learned,
+    costs: Floats,
+    fit: Fitted,
+    public: Public,
+    observed: Observed,
+    small: Booleans,
+    progress: Progress | None,
+) -> Floats:
+    """The way of spending on singles and pairs whose simulated release is estimated best."""
+    tried: list[tuple[float, Floats]] = []
+    for share in _SHARES:
+        on_small = blended(
+            np.where(small, even, 0.0), np.where(small, alone, 0.0), share, np.where(small, known.measured, 0.0), costs
+        )
+        wanted = np.where(small, on_small, even)
+        error = _simulated_error(wanted, known, fit, public, observed, progress)
+        tried.append((error if share == 0.0 else error / _BETTER, wanted))
+    return min(tried, key=lambda one: one[0])[1]
+
+
+def _simulated_error(
+    wanted: Floats, known: Learned, fit: Fitted, public: Public, observed: Observed, progress: Progress | None
+) -> float:
+    """The error of all pairs, estimated from a release simulated with these precisions."""
+    lattice = known.lattice
+    variances = {members: 1.0 / tau if tau > 0 else math.inf for members, tau in zip(lattice, wanted, strict=True)}
+    simulated = Simulated(observed, fit.values, fit.singles, fit.pairs, seed=1, variances=variances)
+    again = fitted(simulated, public, fit.total, 0.0, progress, reconcile=False, simulate=False)
+    return float(np.abs(again.pairs - fit.pairs).sum())

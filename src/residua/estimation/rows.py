@@ -14,8 +14,7 @@ import numpy as np
 from residua.bars import with_bar
 from residua.domain import Domain
 from residua.errors import PlanError, ResiduaError
-from residua.estimation.conditionals import Step, steps_of
-from residua.estimation.filling import Codes, filled
+from residua.estimation.filling import Codes, Step, filled, steps_of
 from residua.files import whole_file
 from residua.privacy.currencies import stated
 from residua.published.streaming import of_one_type

@@ -83,11 +83,11 @@ def _learned(likelihood: Floats, cost: float = 0.0) -> Floats:
     count, models = len(likelihood), len(_MULTIPLES)
     best, start = -np.inf, (0.0, 1)
     for spike in _SPIKES:
-        found = np.log(spike * likelihood[:, :1] + (1.0 - spike) * likelihood[:, 1:models] + 1e-300).sum(axis=0)
-        found += _PRIOR * np.log(spike + (1.0 - spike) / (1.0 + _MULTIPLES[1:] / _MULTIPLES[1]))
-        found -= cost * np.log1p((1.0 - spike) * _MULTIPLES[1:] / _MULTIPLES[1])
-        if found.max() > best:
-            best, start = float(found.max()), (spike, 1 + int(found.argmax()))
+        evidence = np.log(spike * likelihood[:, :1] + (1.0 - spike) * likelihood[:, 1:models] + 1e-300).sum(axis=0)
+        evidence += _PRIOR * np.log(spike + (1.0 - spike) / (1.0 + _MULTIPLES[1:] / _MULTIPLES[1]))
+        evidence -= cost * np.log1p((1.0 - spike) * _MULTIPLES[1:] / _MULTIPLES[1])
+        if evidence.max() > best:
+            best, start = float(evidence.max()), (spike, 1 + int(evidence.argmax()))
     belief = np.zeros(likelihood.shape[1])
     belief[models:] = _RARE
     belief[0] += _PRIOR

@@ -1,4 +1,4 @@
-"""Any table on demand: from its own margins, raked together, and what was measured of its own interaction.
+"""Any table on demand: from its margins, raked together, and what was measured of its own interaction; how accurate.
 
 A table of three or more attributes is what its margins say and no more (the log-linear model without the interaction of
 all its attributes), moved by what was measured of that interaction as far as the evidence goes. So tables agree on the
@@ -13,12 +13,13 @@ from itertools import combinations
 
 import numpy as np
 
-from residua.estimation.facts import Members, Public
-from residua.estimation.fit import Fitted, above_floor, doubt_of
-from residua.estimation.observed import Observed, centred
+from residua.domain import Domain
+from residua.estimation.fit import Fitted, above_floor, judged
+from residua.estimation.observed import Members, Observed, Public
 from residua.estimation.raking import raked
-from residua.estimation.shrinkage import Prior, expected, guarded, pooled_prior, shrunk
+from residua.estimation.shrinkage import Prior, expected, pooled_prior
 from residua.linalg.arrays import Floats
+from residua.linalg.modes import centred
 
 _SAMPLED = 48
 _SURELY = 4.0  # standard deviations: the noise of larger tables is large, and a little of it by mistake is much
@@ -46,7 +47,7 @@ class Interaction:
 
 
 @dataclass(frozen=True, eq=False)
-class Tables:
+class EstimatedTables:
     """The tables of one estimation.
 
     Args:
@@ -65,14 +66,14 @@ class Tables:
 
     def interactions(self, members: Members) -> dict[Members, Interaction]:
         """What is known of the interaction of each subset, the whole and the empty set included."""
-        return {subset: found for subset, (_, found) in self._all(members).items()}
+        return {subset: interaction for subset, (_, interaction) in self._all(members).items()}
 
     def _all(self, members: Members) -> dict[Members, tuple[Floats, Interaction]]:
-        found: dict[Members, tuple[Floats, Interaction]] = {}
+        tables: dict[Members, tuple[Floats, Interaction]] = {}
         for size in range(len(members) + 1):
             for subset in combinations(members, size):
-                found[subset] = self._small(subset) if size < 3 else self._raked(subset, found)
-        return found
+                tables[subset] = self._small(subset) if size < 3 else self._raked(subset, tables)
+        return tables
 
     def _small(self, members: Members) -> tuple[Floats, Interaction]:
         fitted = self.fitted
@@ -84,31 +85,26 @@ class Tables:
         error, kept, doubt = float(fitted.errors[at]), float(fitted.kept[at]), float(fitted.doubt[at])
         return table, Interaction(measured, error, kept, doubt, exact=self.public.known(members) is not None)
 
-    def _raked(self, members: Members, found: dict[Members, tuple[Floats, Interaction]]) -> tuple[Floats, Interaction]:
+    def _raked(self, members: Members, tables: dict[Members, tuple[Floats, Interaction]]) -> tuple[Floats, Interaction]:
         known = self.public.known(members)
         if known is not None:
             return known, Interaction(False, 0.0, exact=True)
-        model, margins, apart = self.model(members, found)
+        model, margins, apart = self.model(members, tables)
         prior = self.fitted.priors.get(len(members))
         if math.isinf(self.observed.variance(members)):
             unmeasured = 0.0 if not self.observed.directions(members) else math.nan
             error = unmeasured if prior is None else expected(model, prior)
             return model, Interaction(False, error, apart=apart)
-        deviation = self.observed.residual(members) - centred(model)
-        posterior = shrunk(deviation, model, self.observed.cell_variance(members), prior)
-        directions = self.observed.directions(members)
-        posterior = guarded(posterior, deviation, self.observed.variance(members), directions, _SURELY)
-        table = above_floor(model, posterior, self.observed.cell_variance(members))
+        own = judged(self.observed, members, model, _SURELY, prior)
+        table = above_floor(model, own.posterior, self.observed.cell_variance(members))
         table, apart = raked(np.where(self.public.possible(members), table, 0.0), margins)
-        kept = float((posterior.mean * deviation).sum() / max(float((deviation**2).sum()), 1e-300))
-        doubt = doubt_of(deviation, self.observed.variance(members), directions)
-        return table, Interaction(True, posterior.variance, kept, doubt, apart)
+        return table, Interaction(True, own.posterior.variance, own.kept, own.doubt, apart)
 
     def model(
-        self, members: Members, found: dict[Members, tuple[Floats, Interaction]]
+        self, members: Members, tables: dict[Members, tuple[Floats, Interaction]]
     ) -> tuple[Floats, list[Floats], float]:
         """What its margins say of a table, those margins, and how far it is from them."""
-        margins = [found[members[:j] + members[j + 1 :]][0] for j in range(len(members))]
+        margins = [tables[members[:j] + members[j + 1 :]][0] for j in range(len(members))]
         first = self.public.possible(members).astype(np.float64)
         model, apart = raked(first, margins)
         return model, margins, apart
@@ -128,3 +124,122 @@ class Tables:
             deviation, model = self.deviation(members)
             parts.append((deviation, model, self.observed.cell_variance(members)))
         return pooled_prior(parts) if parts else None
+
+
+ODD = 5.0  # standard deviations above what noise explains: then measurements contradict the model
+
+
+@dataclass(frozen=True)
+class TableAccuracy:
+    """What is said of one estimated table.
+
+    Args:
+        attributes: the table's attributes.
+        rmse: the estimated root mean square error of a cell: the posterior variance of what the model leaves open, the
+            noise that the model took for signal (by simulation), and what errors of margins pass on. An estimate, not
+            a bound.
+        shrunk: how far the measured interactions were moved to the model, from 0 (as measured) to 1 (the model);
+            None where no interaction of its attributes was measured.
+        measured: the sets of attributes whose interactions were measured, the table's own last if it was.
+        unmeasured: those that were not: there the model alone speaks.
+        unknown: those of `unmeasured` about whose strength nothing measured says anything: `rmse` takes them to vary as
+            a sample of so many records does, and may be too small.
+        contradicted: the sets whose measurements the model does not explain; there the measurements decide.
+        apart: how far the table is from the margins it shares with others, in counts.
+    """
+
+    attributes: tuple[str, ...]
+    rmse: float
+    shrunk: float | None
+    measured: tuple[tuple[str, ...], ...]
+    unmeasured: tuple[tuple[str, ...], ...]
+    unknown: tuple[tuple[str, ...], ...]
+    contradicted: tuple[tuple[str, ...], ...]
+    apart: float
+
+    def __str__(self) -> str:
+        words = [f"root mean square error about {self.rmse:,.3g}"]
+        if self.unknown:
+            words.append(f"more if {_listed(self.unknown)} interact")
+        if self.shrunk is not None:
+            words.append(f"interactions shrunk by {self.shrunk:.0%}")
+        if self.unmeasured:
+            words.append(f"not measured: {_listed(self.unmeasured)}")
+        if self.contradicted:
+            words.append(f"measurements contradict the model: {_listed(self.contradicted)}")
+        return "; ".join(words)
+
+
+def _listed(sets: tuple[tuple[str, ...], ...], most: int = 5) -> str:
+    shown = ", ".join(" × ".join(names) for names in sets[:most])
+    return f"{shown} and {len(sets) - most:,} more" if len(sets) > most else shown
+
+
+def _passed_on(errors: dict[Members, float], members: Members, sizes: dict[int, int], uneven: Floats) -> float:
+    """The squared error that a residual has from those below it.
+
+    An error of a table is spread over another attribute as the records of its cells are, not evenly: its square grows
+    by `Σ p²`, of which `1/n` stays in the smaller table's own residual. Of a cell of several attributes, `Σ p²` is at
+    least what each of them alone says.
+    """
+
+    def spread(subset: Members, i: int) -> float:
+        return max(max(float(uneven[j, i]) for j in (i, *subset)) - 1.0 / sizes[i], 0.0)
+
+    return sum(
+        errors[subset] * math.prod(spread(subset, i) for i in members if i not in subset)
+        for size in range(len(members))
+        for subset in combinations(members, size)
+    )
+
+
+def accuracy_of(
+    domain: Domain,
+    asked: tuple[str, ...],
+    interactions: dict[Members, Interaction],
+    concentrations: Floats,
+    total: float,
+) -> TableAccuracy:
+    """The accuracy of the table of all attributes in `found`.
+
+    Residuals are orthogonal, so the squared error is `Σ_S Π_{i∉S} 1/n_i · error_S`, summed over cells. Each error is
+    the residual's own and what smaller ones pass on, as far as it is not as measured. Interactions of three or more
+    attributes, and unknown ones, vary at least as a sample of the records does: `N Π (1 − Σ p²)`.
+    `concentrations` are those of `Fitted`.
+    """
+    members = max(interactions, key=len)
+    sizes = {i: int(domain.sizes[i]) for i in members}
+    own: dict[Members, float] = {}
+    error, before, after = 0.0, 0.0, 0.0
+    named: dict[str, list[tuple[str, ...]]] = {"measured": [], "unmeasured": [], "unknown": [], "odd": []}
+    for subset, one in interactions.items():  # smaller sets first
+        left = 0.0 if one.exact else 1.0 if math.isnan(one.kept) else (1.0 - min(max(one.kept, 0.0), 1.0)) ** 2
+        own[subset] = 0.0 if math.isnan(one.error) else one.error
+        if len(subset) > 2 or (math.isnan(one.error) and subset):
+            drawn = total * math.prod(max(1.0 - float(concentrations[i, i]), 0.0) for i in subset)
+            own[subset] = max(own[subset], left * drawn)
+        whole = own[subset] + left * _passed_on(own, subset, sizes, concentrations)
+        error += whole / math.prod(sizes[i] for i in members if i not in subset)
+        if not subset:
+            continue
+        names = tuple(domain.names[i] for i in subset)
+        empty = any(sizes[i] == 1 for i in subset)
+        if not empty:
+            named["measured" if one.measured else "unmeasured"].append(names)
+        if math.isnan(one.error):
+            named["unknown"].append(names)
+        if len(subset) > 1 and not math.isnan(one.kept):
+            before += 1.0
+            after += min(max(one.kept, 0.0), 1.0)
+        if len(subset) > 1 and one.doubt > ODD:
+            named["odd"].append(names)
+    return TableAccuracy(
+        asked,
+        math.sqrt(error / math.prod(sizes.values())),
+        1.0 - after / before if before else None,
+        tuple(named["measured"]),
+        tuple(named["unmeasured"]),
+        tuple(named["unknown"]),
+        tuple(named["odd"]),
+        max(one.apart for one in interactions.values()),
+    )

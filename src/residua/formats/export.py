@@ -23,7 +23,7 @@ from residua.formats.about import About, about
 from residua.formats.cube import Cube, Dimension, cube_of
 from residua.formats.long import NAMES, numbered, write_long
 from residua.formats.writer import Writer
-from residua.projection.tabled import Tabled
+from residua.projection.tables import Tabled
 from residua.release import Release
 from residua.release.queried import MOST_ROWS, refusal, require_listable, too_long
 from residua.workload import Workload

@@ -125,7 +125,7 @@ def _across(triangle):
 
 
 @_compiled
-def cover(low, cut, high, values, chords, found, room):
+def cover(low, cut, high, values, chords, diagonal, room):
     """Adds what the values and the chords around each value add to the Gram matrix's diagonal, (n,)."""
     room[0] = 0.0
     for s in range(1, cut.size):
@@ -136,11 +136,11 @@ def cover(low, cut, high, values, chords, found, room):
         if m > a + 1:
             room[s + 1] = held
         else:
-            found[m] += values[m] + held
+            diagonal[m] += values[m] + held
         if b > m + 1:
             room[s + m - a] = held
         else:
-            found[b] += values[b] + held
+            diagonal[b] += values[b] + held
 
 
 @_compiled

@@ -40,7 +40,7 @@ from residua.linalg.path import Path
 
 
 @dataclass(frozen=True, eq=False)
-class Nesting:
+class IntervalTree:
     """A tree of intervals, each cut at one vertex.
 
     The first entry is the last running sum, which lies between nothing. Then come all intervals of two values and more,
@@ -66,12 +66,12 @@ class Nesting:
         return len(self.cut)
 
 
-def nesting_of(n: int, groups: Sequence[tuple[int, int]] | Integers) -> Nesting | None:
+def nesting_of(n: int, groups: Sequence[tuple[int, int]] | Integers) -> IntervalTree | None:
     """The tree of n values with these groups, each from its first value to its last; None if any two of them cross.
 
     Example:
-        >>> found = nesting_of(5, [(1, 3)])
-        >>> found.low.tolist(), found.cut.tolist(), found.high.tolist(), found.places.tolist()
+        >>> tree = nesting_of(5, [(1, 3)])
+        >>> tree.low.tolist(), tree.cut.tolist(), tree.high.tolist(), tree.places.tolist()
         ([-1, -1, -1, 0, 0], [4, 3, 0, 2, 1], [-1, 4, 3, 3, 2], [3])
     """
     from residua.linalg.conductance_kernels import cut, parents
@@ -91,9 +91,9 @@ def nesting_of(n: int, groups: Sequence[tuple[int, int]] | Integers) -> Nesting 
     middle[0] = n - 1
     places = np.empty(len(starts), dtype=np.int64)
     cut(starts, ends, order, firsts, low, middle, high, places)
-    found = -1 - given[:, 0]
-    found[several] = places[which.ravel()]
-    return Nesting(low, middle, high, found)
+    placed = -1 - given[:, 0]
+    placed[several] = places[which.ravel()]
+    return IntervalTree(low, middle, high, placed)
 
 
 _RIGID = 2.0**500
@@ -111,7 +111,7 @@ class Network:
         held: of groups, (groups,).
     """
 
-    nesting: Nesting
+    nesting: IntervalTree
     grounds: Floats
     first: float
     values: Floats
@@ -154,24 +154,24 @@ class Network:
 
         after = np.cumsum(self.grounds[::-1])[::-1]
         if math.isinf(self.first):
-            found = after.copy()
+            diagonal = after.copy()
         else:
             before = self.first + np.append(0.0, np.cumsum(self.grounds[:-1]))
-            found = after * (before / (before[-1] + self.grounds[-1]))
+            diagonal = after * (before / (before[-1] + self.grounds[-1]))
         low, cut, high, _, _, values, chords = self.arguments
-        cover(low, cut, high, values, chords, found, np.empty(self.size))
-        return found
+        cover(low, cut, high, values, chords, diagonal, np.empty(self.size))
+        return diagonal
 
     def shares(self, q: Floats, poles: Floats, weights: Floats) -> Floats:
         """`Σ_j a_j [S (S + p_j)⁻¹]_ii` for `S = Q^½ G Q^½`, (n,)."""
         from residua.linalg.conductance_kernels import shares
 
-        found, room = np.zeros(self.size), np.empty((2, 3, self.size))
-        shares(*self.arguments, q, poles, weights, found, *room)
-        return found
+        sums, room = np.zeros(self.size), np.empty((2, 3, self.size))
+        shares(*self.arguments, q, poles, weights, sums, *room)
+        return sums
 
 
-def star_network(nesting: Nesting, prefixes: Floats, ranges: float, values: Floats, held: Floats) -> Network:
+def star_network(nesting: IntervalTree, prefixes: Floats, ranges: float, values: Floats, held: Floats) -> Network:
     """The network of prefixes, (n,), all ranges, values, (n,), and groups, (groups,), by their weights.
 
     With ranges, prefixes are of one weight: conductances w between all sums and r more to C_{−1} are those of a star

@@ -208,7 +208,7 @@ def _descend(keys: Sequence[Numbers], rows: Rows, attributes: int) -> Numbers:
     place = np.zeros(len(rows), dtype=np.int64)
     for j, column in enumerate(rows.T, start=1):
         wanted = place * attributes + column
-        found = np.searchsorted(keys[j], wanted)
-        found[found == len(keys[j])] = 0
-        place = np.where((place >= 0) & (keys[j][found] == wanted), found, -1)
+        here = np.searchsorted(keys[j], wanted)
+        here[here == len(keys[j])] = 0
+        place = np.where((place >= 0) & (keys[j][here] == wanted), here, -1)
     return place

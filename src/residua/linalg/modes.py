@@ -21,8 +21,15 @@ def along(matrix: Floats, tables: Floats, axis: int) -> Floats:
     """Each fibre of the tables along an axis multiplied by a matrix (m, n): (…, n, …) becomes (…, m, …)."""
     before, n, after = tables.shape[:axis], tables.shape[axis], tables.shape[axis + 1 :]
     rows = tables.reshape(math.prod(before), n, math.prod(after))
-    found = np.matmul(rows[:, :, 0], matrix.T) if rows.shape[2] == 1 else np.matmul(matrix, rows)
-    return np.asarray(found.reshape(*before, len(matrix), *after))
+    products = np.matmul(rows[:, :, 0], matrix.T) if rows.shape[2] == 1 else np.matmul(matrix, rows)
+    return np.asarray(products.reshape(*before, len(matrix), *after))
+
+
+def centred(tables: Floats, first: int = 0) -> Floats:
+    """Tables minus their mean along every axis in turn, from the first of them on; axes before it number tables."""
+    for axis in range(first, tables.ndim):
+        tables = tables - tables.mean(axis=axis, keepdims=True)
+    return tables
 
 
 def kronecker(matrices: Sequence[Floats | None], tables: Floats) -> Floats:

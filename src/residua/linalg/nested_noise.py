@@ -67,10 +67,10 @@ class NestedNoise(NoiseAlong):
         """The variances of all running sums, (n,)."""
         from residua.linalg.conductance_kernels import add_sum_variances
 
-        found, room = np.zeros(self.size), np.empty((3, self.size + 1))
+        variances, room = np.zeros(self.size), np.empty((3, self.size + 1))
         for factors, hub, weight in self._parts():
-            add_sum_variances(*self._tree, factors, hub, weight, found, room)
-        return found
+            add_sum_variances(*self._tree, factors, hub, weight, variances, room)
+        return variances
 
     def widths(self) -> tuple[Floats, Floats]:
         """The variances of the noise of each value, (n,), and of each group, (groups,)."""
@@ -91,20 +91,20 @@ class NestedNoise(NoiseAlong):
 
         where = np.empty(self.size, dtype=np.int64)
         where[self.network.nesting.cut] = np.arange(self.size)
-        found, room = np.zeros(rows.shape[0]), np.zeros(self.size + 1)
+        variances, room = np.zeros(rows.shape[0]), np.zeros(self.size + 1)
         for factors, hub, weight in self._parts():
             add_row_variances(
-                *self._tree, where, factors, hub, weight, rows.indptr, rows.indices, rows.data, found, room
+                *self._tree, where, factors, hub, weight, rows.indptr, rows.indices, rows.data, variances, room
             )
-        return found
+        return variances
 
     def _applied(self, rows: Floats) -> Floats:
         from residua.linalg.conductance_kernels import add_applied
 
-        found, room = np.zeros(rows.shape), np.empty(self.size + 1)
+        covariances, room = np.zeros(rows.shape), np.empty(self.size + 1)
         for factors, hub, weight in self._parts():
-            add_applied(*self._tree, factors, hub, weight, rows, found, room)
-        return found
+            add_applied(*self._tree, factors, hub, weight, rows, covariances, room)
+        return covariances
 
     def add_simulated(self, z: Floats, out: Floats) -> None:
         """Adds noise from standard normals, (parts, n + 1), to running sums, (n,)."""
@@ -128,11 +128,11 @@ class NestedNoise(NoiseAlong):
         """α, β, γ, σ² of every running sum in the tree's order, (4, n), the hub's variance, and the part's weight."""
         from residua.linalg.conductance_kernels import factors
 
-        found, room = np.empty((4, self.size)), np.empty((3, self.size))
+        steps, room = np.empty((4, self.size)), np.empty((3, self.size))
         for pole, weight in zip(self.poles.tolist(), self.weights.tolist(), strict=True):
             arguments = self.network.arguments
-            hub = factors(*arguments[:3], self.network.first, *arguments[4:], self.q, pole, found, room)
-            yield found, hub, weight
+            hub = factors(*arguments[:3], self.network.first, *arguments[4:], self.q, pole, steps, room)
+            yield steps, hub, weight
 
 
 AxisNoise = OrderedNoise | NestedNoise

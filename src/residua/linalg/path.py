@@ -66,17 +66,17 @@ class Path:
         """The diagonal of the Gram matrix, (n,): a resistance to ground for each node."""
         from residua.linalg.path_kernels import resistances
 
-        found = np.empty(self.size)
-        resistances(self.links, self.left, self.right, found, np.empty(self.size))
-        return found + self.values
+        diagonal = np.empty(self.size)
+        resistances(self.links, self.left, self.right, diagonal, np.empty(self.size))
+        return diagonal + self.values
 
     def shares(self, q: Floats, poles: Floats, weights: Floats) -> Floats:
         """`Σ_j a_j [S (S + p_j)⁻¹]_ii` for `S = Q^½ G Q^½`, (n,)."""
         from residua.linalg.path_kernels import shares
 
-        found, room = np.zeros(self.size), np.empty(self.size)
-        shares(self.links, self.left, self.right, self.values, q, poles, weights, found, room)
-        return found
+        sums, room = np.zeros(self.size), np.empty(self.size)
+        shares(self.links, self.left, self.right, self.values, q, poles, weights, sums, room)
+        return sums
 
 
 def prefix_path(weights: Floats) -> Path:
@@ -225,11 +225,11 @@ class OrderedNoise(NoiseAlong):
         """The variance of each combination of running sums, (rows,), from rows over them, (rows, n)."""
         from residua.linalg.path_kernels import row_variances
 
-        found = np.zeros(rows.shape[0])
+        variances = np.zeros(rows.shape[0])
         n = self.path.size
         rows.sort_indices()
-        row_variances(*self._arguments, rows.indptr, rows.indices, rows.data, found, np.empty((4, n)))
-        return found
+        row_variances(*self._arguments, rows.indptr, rows.indices, rows.data, variances, np.empty((4, n)))
+        return variances
 
     def _applied(self, rows: Floats) -> Floats:
         from residua.linalg.path_kernels import applied
@@ -281,9 +281,9 @@ def over_running_sums(rows: csr_array) -> csr_array:
     entries = rows.tocoo()
     there = entries.col > 0
     moved = (entries.data[there], (entries.row[there], entries.col[there] - 1))
-    found = csr_array(rows - csr_array(moved, shape=rows.shape))
-    found.eliminate_zeros()
-    return found
+    over_sums = csr_array(rows - csr_array(moved, shape=rows.shape))
+    over_sums.eliminate_zeros()
+    return over_sums
 
 
 def cell_starts(nodes: int, cells: int) -> Integers:

@@ -163,7 +163,7 @@ def applied(links, left, right, values, q, poles, weights, rows, out, room):
 
 
 @_compiled
-def cell_facts(links, left, right, values, q, p, starts, alone, room, found, out):
+def cell_facts(links, left, right, values, q, p, starts, alone, room, facts, out):
     """What one part is like in each cell of running sums; returns the square of the factor of m.
 
     A cell holds the sums C_{s−1}, …, C_{e−2} for neighbouring starts s, e (C_{−1} = 0 is the first of all). found: the
@@ -188,10 +188,10 @@ def cell_facts(links, left, right, values, q, p, starts, alone, room, found, out
         out[node] = v
         if node == starts[at]:
             cell, at, least = at, at + 1, v
-            found[2, cell] = m
+            facts[2, cell] = m
         least = min(least, v)
         if node == starts[cell] if alone else node + 1 == starts[at]:
-            found[0, cell], found[1, cell], found[3, cell] = least, log, m
+            facts[0, cell], facts[1, cell], facts[3, cell] = least, log, m
     return extra
 
 
@@ -211,10 +211,10 @@ def lower(facts, extra, weight, out):
 def largest(highest, shared):
     """`max (highest_i + highest_j − shared_ij)` over i ≤ j for each i or j, (cells,)."""
     cells = highest.size
-    found = np.zeros(cells)
+    most = np.zeros(cells)
     for i in range(cells):
         for j in range(i, cells):
             each = highest[i] + highest[j] - shared[i, j]
-            found[i] = max(found[i], each)
-            found[j] = max(found[j], each)
-    return found
+            most[i] = max(most[i], each)
+            most[j] = max(most[j], each)
+    return most

@@ -53,9 +53,9 @@ def inverse_root(least: float, most: float, error: float) -> InverseRoot:
     # The error of J terms is about 2 exp(−2 π² J / ln(16/ratio²)); one or two more or fewer are tried.
     expected = math.log(2 / error) * math.log(16 / ratio**2) / (2 * math.pi**2)
     for terms in range(max(int(expected) - 1, 1), _MOST_TERMS):
-        found = _zolotarev(ratio, terms)
-        if found.error <= error:
-            return InverseRoot(found.poles * most, found.weights * math.sqrt(most), found.error)
+        root = _zolotarev(ratio, terms)
+        if root.error <= error:
+            return InverseRoot(root.poles * most, root.weights * math.sqrt(most), root.error)
     raise ArithmeticError("no sum of poles is close enough")
 
 
@@ -87,8 +87,8 @@ def _zolotarev(ratio: float, terms: int) -> InverseRoot:
         others = np.delete(poles, j)
         weights[j] = np.prod((zeros - poles[j]) / (others - poles[j]))
     x = np.exp(np.linspace(2 * math.log(ratio), 0.0, _PROBES * terms))
-    found = InverseRoot(poles, weights, 0.0)(x) * np.sqrt(x)
-    low, high = float(found.min()), float(found.max())
+    ratios = InverseRoot(poles, weights, 0.0)(x) * np.sqrt(x)
+    low, high = float(ratios.min()), float(ratios.max())
     return InverseRoot(poles, weights * (2 / (low + high)), (high - low) / (high + low))
 
 

@@ -59,10 +59,10 @@ class Tree:
 
     def masses(self, leaves: Floats) -> Levels:
         """Sums of something of the leaves over the leaves below each node."""
-        found = [np.broadcast_to(leaves, self.sizes[0])]
+        sums = [np.broadcast_to(leaves, self.sizes[0])]
         for level in range(self.depth - 1):
-            found.append(self.summed(level, found[-1]))
-        return found
+            sums.append(self.summed(level, sums[-1]))
+        return sums
 
     def total(self, weights: Sequence[Floats], values: Sequence[Floats]) -> float:
         """`Σ_nodes weight · value`."""
@@ -73,7 +73,7 @@ class Tree:
     def _each(self, weights: Sequence[Floats], values: Sequence[Floats]) -> list[tuple[Floats, Floats, int]]:
         return list(zip(weights, values, self.sizes, strict=True))
 
-    def solved(self, precisions: Sequence[Floats]) -> Solved:
+    def solved(self, precisions: Sequence[Floats]) -> SolvedTree:
         """Variances when nodes are measured with these precisions, those of leaves positive."""
         z = [np.broadcast_to(1.0 / precisions[0], self.sizes[0])]
         u: Levels = [np.zeros(0)]
@@ -87,11 +87,11 @@ class Tree:
             share = z[level] / u[level + 1][parent]
             k.insert(0, share)
             V.insert(0, z[level] * (1.0 - share) + share**2 * V[0][parent])
-        return Solved(self, tuple(z), tuple(u), tuple(k), tuple(V))
+        return SolvedTree(self, tuple(z), tuple(u), tuple(k), tuple(V))
 
 
 @dataclass(frozen=True, eq=False)
-class Solved:
+class SolvedTree:
     """What least squares over a tree gives, as lists with one array per level.
 
     Args:
@@ -155,7 +155,7 @@ def root_diagonal(tree: Tree, weights: Sequence[Floats], q: Floats, root: Invers
         q: the weight of each leaf.
         root: `x^-½` on the spectrum of S, as poles.
     """
-    found = np.zeros(tree.sizes[0])
+    diagonal = np.zeros(tree.sizes[0])
     for pole, factor in zip(root.poles.tolist(), root.weights.tolist(), strict=True):
         d = weights[0] * q + pole
         grown, h = np.broadcast_to(q / d, tree.sizes[0]), [np.zeros(0)]
@@ -167,8 +167,8 @@ def root_diagonal(tree: Tree, weights: Sequence[Floats], q: Floats, root: Invers
             damped = 1.0 + weights[level] * h[level]
             down = weights[level] / damped + down / damped**2
             down = down[tree.parents[level - 1]]
-        found += factor * (weights[0] * q / d + pole * q * down / d**2)
-    return found
+        diagonal += factor * (weights[0] * q / d + pole * q * down / d**2)
+    return diagonal
 
 
 def spectrum(tree: Tree, weights: Sequence[Floats], q: Floats) -> tuple[float, float]:

@@ -19,7 +19,7 @@ from statistics import NormalDist
 import numpy as np
 
 from residua.linalg.arrays import Floats
-from residua.projection.problem import Fit, Problem, Progress
+from residua.projection.problem import Fit, Progress, ProjectionProblem
 
 CONFIDENCE = 0.999
 _DOUBT = 1e-6
@@ -59,7 +59,7 @@ class Bound:
         )
 
 
-def bound_of(problem: Problem, observed: Floats, fit: Fit) -> Bound:
+def bound_of(problem: ProjectionProblem, observed: Floats, fit: Fit) -> Bound:
     """The bound of a projection, from what was observed and what was found."""
     moved = problem.moved(observed, fit)
     least = max(moved - fit.gap, 0.0)  # the nearest tables are no nearer
@@ -77,7 +77,7 @@ def bound_of(problem: Problem, observed: Floats, fit: Fit) -> Bound:
     return Bound(math.sqrt(reach / cells), math.sqrt(left / cells), problem.unit, doubtful=doubtful)
 
 
-def _with_noisy_total(problem: Problem, fit: Fit, least: float, miss: float) -> tuple[float, float]:
+def _with_noisy_total(problem: ProjectionProblem, fit: Fit, least: float, miss: float) -> tuple[float, float]:
     """Squared bounds on `‖p − t‖` and `‖y − p‖` when the total that was met is the release's own, off by δ.
 
     The first is infinite where the least possible `‖y − p‖²` is above the second.
@@ -134,7 +134,7 @@ class SimulatedError:
 
 
 def simulated_error(
-    problem: Problem,
+    problem: ProjectionProblem,
     truth: Fit,
     simulations: int,
     *,

@@ -12,11 +12,14 @@ negative in the end is repaired by mixing in tables that are not negative; the c
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats
@@ -37,11 +40,42 @@ class Interior:
 
     def coordinates(self, layout: Layout, even: Sequence[Floats], rests: Sequence[Floats]) -> Floats:
         """The coordinates of these tables on all sets of a layout, from those of e and of q' along each attribute."""
-        found = np.empty(layout.cells)
+        tables = np.empty(layout.cells)
         for group in layout:
             parts = self.evenness * _crossed(group, even) + (1.0 - self.evenness) * _crossed(group, rests)
-            group.view(found)[...] = parts
-        return found
+            group.view(tables)[...] = parts
+        return tables
+
+
+def checked(what: str, coordinates: ArrayLike, cells: int, weights: ArrayLike, sets: int) -> tuple[Floats, Floats]:
+    """Coordinates of so many cells, copied, and weights of so many sets.
+
+    Raises:
+        PlanError: they do not fit.
+    """
+    values, w = np.array(coordinates, dtype=np.float64), np.asarray(weights, dtype=np.float64)
+    if values.shape != (cells,) or not np.isfinite(values).all():
+        raise PlanError(f"{what} must be {cells:,} finite numbers, one per cell of every table.")
+    if w.shape != (sets,) or not (np.isfinite(w).all() and (w > 0).all()):
+        raise PlanError(f"weights must be {sets:,} positive numbers, one per set.")
+    return values, w
+
+
+def fix(coordinates: Floats, layout: Layout, fixed: Mapping[tuple[int, ...], Floats]) -> Booleans:
+    """Puts given coordinates (attribute positions → table) in their places; whose they are, (sets,).
+
+    Raises:
+        PlanError: a table that does not fit, or of a set that the family lacks.
+    """
+    is_fixed = np.zeros(len(layout.lattice), dtype=bool)
+    for members, table in fixed.items():
+        number = int(layout.lattice.find(np.array([members], dtype=np.int32).reshape(1, -1))[0])
+        shape = tuple(int(layout.sizes[i]) for i in members)
+        if number < 0 or table.shape != shape or not np.isfinite(table).all():
+            raise PlanError(f"fixed[{members!r}] must be a finite table of shape {shape} of a set of the family.")
+        coordinates[layout.starts[number] : layout.starts[number] + table.size] = table.ravel()
+        is_fixed[number] = True
+    return is_fixed
 
 
 def interior_of(fixed: Mapping[tuple[int, ...], Floats], even: Sequence[Floats]) -> Interior:
@@ -109,7 +143,7 @@ class Nearest:
 
 
 @dataclass(frozen=True)
-class Certificate:
+class TableCertificate:
     """What one look at the tables showed.
 
     Args:
@@ -148,7 +182,8 @@ class Alternating(ABC):
     Args:
         weights: w_S > 0 of each set, (sets,), the empty one first.
         is_fixed: whose coordinates are given, (sets,).
-        has_zeros: whether some cells must be zero.
+        wanted: ŷ of the maximal tables, and of those below.
+        zeros: which cells of the maximal tables must be zero, (cells,), or nothing.
         nonnegative: whether no cell may be negative.
         interior: of all tables with the given coordinates.
         penalty: the first, relative to the weights.
@@ -158,15 +193,20 @@ class Alternating(ABC):
         self,
         weights: Floats,
         is_fixed: Booleans,
-        has_zeros: bool,
+        wanted: tuple[Floats, Floats],
+        zeros: Booleans,
         nonnegative: bool,
         interior: Interior,
         penalty: float,
     ) -> None:
         self.weights, self.is_fixed = weights, is_fixed
-        self.has_zeros, self.nonnegative, self.interior = has_zeros, nonnegative, interior
+        self.wanted, self.wanted_low = wanted
+        self.zeros, self.has_zeros, self.nonnegative, self.interior = zeros, bool(zeros.size), nonnegative, interior
+        self.w = np.zeros(len(self.wanted))
+        self.pool = ThreadPoolExecutor(os.cpu_count())
         self.floor_share = 0.0
         self.penalty = penalty
+        self._kept = wanted  # the coordinates that leave, once there is a certificate of them
         self._changes = 0
         self._settling = False
         self._price = 0.5  # what mixing costs, as a multiple of what the floor's slope says
@@ -195,15 +235,15 @@ class Alternating(ABC):
         """Puts the floor at another share, and multiplies what was cut off at the floor by a factor."""
 
     @abstractmethod
-    def unprojected(self) -> Certificate:
+    def unprojected(self) -> TableCertificate:
         """The certificate of the coordinates as they came."""
 
     @abstractmethod
-    def certificate(self) -> Certificate:
+    def certificate(self) -> TableCertificate:
         """Distance, dual bound and feasibility of the present coordinates."""
 
-    def closing(self) -> Certificate:
-        """The last certificate; its coordinates are kept for `mix` and `written`."""
+    def closing(self) -> TableCertificate:
+        """The last certificate; its coordinates are kept for `mix`."""
         return self.certificate()
 
     @abstractmethod
@@ -214,20 +254,20 @@ class Alternating(ABC):
         """
 
     @abstractmethod
-    def written(self) -> Floats:
-        """The coordinates kept, in the order in which they came."""
-
-    @abstractmethod
-    def as_they_came(self) -> Floats:
-        """The coordinates wanted, in the order in which they came."""
+    def scattered(self, top: Floats, low: Floats) -> Floats:
+        """Coordinates of the maximal tables and of those below, in the order in which they came."""
 
     # ---- the loop
 
     def solve(self, tolerance: float, rounds: int, progress: Progress | None) -> Nearest:
         """Steps until the certificate is good enough. Feasible coordinates come back as they are, after no steps."""
-        found = self.unprojected()
-        if found.infeasibility <= 1e-10 * found.total:
-            return Nearest(self.as_they_came(), 0.0, 0.0, found.infeasibility, 0, True)
+        with self.pool:
+            return self._solve(tolerance, rounds, progress)
+
+    def _solve(self, tolerance: float, rounds: int, progress: Progress | None) -> Nearest:
+        certificate = self.unprojected()
+        if certificate.infeasibility <= 1e-10 * certificate.total:
+            return Nearest(self.scattered(self.wanted, self.wanted_low), 0.0, 0.0, certificate.infeasibility, 0, True)
         most = self._most()
         self.shift(self._first_floor(tolerance), 1.0)
         done = 0
@@ -235,21 +275,22 @@ class Alternating(ABC):
             for _ in range(min(_CHECK_EVERY, rounds - done)):
                 apart, moved = self.step()
                 done += 1
-            found = self.certificate()
-            allowed = tolerance * max(found.distance, 1.0)
+            certificate = self.certificate()
+            allowed = tolerance * max(certificate.distance, 1.0)
             if progress:
-                progress(done, abs(found.distance - found.bound) / max(found.distance, 1.0))
-            if found.bound > most:
+                progress(done, abs(certificate.distance - certificate.bound) / max(certificate.distance, 1.0))
+            if certificate.bound > most:
                 raise PlanError(
                     "no consistent non-negative tables meet the total, the fixed tables and the zeros (proven: the "
                     "dual exceeds the distance to anything feasible); leave one of them out."
                 )
-            if self._worth_closing(found, tolerance, allowed):
+            if self._worth_closing(certificate, tolerance, allowed):
                 closed = self._closed(tolerance)
                 if closed.converged:
-                    return closed.nearest(self.written(), done)
-            self._adapt(apart, moved, found, tolerance, allowed)
-        return self._closed(tolerance).nearest(self.written(), done)
+                    return closed.nearest(self.scattered(*self._kept), done)
+            self._adapt(apart, moved, certificate, tolerance, allowed)
+        closed = self._closed(tolerance)
+        return closed.nearest(self.scattered(*self._kept), done)
 
     @property
     def _is_fit(self) -> bool:
@@ -260,23 +301,27 @@ class Alternating(ABC):
         """The floor's share before anything is known of what it costs."""
         return 0.0 if self._is_fit else min(tolerance, (self.interior.evenness or 1.0) / 2.0)
 
-    def _worth_closing(self, found: Certificate, tolerance: float, allowed: float) -> bool:
+    def _worth_closing(self, certificate: TableCertificate, tolerance: float, allowed: float) -> bool:
         """Whether the gap is likely to be good enough after mixing, from what that cost before."""
-        share = self._share(found)
-        exact = found.infeasibility <= 1e-11 * found.total or 0.0 < share <= 100.0 * tolerance
-        return exact and abs(found.distance - found.bound) + self._price * share * found.slope <= allowed
+        share = self._share(certificate)
+        exact = certificate.infeasibility <= 1e-11 * certificate.total or 0.0 < share <= 100.0 * tolerance
+        return (
+            exact and abs(certificate.distance - certificate.bound) + self._price * share * certificate.slope <= allowed
+        )
 
-    def _adapt(self, apart: float, moved: float, found: Certificate, tolerance: float, allowed: float) -> None:
+    def _adapt(
+        self, apart: float, moved: float, certificate: TableCertificate, tolerance: float, allowed: float
+    ) -> None:
         """Keeps both residuals of the method alike, and the floor's share of the gap within a quarter of it.
 
         Once the bound is good enough, only the signs of cells are left to be settled, which a larger penalty does
         sooner.
         """
         room = (self.interior.evenness or 1.0) / 2.0
-        wanted = min(10.0 * tolerance, room, allowed / 4.0 / max(found.slope, 1e-300))
+        wanted = min(10.0 * tolerance, room, allowed / 4.0 / max(certificate.slope, 1e-300))
         if not self._is_fit and not 0.5 * self.floor_share < wanted < 2.0 * self.floor_share:
             self.shift(wanted, 1.0)
-        if not self._is_fit and not self._settling and abs(found.distance - found.bound) <= allowed:
+        if not self._is_fit and not self._settling and abs(certificate.distance - certificate.bound) <= allowed:
             self._settling = True
             self._change_penalty(_SETTLING)
             return
@@ -293,19 +338,19 @@ class Alternating(ABC):
 
     def _closed(self, tolerance: float) -> _Closed:
         """Keeps the present coordinates, made non-negative if that can be; the gap is that of what is kept."""
-        found = self.closing()
-        distance, infeasibility, share = found.distance, found.infeasibility, self._share(found)
+        certificate = self.closing()
+        distance, infeasibility, share = certificate.distance, certificate.infeasibility, self._share(certificate)
         mixed = self.mix(share) if share > 0 else None  # still consistent, because everything is linear
         if mixed is not None:
             distance, infeasibility = mixed, 0.0
-            self._price = max((distance - found.distance) / max(share * found.slope, 1e-300), 0.1)
-        gap = max(distance - found.bound, 0.0)
-        exact = infeasibility <= 1e-11 * found.total
+            self._price = max((distance - certificate.distance) / max(share * certificate.slope, 1e-300), 0.1)
+        gap = max(distance - certificate.bound, 0.0)
+        exact = infeasibility <= 1e-11 * certificate.total
         return _Closed(distance, gap, infeasibility, exact and gap <= tolerance * max(distance, 1.0))
 
-    def _share(self, found: Certificate) -> float:
+    def _share(self, certificate: TableCertificate) -> float:
         """How much of the interior is to be mixed in; 0 if that is not possible."""
-        return found.short if self.nonnegative and not self.has_zeros and self.interior.evenness > 0 else 0.0
+        return certificate.short if self.nonnegative and not self.has_zeros and self.interior.evenness > 0 else 0.0
 
     def _most(self) -> float:
         """No feasible tables are further away: n records are n times one. Infinite without a total."""

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Lattice, closure
 from residua.linalg.layout import Group, Layout, batches, layout_of
-from residua.projection import kernels
+from residua.projection import table_kernels
 
 T = TypeVar("T", bound=np.generic)
 _BATCH_CELLS = 250_000
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class TableBatch:
     """Some maximal tables of one shape: where they, their margins and their own means lie.
 
     Args:
@@ -93,21 +93,21 @@ class Arrangement:
             group.view(sets).reshape(len(group.numbers), -1)[:] = group.numbers[:, None]
         return sets
 
-    def gather(self, layout: Layout, given: NDArray[T], came: Layout) -> NDArray[T]:
-        """Tables as they came, in the layout `came`, into one of the layouts here."""
+    def gather(self, layout: Layout, given: NDArray[T], given_layout: Layout) -> NDArray[T]:
+        """Tables as they came, in the layout `given_layout`, into one of the layouts here."""
         out = np.zeros(layout.cells, dtype=given.dtype)
-        for source, target in self._copies(layout, came):
+        for source, target in self._copies(layout, given_layout):
             out[target] = given[source]
         return out
 
-    def scatter(self, layout: Layout, tables: Floats, came: Layout, out: Floats) -> None:
+    def scatter(self, layout: Layout, tables: Floats, given_layout: Layout, out: Floats) -> None:
         """Tables from one of the layouts here back to where they came from."""
-        for source, target in self._copies(layout, came):
+        for source, target in self._copies(layout, given_layout):
             out[source] = tables[target]
 
-    def _copies(self, layout: Layout, came: Layout) -> Iterator[tuple[Integers, Integers]]:
+    def _copies(self, layout: Layout, given_layout: Layout) -> Iterator[tuple[Integers, Integers]]:
         """Cells in the given layout and the same cells here, in batches."""
-        for group in came:
+        for group in given_layout:
             # Sets of one shape are renumbered alike: by size, and by position where sizes are equal.
             axes = np.argsort(group.shape, kind="stable")
             cells = np.arange(group.cells).reshape(group.shape).transpose(axes).ravel()
@@ -120,7 +120,7 @@ class Arrangement:
     # ---- the maximal tables
 
     @cached_property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[TableBatch, ...]:
         """The maximal tables in parts, of about equal work."""
         parts, start = [], 0
         for group in self.top:
@@ -132,7 +132,7 @@ class Arrangement:
             shape = np.array(group.shape, dtype=np.int64)
             for part in batches(len(group.numbers), group.cells, _BATCH_CELLS):
                 numbers = group.numbers[part]
-                parts.append(Part(numbers, shape, self.top.starts[numbers], facets[part], owned[part]))
+                parts.append(TableBatch(numbers, shape, self.top.starts[numbers], facets[part], owned[part]))
         return tuple(sorted(parts, key=lambda part: -len(part.numbers) * int(part.shape.prod())))
 
     def _facets(self, group: Group) -> Integers:
@@ -166,22 +166,22 @@ class Arrangement:
     def centre(self, tables: Floats) -> None:
         """Centres the lower tables along every axis, in place."""
         starts, shapes, ways, _ = self.low_tables
-        kernels.centre_each(tables, starts, shapes, ways)
+        table_kernels.centre_each(tables, starts, shapes, ways)
 
     def centre_top(self, tables: Floats) -> None:
         """Centres the maximal tables along every axis, in place."""
         for part in self.parts:
             self.centre_part(tables, part)
 
-    def centre_part(self, tables: Floats, part: Part) -> None:
+    def centre_part(self, tables: Floats, part: TableBatch) -> None:
         """Centres some maximal tables along every axis, in place."""
         shapes = np.broadcast_to(part.shape, (len(part.numbers), part.shape.size))
-        kernels.centre_each(tables, part.starts, shapes, np.full(len(part.numbers), part.shape.size))
+        table_kernels.centre_each(tables, part.starts, shapes, np.full(len(part.numbers), part.shape.size))
 
     def rebuild(self, residuals: Floats) -> Floats:
         """The lower tables from their residuals."""
         tables = residuals.copy()
-        kernels.rebuild_each(tables, *self.low_tables)
+        table_kernels.rebuild_each(tables, *self.low_tables)
         return tables
 
     def summed_down(self, own: Floats, weights: Floats) -> Floats:
@@ -192,12 +192,12 @@ class Arrangement:
         total = np.zeros(self.low.cells)
         for ways, numbers, pairs in self._from_own:
             here = np.zeros(self.low.cells)
-            kernels.add_means(own, here, *pairs, weights[numbers])
+            table_kernels.add_means(own, here, *pairs, weights[numbers])
             total += here
             for j in range(2, ways + 1):
                 below = np.zeros(self.low.cells)
                 pairs = self._downward[ways - j + 1]
-                kernels.add_means(here, below, *pairs, np.full(len(pairs[0]), 1.0 / j))
+                table_kernels.add_means(here, below, *pairs, np.full(len(pairs[0]), 1.0 / j))
                 total += below
                 here = below
         return total
@@ -205,7 +205,7 @@ class Arrangement:
     @cached_property
     def _from_own(self) -> tuple[tuple[int, Integers, tuple[Integers, ...]], ...]:
         """For each size of maximal sets: the set of each of their own means, and where it goes (as it is)."""
-        found = []
+        by_size = []
         for ways in sorted({part.shape.size for part in self.parts}):
             parts = [part for part in self.parts if part.shape.size == ways]
             lengths = [np.broadcast_to(part.shape.prod() // part.shape, part.owned.shape) for part in parts]
@@ -215,14 +215,14 @@ class Arrangement:
             )
             numbers = np.concatenate([np.repeat(part.numbers, ways) for part in parts])
             one = np.ones(len(begins), dtype=np.int64)
-            found.append((int(ways), numbers, (begins, one, one, inners, places)))
-        return tuple(found)
+            by_size.append((int(ways), numbers, (begins, one, one, inners, places)))
+        return tuple(by_size)
 
     @cached_property
     def _downward(self) -> dict[int, tuple[Integers, ...]]:
         """For each size of lower sets: every table and axis, and where the mean along it goes."""
         starts, shapes, ways, facets = self.low_tables
-        found = {}
+        by_size = {}
         for k in range(1, int(ways.max(initial=0)) + 1):
             here = ways == k
             columns = [
@@ -235,5 +235,5 @@ class Arrangement:
                 )
                 for j in range(k)
             ]
-            found[k] = tuple(np.concatenate(arrays) for arrays in zip(*columns, strict=True))
-        return found
+            by_size[k] = tuple(np.concatenate(arrays) for arrays in zip(*columns, strict=True))
+        return by_size

@@ -27,9 +27,7 @@ from residua.linalg.lattice import Lattice
 from residua.linalg.modes import contrasts
 from residua.plans.operators.correlated import Ordered
 from residua.plans.strategy import Strategy
-from residua.projection.crossing import Axis, axis_along
-from residua.projection.running import Running
-from residua.projection.waves import Waves
+from residua.projection.axes import Coordinates, MatrixCoordinates, axis_along
 from residua.workload import AttributeQueries, Identity
 
 _FAINT = 1e-9  # of the mean eigenvalue of G: what nobody asks of an attribute still weighs this much
@@ -38,7 +36,7 @@ _SHORT = 1024  # values of an axis whose eigenvalues are computed
 
 
 @dataclass(frozen=True, eq=False)
-class Along:
+class MetricAlong:
     """One attribute in the metric.
 
     Args:
@@ -54,7 +52,7 @@ class Along:
     least: float
 
     @staticmethod
-    def of(kinds: Sequence[AttributeQueries], omegas: Floats) -> Along:
+    def of(kinds: Sequence[AttributeQueries], omegas: Floats) -> MetricAlong:
         """The attribute with these weights on the Gram matrices of the ways in which it is asked."""
         grams = [asked.gram() for asked in kinds]
         G = np.asarray(sum(omega * V for omega, V in zip(omegas, grams, strict=True)))
@@ -69,27 +67,27 @@ class Along:
         }
         v = solve(G, np.ones(n), assume_a="pos")
         v = v / v.sum()
-        return Along(G, factors, v, float(v @ G @ v))
+        return MetricAlong(G, factors, v, float(v @ G @ v))
 
     @cached_property
-    def axis(self) -> Axis:
+    def axis(self) -> MatrixCoordinates:
         """The coordinates along the attribute."""
         B = contrasts(len(self.gram))
         return axis_along(self.spread, np.asarray(B.T @ np.linalg.inv(B @ self.gram @ B.T) @ B))
 
-    def noise(self, strategy: Strategy) -> Noise:
+    def noise(self, strategy: Strategy) -> NoiseInMetric:
         """What a strategy's spread and the noise of its rests count."""
         F = strategy.recovery * strategy.unit
         values = np.append(np.linalg.eigvalsh(F.T @ self.gram @ F), 0.0)  # there may be no rests
         spread = float(strategy.spread @ self.gram @ strategy.spread)
-        return Noise(spread, float(values.sum()), float(np.linalg.norm(values)), float(values.max()))
+        return NoiseInMetric.of(spread, values)
 
 
 @dataclass(frozen=True, eq=False)
-class AlongSums:
+class PrefixMetric:
     """A long ordered attribute in the metric: squares over all prefixes, with bounds in place of eigenvalues."""
 
-    axis: Running | Waves
+    axis: Coordinates
 
     @property
     def factors(self) -> dict[AttributeQueries, float]:
@@ -101,20 +99,22 @@ class AlongSums:
         """All of the total in the last value, which is in one prefix."""
         return 1.0
 
-    def noise(self, strategy: Strategy) -> Noise:
+    def noise(self, strategy: Strategy) -> NoiseInMetric:
         """Of a long axis, no eigenvalue is above the largest sum of a row of covariances, which are positive."""
-        assert isinstance(strategy, Ordered)
+        assert isinstance(strategy, Ordered)  # plans along an axis have no other
         sums = np.cumsum(strategy.spread)
         if strategy.size <= _SHORT:
             values = np.linalg.eigvalsh(np.cumsum(np.cumsum(strategy.inverse, axis=0), axis=1))
-            return Noise(float(sums @ sums), float(values.sum()), float(np.linalg.norm(values)), float(values.max()))
+            return NoiseInMetric(
+                float(sums @ sums), float(values.sum()), float(np.linalg.norm(values)), float(values.max())
+            )
         total = float(np.sum(strategy.sum_variances - sums**2 / strategy.tells))
         ones = csr_array(np.ones((1, strategy.size)))
         largest = min(float(strategy.noise.applied(ones).max()), total)
-        return Noise(float(sums @ sums), total, math.sqrt(total * largest), largest)
+        return NoiseInMetric(float(sums @ sums), total, math.sqrt(total * largest), largest)
 
 
-class Noise(NamedTuple):
+class NoiseInMetric(NamedTuple):
     """What a strategy's spread counts in the metric; sum, length, and largest of the eigenvalues of its rests."""
 
     spread: float
@@ -122,9 +122,14 @@ class Noise(NamedTuple):
     length: float
     largest: float
 
+    @staticmethod
+    def of(spread: float, values: Floats) -> NoiseInMetric:
+        """Of these eigenvalues."""
+        return NoiseInMetric(spread, float(values.sum()), float(np.linalg.norm(values)), float(values.max()))
+
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class AskedMetric:
     """The metric of all that was asked.
 
     Args:
@@ -137,7 +142,7 @@ class Asked:
     lattice: Lattice
     families: Sequence[tuple[Floats, Sequence[AttributeQueries]]]
     unasked: Floats
-    along: Sequence[Along | AlongSums]
+    along: Sequence[MetricAlong | PrefixMetric]
 
     @cached_property
     def weights(self) -> Floats:
@@ -150,8 +155,8 @@ class Asked:
         Block S has the eigenvalues `σ²_S Σ_{A⊇S} Π_{i∈A} s_i Π_{i∈A∖S} vᵀG v · Π_{i∈S} eig(FᵀG F)`, v and F those of
         the strategies, and blocks are independent.
         """
-        found = {(one, strategy): one.noise(strategy) for one, strategy in zip(self.along, strategies, strict=True)}
-        parts = [found[pair] for pair in zip(self.along, strategies, strict=True)]
+        noise_of = {(one, strategy): one.noise(strategy) for one, strategy in zip(self.along, strategies, strict=True)}
+        parts = [noise_of[pair] for pair in zip(self.along, strategies, strict=True)]
         noise = variances * self._summed(np.array([part.spread for part in parts]))
         sums = np.array([(part.total, part.length, part.largest) for part in parts]).T
         total, length, largest = (float(noise @ self.lattice.products(each)) for each in sums)
@@ -172,31 +177,31 @@ def asked_metric(
     unasked: Floats,
     strategies: Sequence[Strategy],
     variances: Floats,
-    long: Mapping[int, Running | Waves],
-) -> Asked:
+    long: Mapping[int, Coordinates],
+) -> AskedMetric:
     """The metric of all that was asked, for the noise of a plan.
 
-    Args but the last three: as for `Asked`.
+    Args but the last three: as for `AskedMetric`.
         strategies: of each attribute.
         variances: σ²_S of the noise, 0 where there is none, (sets,).
         long: attributes all of whose prefixes are what is asked of them.
     """
     kinds = [[] if i in long else _kinds(lattice, families, i, strategy.size) for i, strategy in enumerate(strategies)]
     omegas = [np.array([1.0 / asked.gram().trace() if len(row) > 1 else 1.0 for asked in row]) for row in kinds]
-    known = {tuple(row): Along.of(row, own) for row, own in zip(kinds, omegas, strict=True) if row}
-    first = [AlongSums(long[i]) if i in long else known[tuple(row)] for i, row in enumerate(kinds)]
-    best = Asked(lattice, families, unasked, first)
+    known = {tuple(row): MetricAlong.of(row, own) for row, own in zip(kinds, omegas, strict=True) if row}
+    first = [PrefixMetric(long[i]) if i in long else known[tuple(row)] for i, row in enumerate(kinds)]
+    best = AskedMetric(lattice, families, unasked, first)
     least = best.noise_sums(strategies, variances)[0]
     for i, k in [(i, k) for i, row in enumerate(kinds) if len(row) > 1 for k in range(len(row))] * _SEARCHES:
         for step in (_STEP, 1.0 / _STEP):
             while True:
                 tried = omegas[i] * np.where(np.arange(len(omegas[i])) == k, step, 1.0)
-                along = [Along.of(kinds[i], tried) if j == i else one for j, one in enumerate(best.along)]
-                found = Asked(lattice, families, unasked, along)
-                total = found.noise_sums(strategies, variances)[0]
+                along = [MetricAlong.of(kinds[i], tried) if j == i else one for j, one in enumerate(best.along)]
+                trial = AskedMetric(lattice, families, unasked, along)
+                total = trial.noise_sums(strategies, variances)[0]
                 if total >= least * (1.0 - 1e-3):
                     break
-                best, least, omegas[i] = found, total, tried
+                best, least, omegas[i] = trial, total, tried
     return best
 
 
@@ -205,5 +210,5 @@ def _kinds(
 ) -> list[AttributeQueries]:
     """The ways in which an attribute is asked by terms that count; its values if it is in none."""
     with_i = lattice.covers[i][0]
-    found = dict.fromkeys(queries[i] for sets, queries in families if sets[with_i].any())
-    return list(found) or [Identity(size)]
+    kinds = dict.fromkeys(queries[i] for sets, queries in families if sets[with_i].any())
+    return list(kinds) or [Identity(size)]

@@ -1,14 +1,13 @@
-"""Projection along an ordered axis: running sums that never fall, nearest to those released, in one pass.
+"""Projection along an ordered axis: prefix sums that never fall, nearest to those released, in one pass.
 
-The metric is squares over all prefixes. Without negative counts running sums do not fall; those nearest to given
+The metric is squares over all prefixes. Without negative counts prefix sums do not fall; those nearest to given
 numbers are their isotonic regression, and with a total that of all but the last, cut off at 0 and at the total. Both
-are exact: the gap is 0.
+are exact: the gap is 0. Values that were measured in runs are projected in the same way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -16,70 +15,34 @@ from scipy.sparse import csr_array
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.plans.product.plan import ProductPlan
-from residua.projection.facts import shown
-from residua.projection.problem import Fit, Problem, Progress, Terms
+from residua.projection.problem import Fit, Histogram, Metric, Progress, ProjectionProblem
 from residua.release.base import Release
 
 
-@dataclass(frozen=True, eq=False)
-class Along(Fit):
-    """What the projection along an axis found.
-
-    Args:
-        attribute: the position of the axis.
-        counts: one per value, (n,).
-        gap: 0.
-        infeasibility: the largest violation of the total, in counts.
-    """
-
-    attribute: int
-    counts: Floats
-    gap: float = 0.0
-    infeasibility: float = 0.0
-
-    def __post_init__(self) -> None:
-        self.counts.setflags(write=False)
-
-    def supports(self, members: Sequence[int]) -> bool:
-        """The axis, and the total."""
-        return set(members) <= {self.attribute}
-
-    def marginal(self, members: Sequence[int]) -> Floats:
-        """The counts of the values, or the total."""
-        return self.counts if len(members) else np.array(self.counts.sum())
-
-    @property
-    def array(self) -> Floats:
-        """What a saved projection keeps."""
-        return self.counts
-
-
-@dataclass(frozen=True, eq=False)
-class AxisProblem(Problem):
-    """Projection of releases of an axis plan; observed are running sums, (n,).
-
-    Args:
-        plan: the plan.
-        terms: what the counts must meet.
-    """
+class AxisProblem(ProjectionProblem):
+    """Projection of releases along one attribute alone; observed are prefix sums, (n,)."""
 
     plan: ProductPlan
-    terms: Terms
 
     def __post_init__(self) -> None:
-        for fact in self.terms.facts:
-            if fact.members:
-                raise PlanError(
-                    "known: along an axis only the total can be given, not "
-                    f"{shown(self.plan.domain, fact.members)}; leave it out."
-                )
+        self.only_total("along an axis")
+
+    @property
+    def bounded(self) -> bool:  # type: ignore[override]
+        """Where the noise is correlated along the axis."""
+        return self.plan.correlated is not None
+
+    @classmethod
+    def metrics(cls, plan: Any) -> tuple[tuple[Metric, ...], str]:
+        """Plain squares alone."""
+        return ("plain",), "along an axis it is squares over prefixes; leave metric out."
 
     def observed(self, release: Release) -> Floats:
-        """The released running sums."""
+        """The released prefix sums."""
         return np.cumsum(release.estimates([self.plan.name]))
 
-    def solve(self, observed: Floats, progress: Progress | None = None) -> Along:
-        """The nearest running sums that meet the terms."""
+    def solve(self, observed: Floats, progress: Progress | None = None) -> Histogram:
+        """The nearest prefix sums that meet the terms."""
         from scipy.optimize import isotonic_regression  # takes long to load
 
         total = float(self.terms.facts[0].values) if self.terms.facts else None
@@ -87,32 +50,21 @@ class AxisProblem(Problem):
         if self.terms.nonnegative and len(open_ones):
             open_ones = np.clip(isotonic_regression(open_ones).x, 0.0, total)
         sums = open_ones if total is None else np.append(open_ones, total)
-        return self.fit_of(np.diff(sums, prepend=0.0), 0.0, 0.0)
+        return self.unprojected(sums)
 
-    def unprojected(self, observed: Floats) -> Along:
+    def unprojected(self, observed: Floats) -> Histogram:
         """The released counts."""
         return self.fit_of(np.diff(observed, prepend=0.0), 0.0, 0.0)
 
-    def fit_of(self, array: Floats, gap: float, infeasibility: float) -> Along:
+    def fit_of(self, array: Floats, gap: float, infeasibility: float) -> Histogram:
         """The fit that a saved projection keeps."""
         if array.shape != (self.plan.size,):
             raise ValueError("the counts do not fit the plan; they belong to another projection")
-        return Along(self.plan.attribute, array, gap, infeasibility)
+        return Histogram((self.plan.attribute,), array, gap, infeasibility)
 
-    def moved(self, observed: Floats, fit: Fit) -> float:
-        """The squared distance over all prefixes."""
-        apart = observed - _sums(fit)
-        return float(apart @ apart)
-
-    def size(self, fit: Fit) -> float:
-        """The squared length over all prefixes."""
-        return float(_sums(fit) @ _sums(fit))
-
-    @property
-    def spectrum(self) -> tuple[Floats, Floats]:
-        """Bounds alone are known of a long axis: as if all noise were in one direction."""
-        total, _, largest = self.noise_sums
-        return np.array([largest]), np.array([total / largest])
+    def seen(self, fit: Fit) -> Floats:
+        """All prefix sums."""
+        return np.cumsum(fit.array)
 
     @property
     def noise_sums(self) -> tuple[float, float, float]:
@@ -134,13 +86,4 @@ class AxisProblem(Problem):
         """What a release of the plan would observe if a fit were the truth: noise through the same estimator, added."""
         blocks = self.plan.compile()
         noise = self.plan.reading(blocks, blocks.simulated(random))
-        return _sums(fit) + np.cumsum(noise.marginal((self.plan.attribute,)))
-
-    def error(self, fit: Fit, truth: Fit) -> float:
-        """The mean absolute difference over all prefixes."""
-        return float(np.abs(_sums(fit) - _sums(truth)).mean())
-
-
-def _sums(fit: Fit) -> Floats:
-    assert isinstance(fit, Along)
-    return np.cumsum(fit.counts)
+        return np.asarray(self.seen(fit) + np.cumsum(noise.marginal((self.plan.attribute,))))

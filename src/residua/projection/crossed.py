@@ -8,42 +8,41 @@ spread vector is not positive, that is a bound instead, and the step is a proxim
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats
 from residua.linalg.lattice import Lattice
 from residua.linalg.layout import layout_of
-from residua.projection import kernels, running_kernels
+from residua.projection import fibre_kernels
 from residua.projection.alternating import (
     NO_FLOOR,
     RELAXATION,
     Alternating,
-    Certificate,
     Interior,
     Nearest,
     Progress,
+    TableCertificate,
+    checked,
+    fix,
     interior_of,
     mixing_share,
 )
-from residua.projection.crossing import Alike, AnyAxis, Below, Crossing
-from residua.projection.tails import weighed
+from residua.projection.axes import Coordinates
+from residua.projection.crossing import Alike, Below, Crossing, weighed
 
 _FIRST_PENALTY = 6.0
-_FIRST_OF_SUMS = 4.0  # in running sums, whose own lengths are all alike
+_FIRST_OF_SUMS = 4.0  # in prefix sums, whose own lengths are all alike
 _TRIED = 30.0  # times the gap allowed: the allowed table is often nearer to the best than the coordinates are
 _NO_ZEROS = np.zeros((0, 0), dtype=bool)
 
 
 def nearest_crossed(
     lattice: Lattice,
-    axes: Sequence[AnyAxis],
+    axes: Sequence[Coordinates],
     coordinates: Floats,
     weights: Floats,
     *,
@@ -73,30 +72,18 @@ def nearest_crossed(
         PlanError: arguments that do not fit, or constraints that nothing can meet.
     """
     crossing = Crossing(lattice, axes, lattice.is_maximal)
-    coordinates = np.array(coordinates, dtype=np.float64)
-    if coordinates.shape != (crossing.coordinates.cells,) or not np.isfinite(coordinates).all():
-        raise PlanError(f"coordinates must be {crossing.coordinates.cells:,} finite numbers.")
-    if weights.shape != (len(lattice),) or not (np.isfinite(weights).all() and (weights > 0).all()):
-        raise PlanError(f"weights must be {len(lattice):,} positive numbers, one per set.")
-    is_fixed = np.zeros(len(lattice), dtype=bool)
-    for members, table in (fixed or {}).items():
-        number = int(lattice.find(np.array([members], dtype=np.int32).reshape(1, -1))[0])
-        start = crossing.coordinates.starts[number]
-        coordinates[start : start + table.size] = table.ravel()
-        is_fixed[number] = True
+    coordinates, weights = checked("coordinates", coordinates, crossing.coordinates.cells, weights, len(lattice))
+    is_fixed = fix(coordinates, crossing.coordinates, fixed or {})
     arranged = _arranged(crossing, zeros)
     if nonnegative:
         crossing = weighed(crossing, coordinates, arranged)
     interior = interior_of(_margins(axes, fixed or {}), [axis.even for axis in axes])
     solver = _Crossed(crossing, coordinates, weights, is_fixed, arranged, nonnegative, interior)
-    try:
-        with threadpool_limits(1, user_api="blas"):  # the tables are worked on side by side already
-            return solver.solve(tolerance, rounds, progress)
-    finally:
-        solver.pool.shutdown()
+    with threadpool_limits(1, user_api="blas"):  # the tables are worked on side by side already
+        return solver.solve(tolerance, rounds, progress)
 
 
-def _margins(axes: Sequence[AnyAxis], fixed: Mapping[tuple[int, ...], Floats]) -> dict[tuple[int, ...], Floats]:
+def _margins(axes: Sequence[Coordinates], fixed: Mapping[tuple[int, ...], Floats]) -> dict[tuple[int, ...], Floats]:
     """The given margins of single attributes as cells, and all else that is given."""
     total = np.ravel(fixed.get((), 0.0))
     alone = {members: own for members, own in fixed.items() if len(members) == 1}
@@ -109,10 +96,10 @@ def _arranged(crossing: Crossing, zeros: Booleans | None) -> Booleans:
         return np.zeros(0, dtype=bool)
     sizes = np.array([axis.size for axis in crossing.axes], dtype=np.int64)
     starts = layout_of(crossing.lattice, sizes, crossing.chosen).starts
-    found = np.empty(crossing.cells, dtype=bool)
+    arranged = np.empty(crossing.cells, dtype=bool)
     for part in crossing.parts:
-        part.rows(found)[:] = zeros[starts[part.numbers][:, None] + np.arange(part.cells)]
-    return found
+        part.rows(arranged)[:] = zeros[starts[part.numbers][:, None] + np.arange(part.cells)]
+    return arranged
 
 
 class _Crossed(Alternating):
@@ -131,16 +118,14 @@ class _Crossed(Alternating):
         nonnegative: bool,
         interior: Interior,
     ) -> None:
-        in_sums = any(part.running is not None for part in crossing.parts)
+        in_sums = any(part.sums_axis is not None for part in crossing.parts)
         first = _FIRST_OF_SUMS if in_sums else _FIRST_PENALTY
-        super().__init__(weights, is_fixed, bool(zeros.size), nonnegative, interior, first)
-        self.crossing, self.zeros = crossing, zeros
+        below = Below.of(crossing)
+        both = crossing.gather(wanted), wanted[below.places]
+        super().__init__(weights, is_fixed, both, zeros, nonnegative, interior, first)
+        self.crossing, self.below = crossing, below
         self._evens = {id(part): part.even_without(part.rows(zeros)) for part in crossing.parts if zeros.size}
-        self.below = Below.of(crossing)
-        self.wanted_top, self.wanted_low = crossing.gather(wanted), wanted[self.below.places]
-        self.top, self.low = self.wanted_top.copy(), self.wanted_low.copy()
-        self.w = np.zeros(crossing.cells)
-        self.pool = ThreadPoolExecutor(os.cpu_count())
+        self.top, self.low = self.wanted.copy(), self.wanted_low.copy()
         lattice, axes = crossing.lattice, crossing.axes
         self._mean_lengths = lattice.products(np.array([_geometric_mean(axis.lengths) for axis in axes]))
         self._crossings = lattice.products(np.array([1.0 + axis.crossing for axis in axes]))
@@ -153,13 +138,13 @@ class _Crossed(Alternating):
     @property
     def total(self) -> float:
         """How many records are wanted."""
-        return max(float(self.wanted_top[0]), 0.0)  # the first coordinate of any table is the total
+        return max(float(self.wanted[0]), 0.0)  # the first coordinate of any table is the total
 
     def wanted_lengths(self) -> tuple[Floats, Floats]:
         """`‖ŷ_S‖`, and how long y_S of a single record can be."""
         squares = np.bincount(self.below.sets, self.wanted_low**2, len(self.weights))
         for part in self.crossing.parts:
-            squares[part.numbers] = (part.own(part.rows(self.wanted_top)) ** 2).sum(axis=1)
+            squares[part.numbers] = (part.own(part.rows(self.wanted)) ** 2).sum(axis=1)
         longest = np.array([axis.longest for axis in self.crossing.axes])
         return np.sqrt(squares), self.crossing.lattice.products(longest)
 
@@ -197,10 +182,10 @@ class _Crossed(Alternating):
     def _allowed(self, part: Alike, floor: float) -> Floats:
         """The nearest tables to w that keep the floor and the zeros, (tables, cells)."""
         w, even = part.rows(self.w), self._even(part)
-        if not self.nonnegative and part.running is not None:
+        if not self.nonnegative and part.sums_axis is not None:
             return w
-        if part.running is not None:
-            rising = running_kernels.nearest_rising(
+        if part.sums_axis is not None:
+            rising = fibre_kernels.nearest_rising(
                 part.fibres(w), self._ties(part), part.fibres(even), floor, part.last_weight
             )
             return np.asarray(rising.reshape(w.shape))
@@ -214,8 +199,8 @@ class _Crossed(Alternating):
         return self._evens.get(id(part), part.even[None])
 
     def _ties(self, part: Alike) -> Booleans:
-        """The zeros of tables kept as running sums, (tables, outer, n, inner), or nothing."""
-        return part.fibres(part.rows(self.zeros)) if self.has_zeros else running_kernels.NO_ZEROS
+        """The zeros of tables kept as prefix sums, (tables, outer, n, inner), or nothing."""
+        return part.fibres(part.rows(self.zeros)) if self.has_zeros else fibre_kernels.NO_ZEROS
 
     def step(self) -> tuple[float, float]:
         """One step: how far tables and coordinates are apart, and how far the tables moved."""
@@ -228,8 +213,8 @@ class _Crossed(Alternating):
             self._reflect(part, tables, norms)
             pull = part.down(tables)
             self.below.collect(part, pull, pulled)
-            kernels.follow(
-                part.rows(self.top), part.rows(self.wanted_top), pull, self.weights[part.numbers],
+            fibre_kernels.follow(
+                part.rows(self.top), part.rows(self.wanted), pull, self.weights[part.numbers],
                 self.pulls[part.numbers], part.lengths, ~self.is_fixed[part.numbers],
             )  # fmt: skip
             return norms
@@ -242,22 +227,22 @@ class _Crossed(Alternating):
     def _reflect(self, part: Alike, tables: Floats, norms: Floats) -> None:
         """The tables' half of a step, in place; tables become the penalty's gradient."""
         penalties, weights, w = self.penalties[part.numbers], part.cell_weights, part.rows(self.w)
-        if part.running is None:
+        if part.sums_axis is None:
             zeros = part.rows(self.zeros) if self.has_zeros else _NO_ZEROS
-            kernels.reflect(tables, w, zeros, part.even, self._floor, weights, penalties, RELAXATION, norms)
+            fibre_kernels.reflect(tables, w, zeros, part.even, self._floor, weights, penalties, RELAXATION, norms)
             return
         m, w, even, weights = (part.fibres(each) for each in (tables, w, self._even(part), weights))
-        running_kernels.reflect_rising(
+        fibre_kernels.reflect_rising(
             m, w, self._ties(part), even, self._floor, part.last_weight, weights, penalties, RELAXATION, norms
         )  # fmt: skip
 
     # ---- the certificate
 
-    def unprojected(self) -> Certificate:
+    def unprojected(self) -> TableCertificate:
         """The certificate of the coordinates as they came: nothing was cut off yet."""
         return self.certificate()
 
-    def certificate(self) -> Certificate:
+    def certificate(self) -> TableCertificate:
         """Distance, dual bound and feasibility of the present coordinates."""
         self.below.spread(self.low, self.top)
         p = np.empty(len(self.below.here))
@@ -273,7 +258,7 @@ class _Crossed(Alternating):
             slope = -2.0 * float(np.vdot(pressed, np.broadcast_to(self._even(part), pressed.shape)))
             pull = -part.down(pressed)
             # What was cut off is orthogonal to what is above the floor: so no large numbers cancel.
-            beside = 2.0 * float((pressed * (part.up(part.rows(self.wanted_top)) - allowed)).sum()) - floor * slope
+            beside = 2.0 * float((pressed * (part.up(part.rows(self.wanted)) - allowed)).sum()) - floor * slope
             self.below.collect(part, pull, p)
             weights, free = self.weights[part.numbers], ~self.is_fixed[part.numbers]
             bound = beside - float((free / weights) @ (part.own(pull) ** 2).sum(axis=1))
@@ -290,7 +275,7 @@ class _Crossed(Alternating):
         bounds, broken, slopes, shares = np.array(list(self.pool.map(work, self.crossing.parts))).T
         p_low, weights, free = self.below.summed(p), self.weights[self.below.sets], ~self.is_fixed[self.below.sets]
         bound = float(bounds.sum() - (free * p_low**2 / weights).sum())
-        return Certificate(
+        return TableCertificate(
             distance=self._distance(self.top, self.low),
             bound=bound,
             infeasibility=float(broken.max()),
@@ -302,46 +287,46 @@ class _Crossed(Alternating):
     def _distance(self, top: Floats, low: Floats) -> float:
         distance = float(self.weights[self.below.sets] @ (low - self.wanted_low) ** 2)
         for part in self.crossing.parts:
-            apart = part.own(part.rows(top) - part.rows(self.wanted_top))
+            apart = part.own(part.rows(top) - part.rows(self.wanted))
             distance += float(self.weights[part.numbers] @ (apart**2).sum(axis=1))
         return distance
 
     # ---- what leaves
 
-    def closing(self) -> Certificate:
-        """The last certificate; its coordinates are kept for `mix` and `written`."""
-        found = self.certificate()
+    def closing(self) -> TableCertificate:
+        """The last certificate; its coordinates are kept for `mix`."""
+        certificate = self.certificate()
         self._kept = self.top.copy(), self.low.copy()
         if self._is_fit:
             top = self._of_one_table()
             low = np.empty_like(self.low)
             low[self.below.which] = top[self.below.here]
             self._kept = top, low
-            return replace(found, distance=self._distance(top, low), infeasibility=0.0, short=0.0)
-        return found
+            return replace(certificate, distance=self._distance(top, low), infeasibility=0.0, short=0.0)
+        return certificate
 
     @property
     def _is_fit(self) -> bool:
-        """Whether there is one table, in running sums, and nothing given but the total: what is allowed is a fit."""
+        """Whether there is one table, in prefix sums, and nothing given but the total: what is allowed is a fit."""
         parts = self.crossing.parts
-        alone = len(parts) == 1 and len(parts[0].numbers) == 1 and parts[0].running is not None
+        alone = len(parts) == 1 and len(parts[0].numbers) == 1 and parts[0].sums_axis is not None
         return alone and self.nonnegative and not self.is_fixed[1:].any()
 
     def _of_one_table(self) -> Floats:
         """The coordinates of the table that is allowed, with its total as given, (cells,)."""
         part = self.crossing.parts[0]
         table = self._allowed(part, self._floor)
-        found = part.inverse(table)
-        if self.is_fixed[0] and found[0, 0] > 0:
-            running_kernels.give_total(part.fibres(table), self._ties(part), self.total / found[0, 0])
-            found = part.inverse(table)
-        return np.asarray(found.ravel())
+        coordinates = part.inverse(table)
+        if self.is_fixed[0] and coordinates[0, 0] > 0:
+            fibre_kernels.give_total(part.fibres(table), self._ties(part), self.total / coordinates[0, 0])
+            coordinates = part.inverse(table)
+        return np.asarray(coordinates.ravel())
 
-    def _worth_closing(self, found: Certificate, tolerance: float, allowed: float) -> bool:
+    def _worth_closing(self, certificate: TableCertificate, tolerance: float, allowed: float) -> bool:
         """Of one table the allowed one is a fit, and nothing has to be mixed in: it is tried where it may do."""
         if self._is_fit:
-            return abs(found.distance - found.bound) <= _TRIED * allowed
-        return super()._worth_closing(found, tolerance, allowed)
+            return abs(certificate.distance - certificate.bound) <= _TRIED * allowed
+        return super()._worth_closing(certificate, tolerance, allowed)
 
     def mix(self, share: float) -> float:
         """Mixes the coordinates kept with those of interior tables of the same total; their distance then."""
@@ -355,15 +340,8 @@ class _Crossed(Alternating):
         self._kept = top, low
         return self._distance(top, low)
 
-    def written(self) -> Floats:
-        """The coordinates kept, in the order in which they came."""
-        return self._scattered(*self._kept)
-
-    def as_they_came(self) -> Floats:
-        """The coordinates wanted, with the fixed ones in place."""
-        return self._scattered(self.wanted_top, self.wanted_low)
-
-    def _scattered(self, top: Floats, low: Floats) -> Floats:
+    def scattered(self, top: Floats, low: Floats) -> Floats:
+        """Coordinates in the order in which they came."""
         out = np.empty(self.crossing.coordinates.cells)
         out[self.below.places] = low
         for part in self.crossing.parts:

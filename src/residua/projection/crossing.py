@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from typing import TypeVar
@@ -20,82 +20,7 @@ from numpy.typing import NDArray
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.lattice import Lattice
 from residua.linalg.layout import Layout, batches, layout_of
-from residua.linalg.modes import along
-from residua.plans.strategy import Strategy
-from residua.projection.running import Running
-from residua.projection.waves import Waves
-
-_LEAST_SHARE = 0.2  # of an equal share: smaller ones would weigh cells too differently
-
-
-@dataclass(frozen=True, eq=False)
-class Axis:
-    """Coordinates of one attribute with n values: the total, and n − 1 more.
-
-    Args:
-        up: `[v, F]`, from coordinates to values, (n, n).
-        down: its inverse, whose first row is all ones, (n, n).
-        cell_weights: d, on squared differences of values, (n,).
-        lengths: `diag FᵀDF`, (n − 1,).
-        total_length: `vᵀDv`.
-        crossing: `[v, F]ᵀ D [v, F]` is at most 1 + crossing times its own diagonal; 0 if D is made of v.
-        even: a positive vector adding up to 1: v itself, or equal shares, (n,).
-    """
-
-    up: Floats
-    down: Floats
-    cell_weights: Floats
-    lengths: Floats
-    total_length: float
-    crossing: float
-    even: Floats
-
-    @property
-    def size(self) -> int:
-        """n: how many values there are."""
-        return len(self.even)
-
-    @property
-    def longest(self) -> float:
-        """How long the coordinates beside the total of one record can be."""
-        return float(np.linalg.norm(self.down[1:], axis=0).max())
-
-    def lifted(self, coordinates: Floats, axis: int) -> Floats:
-        """From coordinates to values, along one axis."""
-        return along(self.up, coordinates, axis)
-
-    def lowered(self, values: Floats, axis: int) -> Floats:
-        """What coordinates see of a function linear in the values, along one axis."""
-        return along(self.up.T, values, axis)
-
-    def own(self, values: Floats, axis: int) -> Floats:
-        """From values to the coordinates beside the total, along one axis."""
-        return along(self.down[1:], values, axis)
-
-
-AnyAxis = Axis | Running | Waves
-
-
-def axis_of(strategy: Strategy) -> Axis:
-    """The coordinates of an attribute all of whose values a strategy tells apart."""
-    return axis_along(strategy.spread, strategy.inverse)
-
-
-def axis_along(v: Floats, inverse: Floats) -> Axis:
-    """The coordinates that spread the total by v, with `F Fᵀ` this inverse, (n, n), whose rows add up to zero."""
-    n = len(v)
-    even = v if v.min() >= _LEAST_SHARE / n else np.full(n, 1.0 / n)
-    d = 1.0 / (n * even)
-    root = np.sqrt(d)
-    lengths, vectors = np.linalg.eigh(root[:, None] * inverse * root)
-    lengths, vectors = lengths[1:], vectors[:, 1:]  # K 1 = 0: the values' rests add up to zero
-    F = vectors * np.sqrt(lengths) / root[:, None]
-    up = np.column_stack([v, F])
-    total_length = float(v @ (d * v))
-    across = F.T @ (d * v) / np.sqrt(lengths * total_length)
-    crossing = 0.0 if even is v else float(np.linalg.norm(across))
-    return Axis(up, np.linalg.inv(up), d, lengths, total_length, crossing, even)
-
+from residua.projection.axes import Coordinates, PrefixSums
 
 T = TypeVar("T", bound=np.generic)
 _BATCH_CELLS = 500_000
@@ -114,7 +39,7 @@ class Alike:
 
     numbers: Integers
     members: NDArray[np.int32]
-    axes: tuple[AnyAxis, ...]
+    axes: tuple[Coordinates, ...]
     start: int
 
     @cached_property
@@ -142,37 +67,33 @@ class Alike:
         return corner.reshape(len(self.numbers), math.prod(n - 1 for n in self.shape))
 
     @cached_property
-    def running(self) -> int | None:
-        """The axis along which these tables are kept as running sums, of which there is one; None: all in values."""
-        return next((k for k, axis in enumerate(self.axes) if isinstance(axis, Running)), None)
+    def sums_axis(self) -> int | None:
+        """The axis along which these tables are kept as prefix sums, of which there is one; None: all in values."""
+        return next((k for k, axis in enumerate(self.axes) if axis.in_sums), None)
 
     @property
     def last_weight(self) -> float:
-        """How much the last running sum, the total along the axis, weighs beside the others."""
-        assert self.running is not None
-        return self.axes[self.running].total_length
+        """How much the last prefix sum, the total along the axis, weighs beside the others."""
+        assert self.sums_axis is not None
+        return self.axes[self.sums_axis].total_length
 
     @cached_property
     def even(self) -> Floats:
         """One record spread evenly, as these tables are kept, (cells,)."""
-        sums = [
-            axis.even_sums if k == self.running and isinstance(axis, Running) else axis.even
-            for k, axis in enumerate(self.axes)
-        ]
-        return crossed(sums)
+        return crossed([axis.even_kept for axis in self.axes])
 
     @cached_property
     def even_values(self) -> Floats:
         """One record spread evenly, in values, (cells,)."""
-        return self.even if self.running is None else crossed([axis.even for axis in self.axes])
+        return self.even if self.sums_axis is None else crossed([axis.even for axis in self.axes])
 
     def even_without(self, zeros: Booleans) -> Floats:
         """`even` without what it has in impossible cells of these tables, (tables, cells)."""
         values = np.where(zeros, 0.0, self.even_values)
-        if self.running is None:
+        if self.sums_axis is None:
             return values
-        sums = np.cumsum(values.reshape(-1, *self.shape), axis=self.running + 1)
-        return np.roll(sums, 1, axis=self.running + 1).reshape(values.shape)
+        sums = np.cumsum(values.reshape(-1, *self.shape), axis=self.sums_axis + 1)
+        return np.roll(sums, 1, axis=self.sums_axis + 1).reshape(values.shape)
 
     @cached_property
     def cell_weights(self) -> Floats:
@@ -188,44 +109,46 @@ class Alike:
         """From coordinates to tables as they are kept, (tables, cells) each."""
         tables = coordinates.reshape(-1, *self.shape)
         for k, axis in enumerate(self.axes):
-            tables = tables if k == self.running else axis.lifted(tables, k + 1)
+            tables = tables if k == self.sums_axis else axis.lifted(tables, k + 1)
         return np.array(tables, order="C").reshape(coordinates.shape)
 
     def down(self, tables: Floats) -> Floats:
         """What the coordinates see of a function linear in the tables: the transpose of `up`."""
-        found = tables.reshape(-1, *self.shape)
+        coordinates = tables.reshape(-1, *self.shape)
         for k, axis in enumerate(self.axes):
-            found = found if k == self.running else axis.lowered(found, k + 1)
-        return np.ascontiguousarray(found).reshape(tables.shape)
+            coordinates = coordinates if k == self.sums_axis else axis.lowered(coordinates, k + 1)
+        return np.ascontiguousarray(coordinates).reshape(tables.shape)
 
     def inverse(self, tables: Floats) -> Floats:
         """From tables as they are kept to coordinates, (tables, cells) each."""
-        found = tables.reshape(-1, *self.shape)
+        coordinates = tables.reshape(-1, *self.shape)
         for k, axis in enumerate(self.axes):
-            if k != self.running:
-                found = np.concatenate([found.sum(axis=k + 1, keepdims=True), axis.own(found, k + 1)], axis=k + 1)
-        return np.ascontiguousarray(found).reshape(tables.shape)
+            if k != self.sums_axis:
+                coordinates = np.concatenate(
+                    [coordinates.sum(axis=k + 1, keepdims=True), axis.own(coordinates, k + 1)], axis=k + 1
+                )
+        return np.ascontiguousarray(coordinates).reshape(tables.shape)
 
     def values(self, tables: Floats) -> Floats:
         """The cells of tables as they are kept, (tables, cells) each."""
-        if self.running is None:
+        if self.sums_axis is None:
             return tables
-        found = self.axes[self.running].lifted(tables.reshape(-1, *self.shape), self.running + 1)
-        return np.ascontiguousarray(found).reshape(tables.shape)
+        cells = self.axes[self.sums_axis].lifted(tables.reshape(-1, *self.shape), self.sums_axis + 1)
+        return np.ascontiguousarray(cells).reshape(tables.shape)
 
     def fibres(self, tables: NDArray[T]) -> NDArray[T]:
-        """Tables with their running sums along the last axis but one, (…, outer, n, inner), without copying."""
-        assert self.running is not None
-        outer, inner = math.prod(self.shape[: self.running]), math.prod(self.shape[self.running + 1 :])
-        return tables.reshape(*tables.shape[:-1], outer, self.shape[self.running], inner)
+        """Tables with their prefix sums along the last axis but one, (…, outer, n, inner), without copying."""
+        assert self.sums_axis is not None
+        outer, inner = math.prod(self.shape[: self.sums_axis]), math.prod(self.shape[self.sums_axis + 1 :])
+        return tables.reshape(*tables.shape[:-1], outer, self.shape[self.sums_axis], inner)
 
 
 def crossed(vectors: Sequence[Floats]) -> Floats:
     """The outer product of vectors, flat."""
-    found = np.ones(1)
+    product = np.ones(1)
     for vector in vectors:
-        found = np.multiply.outer(found, vector).ravel()
-    return found
+        product = np.multiply.outer(product, vector).ravel()
+    return product
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,7 +162,7 @@ class Crossing:
     """
 
     lattice: Lattice
-    axes: Sequence[AnyAxis]
+    axes: Sequence[Coordinates]
     chosen: Booleans
 
     @cached_property
@@ -359,3 +282,35 @@ class Below:
     def summed(self, collected: Floats) -> Floats:
         """What all tables collected of each, summed, (low,)."""
         return np.bincount(self.which, collected, len(self.places)).astype(np.float64)
+
+
+_OF_LEVEL = 0.5  # of the mean length of level ends; measured, anything from 0.1 to 1 does
+
+
+def weighed(crossing: Crossing, coordinates: Floats, zeros: Booleans) -> Crossing:
+    """The same tables with these weights, from given coordinates of all sets; where an axis has several, the least.
+
+    Args:
+        crossing: where the tables lie.
+        coordinates: of every set, (cells,).
+        zeros: which cells of the tables are impossible, in the order of the crossing's buffer, or nothing.
+    """
+    from residua.projection import fibre_kernels  # loads Numba
+
+    buffer = crossing.gather(coordinates)
+    level_of: dict[int, float] = {}
+    for part in crossing.parts:
+        if part.sums_axis is None:
+            continue
+        sums, even = part.fibres(part.up(part.rows(buffer))), part.fibres(part.even[None])
+        ties = part.fibres(part.rows(zeros)) if zeros.size else fibre_kernels.NO_ZEROS
+        rising = fibre_kernels.nearest_rising(sums, ties, even, 0.0, 1.0)
+        level = float((rising == rising[:, :, :1]).sum(axis=2).mean())
+        axis = id(part.axes[part.sums_axis])
+        level_of[axis] = min(level_of.get(axis, np.inf), level)
+    known = {
+        id(axis): replace(axis, last=max(_OF_LEVEL * level_of[id(axis)], 1.0))
+        for axis in crossing.axes
+        if isinstance(axis, PrefixSums) and id(axis) in level_of
+    }
+    return replace(crossing, axes=[known.get(id(axis), axis) for axis in crossing.axes])

@@ -1,9 +1,9 @@
 """Projection of releases of tables of a family of sets: all tables at once, never forming the cells of the domain.
 
-The squared distance is `Σ_S w_S ‖r_S − r̂_S‖²` in residuals r_S, orthogonal to each other. In the release's own metric
-w_S is the precision, if the noise is alike in all directions of each residual space. In the plain one, squared
-differences summed over the cells of all asked tables, `w_S = Σ_{A⊇S} Π_{i∈A∖S} 1/n_i`. (Of products prefixes, ranges or
-groups are asked, not cells: `asked.py`.)
+Tables are kept as residuals, so that they agree by construction. The squared distance is `Σ_S w_S ‖r_S − r̂_S‖²` in
+residuals r_S, orthogonal to each other. In the release's own metric w_S is the precision, if the noise is alike in all
+directions of each residual space. In the plain one, squared differences summed over the cells of all asked tables,
+`w_S = Σ_{A⊇S} Π_{i∈A∖S} 1/n_i`. (Of products prefixes, ranges or groups are asked, not cells: `asked.py`.)
 
 Raising the negative cells of many large tables distorts the small ones, however precise they are. In the
 metric "margins", the usual one, small tables weigh more than their precision: those of one attribute 256 times, others
@@ -12,7 +12,7 @@ below the largest 4 times. (Decision 8 has the comparison that led there.)
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -24,28 +24,98 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.lattice import Lattice, closure
 from residua.linalg.layout import Layout, batches, layout_of
+from residua.linalg.modes import centred
+from residua.plans.contract import Plan
 from residua.plans.lattice.plan import LatticePlan
-from residua.projection.consistent import ConsistentTables, centred
 from residua.projection.facts import shown
-from residua.projection.problem import Fit, Problem, Progress, Terms
+from residua.projection.problem import MANY_CELLS, Fit, Metric, Progress, ProjectionProblem, Terms, spectral_sums
 from residua.workload import renumber
+
+
+@dataclass(frozen=True, eq=False)
+class ConsistentTables(Fit):
+    """What the projection of a release of marginals found.
+
+    Args:
+        lattice: the family of attribute sets whose tables can be read off.
+        sizes: how many values each attribute has, (attributes,).
+        residuals: `r_S = C_S m_S` of every set, in the order of the lattice's layout, (cells,).
+        gap: how far the squared distance to the release is from the least possible, proven, in the metric's unit.
+        infeasibility: the largest violation of non-negativity or of a zero, in counts.
+    """
+
+    lattice: Lattice
+    sizes: Integers
+    residuals: Floats
+    gap: float
+    infeasibility: float
+
+    def __post_init__(self) -> None:
+        if self.residuals.shape != (self.layout.cells,):
+            raise ValueError("the residuals do not fit the sets; they belong to another projection.")
+        if self.residuals.flags.writeable:
+            self.residuals.setflags(write=False)
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Where each set's residual lies."""
+        return layout_of(self.lattice, self.sizes)
+
+    def supports(self, members: Sequence[int]) -> bool:
+        """Whether the marginal on these attributes can be read off."""
+        return self._number(members) >= 0
+
+    def residual(self, members: Sequence[int]) -> Floats:
+        """The residual of one set (positions, increasing)."""
+        start = self.layout.starts[self._number(members)]
+        shape = [int(self.sizes[i]) for i in members]
+        return self.residuals[start : start + int(np.prod(shape, dtype=np.int64))].reshape(shape)
+
+    def marginal(self, members: Sequence[int]) -> Floats:
+        """`m_A = Σ_{S⊆A} spread(r_S) / Π_{i∈A∖S} n_i`: the marginal on these attributes (positions, increasing)."""
+        members = tuple(members)
+        table = np.zeros([int(self.sizes[i]) for i in members])
+        for size in range(len(members) + 1):
+            for subset in combinations(members, size):
+                wide = [int(self.sizes[i]) if i in subset else 1 for i in members]
+                spread = np.prod([float(self.sizes[i]) for i in members if i not in subset])
+                table += self.residual(subset).reshape(wide) / spread
+        return table
+
+    @property
+    def array(self) -> Floats:
+        """What a saved projection keeps."""
+        return self.residuals
+
+    def _number(self, members: Sequence[int]) -> int:
+        return int(self.lattice.find(np.array([list(members)], dtype=np.int32).reshape(1, -1))[0])
+
 
 Margins = dict[tuple[int, ...], Floats]  # attribute positions → cells
 _BATCH_CELLS = 500_000
 _ONE_ATTRIBUTE, _BELOW_LARGEST = 256.0, 4.0
 
 
-@dataclass(frozen=True, eq=False)
-class FamilyProblem(Problem):
-    """Projection of releases of a plan for a family of sets.
-
-    Args:
-        plan: the plan, with the precisions really measured.
-        terms: what the tables must meet.
-    """
+class FamilyProblem(ProjectionProblem):
+    """Projection of releases of a plan for a family of sets."""
 
     plan: LatticePlan
-    terms: Terms
+
+    @classmethod
+    def posed(cls, plan: Plan, terms: Terms) -> ProjectionProblem:
+        """The problem of the family that a plan is for."""
+        return cls(plan.family, terms)
+
+    @classmethod
+    def metrics(cls, plan: Plan) -> tuple[tuple[Metric, ...], str]:
+        """All of them."""
+        return ("margins", "covariance", "plain"), "leave metric out."
+
+    @classmethod
+    def is_small(cls, plan: Plan) -> bool:
+        """Whether all tables have few cells."""
+        cells: float = plan.family.lattice.products(plan.domain.sizes.astype(np.float64)).sum()
+        return bool(cells <= MANY_CELLS)
 
     def __post_init__(self) -> None:
         for fact in self.terms.facts:
@@ -83,10 +153,15 @@ class FamilyProblem(Problem):
         """Which sets of the plan's own family have a table that the release answers, (sets,)."""
         return np.isfinite(self.plan.facts.cell_variances)
 
-    @property
-    @abstractmethod
+    @cached_property
     def _asked(self) -> Integers:
-        """Numbers of the sets that were asked for and are answered."""
+        """Numbers of the sets that a term is about and that are answered, and of those in no larger one."""
+        largest, workload = np.flatnonzero(self.lattice.is_maximal), self.plan.workload
+        if workload is None:
+            return largest
+        asked = np.concatenate([family.numbers for family in workload.families])
+        numbers = renumber(workload.lattice, self.lattice)[asked]
+        return np.union1d(numbers[numbers >= 0], largest)
 
     @cached_property
     def layout(self) -> Layout:
@@ -124,11 +199,17 @@ class FamilyProblem(Problem):
         return self.lattice.products((self.plan.domain.sizes - 1).astype(np.float64))
 
     @property
-    def spectrum(self) -> tuple[Floats, Floats]:
-        """The variances of the noise along orthogonal directions of the metric, and how many directions have each."""
+    def noise_sums(self) -> tuple[float, float, float]:
+        """Of noise alike in all directions of each residual space."""
         variances = self.plan.noise_variances[self._numbers]
         measured = np.isfinite(variances)
-        return (self.weights[measured] * variances[measured]), self._dimensions[measured]
+        return spectral_sums(self.weights[measured] * variances[measured], self._dimensions[measured])
+
+    @property
+    def _finite_variances(self) -> Floats:
+        """The variances of the noise, 0 of residuals that are empty, (sets,)."""
+        variances = self.plan.noise_variances[self._numbers]
+        return np.where(np.isfinite(variances), variances, 0.0)
 
     @property
     def cells(self) -> float:
@@ -137,17 +218,12 @@ class FamilyProblem(Problem):
             return self.noise_sums[0]
         return float(self.lattice.products(self.plan.domain.sizes.astype(np.float64))[self._asked].sum())
 
-    def moved(self, observed: Floats, fit: Fit) -> float:
-        """The squared distance of a fit from what was observed, in the metric."""
-        assert isinstance(fit, ConsistentTables)
-        return self._squared(observed, fit.residuals)
+    def seen(self, fit: Fit) -> Floats:
+        """The residuals."""
+        return fit.array
 
-    def size(self, fit: Fit) -> float:
-        """The squared length of a fit in the metric."""
-        assert isinstance(fit, ConsistentTables)
-        return self._squared(fit.residuals, None)
-
-    def _squared(self, first: Floats, second: Floats | None) -> float:
+    def squared(self, first: Floats, second: Floats | None = None) -> float:
+        """`Σ_S w_S ‖r_S − r'_S‖²`."""
         total = 0.0
         for group in self.layout:
             weights = self.weights[group.numbers]
@@ -166,20 +242,18 @@ class FamilyProblem(Problem):
         and three standard deviations of that (below `2 (k − 2)`, up to which shrinking never hurts on average, from 26
         directions on). A residual that noise explains becomes zero: its table is then what smaller tables say.
         """
-        found = np.array(observed)
-        variances = self.plan.noise_variances[self._numbers]
-        k = self._dimensions
+        quieter, k = np.array(observed), self._dimensions
         c = k + 3.0 * np.sqrt(2.0 * k)
-        away = c * np.where(np.isfinite(variances), variances, 0.0)
+        away = c * self._finite_variances
         for group in self.layout:
-            tables = group.view(found)
+            tables = group.view(quieter)
             if not group.shape:
                 continue  # the total stays
             for part in batches(len(group.numbers), group.cells, _BATCH_CELLS):
                 squares = (tables[part].reshape(-1, group.cells) ** 2).sum(axis=1)
                 kept = np.maximum(1.0 - away[group.numbers[part]] / np.maximum(squares, 1e-300), 0.0)
                 tables[part] *= kept.reshape(-1, *[1] * len(group.shape))
-        return found
+        return quieter
 
     def solve(self, observed: Floats, progress: Progress | None = None) -> ConsistentTables:
         """The nearest consistent tables that meet the terms."""
@@ -187,7 +261,7 @@ class FamilyProblem(Problem):
 
         if self.terms.shrunk:
             observed = self.quieted(observed)
-        found = nearest_consistent(
+        nearest = nearest_consistent(
             self.lattice,
             self.plan.domain.sizes,
             observed,
@@ -198,11 +272,11 @@ class FamilyProblem(Problem):
             tolerance=self.terms.tolerance,
             progress=progress,
         )
-        return ConsistentTables(self.lattice, self.plan.domain.sizes, found.coordinates, found.gap, found.infeasibility)
+        return self.fit_of(nearest.coordinates, nearest.gap, nearest.infeasibility)
 
     def unprojected(self, observed: Floats) -> ConsistentTables:
         """The observed estimates themselves, as tables."""
-        return ConsistentTables(self.lattice, self.plan.domain.sizes, observed, 0.0, 0.0)
+        return self.fit_of(observed, 0.0, 0.0)
 
     def fit_of(self, array: Floats, gap: float, infeasibility: float) -> ConsistentTables:
         """The fit that a saved projection keeps."""
@@ -210,12 +284,12 @@ class FamilyProblem(Problem):
 
     def _known_margins(self) -> Margins:
         """The tables that the facts tell, all their margins included."""
-        found: Margins = {}
+        margins: Margins = {}
         for fact in self.terms.facts:
             for size in range(len(fact.members) + 1):
                 for subset in combinations(fact.members, size):
-                    found.setdefault(subset, fact.margin(subset))
-        return found
+                    margins.setdefault(subset, fact.margin(subset))
+        return margins
 
     def zeros(self) -> Booleans | None:
         """Which cells of the largest tables are impossible, flat in the order of their layout; None if none is.
@@ -226,15 +300,15 @@ class FamilyProblem(Problem):
         if not domain.impossible:
             return None
         layout = layout_of(self.lattice, domain.sizes, self.lattice.is_maximal)
-        found = np.zeros(layout.cells, dtype=bool)
+        impossible = np.zeros(layout.cells, dtype=bool)
         about = [set(domain.positions(rule.names)) for rule in domain.impossible]
         for group in layout:
-            tables = group.view(found)
+            tables = group.view(impossible)
             for number, members in enumerate(group.members.tolist()):
                 if any(one <= set(members) for one in about):
                     mask = impossible_cells(domain, [domain.names[i] for i in members])
                     tables[number] = False if mask is None else mask
-        return found if found.any() else None
+        return impossible if impossible.any() else None
 
     def error(self, fit: Fit, truth: Fit) -> float:
         """The mean absolute difference over all cells of the asked tables."""

@@ -12,22 +12,22 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import tomli_w
 
 from residua.arrays import ArrayForm, archive_of, archive_size, mapped_array, read_archive
-from residua.domain import settings_of_domain
-from residua.errors import FileError
+from residua.domain import Domain, settings_of_domain
 from residua.files import MOST_DOCUMENT, MOST_PLAN, read_document, require_path, write_document
 from residua.folders import (
-    DAMAGE,
     check_digests,
     digests_of,
     receipt_of,
+    refusing_damage,
     require_files,
     require_folder,
     whole_folder,
@@ -38,7 +38,9 @@ from residua.projection.accuracy import CONFIDENCE, Bound, SimulatedError
 from residua.projection.facts import Fact
 from residua.projection.problem import Metric, Terms
 from residua.projection.problems import problem_of
-from residua.projection.projected import Projected
+
+if TYPE_CHECKING:
+    from residua.projection.projected import Projected
 
 KIND, VERSION = "residua projection", 2
 NAME = "projection.json"
@@ -70,10 +72,7 @@ def save_projection(projected: Projected, path: Path) -> None:
     }
     with whole_folder(path, "projection") as folder:
         projected.plan.save(folder / "plan.json")
-        settings = {"domain": settings_of_domain(projected.domain)}
-        write_synced(folder / "codebook.toml", tomli_w.dumps(settings).encode())
-        write_synced(folder / "facts.npz", archive_of({f"fact_{i}": fact.values for i, fact in enumerate(terms.facts)}))
-        write_synced(folder / "PROJECTION.md", projected.statement.encode())
+        write_beside(folder, projected.domain, terms.facts, "PROJECTION.md", projected.statement)
         with (folder / "estimates.npy").open("wb") as file:
             np.lib.format.write_array(file, np.ascontiguousarray(projected.fit.array), allow_pickle=False)
             file.flush()
@@ -81,8 +80,8 @@ def save_projection(projected: Projected, path: Path) -> None:
         write_document(folder / NAME, KIND, VERSION, {**body, "files": digests_of(folder, _FILES)})
 
 
-def load_projection(path: Path) -> Projected:
-    """Reads a saved projection, refusing one that was changed.
+def load_projection(path: Path) -> tuple[Any, ...]:
+    """Reads what a saved projection is made of, in order, refusing one that was changed.
 
     Nothing in the folder is trusted: only regular files are opened, and each only once its size is known to fit.
     """
@@ -91,16 +90,14 @@ def load_projection(path: Path) -> Projected:
     require_folder(path, "projection", NAME, hint)
     require_files(path, _FILES, "projection")
     body = read_document(path / NAME, KIND, VERSION)
-    try:
+    with refusing_damage(f"the projection {str(path)!r} is"):
         stated, receipt = body["files"], receipt_of(body["receipt"])
         check_digests(path, stated, {"plan.json": MOST_PLAN}, "projection")
         plan = Plan.load(path / "plan.json", follow=False)
-        members = [_members(plan, listed) for listed in body["facts"]]
-        forms = {f"fact_{i}": _form(plan, fact) for i, fact in enumerate(members)}
+        members, forms = facts_stated(plan.domain, body["facts"])
         most = {"facts.npz": archive_size(forms), "codebook.toml": MOST_PLAN, "PROJECTION.md": MOST_DOCUMENT}
         check_digests(path, stated, most, "projection")
-        arrays = read_archive(path / "facts.npz", forms)
-        facts = tuple(Fact(fact, arrays[f"fact_{i}"]) for i, fact in enumerate(members))
+        facts = read_facts(path, members, forms)
         if body["metric"] not in get_args(Metric):
             raise ValueError("its metric is none")
         tolerance, total_stddev = float(body["tolerance"]), float(body["total_stddev"])
@@ -113,12 +110,7 @@ def load_projection(path: Path) -> Projected:
         check_digests(path, stated, {"estimates.npy": _MOST_HEADER + estimates.nbytes}, "projection")
         bound = None if body["bound"] is None else _bound(**body["bound"])
         simulated = None if body["simulated"] is None else _simulated(**body["simulated"])
-        return Projected(plan, terms, fit, float(body["distance"]), bound, receipt, simulated)
-    except FileError:
-        raise
-    except DAMAGE as problem:
-        why = str(problem).rstrip(".")
-        raise FileError(f"the projection {str(path)!r} is damaged ({why}); copy the whole folder again.") from None
+        return plan, terms, fit, float(body["distance"]), bound, receipt, simulated
 
 
 def _bound(
@@ -132,12 +124,29 @@ def _simulated(released: float, projected: float, simulations: int) -> Simulated
     return SimulatedError(float(released), float(projected), int(simulations))
 
 
-def _members(plan: Plan, listed: list[int]) -> tuple[int, ...]:
-    members = tuple(listed)
-    if not all(type(i) is int and 0 <= i < len(plan.domain) for i in members) or list(members) != sorted(set(members)):
-        raise ValueError("a fact is about attributes that the domain lacks")
-    return members
+def write_beside(folder: Path, domain: Domain, facts: Sequence[Fact], name: str, statement: str) -> None:
+    """Writes what stands beside numbers without error bars: the public facts, the domain, and what is said of them."""
+    write_synced(folder / "facts.npz", archive_of({f"fact_{i}": fact.values for i, fact in enumerate(facts)}))
+    write_synced(folder / "codebook.toml", tomli_w.dumps({"domain": settings_of_domain(domain)}).encode())
+    write_synced(folder / name, statement.encode())
 
 
-def _form(plan: Plan, members: tuple[int, ...]) -> ArrayForm:
-    return ArrayForm(np.dtype(np.float64), tuple(int(plan.domain.sizes[i]) for i in members))
+def facts_stated(domain: Domain, stated: list[list[int]]) -> tuple[list[tuple[int, ...]], dict[str, ArrayForm]]:
+    """The attributes of the facts that a folder states, and the forms of their arrays.
+
+    Raises:
+        ValueError: attributes that the domain lacks.
+    """
+    facts = [tuple(listed) for listed in stated]
+    for members in facts:
+        inside = all(type(i) is int and 0 <= i < len(domain) for i in members)
+        if not inside or list(members) != sorted(set(members)):
+            raise ValueError("a fact is about attributes that the domain lacks")
+    shapes = [tuple(int(domain.sizes[i]) for i in members) for members in facts]
+    return facts, {f"fact_{i}": ArrayForm(np.dtype(np.float64), shape) for i, shape in enumerate(shapes)}
+
+
+def read_facts(path: Path, facts: Sequence[tuple[int, ...]], forms: Mapping[str, ArrayForm]) -> tuple[Fact, ...]:
+    """The facts of a folder."""
+    arrays = read_archive(path / "facts.npz", forms)
+    return tuple(Fact(members, arrays[f"fact_{i}"]) for i, members in enumerate(facts))

@@ -10,11 +10,11 @@ nothing, nothing is said.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from residua.domain import impossible_cells
 from residua.errors import PlanError
@@ -22,64 +22,26 @@ from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.plans.cells import MOST_COLUMNS
 from residua.plans.groups.plan import GroupPlan
 from residua.plans.groups.reading import seen_in_groups
-from residua.projection.problem import Fit, Problem, Progress, Terms
+from residua.projection.problem import Fit, Histogram, Metric, Progress, ProjectionProblem
 from residua.release.base import Release
 
+T = TypeVar("T", bound=np.generic)
 _MOST_CELLS = 2**27
 _MOST_ROUNDS = 5000
 _LOOK_EVERY = 20  # rounds between two certificates
 _BATCH_CELLS = 2**21
 
 
-@dataclass(frozen=True, eq=False)
-class GroupHistograms(Fit):
-    """What was found: one histogram for each group.
-
-    Args:
-        by: positions of the attributes that make groups.
-        attributes: positions of those whose cells are counted within a group, increasing.
-        counts: (groups' shape …, cells' shape …), the attributes in the order of `by`, then of `attributes`.
-        gap: how far the squared distance is from the least possible, proven, summed over groups.
-        infeasibility: 0: no cell is negative.
-    """
-
-    by: tuple[int, ...]
-    attributes: tuple[int, ...]
-    counts: Floats
-    gap: float
-    infeasibility: float = 0.0
-
-    def __post_init__(self) -> None:
-        self.counts.setflags(write=False)
-
-    def supports(self, members: Sequence[int]) -> bool:
-        """Whether the marginal on these attributes can be read off."""
-        return set(members) <= {*self.by, *self.attributes}
-
-    def marginal(self, members: Sequence[int]) -> Floats:
-        """The marginal on these attributes (positions, increasing)."""
-        order = (*self.by, *self.attributes)
-        kept = [i for i in order if i in members]
-        found = self.counts.sum(axis=tuple(axis for axis, i in enumerate(order) if i not in members))
-        return np.asarray(found.transpose([kept.index(i) for i in sorted(kept)]))
-
-    @property
-    def array(self) -> Floats:
-        """What a saved projection keeps."""
-        return self.counts
-
-
-@dataclass(frozen=True, eq=False)
-class GroupProblem(Problem):
-    """Projection of releases of a plan for groups; observed are all groups' rows, one group after the other.
-
-    Args:
-        plan: the plan, as measured.
-        terms: what the histograms must meet.
-    """
+class GroupProblem(ProjectionProblem):
+    """Projection of releases of a plan for groups; observed are all groups' rows, one group after the other."""
 
     plan: GroupPlan
-    terms: Terms
+    by_groups = True
+
+    @classmethod
+    def metrics(cls, plan: GroupPlan) -> tuple[tuple[Metric, ...], str]:
+        """The release's own metric alone."""
+        return ("covariance",), "groups are projected by their covariance; leave metric out."
 
     def __post_init__(self) -> None:
         if self.terms.facts:
@@ -112,23 +74,29 @@ class GroupProblem(Problem):
     @cached_property
     def _rows(self) -> list[Floats]:
         """What each member measures over all cells within a group, with noise of variance one, (rows, cells)."""
-        found = []
+        measured = []
         for plan in self.plan.members:
             grouping, rows = plan.over_cells()
             sizes = self.plan.domain.sizes
             own = [int(sizes[i]) if i in grouping.attributes else 1 for i in self.attributes]
             columns = np.broadcast_to(grouping.columns.reshape(own), self._shape).ravel()
-            found.append(np.where(columns >= 0, rows[:, columns], 0.0))
-        return found
+            measured.append(np.where(columns >= 0, rows[:, columns], 0.0))
+        return measured
+
+    @property
+    def _order(self) -> tuple[int, ...]:
+        """The attributes of groups, then of cells within one."""
+        return (*self.plan.by, *self.attributes)
+
+    def _by_group(self, cells: NDArray[T]) -> NDArray[T]:
+        """Cells of all attributes, one axis each, as (groups, cells of a group)."""
+        return cells.transpose(np.argsort(np.argsort(self._order))).reshape(self.plan.groups, -1)
 
     @cached_property
     def _possible(self) -> Booleans | None:
         """Whether each cell of each group may hold anyone, (groups, cells); None if all may."""
-        order = (*self.plan.by, *self.attributes)
-        mask = impossible_cells(self.plan.domain, [self.plan.domain.names[i] for i in sorted(order)])
-        if mask is None:
-            return None
-        return np.asarray(~mask.transpose(np.argsort(np.argsort(order))).reshape(self.plan.groups, -1))
+        mask = impossible_cells(self.plan.domain, [self.plan.domain.names[i] for i in sorted(self._order)])
+        return None if mask is None else ~self._by_group(mask)
 
     # ---- the work
 
@@ -147,71 +115,55 @@ class GroupProblem(Problem):
         cut = np.split(observed, np.cumsum(sizes)[:-1])
         return [part.reshape(len(p), -1) for part, p in zip(cut, self._places, strict=True)]
 
-    def solve(self, observed: Floats, progress: Progress | None = None) -> GroupHistograms:
+    def solve(self, observed: Floats, progress: Progress | None = None) -> Histogram:
         """The nearest histograms."""
-        found, gap = np.full((self.plan.groups, self._cells), np.nan), 0.0
+        counts, gap = np.full((self.plan.groups, self._cells), np.nan), 0.0
         for rows, places, seen in zip(self._rows, self._places, self._split(observed), strict=True):
             step = max(1, _BATCH_CELLS // self._cells)
             for start in range(0, len(places), step):
                 here = places[start : start + step]
                 possible = None if self._possible is None else self._possible[here]
-                found[here], proven = nearest(rows, seen[start : start + step], possible, self.terms.tolerance)
+                counts[here], proven = nearest(rows, seen[start : start + step], possible, self.terms.tolerance)
                 gap += proven
                 if progress:
                     progress(start, proven)
-        return self.fit_of(found, gap, 0.0)
+        return self._fit(counts, gap)
 
-    def unprojected(self, observed: Floats) -> GroupHistograms:
+    def unprojected(self, observed: Floats) -> Histogram:
         """Least squares, negative cells included."""
-        found = np.full((self.plan.groups, self._cells), np.nan)
+        counts = np.full((self.plan.groups, self._cells), np.nan)
         for rows, places, seen in zip(self._rows, self._places, self._split(observed), strict=True):
-            found[places] = seen @ np.linalg.pinv(rows, rcond=1e-10).T
-        return self.fit_of(found, 0.0, 0.0)
+            counts[places] = seen @ np.linalg.pinv(rows, rcond=1e-10).T
+        return self._fit(counts, 0.0)
 
-    def fit_of(self, array: Floats, gap: float, infeasibility: float) -> GroupHistograms:
+    def _fit(self, counts: Floats, gap: float) -> Histogram:
+        """The histograms of all groups, (groups, cells), as one."""
+        order = self._order
+        tensor = counts.reshape([int(self.plan.domain.sizes[i]) for i in order]).transpose(np.argsort(order))
+        return self.fit_of(np.ascontiguousarray(tensor), gap, 0.0)
+
+    def fit_of(self, array: Floats, gap: float, infeasibility: float) -> Histogram:
         """The fit that a saved projection keeps."""
-        by = tuple(int(self.plan.domain.sizes[i]) for i in self.plan.by)
-        if array.size != self.plan.groups * self._cells:
+        attributes = tuple(sorted(self._order))
+        if array.shape != tuple(int(self.plan.domain.sizes[i]) for i in attributes):
             raise ValueError("the counts do not fit the plan; they belong to another projection")
-        return GroupHistograms(self.plan.by, self.attributes, array.reshape(*by, *self._shape), gap, infeasibility)
+        return Histogram(attributes, array, gap, infeasibility)
 
-    def _seen(self, fit: Fit) -> Floats:
+    def seen(self, fit: Fit) -> Floats:
         """What a fit says of every row."""
-        assert isinstance(fit, GroupHistograms)
-        flat = fit.counts.reshape(self.plan.groups, -1)
+        flat = self._by_group(fit.array)
         parts = [(flat[p] @ rows.T).ravel() for p, rows in zip(self._places, self._rows, strict=True)]
         return np.concatenate([np.zeros(0), *parts])
-
-    def moved(self, observed: Floats, fit: Fit) -> float:
-        """The squared distance over all rows."""
-        apart = observed - self._seen(fit)
-        return float(apart @ apart)
-
-    def size(self, fit: Fit) -> float:
-        """The squared length over all rows."""
-        return float(self._seen(fit) @ self._seen(fit))
-
-    @property
-    def spectrum(self) -> tuple[Floats, Floats]:
-        """Noise of variance one in every measured direction."""
-        ranks = [np.linalg.matrix_rank(rows) * len(p) for rows, p in zip(self._rows, self._places, strict=True)]
-        return np.ones(1), np.array([float(sum(ranks))])
 
     @property
     def cells(self) -> float:
         """One number for each direction measured."""
-        return float(self.spectrum[1][0])
-
-    def simulated(self, fit: Fit, random: np.random.Generator) -> Floats:
-        """What a release of the plan would observe if a fit were the truth."""
-        seen = self._seen(fit)
-        return np.asarray(seen + random.standard_normal(seen.shape))
+        ranks = [np.linalg.matrix_rank(rows) * len(p) for rows, p in zip(self._rows, self._places, strict=True)]
+        return float(sum(ranks))
 
     def error(self, fit: Fit, truth: Fit) -> float:
         """The mean absolute difference over the cells of all groups."""
-        assert isinstance(fit, GroupHistograms)
-        assert isinstance(truth, GroupHistograms)
-        return float(np.nanmean(np.abs(fit.counts - truth.counts)))
+        return float(np.nanmean(np.abs(fit.array - truth.array)))
 
 
 def nearest(rows: Floats, seen: Floats, possible: Booleans | None, tolerance: float) -> tuple[Floats, float]:

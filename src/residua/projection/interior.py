@@ -23,7 +23,7 @@ _TINY = 1e-13  # of the largest diagonal entry: what a direction that nothing me
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
+class TablePiece:
     """One table.
 
     Args:
@@ -38,7 +38,7 @@ class Piece:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class NearestCoordinates:
     """Coordinates, how far twice the objective is at most above the least, and the most negative cell."""
 
     coordinates: Floats
@@ -55,7 +55,7 @@ class _Tables:
         free: which may move, (size,).
     """
 
-    def __init__(self, pieces: Sequence[Piece], size: int, free: Booleans) -> None:
+    def __init__(self, pieces: Sequence[TablePiece], size: int, free: Booleans) -> None:
         self.pieces, self.size, self.free = pieces, size, free
         often = np.zeros(size, dtype=np.int64)
         for piece in pieces:
@@ -78,17 +78,17 @@ class _Tables:
 
     def adjoint(self, values: Floats) -> Floats:
         """`Aᵀ v`, 0 where nothing moves."""
-        found = np.zeros(self.size)
+        sums = np.zeros(self.size)
         for piece, own in zip(self.pieces, self.split(values), strict=True):
-            found[piece.at] += piece.cells.T @ own
-        return np.where(self.free, found, 0.0)
+            sums[piece.at] += piece.cells.T @ own
+        return np.where(self.free, sums, 0.0)
 
     def squared(self, r: Floats) -> Floats:
         """`Q r`, 0 where nothing moves."""
-        found = np.zeros(self.size)
+        product = np.zeros(self.size)
         for piece in self.pieces:
-            found[piece.at] += piece.square @ r[piece.at]
-        return np.where(self.free, found, 0.0)
+            product[piece.at] += piece.square @ r[piece.at]
+        return np.where(self.free, product, 0.0)
 
     def factored(self, weights: Floats | None) -> _Factored:
         """`Q + Aᵀ diag(weights) A`, ready to be solved."""
@@ -116,17 +116,17 @@ class _Factored:
 
     def solve(self, right: Floats) -> Floats:
         """The solution, 0 where nothing moves."""
-        tables, found = self.tables, np.zeros(self.tables.size)
+        tables, solution = self.tables, np.zeros(self.tables.size)
         reduced = right[tables.shared]
         for piece, own, into, (private, across) in zip(tables.pieces, tables.own, tables.into, self.parts, strict=True):
             if len(own):
                 np.subtract.at(reduced, into, across.T @ cho_solve(private, right[piece.at[own]]))
         shared = cho_solve(self.schur, reduced) if len(reduced) else reduced
-        found[tables.shared] = shared
+        solution[tables.shared] = shared
         for piece, own, into, (private, across) in zip(tables.pieces, tables.own, tables.into, self.parts, strict=True):
             if len(own):
-                found[piece.at[own]] = cho_solve(private, right[piece.at[own]] - across @ shared[into])
-        return found
+                solution[piece.at[own]] = cho_solve(private, right[piece.at[own]] - across @ shared[into])
+        return solution
 
 
 def _cholesky(matrix: Floats) -> tuple[Floats, bool]:
@@ -143,7 +143,7 @@ def _cholesky(matrix: Floats) -> tuple[Floats, bool]:
 
 
 def nearest_tables(
-    pieces: Sequence[Piece],
+    pieces: Sequence[TablePiece],
     linear: Floats,
     start: Floats,
     free: Booleans,
@@ -151,7 +151,7 @@ def nearest_tables(
     nonnegative: bool,
     enough: float,
     progress: Progress | None = None,
-) -> Found:
+) -> NearestCoordinates:
     """The coordinates of least objective whose tables are not negative.
 
     Args:
@@ -168,7 +168,7 @@ def nearest_tables(
     alone = tables.factored(None)
     if not nonnegative:
         r = r + alone.solve(g - tables.squared(r))
-        return Found(r, 0.0, 0.0)
+        return NearestCoordinates(r, 0.0, 0.0)
     s = np.maximum(tables.cells(r), 1e-3 * (1.0 + abs(float(np.abs(r).max())) / len(g)))
     z = np.full(len(s), (abs(float(r @ (tables.squared(r) - g))) + 1.0) / float(s.sum()))
     best: tuple[float, Floats] = (np.inf, r)
@@ -198,7 +198,7 @@ def nearest_tables(
             break
         r, s, z = r + step * moved, s + step * ds, z + step * dz
     gap, r = best
-    return Found(r, max(gap, 0.0), max(0.0, -float(tables.cells(r).min())))
+    return NearestCoordinates(r, max(gap, 0.0), max(0.0, -float(tables.cells(r).min())))
 
 
 def _step(values: Floats, change: Floats) -> float:

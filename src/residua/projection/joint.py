@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 
@@ -23,18 +24,13 @@ from residua.plans.joint.reading import JointReading
 from residua.plans.levels.axes import Axis, told_apart
 from residua.plans.levels.family import Block, below, dimensions, in_coordinates, places, shape_of
 from residua.projection.facts import Fact, shown
-from residua.projection.interior import Piece, nearest_tables
-from residua.projection.problem import Fit, Problem, Progress, Terms
+from residua.projection.interior import TablePiece, nearest_tables
+from residua.projection.problem import Fit, Metric, Progress, ProjectionProblem
 from residua.release.base import Release
 from residua.workload import AttributeQueries, Workload
 
 _MOST_ENTRIES = 2**27  # of the matrices of all tables
 _SPREAD = 1e-7  # of a fact with empty cells
-
-
-def over_few_cells(plan: JointPlan) -> bool:
-    """Whether the cells of all attributes together are few enough for one histogram."""
-    return math.prod(int(plan.domain.sizes[i]) for i in plan.measured_attributes) <= MOST_COLUMNS
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,18 +63,18 @@ class JointTables(Fit):
     def marginal(self, members: Sequence[int]) -> Floats:
         """The marginal on these attributes; what no query tells apart is shared out evenly."""
         table = tuple((i, self.axes[i].depth) for i in members)
-        found = np.zeros(math.prod(self.axes[i].starts[-1] for i in members))
+        flat = np.zeros(math.prod(self.axes[i].starts[-1] for i in members))
         for block in below(tuple((i, level) for i, level in table if level)):
-            found[places(self.axes, table, block)] = self.coordinates[self.spans[block]]
-        tensor = found.reshape([self.axes[i].starts[-1] for i in members])
+            flat[places(self.axes, table, block)] = self.coordinates[self.spans[block]]
+        tensor = flat.reshape([self.axes[i].starts[-1] for i in members])
         for axis, i in enumerate(members):
             tensor = self.axes[i].values(tensor, axis)
         return np.asarray(tensor)
 
     def of_term(self, term: Sequence[tuple[int, AttributeQueries]]) -> Floats:
         """What a product asks, from the table at the levels that it tells apart, (rows, …)."""
-        told = [told_apart(rows.matrix()) for _, rows in term]
-        tensor, firsts = self._classes([i for i, _ in term], told)
+        classes = [told_apart(rows.matrix()) for _, rows in term]
+        tensor, firsts = self._classes([i for i, _ in term], classes)
         for axis, ((_, rows), first) in enumerate(zip(term, firsts, strict=True)):
             tensor = np.moveaxis(np.moveaxis(tensor, axis, -1) @ rows.matrix()[:, first].T, -1, axis)
         return np.asarray(tensor)
@@ -86,24 +82,24 @@ class JointTables(Fit):
     def of_queries(self, workload: Workload) -> Floats:
         """The answers to queries of some attributes, from the table at the levels that they tell apart, (queries,)."""
         rows = workload.matrix.toarray().reshape(-1, *workload.shape)
-        told = [told_apart(np.moveaxis(rows, k, -1).reshape(-1, rows.shape[k])) for k in range(1, rows.ndim)]
-        tensor, firsts = self._classes(workload.attributes, told)
+        classes = [told_apart(np.moveaxis(rows, k, -1).reshape(-1, rows.shape[k])) for k in range(1, rows.ndim)]
+        tensor, firsts = self._classes(workload.attributes, classes)
         return np.asarray(rows[np.ix_(np.arange(len(rows)), *firsts)].reshape(len(rows), -1) @ tensor.ravel())
 
-    def _classes(self, members: Sequence[int], told: Sequence[Integers]) -> tuple[Floats, list[Integers]]:
+    def _classes(self, members: Sequence[int], classes: Sequence[Integers]) -> tuple[Floats, list[Integers]]:
         """The table at the levels that tell these classes apart, and one value of each class.
 
         Raises:
             PlanError: the projection does not hold it.
         """
-        levels = [self.axes[i].level_within(own) for i, own in zip(members, told, strict=True)]
+        levels = [self.axes[i].level_within(own) for i, own in zip(members, classes, strict=True)]
         table = tuple((i, level) for i, level in zip(members, levels, strict=True) if level)
         if any(level is None for level in levels) or any(block not in self.spans for block in below(table)):
             raise PlanError("the projection does not tell what is asked; the release it is made from must.")
-        found = np.zeros(math.prod(shape_of(self.axes, table)))
+        flat = np.zeros(math.prod(shape_of(self.axes, table)))
         for block in below(table):
-            found[places(self.axes, table, block)] = self.coordinates[self.spans[block]]
-        tensor = found.reshape([self.axes[i].count(level or 0) for i, level in zip(members, levels, strict=True)])
+            flat[places(self.axes, table, block)] = self.coordinates[self.spans[block]]
+        tensor = flat.reshape([self.axes[i].count(level or 0) for i, level in zip(members, levels, strict=True)])
         for axis, (i, level) in enumerate(zip(members, levels, strict=True)):
             tensor = np.moveaxis(np.moveaxis(tensor, axis, -1) @ self.axes[i].inverses[level or 0].T, -1, axis)
         return np.asarray(tensor), [
@@ -116,17 +112,16 @@ class JointTables(Fit):
         return self.coordinates
 
 
-@dataclass(frozen=True, eq=False)
-class JointProblem(Problem):
-    """Projection of releases of a blockwise plan; observed are its measurements over their noise, (rows,).
-
-    Args:
-        plan: the plan, with the precisions really measured.
-        terms: what the tables must meet.
-    """
+class JointProblem(ProjectionProblem):
+    """Projection of releases of a blockwise plan; observed are its measurements over their noise, (rows,)."""
 
     plan: JointPlan
-    terms: Terms
+
+    @classmethod
+    def metrics(cls, plan: JointPlan) -> tuple[tuple[Metric, ...], str]:
+        """The release's own metric alone."""
+        why = "over many cells, queries that tie attributes are projected by their covariance; leave metric out."
+        return ("covariance",), why
 
     def __post_init__(self) -> None:
         if self.plan.domain.impossible:
@@ -164,28 +159,28 @@ class JointProblem(Problem):
     def _rows(self) -> dict[Block, Floats]:
         """What is measured of each block, over the standard deviation of its noise, (rows, coordinates below)."""
         axes, known = self.plan.axes, {}
-        found = {}
+        rows = {}
         for block in self._blocks:
             own = self.plan.rows_of(block)
             key = (own, *((axes[i], level) for i, level in block))
             if key not in known:
                 inside = in_coordinates(axes, block, own.rows / own.unit)
                 known[key] = inside[:, np.concatenate([places(axes, block, each) for each in below(block)])]
-            found[block] = known[key] / math.sqrt(self.plan.facts.variance_of[block])
-        return found
+            rows[block] = known[key] / math.sqrt(self.plan.facts.variance_of[block])
+        return rows
 
     def _at(self, block: Block) -> Integers:
         """Where the coordinates of a block and all below it stand, in the order of its rows."""
         return np.concatenate([self._spans[each] for each in below(block)])
 
     @cached_property
-    def _pieces(self) -> list[Piece]:
+    def _pieces(self) -> list[TablePiece]:
         """The tables; each block's precision counts in one of them."""
         axes = self.plan.axes
         if sum(math.prod(shape_of(axes, table)) ** 2 for table in self._tables) > _MOST_ENTRIES:
             raise PlanError("the tables of this release are too large to be projected together; publish it as it is.")
         seen: set[Block] = set()
-        found = []
+        pieces = []
         for table in self._tables:
             listed = below(table)
             order = np.concatenate([places(axes, table, block) for block in listed])
@@ -199,8 +194,8 @@ class JointProblem(Problem):
                     seen.add(block)
                     at = np.concatenate([where[each] for each in below(block)])
                     square[np.ix_(at, at)] += self._rows[block].T @ self._rows[block]
-            found.append(Piece(self._at(table), cells[:, order], square))
-        return found
+            pieces.append(TablePiece(self._at(table), cells[:, order], square))
+        return pieces
 
     @property
     def left_out(self) -> tuple[tuple[int, ...], ...]:
@@ -212,15 +207,14 @@ class JointProblem(Problem):
 
     def observed(self, release: Release) -> Floats:
         """What was measured of each block, over the standard deviation of its noise."""
-        reading = release.reading
-        assert isinstance(reading, JointReading)
+        measured = cast("JointReading", release.reading).measured
         return np.concatenate(
-            [reading.measured[block] / math.sqrt(self.plan.facts.variance_of[block]) for block in self._blocks]
+            [measured[block] / math.sqrt(self.plan.facts.variance_of[block]) for block in self._blocks]
         )
 
-    def _seen(self, coordinates: Floats) -> Floats:
+    def seen(self, fit: Fit) -> Floats:
         """What would be measured without noise."""
-        return np.concatenate([self._rows[block] @ coordinates[self._at(block)] for block in self._blocks])
+        return np.concatenate([self._rows[block] @ fit.array[self._at(block)] for block in self._blocks])
 
     def _start(self) -> tuple[Floats, Booleans]:
         """Coordinates to begin at, an even table with what the facts say, and which are free.
@@ -265,24 +259,24 @@ class JointProblem(Problem):
             g[self._at(block)] += self._rows[block].T @ observed[ends[k] : ends[k + 1]]
         if free[0]:  # the total, which nothing tells: some positive number to begin at
             start[0] = max(float(self.unprojected(observed).coordinates[0]), 1.0)
-        even = observed - self._seen(start)
+        even = observed - self.seen(self.fit_of(start, 0.0, 0.0))
         enough = self.terms.tolerance * max(1.0, min(float(even @ even), float(len(observed))))
-        found = nearest_tables(
+        nearest = nearest_tables(
             self._pieces, g, start, free, nonnegative=self.terms.nonnegative, enough=enough, progress=progress
         )
-        missed = max(found.infeasibility, self._missed())
-        return JointTables(self.plan.axes, self._blocks, found.coordinates, found.gap, missed)
+        missed = max(nearest.infeasibility, self._missed())
+        return self.fit_of(nearest.coordinates, nearest.gap, missed)
 
     def unprojected(self, observed: Floats) -> JointTables:
         """The estimates of the release themselves: block by block, from the smallest up."""
-        found = np.zeros(sum(len(own) for own in self._spans.values()))
+        coordinates = np.zeros(sum(len(own) for own in self._spans.values()))
         ends = np.cumsum([0, *(len(self._rows[block]) for block in self._blocks)])
         for k, block in enumerate(self._blocks):
             rows, own = self._rows[block], len(self._spans[block])
             lower = self._at(block)[:-own]
-            y = observed[ends[k] : ends[k + 1]] - rows[:, :-own] @ found[lower]
-            found[self._spans[block]] = np.linalg.solve(rows[:, -own:], y)
-        return JointTables(self.plan.axes, self._blocks, found, 0.0, 0.0)
+            y = observed[ends[k] : ends[k + 1]] - rows[:, :-own] @ coordinates[lower]
+            coordinates[self._spans[block]] = np.linalg.solve(rows[:, -own:], y)
+        return self.fit_of(coordinates, 0.0, 0.0)
 
     def fit_of(self, array: Floats, gap: float, infeasibility: float) -> JointTables:
         """The fit that a saved projection keeps."""
@@ -292,35 +286,14 @@ class JointProblem(Problem):
 
     # ---- the metric
 
-    def moved(self, observed: Floats, fit: Fit) -> float:
-        """The squared distance of a fit from what was observed."""
-        apart = observed - self._seen(_coordinates(fit))
-        return float(apart @ apart)
-
-    def size(self, fit: Fit) -> float:
-        """The squared length of a fit in the metric."""
-        seen = self._seen(_coordinates(fit))
-        return float(seen @ seen)
-
-    @property
-    def spectrum(self) -> tuple[Floats, Floats]:
-        """Independent noise of variance 1 in every measurement."""
-        return np.ones(1), np.array([self.cells])
-
     @property
     def cells(self) -> float:
         """How many measurements there are."""
         return float(sum(len(rows) for rows in self._rows.values()))
 
-    def simulated(self, fit: Fit, random: np.random.Generator) -> Floats:
-        """What a release of the plan would observe if a fit were the truth."""
-        seen = self._seen(_coordinates(fit))
-        return seen + random.standard_normal(len(seen))
-
     def error(self, fit: Fit, truth: Fit) -> float:
         """The mean absolute difference over the cells of all tables."""
-        one, other = _coordinates(fit), _coordinates(truth)
-        apart = [np.abs(piece.cells @ (one - other)[piece.at]) for piece in self._pieces]
+        apart = [np.abs(piece.cells @ (fit.array - truth.array)[piece.at]) for piece in self._pieces]
         return float(np.concatenate(apart).mean())
 
 
@@ -332,8 +305,3 @@ def spans_of(axes: Sequence[Axis], blocks: Sequence[Block]) -> dict[Block, Integ
 def _ranges(axes: Sequence[Axis], blocks: Sequence[Block]) -> dict[Block, tuple[int, int]]:
     ends = np.cumsum([0, *(dimensions(axes, block) for block in blocks)]).tolist()
     return {block: (ends[k], ends[k + 1]) for k, block in enumerate(blocks)}
-
-
-def _coordinates(fit: Fit) -> Floats:
-    assert isinstance(fit, JointTables)
-    return fit.coordinates

@@ -7,9 +7,7 @@ one sweep over the maximal tables. The dual's p is `p_S = C_S Σ_{A⊇S} margin_
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,19 +16,21 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.lattice import Lattice
 from residua.linalg.layout import layout_of
-from residua.projection import kernels
+from residua.projection import table_kernels
 from residua.projection.alternating import (
     NO_FLOOR,
     RELAXATION,
     Alternating,
-    Certificate,
     Interior,
     Nearest,
     Progress,
+    TableCertificate,
+    checked,
+    fix,
     interior_of,
 )
-from residua.projection.arrangement import Arrangement, Part
-from residua.projection.raising import raised
+from residua.projection.arrangement import Arrangement, TableBatch
+from residua.projection.repair import repair_of
 
 _FIRST_PENALTY = 12.0  # ρ_A / w_A
 
@@ -70,89 +70,57 @@ def nearest_consistent(
     Raises:
         PlanError: arguments that do not fit, or constraints that nothing can meet.
     """
-    came = layout_of(lattice, sizes)
-    residuals = np.asarray(residuals, dtype=np.float64)
-    weights = np.asarray(weights, dtype=np.float64)
-    if residuals.shape != (came.cells,) or not np.isfinite(residuals).all():
-        raise PlanError(f"residuals must be {came.cells:,} finite numbers, one per cell of every table.")
-    if weights.shape != (len(lattice),) or not (np.isfinite(weights).all() and (weights > 0).all()):
-        raise PlanError(f"weights must be {len(lattice):,} positive numbers, one per set.")
+    sizes = np.asarray(sizes, dtype=np.int64)
+    given_layout = layout_of(lattice, sizes)
+    residuals, weights = checked("residuals", residuals, given_layout.cells, weights, len(lattice))
     given = {members: np.asarray(table, dtype=np.float64) for members, table in (fixed or {}).items()}
     if len(lattice) == 1:
         return _total_only(residuals, weights, given, nonnegative, zeros)
-    arrangement = Arrangement(lattice, np.asarray(sizes, dtype=np.int64))
-    solver = _Residuals.of(arrangement, residuals, weights, given, zeros, nonnegative)
-    try:
-        return solver.solve(tolerance, rounds, progress)
-    finally:
-        solver.pool.shutdown()
+    is_fixed = fix(residuals, given_layout, given)
+    total = given.get((), np.asarray(0.0))
+    margins = {i: table + total / table.size if i else table for i, table in given.items() if len(i) < 2}
+    interior = interior_of({**given, **margins}, [np.full(int(n), 1.0 / n) for n in sizes])
+    solver = _Residuals(Arrangement(lattice, sizes), residuals, weights, is_fixed, zeros, nonnegative, interior)
+    return solver.solve(tolerance, rounds, progress)
 
 
 class _Residuals(Alternating):
-    """The method with residuals for coordinates; z, u and their sum w as in `kernels`."""
+    """The method with residuals for coordinates; z, u and their sum w as in `table_kernels`."""
 
     def __init__(
         self,
         arrangement: Arrangement,
-        wanted: Floats,
-        wanted_low: Floats,
+        residuals: Floats,
         weights: Floats,
         is_fixed: Booleans,
-        zeros: Booleans,
+        zeros: Booleans | None,
         nonnegative: bool,
         interior: Interior,
     ) -> None:
-        super().__init__(weights, is_fixed, bool(zeros.size), nonnegative, interior, _FIRST_PENALTY)
-        self.arrangement, self.wanted, self.wanted_low, self.zeros = arrangement, wanted, wanted_low, zeros
-        self.cells = arrangement.lattice.products(arrangement.sizes.astype(np.float64))
-        self.numbers = np.concatenate([part.numbers for part in arrangement.parts])
-        self.w = np.zeros(arrangement.top.cells)
-        self.own = np.zeros(arrangement.owned_cells)
-        self.floors = self._floors()
-        self.margins = self._fixed_margins()
-        self.pool = ThreadPoolExecutor(os.cpu_count())
-        self.set_penalty(_FIRST_PENALTY)
-
-    @classmethod
-    def of(
-        cls,
-        arrangement: Arrangement,
-        residuals: Floats,
-        weights: Floats,
-        fixed: Mapping[tuple[int, ...], Floats],
-        zeros: Booleans | None,
-        nonnegative: bool,
-    ) -> _Residuals:
-        """Arranges what came, with the fixed residuals in their places."""
         given, sizes = arrangement.given, arrangement.given_sizes
-        came = layout_of(given, sizes)
-        is_fixed = np.zeros(len(given), dtype=bool)
-        if fixed:
-            residuals = residuals.copy()
-        for members, table in fixed.items():
-            number = int(given.find(np.array([members], dtype=np.int32).reshape(1, -1))[0])
-            shape = tuple(int(sizes[i]) for i in members)
-            if number < 0 or table.shape != shape or not np.isfinite(table).all():
-                raise PlanError(f"fixed[{members!r}] must be a finite table of shape {shape} of a set of the family.")
-            residuals[came.starts[number] : came.starts[number] + table.size] = table.ravel()
-            is_fixed[number] = True
+        given_layout = layout_of(given, sizes)
         mask = np.zeros(0, dtype=bool)
         if zeros is not None and zeros.any():
             given_top = layout_of(given, sizes, given.is_maximal)
             if zeros.shape != (given_top.cells,):
                 raise PlanError(f"zeros must be {given_top.cells:,} truth values, one per cell of the maximal tables.")
             mask = arrangement.gather(arrangement.top, zeros, given_top)
-        wanted = arrangement.gather(arrangement.top, residuals, came)
-        wanted_low = arrangement.gather(arrangement.low, residuals, came)
-        arrangement.centre_top(wanted)
-        arrangement.centre(wanted_low)
-        renumbered = np.argsort(arrangement.numbers)
-        total = fixed.get((), np.asarray(0.0))
-        margins = {i: table + total / table.size if i else table for i, table in fixed.items() if len(i) < 2}
-        interior = interior_of({**fixed, **margins}, [np.full(int(n), 1.0 / n) for n in sizes])
-        return cls(
-            arrangement, wanted, wanted_low, weights[renumbered], is_fixed[renumbered], mask, nonnegative, interior
+        top, low = (
+            arrangement.gather(layout, residuals, given_layout) for layout in (arrangement.top, arrangement.low)
         )
+        arrangement.centre_top(top)
+        arrangement.centre(low)
+        renumbered = np.argsort(arrangement.numbers)
+        super().__init__(
+            weights[renumbered], is_fixed[renumbered], (top, low), mask, nonnegative, interior, _FIRST_PENALTY
+        )
+        self.arrangement, self.given_layout = arrangement, given_layout
+        self.cells = arrangement.lattice.products(arrangement.sizes.astype(np.float64))
+        self.numbers = np.concatenate([part.numbers for part in arrangement.parts])
+        self.own = np.zeros(arrangement.owned_cells)
+        self.floors = self._floors()
+        self.margins = self._fixed_margins()
+        self.set_penalty(_FIRST_PENALTY)
 
     @property
     def total(self) -> float:
@@ -192,22 +160,22 @@ class _Residuals(Alternating):
 
     def _fixed_margins(self) -> dict[int, Floats]:
         """The shares of single attributes that are given, by attribute."""
-        total, found, lattice = self.total, {}, self.arrangement.lattice
+        total, shares, lattice = self.total, {}, self.arrangement.lattice
         for number in np.flatnonzero(self.is_fixed & (lattice.set_sizes == 1)).tolist():
             (i,), n = lattice.members(number), int(self.cells[number])
             is_low = self.arrangement.low.starts[number] >= 0
             layout, wanted = (self.arrangement.low, self.wanted_low) if is_low else (self.arrangement.top, self.wanted)
             start = int(layout.starts[number])
-            found[i] = wanted[start : start + n] / max(total, 1e-300) + 1.0 / n
-        return found
+            shares[i] = wanted[start : start + n] / max(total, 1e-300) + 1.0 / n
+        return shares
 
     def shift(self, share: float, factor: float) -> None:
         """Puts the floor at another share, and multiplies what was cut off at the floor by a factor."""
         before, self.floor_share = self.floors, share
         self.floors = self._floors()
 
-        def work(part: Part) -> None:
-            kernels.rescale(
+        def work(part: TableBatch) -> None:
+            table_kernels.rescale(
                 self.w, self.zeros, part.starts, part.shape, before[part.numbers], self.floors[part.numbers], factor,
                 self.own, part.owned,
             )  # fmt: skip
@@ -223,9 +191,9 @@ class _Residuals(Alternating):
         """One step: how far tables and residuals are apart, and how far the tables moved."""
         lower = self.arrangement.rebuild(self._low_residuals())
 
-        def work(part: Part) -> Floats:
+        def work(part: TableBatch) -> Floats:
             norms = np.empty((len(part.numbers), 2))
-            kernels.sweep(
+            table_kernels.sweep(
                 self.w, self.wanted, self.zeros, part.starts, part.shape, self.blends[part.numbers],
                 self.floors[part.numbers], RELAXATION, lower, part.facets, self.own, part.owned, norms,
             )  # fmt: skip
@@ -237,23 +205,23 @@ class _Residuals(Alternating):
 
     # ---- the certificate
 
-    def certificate(self) -> Certificate:
+    def certificate(self) -> TableCertificate:
         """Distance, dual bound and feasibility of the residuals that the next step would start from."""
         return self._certificate(np.empty(0))
 
-    def closing(self) -> Certificate:
-        """The last certificate; its residuals are kept for `mix` and `written`."""
+    def closing(self) -> TableCertificate:
+        """The last certificate; its residuals are kept for `mix`."""
         return self._certificate(np.empty(self.arrangement.top.cells))
 
-    def _certificate(self, top: Floats) -> Certificate:
+    def _certificate(self, top: Floats) -> TableCertificate:
         """The certificate; the residuals of the maximal tables are written to `top` unless that is empty."""
         residuals = self._low_residuals()
         lower = self.arrangement.rebuild(residuals)
         cut = np.empty_like(self.own)
 
-        def work(part: Part) -> Floats:
+        def work(part: TableBatch) -> Floats:
             facts = np.empty((len(part.numbers), 7))
-            kernels.inspect(
+            table_kernels.inspect(
                 self.w, self.wanted, self.zeros, part.starts, part.shape, self.blends[part.numbers],
                 self.floors[part.numbers], lower, part.facets, self.own, part.owned, cut, facts, top,
             )  # fmt: skip
@@ -279,7 +247,7 @@ class _Residuals(Alternating):
         total = max(float(residuals[self.arrangement.low.starts[0]]), 0.0)
         slope = float(-2.0 * (rho * facts[:, 5] / self.cells[numbers]).sum() * total)
         short = np.maximum(-facts[:, 0], 0.0) if self.nonnegative else np.zeros(len(facts))
-        return Certificate(
+        return TableCertificate(
             distance=distance,
             bound=bound,
             infeasibility=max(float(short.max()), float(facts[:, 1].max())),
@@ -288,13 +256,13 @@ class _Residuals(Alternating):
             short=float(facts[:, 6].sum() / max(facts[:, 6].sum() + total, 1e-300)) if total > 0 else 0.0,
         )
 
-    def unprojected(self) -> Certificate:
+    def unprojected(self) -> TableCertificate:
         """The certificate of the residuals as they came: no penalty, nothing cut off."""
         self.blends = np.zeros_like(self.blends)
         self._low_blend = self._low_factor = np.zeros(1)
-        found = self.certificate()
+        certificate = self.certificate()
         self.set_penalty(self.penalty)
-        return found
+        return certificate
 
     # ---- what leaves
 
@@ -303,13 +271,13 @@ class _Residuals(Alternating):
         top, low = self._kept
         arrangement, start = self.arrangement, self.arrangement.low.starts[0]
         total = float(low[start])
-        found = raised(arrangement, top, low, kernels.RAISED * self.floors, self.margins, self.pool)
-        if found is None:
+        repair = repair_of(arrangement, top, low, table_kernels.RAISED * self.floors, self.margins, self.pool)
+        if repair is None:
             return None
-        s = found.share
+        s = repair.share
         top *= 1.0 - s
-        top += (s * total) * found.top
-        low = (1.0 - s) * low + (s * total) * found.low
+        top += (s * total) * repair.top
+        low = (1.0 - s) * low + (s * total) * repair.low
         kept = self.is_fixed[arrangement.low_sets]
         low[kept] = self.wanted_low[kept]  # as they were but for rounding
         distance = float((self.weights[arrangement.low_sets] * (low - self.wanted_low) ** 2).sum())
@@ -321,19 +289,11 @@ class _Residuals(Alternating):
         self._kept = top, low
         return distance
 
-    def written(self) -> Floats:
-        """The residuals kept, in the order in which they came."""
-        return self._scattered(*self._kept)
-
-    def as_they_came(self) -> Floats:
-        """The residuals wanted, centred, with the fixed ones in place, in the order in which they came."""
-        return self._scattered(self.wanted, self.wanted_low)
-
-    def _scattered(self, top: Floats, low: Floats) -> Floats:
-        came = layout_of(self.arrangement.given, self.arrangement.given_sizes)
-        out = np.empty(came.cells)
-        self.arrangement.scatter(self.arrangement.top, top, came, out)
-        self.arrangement.scatter(self.arrangement.low, low, came, out)
+    def scattered(self, top: Floats, low: Floats) -> Floats:
+        """Residuals in the order in which they came."""
+        out = np.empty(self.given_layout.cells)
+        self.arrangement.scatter(self.arrangement.top, top, self.given_layout, out)
+        self.arrangement.scatter(self.arrangement.low, low, self.given_layout, out)
         return out
 
 

@@ -6,8 +6,6 @@ plain one `‖W h − a‖` with the asked queries W and their unbiased answers 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -15,58 +13,29 @@ import numpy as np
 from residua.domain import impossible_cells
 from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats, Integers
+from residua.plans.contract import Plan
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.noise import LAPLACE
 from residua.projection.facts import shown
-from residua.projection.problem import Fit, Problem, Progress, Terms
+from residua.projection.problem import Fit, Histogram, Metric, Progress, ProjectionProblem, Terms, spectral_sums
 from residua.release.base import Release
 
 
-@dataclass(frozen=True, eq=False)
-class Histogram(Fit):
-    """What the projection of a release of a matrix plan found.
-
-    Args:
-        attributes: positions of the attributes whose cells are counted, increasing.
-        counts: one per cell, one axis per attribute.
-        gap: how far the squared distance to the release is from the least possible, proven, in the metric's unit.
-        infeasibility: the largest violation of a fact, in counts.
-    """
-
-    attributes: tuple[int, ...]
-    counts: Floats
-    gap: float
-    infeasibility: float
-
-    def __post_init__(self) -> None:
-        self.counts.setflags(write=False)
-
-    def supports(self, members: Sequence[int]) -> bool:
-        """Whether the marginal on these attributes can be read off."""
-        return set(members) <= set(self.attributes)
-
-    def marginal(self, members: Sequence[int]) -> Floats:
-        """The marginal on these attributes (positions, increasing)."""
-        rest = tuple(axis for axis, i in enumerate(self.attributes) if i not in members)
-        return np.asarray(self.counts.sum(axis=rest))
-
-    @property
-    def array(self) -> Floats:
-        """What a saved projection keeps."""
-        return self.counts
-
-
-@dataclass(frozen=True, eq=False)
-class MatrixProblem(Problem):
-    """Projection of releases of a matrix plan; observed are coordinates in the measured space, (r,).
-
-    Args:
-        plan: the plan.
-        terms: what the histogram must meet.
-    """
+class MatrixProblem(ProjectionProblem):
+    """Projection of releases of a matrix plan; observed are coordinates in the measured space, (r,)."""
 
     plan: MatrixPlan
-    terms: Terms
+
+    @classmethod
+    def posed(cls, plan: Plan, terms: Terms) -> ProjectionProblem:
+        """The problem of the matrix that a plan is."""
+        return cls(plan.space, terms)
+
+    @classmethod
+    def metrics(cls, plan: Plan) -> tuple[tuple[Metric, ...], str]:
+        """The release's own metric, or plain squares."""
+        why = "releases of explicit queries are projected to one histogram, which has all its margins at once; leave "
+        return ("covariance", "plain"), why + "metric out, or say 'covariance' or 'plain'."
 
     def __post_init__(self) -> None:
         for fact in self.terms.facts:
@@ -86,12 +55,12 @@ class MatrixProblem(Problem):
     @cached_property
     def _fact_cells(self) -> list[Integers]:
         """For each fact, which of its cells each cell of the plan's attributes belongs to."""
-        found = []
+        cells = []
         for fact in self.terms.facts:
             numbers = np.arange(fact.values.size).reshape(fact.values.shape)
             wide = [n if i in fact.members else 1 for i, n in zip(self.plan.attributes, self.plan.shape, strict=True)]
-            found.append(np.broadcast_to(numbers.reshape(wide), self.plan.shape).ravel())
-        return found
+            cells.append(np.broadcast_to(numbers.reshape(wide), self.plan.shape).ravel())
+        return cells
 
     @cached_property
     def _groups(self) -> tuple[Integers, Integers]:
@@ -115,11 +84,10 @@ class MatrixProblem(Problem):
         return np.asarray(np.linalg.qr(self.plan.coordinates(self.plan.workload)).R)
 
     @property
-    def spectrum(self) -> tuple[Floats, Floats]:
-        """The variances of the noise along orthogonal directions of the metric, and how many directions have each."""
+    def noise_sums(self) -> tuple[float, float, float]:
+        """Of the noise in the measured space, along orthogonal directions of the metric."""
         noise = self._root / self.plan.factors[1] * np.sqrt(self.plan.noise_variance)
-        a = np.linalg.svd(noise, compute_uv=False) ** 2
-        return a, np.ones(len(a))
+        return spectral_sums(np.linalg.svd(noise, compute_uv=False) ** 2)
 
     @property
     def cells(self) -> float:
@@ -128,15 +96,15 @@ class MatrixProblem(Problem):
         plain = self.terms.metric == "plain" and asked is not None
         return float(asked.queries) if plain and asked is not None else float(len(self.plan.factors[1]))
 
-    def moved(self, observed: Floats, fit: Fit) -> float:
-        """The squared distance of a fit from what was observed, in the metric."""
-        apart = self._root @ (observed - self._coordinates(fit))
-        return float(apart @ apart)
+    def seen(self, fit: Fit) -> Floats:
+        """A histogram in coordinates of the measured space."""
+        asked = self.plan.columns >= 0
+        merged = np.bincount(self.plan.columns[asked], fit.array.ravel()[asked], self.plan.strategy.shape[1])
+        return np.asarray(self.plan.factors[2] @ merged)
 
-    def size(self, fit: Fit) -> float:
-        """The squared length of a fit in the metric."""
-        length = self._root @ self._coordinates(fit)
-        return float(length @ length)
+    def squared(self, first: Floats, second: Floats | None = None) -> float:
+        """The squared distance of two vectors in the measured space."""
+        return super().squared(self._root @ (first if second is None else first - second))
 
     # ---- the work
 
@@ -144,7 +112,7 @@ class MatrixProblem(Problem):
         """The histogram that meets the terms and whose answers are nearest."""
         from residua.projection.simplex import nearest_histogram
 
-        found = nearest_histogram(
+        nearest = nearest_histogram(
             self.queries(),
             self._root @ observed,
             total=self.total(),
@@ -153,8 +121,7 @@ class MatrixProblem(Problem):
             tolerance=self.terms.tolerance,
             progress=progress,
         )
-        counts = self.spread(found.histogram)
-        return Histogram(self.plan.attributes, counts, found.gap, found.infeasibility)
+        return self.fit_of(self.spread(nearest.histogram), nearest.gap, nearest.infeasibility)
 
     def total(self) -> float | None:
         """The total that the facts imply, if there is any."""
@@ -188,7 +155,7 @@ class MatrixProblem(Problem):
         h = self.plan.factors[2].T @ observed
         cells = np.bincount(self.plan.columns[self.plan.columns >= 0], minlength=len(h))
         each = np.append(h / cells, 0.0)
-        return Histogram(self.plan.attributes, each[self.plan.columns].reshape(self.plan.shape), 0.0, 0.0)
+        return self.fit_of(each[self.plan.columns].reshape(self.plan.shape), 0.0, 0.0)
 
     def fit_of(self, array: Floats, gap: float, infeasibility: float) -> Histogram:
         """The fit that a saved projection keeps."""
@@ -208,16 +175,10 @@ class MatrixProblem(Problem):
             noise = U.T @ np.rint(random.laplace(0.0, self.plan.scale, len(U)))
         else:
             noise = random.standard_normal(len(s)) * np.sqrt(self.plan.noise_variance)
-        return np.asarray(self._coordinates(fit) + noise / s)
+        return np.asarray(self.seen(fit) + noise / s)
 
     def error(self, fit: Fit, truth: Fit) -> float:
         """The mean absolute difference over all asked queries; without a workload, over the measured directions."""
-        apart = self._coordinates(fit) - self._coordinates(truth)
+        apart = self.seen(fit) - self.seen(truth)
         asked = self.plan.workload
         return float(np.abs(apart if asked is None else self.plan.coordinates(asked) @ apart).mean())
-
-    def _coordinates(self, fit: Fit) -> Floats:
-        assert isinstance(fit, Histogram)
-        asked = self.plan.columns >= 0
-        merged = np.bincount(self.plan.columns[asked], fit.counts.ravel()[asked], self.plan.strategy.shape[1])
-        return np.asarray(self.plan.factors[2] @ merged)

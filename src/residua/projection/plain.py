@@ -6,55 +6,35 @@ Noisy tables are projected as with normal noise of the same covariance, but simu
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.layout import batches
+from residua.linalg.modes import centred
 from residua.plans.lattice.blocks import LatticeBlocks
-from residua.plans.lattice.plan import LatticePlan
 from residua.plans.tables.plan import TablesPlan
 from residua.plans.tables.reading import pooled_residuals
-from residua.projection.consistent import ConsistentTables, centred, centred_each
 from residua.projection.family import FamilyProblem
-from residua.projection.problem import Fit
+from residua.projection.problem import Fit, ProjectionProblem, Terms
 from residua.release.base import Release
-from residua.workload import renumber
 
 _BATCH_CELLS = 500_000
 
 
-@dataclass(frozen=True, eq=False)
 class ResidualProblem(FamilyProblem):
     """Projection of releases of a plan of marginals."""
 
-    plan: LatticePlan
-
-    @cached_property
-    def _asked(self) -> Integers:
-        """Numbers of the sets that were asked for and are answered; without a workload, those in no larger one."""
-        workload = self.plan.workload
-        if workload is None or not workload.plain:
-            return np.flatnonzero(self.lattice.is_maximal)
-        if workload.lattice.same_sets(self.lattice):
-            return np.asarray(workload.numbers)
-        numbers = renumber(workload.lattice, self.lattice)[workload.numbers]
-        return numbers[numbers >= 0]
-
     def simulated(self, fit: Fit, random: np.random.Generator) -> Floats:
         """What a release of the plan would observe if a fit were the truth."""
-        assert isinstance(fit, ConsistentTables)
-        observed = np.array(fit.residuals)
-        variances = self.plan.noise_variances[self._numbers]
-        stddevs = np.sqrt(np.where(np.isfinite(variances), variances, 0.0))
+        observed, stddevs = np.array(fit.array), np.sqrt(self._finite_variances)
         for group in self.layout:
             tables = group.view(observed)
             along = (-1, *[1] * len(group.shape))
             for part in batches(len(group.numbers), group.cells, _BATCH_CELLS):
                 noise = random.standard_normal(tables[part].shape) * stddevs[group.numbers[part]].reshape(along)
-                tables[part] += centred_each(noise)
+                tables[part] += centred(noise, 1)
         return observed
 
     def observed(self, release: Release) -> Floats:
@@ -72,7 +52,7 @@ class ResidualProblem(FamilyProblem):
                 places = starts[part][measured, None] + np.arange(group.cells)
                 values = release.measurements[places] / units[numbers[part][measured], None]
                 chosen = np.arange(part.start, part.stop)[measured]
-                tables[chosen] = centred_each(values.reshape(-1, *group.shape))
+                tables[chosen] = centred(values.reshape(-1, *group.shape), 1)
         return observed
 
 
@@ -85,6 +65,11 @@ class TablesProblem(ResidualProblem):
     """
 
     measured: TablesPlan
+
+    @classmethod
+    def posed(cls, plan: Any, terms: Terms) -> ProjectionProblem:
+        """The problem of the family of tables that were measured."""
+        return cls(plan.family, terms, plan)
 
     def simulated(self, fit: Fit, random: np.random.Generator) -> Floats:
         """What a release of the plan would observe if a fit were the truth."""
@@ -105,14 +90,14 @@ class TablesProblem(ResidualProblem):
 
     def residuals(self, measurements: Integers | Floats) -> Floats:
         """The residuals of all tables that measurements tell, pooled, in the order of the layout, (cells,)."""
-        found = pooled_residuals(self.measured.tables, measurements)
-        units = np.ones(len(found.lattice))
-        units[found.measured] = found.units
+        pooled = pooled_residuals(self.measured.tables, measurements)
+        units = np.ones(len(pooled.lattice))
+        units[pooled.measured] = pooled.units
         observed = np.empty(self.layout.cells)
         for group in self.layout:
             tables, own = group.view(observed), self._numbers[group.numbers]
             for j, number in enumerate(own):
-                start = found.layout.starts[number]
-                table = found.numbers[start : start + group.cells].reshape(group.shape)
+                start = pooled.layout.starts[number]
+                table = pooled.numbers[start : start + group.cells].reshape(group.shape)
                 tables[j] = centred(table / units[number])
         return observed

@@ -5,15 +5,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from residua.errors import PlanError
 from residua.linalg.arrays import Floats
-from residua.projection.facts import Fact
+from residua.projection.facts import Fact, shown
 from residua.release.base import Release
+from residua.workload import AttributeQueries, Workload
 
 Metric = Literal["margins", "covariance", "plain"]
+MANY_CELLS = 1e6  # of tables in all: projecting more takes minutes
 Progress = Callable[[int, float], object]
 UNITS: dict[Metric, str] = {
     "margins": "standard deviations, small tables weighing more",
@@ -63,11 +66,100 @@ class Fit(ABC):
     def array(self) -> Floats:
         """What a saved projection keeps."""
 
+    @property
+    def histogram(self) -> Floats:
+        """The counts of all cells of its attributes, one axis each.
 
-class Problem(ABC):
-    """The projection of releases of one plan under some terms; `observed` are such a release's estimates, flat."""
+        Raises:
+            PlanError: no histogram was formed.
+        """
+        raise PlanError("only dense releases have a histogram; ask for tables, or hand over to mbi for rows.")
 
+    def of_term(self, term: Sequence[tuple[int, AttributeQueries]]) -> Floats | None:
+        """What a product asks, (rows, …), where it is told without the marginal; None where that tells it."""
+        return None
+
+    def of_queries(self, workload: Workload) -> Floats | None:
+        """The answers to queries of some attributes, (queries,), where they are told without their marginal."""
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class Histogram(Fit):
+    """Counts of all cells of some attributes.
+
+    Args:
+        attributes: positions of the attributes whose cells are counted, increasing.
+        counts: one per cell, one axis per attribute.
+        gap: how far the squared distance to the release is from the least possible, proven, in the metric's unit.
+        infeasibility: the largest violation of a fact, in counts.
+    """
+
+    attributes: tuple[int, ...]
+    counts: Floats
+    gap: float = 0.0
+    infeasibility: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.counts.setflags(write=False)
+
+    def supports(self, members: Sequence[int]) -> bool:
+        """Whether the marginal on these attributes can be read off."""
+        return set(members) <= set(self.attributes)
+
+    def marginal(self, members: Sequence[int]) -> Floats:
+        """The marginal on these attributes (positions, increasing)."""
+        rest = tuple(axis for axis, i in enumerate(self.attributes) if i not in members)
+        return np.asarray(self.counts.sum(axis=rest))
+
+    @property
+    def array(self) -> Floats:
+        """What a saved projection keeps."""
+        return self.counts
+
+    @property
+    def histogram(self) -> Floats:
+        """The counts."""
+        return self.counts
+
+
+@dataclass(frozen=True, eq=False)
+class ProjectionProblem(ABC):
+    """The projection of releases of one plan under some terms; `observed` are such a release's estimates, flat.
+
+    Args:
+        plan: the plan, with the precisions really measured.
+        terms: what the tables must meet.
+    """
+
+    plan: Any
     terms: Terms
+    bounded: ClassVar[bool] = True  # whether the error can be bounded, with normal noise around unbiased answers
+    by_groups: ClassVar[bool] = False  # whether each group of people has a total of its own
+
+    def __post_init__(self) -> None:  # noqa: B027 – most plans meet all terms
+        """Refuses terms that releases of the plan cannot meet."""
+
+    # ---- what is known of a plan before there is a problem
+
+    @classmethod
+    def posed(cls, plan: Any, terms: Terms) -> ProjectionProblem:
+        """The problem that releases of a plan pose.
+
+        Raises:
+            PlanError: the terms are about tables the plan lacks, or the plan is too large.
+        """
+        return cls(plan, terms)
+
+    @classmethod
+    @abstractmethod
+    def metrics(cls, plan: Any) -> tuple[tuple[Metric, ...], str]:
+        """The metrics that there are for a plan, the usual one first, and why there is no other."""
+
+    @classmethod
+    def is_small(cls, plan: Any) -> bool:
+        """Whether projecting releases of a plan takes seconds rather than minutes."""
+        return True
 
     @property
     def unit(self) -> str:
@@ -78,6 +170,8 @@ class Problem(ABC):
     def left_out(self) -> tuple[tuple[int, ...], ...]:
         """The attributes of tables that the release is about without telling all their cells."""
         return ()
+
+    # ---- the work
 
     @abstractmethod
     def observed(self, release: Release) -> Floats:
@@ -95,34 +189,60 @@ class Problem(ABC):
     def fit_of(self, array: Floats, gap: float, infeasibility: float) -> Fit:
         """The fit that a saved projection keeps."""
 
+    # ---- the metric
+
     @abstractmethod
+    def seen(self, fit: Fit) -> Floats:
+        """What would be observed of a fit without noise."""
+
+    def squared(self, first: Floats, second: Floats | None = None) -> float:
+        """The squared distance in the metric of two things observed, or the squared length of one."""
+        apart = first if second is None else first - second
+        return float(apart @ apart)
+
     def moved(self, observed: Floats, fit: Fit) -> float:
         """The squared distance of a fit from what was observed, in the metric."""
+        return self.squared(observed, self.seen(fit))
 
-    @abstractmethod
     def size(self, fit: Fit) -> float:
         """The squared length of a fit in the metric."""
-
-    @property
-    @abstractmethod
-    def spectrum(self) -> tuple[Floats, Floats]:
-        """The variances of the noise along orthogonal directions of the metric, and how many directions have each."""
+        return self.squared(self.seen(fit))
 
     @property
     def noise_sums(self) -> tuple[float, float, float]:
-        """The sum of those variances, of their squares, and the largest; or bounds on them from above."""
-        a, often = self.spectrum
-        return float(a @ often), float((a * a) @ often), float(a.max(initial=0.0))
+        """Of the variances of the noise along orthogonal directions of the metric: the sum, the sum of squares, and
+        the largest; or bounds on them from above. By default of independent noise of variance one."""
+        return self.cells, self.cells, 1.0
 
     @property
     @abstractmethod
     def cells(self) -> float:
         """How many numbers a squared distance is spread over."""
 
-    @abstractmethod
     def simulated(self, fit: Fit, random: np.random.Generator) -> Floats:
-        """What a release of the plan would observe if a fit were the truth."""
+        """What a release of the plan would observe if a fit were the truth: by default, noise of variance one more."""
+        seen = self.seen(fit)
+        return np.asarray(seen + random.standard_normal(seen.shape))
 
-    @abstractmethod
     def error(self, fit: Fit, truth: Fit) -> float:
         """The mean absolute difference over everything that was asked."""
+        return float(np.abs(self.seen(fit) - self.seen(truth)).mean())
+
+    def only_total(self, where: str) -> None:
+        """Refuses facts other than the total.
+
+        Raises:
+            PlanError: there are some.
+        """
+        for fact in self.terms.facts:
+            if fact.members:
+                raise PlanError(
+                    f"known: {where} only the total can be given, not {shown(self.plan.domain, fact.members)}; "
+                    "leave it out."
+                )
+
+
+def spectral_sums(variances: Floats, often: Floats | float = 1.0) -> tuple[float, float, float]:
+    """The sum of variances, of their squares, and the largest, each as often as it is there."""
+    counts = np.broadcast_to(often, variances.shape)
+    return float(variances @ counts), float((variances * variances) @ counts), float(variances.max(initial=0.0))

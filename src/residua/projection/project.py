@@ -9,14 +9,12 @@ from typing import Any, Literal, get_args
 
 from residua.bars import with_bar
 from residua.errors import PlanError
-from residua.plans.joint.plan import JointPlan
+from residua.plans.cells import MOST_COLUMNS
 from residua.projection.accuracy import bound_of, simulated_error
-from residua.projection.facts import facts_of
-from residua.projection.joint import over_few_cells
+from residua.projection.facts import estimated_total, facts_of
 from residua.projection.problem import Metric, Progress, Terms
-from residua.projection.problems import by_groups, is_bounded, is_small, metric_of, problem_of
+from residua.projection.problems import kind_of, metric_of, problem_of
 from residua.projection.projected import Projected
-from residua.projection.total import estimated_total
 from residua.release.base import Release
 from residua.release.pooled import over_cells
 
@@ -92,17 +90,20 @@ def project(
         >>> bool(projected.estimates(["sex", "age"]).min() >= 0), projected.estimates(["sex"]).round(6).tolist()
         (True, [50.0, 50.0])
     """
-    told = None if isinstance(progress, bool) else progress  # a bar has become a function
+    report = None if isinstance(progress, bool) else progress  # a bar has become a function
     if not isinstance(release, Release):
         raise PlanError(f"release={release!r} is not a release; measure one, or load it with rs.Release.load.")
-    if isinstance(release.plan, JointPlan) and over_few_cells(release.plan):
-        release = over_cells(release)
+    if (
+        release.plan.poses == "blocks"
+        and math.prod(int(release.domain.sizes[i]) for i in release.plan.measured_attributes) <= MOST_COLUMNS
+    ):
+        release = over_cells(release)  # few enough for one histogram
     if metric is not None and metric not in get_args(Metric):
         raise PlanError(
             f"metric={metric!r} is not 'margins', 'covariance' or 'plain'; use one of them, or leave it out."
         )
     if tolerance is None:
-        tolerance = 1e-6 if is_small(release.plan) else 1e-4
+        tolerance = 1e-6 if kind_of(release.plan).is_small(release.plan) else 1e-4
     if not isinstance(tolerance, int | float) or not 0 < tolerance < 1:
         raise PlanError(f"tolerance={tolerance!r} is not a number between 0 and 1, such as 1e-6.")
     if simulations is not None and (
@@ -116,17 +117,18 @@ def project(
     terms = replace(terms, shrunk=_shrunk(release, terms, shrink))
     problem = problem_of(plan, terms)
     observed = problem.observed(release)
-    fit = problem.solve(observed, told)
+    fit = problem.solve(observed, report)
     size = max(1.0, abs(float(fit.marginal(()))))
     if fit.infeasibility > _CONFLICT * size:
         raise PlanError(
             f"no tables meet all the facts: one is missed by {fit.infeasibility:,.3g} counts whatever the tables; "
             "some of total, known and the structural zeros contradict each other (or tolerance is too coarse)."
         )
-    bound = bound_of(problem, observed, fit) if is_bounded(plan) and not terms.shrunk else None
+    bounded = problem.bounded and plan.noise.gaussian and not plan.bias and not terms.shrunk
+    bound = bound_of(problem, observed, fit) if bounded else None
     if simulations is None:
-        simulations = int(bound is None or (bound.projected >= bound.released and is_small(plan)))
-    simulated = simulated_error(problem, fit, simulations, progress=told) if simulations else None
+        simulations = int(bound is None or (bound.projected >= bound.released and problem.is_small(plan)))
+    simulated = simulated_error(problem, fit, simulations, progress=report) if simulations else None
     return Projected(plan, terms, fit, problem.moved(observed, fit), bound, dict(release.receipt), simulated)
 
 
@@ -148,16 +150,16 @@ def _shrunk(release: Release, terms: Terms, wanted: bool | None) -> bool:
 def _total(release: Release, total: Any) -> tuple[float | None, float]:
     """The total to be met, and its standard deviation: as given, as released, or estimated from all that was."""
     if total is None:
-        return (None, 0.0) if by_groups(release.plan) else estimated_total(release) or (None, 0.0)
+        return (None, 0.0) if kind_of(release.plan).by_groups else estimated_total(release) or (None, 0.0)
     if total == "free":
         return None, 0.0
     if total != "released":
         given: float = total  # or not a number, which `facts_of` refuses
         return given, 0.0
-    found = float(release.estimates(()))
-    if not 0 <= found < math.inf:
+    released = float(release.estimates(()))
+    if not 0 <= released < math.inf:
         raise PlanError(
-            f"total='released': the released total is {found:,.6g}, and no table can add up to that; give a total, or "
-            "total='free', or leave it out to have it estimated."
+            f"total='released': the released total is {released:,.6g}, and no table can add up to that; give a total, "
+            "or total='free', or leave it out to have it estimated."
         )
-    return found, float(release.table(()).columns["stddev"][0])
+    return released, float(release.table(()).columns["stddev"][0])

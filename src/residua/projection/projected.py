@@ -16,12 +16,11 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.plans.contract import Plan
 from residua.projection.accuracy import Bound, SimulatedError, simulated_error
-from residua.projection.joint import JointTables
-from residua.projection.matrix import Histogram
+from residua.projection.folder import load_projection, save_projection
 from residua.projection.problem import Fit, Metric, Progress, Terms
 from residua.projection.problems import problem_of
 from residua.projection.statement import BIASED, projection_statement
-from residua.projection.tabled import Tabled
+from residua.projection.tables import Tabled
 from residua.showing import Exported
 from residua.workload import AttributeQueries, Workload
 
@@ -108,19 +107,21 @@ class Projected(Exported, Tabled):
                 f"this projection does not answer the marginal on {tuple(attributes)!r}; the release it is made from "
                 "must."
             )
-        found = np.array(self.fit.marginal(members))
+        table = np.array(self.fit.marginal(members))
         if self.terms.nonnegative:
-            np.maximum(found, 0.0, out=found)  # what is left below zero is `infeasibility` at most
+            np.maximum(table, 0.0, out=table)  # what is left below zero is `infeasibility` at most
         mask = impossible_cells(self.domain, [self.domain.names[i] for i in members])
         if mask is not None and self.terms.nonnegative:
-            found[mask] = 0.0
-        return np.array(found.transpose(np.argsort(np.argsort(positions))), order="C")
+            table[mask] = 0.0
+        return np.array(table.transpose(np.argsort(np.argsort(positions))), order="C")
 
     def _of_term(self, term: Sequence[tuple[int, AttributeQueries]]) -> Floats:
-        return self.fit.of_term(term) if isinstance(self.fit, JointTables) else super()._of_term(term)
+        answers = self.fit.of_term(term)
+        return super()._of_term(term) if answers is None else answers
 
     def _of_queries(self, workload: Workload) -> Floats:
-        return self.fit.of_queries(workload) if isinstance(self.fit, JointTables) else super()._of_queries(workload)
+        answers = self.fit.of_queries(workload)
+        return super()._of_queries(workload) if answers is None else answers
 
     @property
     def histogram(self) -> Floats:
@@ -129,9 +130,7 @@ class Projected(Exported, Tabled):
         Raises:
             PlanError: the plan is not a matrix; its tables are consistent, but no histogram was formed.
         """
-        if not isinstance(self.fit, Histogram):
-            raise PlanError("only dense releases have a histogram; ask for tables, or hand over to mbi for rows.")
-        return self.fit.counts
+        return self.fit.histogram
 
     # ---- accuracy
 
@@ -159,8 +158,6 @@ class Projected(Exported, Tabled):
 
     def save(self, path: str | Path) -> None:
         """Writes the projection as a folder, whole or not at all; the folder must not exist."""
-        from residua.projection.folder import save_projection
-
         save_projection(self, Path(path))
 
     @staticmethod
@@ -170,9 +167,7 @@ class Projected(Exported, Tabled):
         Raises:
             FileError: missing, damaged, changed, or of another version.
         """
-        from residua.projection.folder import load_projection
-
-        return load_projection(Path(path))
+        return Projected(*load_projection(Path(path)))
 
     def __repr__(self) -> str:
         gap = f", gap={self.gap:.2g}" if math.isfinite(self.gap) else ""

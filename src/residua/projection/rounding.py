@@ -73,9 +73,9 @@ def _flow(values: Floats, wanted: Floats) -> Counts:
     if not len(free):
         return low.reshape(values.shape).astype(np.int64)
     rows, columns = np.unravel_index(free, matrix.shape)
-    found = _solve(matrix, low, free, [rows, columns] if len(matrix) > 1 else [rows])
+    steps = _solve(matrix, low, free, [rows, columns] if len(matrix) > 1 else [rows])
     counts = low.copy()
-    counts.ravel()[free] += np.rint(found)
+    counts.ravel()[free] += np.rint(steps)
     return counts.reshape(values.shape).astype(np.int64)
 
 
@@ -91,9 +91,9 @@ def _all_margins(values: Floats) -> Floats:
         for size in range(1, values.ndim)
         for axes in combinations(range(values.ndim), size)
     ]
-    found = low.copy()
-    found.ravel()[free] += _solve(values, low, free, margins)
-    return found
+    point = low.copy()
+    point.ravel()[free] += _solve(values, low, free, margins)
+    return point
 
 
 def _solve(values: Floats, low: Floats, free: Counts, margins: list[Any]) -> Floats:
@@ -116,10 +116,10 @@ def _solve(values: Floats, low: Floats, free: Counts, margins: list[Any]) -> Flo
     nearest = np.rint(fractions.sum())
     for total in ((nearest, nearest), (least[-1], most[-1])):  # with three axes the nearest total may be out of reach
         least[-1], most[-1] = total
-        found = milp(cost, constraints=LinearConstraint(sums, least, most), bounds=Bounds(0.0, 1.0))
-        if found.x is not None:
-            return np.asarray(found.x)
-    raise PlanError(f"the table could not be rounded ({found.message}); round a smaller one.")
+        solution = milp(cost, constraints=LinearConstraint(sums, least, most), bounds=Bounds(0.0, 1.0))
+        if solution.x is not None:
+            return np.asarray(solution.x)
+    raise PlanError(f"the table could not be rounded ({solution.message}); round a smaller one.")
 
 
 def _bounds(values: Floats, cells: int) -> tuple[Floats, Floats]:

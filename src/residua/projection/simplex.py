@@ -229,11 +229,11 @@ def _polished(F: Floats, t: Floats, E: Floats, e: Floats, h: Floats, nu: Floats,
         # The least change of the point, not the least point: there may be many nearest ones.
         here = h[support]
         apart, missing = t - F[:, support] @ here, e - E[:, support] @ here
-        found, multipliers = _equality_least_squares(F[:, support], apart, E[:, support], missing)
-        found = here + found
+        change, multipliers = _equality_least_squares(F[:, support], apart, E[:, support], missing)
+        change = here + change
         point = np.zeros_like(h)
-        point[support] = found
-        if found.min() >= 0:
+        point[support] = change
+        if change.min() >= 0:
             candidates.append((point, multipliers))
             break
         support = support & (point > 0)
@@ -270,8 +270,8 @@ def _least_squares(F: Floats, t: Floats, E: Floats, e: Floats) -> HistogramFit:
 def _refuse_infeasible(E: Floats, e: Floats) -> None:
     from scipy.optimize import linprog
 
-    found = linprog(np.zeros(E.shape[1]), A_eq=E, b_eq=e, method="highs")
-    if found.status == 2:
+    program = linprog(np.zeros(E.shape[1]), A_eq=E, b_eq=e, method="highs")
+    if program.status == 2:
         raise PlanError("no non-negative histogram meets the equations (proven by linear programming); leave one out.")
 
 

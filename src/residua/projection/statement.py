@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from residua.printable import printable
@@ -12,6 +13,7 @@ from residua.published.table import what_is_counted
 
 if TYPE_CHECKING:
     from residua.projection.projected import Projected
+    from residua.projection.tables import Tabled
 
 BIASED = "biased, without error bars"
 WARNING = (
@@ -42,6 +44,36 @@ _DOUBT = [
 ]
 
 
+def statement_of(
+    title: str, warning: str, met: Sequence[str], done: Sequence[str], accuracy: Sequence[str], of: Tabled
+) -> str:
+    """What tables without error bars say of themselves, as Markdown: what they meet, what was done, how accurate."""
+    lines = [
+        f"# {title}",
+        "",
+        warning,
+        "",
+        "What these tables meet:",
+        "",
+        *(f"- {one}" for one in met),
+        *(f"- nobody has {rule}" for rule in of.domain.impossible),
+        "",
+        *done,
+        "",
+        "## Accuracy",
+        "",
+        *accuracy,
+        "",
+        "## Privacy",
+        "",
+        f"Computed from a release alone ({stated(of.plan.guarantee, of.receipt)}, for {of.plan.unit}); "
+        "no data was touched",
+        "and nothing more was spent.",
+        "",
+    ]
+    return "\n".join(map(printable, lines))  # a name cannot add a line
+
+
 def projection_statement(projected: Projected) -> str:
     """What was done and how accurate it is, as Markdown."""
     terms = projected.terms
@@ -49,34 +81,14 @@ def projection_statement(projected: Projected) -> str:
         *(["no cell is negative"] if terms.nonnegative else []),
         "all tables agree with each other",
         *(f"{_fact(projected, fact.members)} is exactly {_source(projected, fact.members)}" for fact in terms.facts),
-        *(f"nobody has {rule}" for rule in projected.domain.impossible),
     ]
-    lines = [
-        "# Projection",
-        "",
-        WARNING,
-        "",
-        "What these tables meet:",
-        "",
-        *(f"- {one}" for one in met),
-        "",
+    done = [
         *_left_out(projected),
         *([f"Every table {counted}.", ""] if (counted := what_is_counted(projected.plan.unit)) else []),
         *(_SHRUNK if terms.shrunk else []),
         *_nearness(projected),
-        "",
-        "## Accuracy",
-        "",
-        *_accuracy(projected),
-        "",
-        "## Privacy",
-        "",
-        f"Computed from a release alone ({stated(projected.plan.guarantee, projected.receipt)}, for "
-        f"{projected.plan.unit}); no data was touched",
-        "and nothing more was spent.",
-        "",
     ]
-    return "\n".join(map(printable, lines))  # a name cannot add a line
+    return statement_of("Projection", WARNING, met, done, _accuracy(projected), projected)
 
 
 def _nearness(projected: Projected) -> list[str]:

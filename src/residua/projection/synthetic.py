@@ -121,25 +121,25 @@ def for_mbi(release: Release) -> MbiProblem:
         import mbi
     except ImportError:
         raise ResiduaError("mbi is not installed; install it with: pip install 'residua[synthetic]'") from None
-    found = measurements_of(release)
-    used = {name for one in found for name in one.clique}
+    measurements = measurements_of(release)
+    used = {name for one in measurements for name in one.clique}
     names = [name for name in release.domain.names if name in used]
     domain = mbi.Domain(names, [release.domain[name].size for name in names])
     # The empty clique is the total, which mbi takes by itself.
-    measured = [mbi.LinearMeasurement(m.values, m.clique, m.stddev, m.query) for m in found if m.clique]
+    measured = [mbi.LinearMeasurement(m.values, m.clique, m.stddev, m.query) for m in measurements if m.clique]
     return MbiProblem(domain, measured, _constraints(mbi, release.domain, domain), _total(release), release.domain)
 
 
 def _constraints(mbi: Any, declared: Domain, domain: Any) -> list[Any]:
-    found = []
+    constraints = []
     for rule in declared.impossible:
         if not set(rule.names) <= set(domain.attributes) or declared.cells(rule.names) > _MOST_CELLS:
             continue
         alone = Domain({name: declared[name] for name in rule.names}, [rule])
         mask = impossible_cells(alone, rule.names)
         if mask is not None:
-            found.append(mbi.Constraint(domain.project(rule.names), invalid=np.argwhere(mask)))
-    return found
+            constraints.append(mbi.Constraint(domain.project(rule.names), invalid=np.argwhere(mask)))
+    return constraints
 
 
 def _total(release: Release) -> float:

@@ -1,14 +1,16 @@
-"""Tables of a projection: estimates or whole counts, without error bars, since biased numbers have none."""
+"""Tables without error bars, since biased numbers have none: estimates, whole counts, answers, files."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from residua.domain import Domain, Label
@@ -16,15 +18,34 @@ from residua.errors import PlanError
 from residua.files import write_atomically
 from residua.folders import whole_folder
 from residua.linalg.arrays import Floats
+from residua.plans.contract import Plan
+from residua.projection.rounding import controlled_rounding
 from residua.published.columns import Columns
 from residua.published.table import label_columns, what_is_counted
+from residua.quoting import Answering, Points, Quotable
+from residua.release.queried import is_listable, parts_of, require_listable, term_of, whole_part
+from residua.workload import AskedRows, AttributeQueries, Where, Workload, applied, queries, selected
 
-if TYPE_CHECKING:
-    from residua.projection.tabled import Tabled
+
+class WithoutBars(Columns):
+    """Numbers without error bars."""
+
+    attributes: tuple[str, ...]
+    counted: str
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The table's attributes."""
+        return self.attributes
+
+    @property
+    def note(self) -> str:
+        """What is counted, where that is not every record."""
+        return self.counted
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ProjectedTable(Columns):
+class ProjectedTable(WithoutBars):
     """A table of a projection, tidy: attributes, estimate. There is no error bar: the estimates are biased.
 
     Args:
@@ -46,16 +67,6 @@ class ProjectedTable(Columns):
     def __post_init__(self) -> None:
         self.estimates.setflags(write=False)
 
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The table's attributes."""
-        return self.attributes
-
-    @property
-    def note(self) -> str:
-        """What is counted, where that is not every record."""
-        return self.counted
-
     def __len__(self) -> int:
         return self.estimates.size
 
@@ -67,7 +78,7 @@ class ProjectedTable(Columns):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CountTable(Columns):
+class CountTable(WithoutBars):
     """A marginal in whole or fractional counts, as other programs read it: attributes, count.
 
     Args:
@@ -89,16 +100,6 @@ class CountTable(Columns):
         if "count" in self.attributes:
             raise PlanError("the attribute 'count' would be taken for the column of counts; rename it in the domain.")
 
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The table's attributes."""
-        return self.attributes
-
-    @property
-    def note(self) -> str:
-        """What is counted, where that is not every record."""
-        return self.counted
-
     def __len__(self) -> int:
         return self.counts.size
 
@@ -109,7 +110,7 @@ class CountTable(Columns):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ProjectedAnswers(Columns):
+class ProjectedAnswers(WithoutBars):
     """Answers of a projection: query, estimate. There is no error bar: the estimates are biased."""
 
     labels: tuple[str, ...]
@@ -120,11 +121,6 @@ class ProjectedAnswers(Columns):
     def keys(self) -> tuple[str, ...]:
         """The query's label."""
         return ("query",)
-
-    @property
-    def note(self) -> str:
-        """What is counted, where that is not every record."""
-        return self.counted
 
     def __len__(self) -> int:
         return len(self.estimates)
@@ -189,3 +185,158 @@ def _counts(projected: Tabled, names: tuple[str, ...]) -> CountTable:
 def _slug(names: Sequence[str]) -> str:
     """The attributes' names as far as every file system takes them."""
     return "".join("-" + re.sub(r"[^\w]+", "_", name)[:20] for name in names)[:80] or "-total"
+
+
+class Tabled(Quotable):
+    """Tables that agree with each other, of the attributes of a plan's domain."""
+
+    plan: Plan
+    receipt: Mapping[str, Any]  # what the ledger recorded
+
+    @property
+    def domain(self) -> Domain:
+        """What the table may hold."""
+        return self.plan.domain
+
+    @property
+    @abstractmethod
+    def nonnegative(self) -> bool:
+        """Whether no cell is negative."""
+
+    @property
+    @abstractmethod
+    def biased(self) -> str:
+        """What is said of its numbers."""
+
+    @property
+    def _counted(self) -> str:
+        return what_is_counted(self.plan.unit)
+
+    def _answering(self) -> Answering:
+        return Points(self.domain, self.estimates, self.biased, self._counted)
+
+    @abstractmethod
+    def estimates(self, attributes: Sequence[str]) -> Floats:
+        """The marginal on these attributes, an array with one axis each, in this order.
+
+        Raises:
+            PlanError: it is not answered.
+        """
+
+    def table(self, attributes: Sequence[str], *, queries: Mapping[str, AskedRows] | None = None) -> ProjectedTable:
+        """The marginal on these attributes, or a table of prefixes, ranges or levels of them; `[]` for the total.
+
+        Args:
+            attributes: which attributes, in the order of the columns.
+            queries: attribute → `"prefixes"`, `"ranges"`, `"hierarchy"`, the name of one of its levels, or a matrix;
+                the other attributes by their values.
+
+        Raises:
+            PlanError: the projection does not answer the marginal on these attributes.
+        """
+        names = self.domain.listed(attributes)
+        cells = self.estimates(names)
+        if not queries:
+            return ProjectedTable(self.domain, names, cells, counted=self._counted)
+        workload = term_of(self.domain, names, queries)
+        require_listable(workload)
+        asked = dict(next(workload.terms()))
+        term = tuple((i, asked[i]) for i in self.domain.positions(names))
+        whole = whole_part(self.domain, term)
+        cells = np.array(applied(term, cells), order="C")
+        return ProjectedTable(self.domain, names, cells, whole.labels, whole.title, self._counted)
+
+    def tables(self, *, most: int | None = None) -> Iterator[ProjectedTable]:
+        """Every table that was asked for: one per term, and of a hierarchy one per level, each with its title.
+
+        Args:
+            most: terms of more prefixes, ranges or groups than this are passed over; if left out, one that is too long
+                to list is refused.
+
+        Raises:
+            PlanError: nothing was asked, queries that make no tables (see `answers`), or a term too long to list.
+        """
+        workload = None if self.plan.workload is None else self.plan.workload.tables
+        if workload is None:
+            raise PlanError("the release was not asked for tables; use answers() for single queries.")
+        if most is None:
+            require_listable(workload)
+        for term in workload.terms():
+            if most is not None and not is_listable(term, most):
+                continue
+            names = tuple(self.domain.names[i] for i, _ in term)
+            table = self._of_term(term)
+            for part in parts_of(self.domain, term):
+                cells = np.array(table[part.rows], order="C")
+                yield ProjectedTable(self.domain, names, cells, part.labels, part.title, self._counted)
+
+    def rounded(self, attributes: Sequence[str]) -> CountTable:
+        """The marginal on these attributes in whole numbers, by controlled rounding; zeros stay zero.
+
+        Guarantee: every cell is within one of its estimate, and so is the total; with one or two attributes every
+        margin of the table is, too. Margins of the table are sums of its cells, hence whole numbers that add up.
+        (Tables rounded apart need not agree with each other.)
+
+        Raises:
+            PlanError: unanswerable, or cells may be negative.
+        """
+        if not self.nonnegative:
+            raise PlanError("only tables of non-negative numbers can be rounded; project with nonnegative=True.")
+        rounding = controlled_rounding(self.estimates(attributes))
+        return CountTable(self.domain, tuple(attributes), rounding.counts, rounding.margin_error, self._counted)
+
+    def answers(self, workload: Workload | None = None) -> ProjectedAnswers:
+        """The answers to every query of a workload, by default of the one the release was planned for.
+
+        Raises:
+            PlanError: a query is about attributes that the projection does not hold.
+        """
+        workload = self.plan.workload if workload is None else workload
+        if workload is None:
+            raise PlanError("workload: the release was measured without one; say which queries to answer.")
+        if workload.domain != self.domain:
+            raise PlanError("the projection and the workload are over different domains; declare one domain for both.")
+        require_listable(workload)
+        return ProjectedAnswers(tuple(workload.query_labels()), self._answered(workload), self._counted)
+
+    def _answered(self, workload: Workload) -> Floats:
+        """The answers to every query, (queries,); each from the table of its own attributes."""
+        if workload.in_parts:
+            answers = np.empty(workload.queries)
+            for part, places in workload.placed():
+                answers[places] = self._answered(part)
+            return answers
+        if workload.plain:
+            return np.concatenate([self.estimates(names).ravel() for names in workload.sets])
+        if workload.with_rows:
+            return np.concatenate([self._of_term(term).ravel() for term in workload.terms()])
+        return self._of_queries(workload)
+
+    def _of_term(self, term: Sequence[tuple[int, AttributeQueries]]) -> Floats:
+        """What a product asks, (rows, …)."""
+        return np.asarray(applied(term, self.estimates([self.domain.names[i] for i, _ in term])))
+
+    def _of_queries(self, workload: Workload) -> Floats:
+        """The answers to queries over the cells of some attributes, (queries,)."""
+        return np.asarray(workload.matrix @ self.estimates(workload.names).ravel())
+
+    def count(self, where: Where | str | None = None) -> float:
+        """How many records have these values: a dictionary, or a condition in SQL, as `Release.count` takes it."""
+        if isinstance(where, str):
+            return float(self.answers(queries(self.domain, [where])).estimates[0])
+        chosen = selected(self.domain, {} if where is None else where)
+        total = self.estimates(tuple(chosen))
+        for coefficients in reversed(list(chosen.values())):
+            total = total @ coefficients
+        return float(total)
+
+    def export_long(
+        self,
+        folder: str | Path,
+        sets: Iterable[Sequence[str]] | None = None,
+        *,
+        form: str = "csv",
+        rounded: bool = False,
+    ) -> list[Path]:
+        """Writes tables in long form, attributes and a column `count`, and an index."""
+        return export_long(self, Path(folder), sets, form=form, rounded=rounded)

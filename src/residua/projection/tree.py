@@ -26,8 +26,7 @@ from residua.plans.operators.tree_rows import Nodes
 from residua.plans.product.facts import coefficient
 from residua.plans.product.plan import ProductPlan
 from residua.plans.reading import Reading
-from residua.projection.facts import shown
-from residua.projection.problem import Fit, Problem, Progress, Terms
+from residua.projection.problem import MANY_CELLS, Fit, Metric, Progress, ProjectionProblem
 from residua.release.base import Release
 from residua.workload import AttributeQueries, Identity
 
@@ -35,7 +34,7 @@ _PART = 4_000_000  # numbers at a time
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
+class KeptTables:
     """The tables of one set of short attributes on its finest level.
 
     Args:
@@ -71,7 +70,7 @@ class Nested(Fit):
     """
 
     attribute: int
-    kept: tuple[Kept, ...]
+    kept: tuple[KeptTables, ...]
     numbers: Floats
     gap: float = math.inf
     infeasibility: float = 0.0
@@ -79,7 +78,7 @@ class Nested(Fit):
     def __post_init__(self) -> None:
         self.numbers.setflags(write=False)
 
-    def _source(self, members: Sequence[int]) -> Kept | None:
+    def _source(self, members: Sequence[int]) -> KeptTables | None:
         short = set(members) - {self.attribute}
         fitting = [k for k in self.kept if short <= set(k.short) and (k.level == 0 or self.attribute not in members)]
         return fitting[-1] if fitting else None  # the coarsest
@@ -96,8 +95,8 @@ class Nested(Fit):
         gone = [1 + k for k, i in enumerate(kept.short) if i not in members]
         if self.attribute not in members:
             return np.asarray(tables.sum(axis=(0, *gone)))
-        found = tables.sum(axis=tuple(gone)) if gone else tables
-        return np.moveaxis(found, 0, sorted(members).index(self.attribute))
+        cells = tables.sum(axis=tuple(gone)) if gone else tables
+        return np.moveaxis(cells, 0, sorted(members).index(self.attribute))
 
     @property
     def array(self) -> Floats:
@@ -105,25 +104,24 @@ class Nested(Fit):
         return self.numbers
 
 
-@dataclass(frozen=True, eq=False)
-class TreeProblem(Problem):
-    """Projection of releases of a tree plan; observed are the tables of all levels, from the values to the root.
-
-    Args:
-        plan: the plan.
-        terms: what the counts must meet.
-    """
+class TreeProblem(ProjectionProblem):
+    """Projection of releases of a tree plan; observed are the tables of all levels, from the values to the root."""
 
     plan: ProductPlan
-    terms: Terms
+    bounded = False
+
+    @classmethod
+    def metrics(cls, plan: ProductPlan) -> tuple[tuple[Metric, ...], str]:
+        """Plain squares alone."""
+        return ("plain",), "a tree is projected from the root down; leave metric out."
+
+    @classmethod
+    def is_small(cls, plan: ProductPlan) -> bool:
+        """Whether few numbers are measured."""
+        return plan.blocks.cells <= MANY_CELLS
 
     def __post_init__(self) -> None:
-        for fact in self.terms.facts:
-            if fact.members:
-                raise PlanError(
-                    f"known: over a tree only the total can be given, not {shown(self.plan.domain, fact.members)}; "
-                    "leave it out."
-                )
+        self.only_total("over a tree")
         if self.plan.domain.impossible:
             raise PlanError("releases over a tree cannot be projected with structural zeros; declare none.")
         for level, short in enumerate(self.short):
@@ -163,42 +161,42 @@ class TreeProblem(Problem):
     @cached_property
     def starts(self) -> tuple[int, ...]:
         """Where the tables of each level begin among those observed, and where they end."""
-        found = [0]
+        starts = [0]
         for level in range(self.nesting.root + 1):
-            found.append(found[-1] + (self.nesting.sizes[level] * self._cells(level) if level >= self.first else 0))
-        return tuple(found)
+            starts.append(starts[-1] + (self.nesting.sizes[level] * self._cells(level) if level >= self.first else 0))
+        return tuple(starts)
 
     @cached_property
-    def kept(self) -> tuple[Kept, ...]:
+    def kept(self) -> tuple[KeptTables, ...]:
         """The tables that say all."""
-        found: list[Kept] = []
+        kept: list[KeptTables] = []
         for level in range(self.first, self.nesting.root + 1):
-            if found and found[-1].short == self.short[level]:
+            if kept and kept[-1].short == self.short[level]:
                 continue
-            start = found[-1].stop if found else 0
+            start = kept[-1].stop if kept else 0
             sizes = tuple(int(self.plan.domain.sizes[i]) for i in self.short[level])
-            found.append(Kept(level, self.short[level], sizes, start, self.nesting.sizes[level]))
-        return tuple(found)
+            kept.append(KeptTables(level, self.short[level], sizes, start, self.nesting.sizes[level]))
+        return tuple(kept)
 
     def observed(self, release: Release) -> Floats:
         """The released tables of all levels."""
-        found = self._read(release.reading)
+        tables = self._read(release.reading)
         let_go(release.measurements)
-        return found
+        return tables
 
     def _read(self, reading: Reading) -> Floats:
-        found = np.empty(self.starts[-1])
+        read = np.empty(self.starts[-1])
         own: Any = reading
         for level in range(self.first, self.nesting.root + 1):
             asked: dict[int, AttributeQueries] = {
                 i: Identity(int(self.plan.domain.sizes[i])) for i in self.short[level]
             }
-            tables = self._tables(found, level)
+            tables = self._tables(read, level)
             step = max(_PART // tables.shape[1], 1)
             for low in range(0, len(tables), step):
                 some = Nodes(level, np.arange(low, min(low + step, len(tables))))
                 tables[low : low + step] = own.along(asked, some, some.count(self.nesting)).reshape(-1, tables.shape[1])
-        return found
+        return read
 
     def solve(self, observed: Floats, progress: Progress | None = None) -> Nested:
         """From the root down."""
@@ -223,7 +221,7 @@ class TreeProblem(Problem):
 
     def _root(self, root: Floats) -> None:
         """The root's table, not negative, with its total, in place."""
-        from residua.projection.tree_kernels import split_among  # loads Numba
+        from residua.projection.fibre_kernels import split_among  # loads Numba
 
         if self.terms.facts:
             cells, total = np.arange(root.size), np.full((1, 1), float(self.terms.facts[0].values))
@@ -234,7 +232,7 @@ class TreeProblem(Problem):
 
     def _split(self, tables: Floats, level: int, above: Floats) -> None:
         """The children's tables, in place, such that they add up to their parents'."""
-        from residua.projection.tree_kernels import split_among  # loads Numba
+        from residua.projection.fibre_kernels import split_among  # loads Numba
 
         gone = tuple(1 + k for k, i in enumerate(self.short[level + 1]) if i not in self.short[level])
         sizes = [int(self.plan.domain.sizes[i]) for i in self.short[level + 1]]
@@ -267,22 +265,17 @@ class TreeProblem(Problem):
 
     def moved(self, observed: Floats, fit: Fit) -> float:
         """The squared distance over the tables that are kept."""
-        found = 0.0
-        for kept in self.kept:
+        square = 0.0
+        for kept in self.kept:  # part by part: there may be more than fit in memory twice
             released, own = self._tables(observed, kept.level).ravel(), fit.array[kept.start : kept.stop]
             for low in range(0, len(own), _PART):
                 apart = released[low : low + _PART] - own[low : low + _PART]
-                found += float(apart @ apart)
-        return found
+                square += float(apart @ apart)
+        return square
 
-    def size(self, fit: Fit) -> float:
-        """The squared length over the tables that are kept."""
-        return float(fit.array @ fit.array)
-
-    @property
-    def spectrum(self) -> tuple[Floats, Floats]:
-        """Not known: no bound is stated."""
-        raise PlanError("no bound is known for projections over a tree; simulate errors instead.")
+    def seen(self, fit: Fit) -> Floats:
+        """The tables that are kept."""
+        return fit.array
 
     @property
     def cells(self) -> float:
@@ -292,19 +285,15 @@ class TreeProblem(Problem):
     def simulated(self, fit: Fit, random: np.random.Generator) -> Floats:
         """What a release of the plan would observe if a fit were the truth: noise through the same reading, added."""
         blocks = self.plan.compile()
-        found = self._read(self.plan.reading(blocks, blocks.simulated(random)))
+        observed = self._read(self.plan.reading(blocks, blocks.simulated(random)))
         for level in range(self.first, self.nesting.root + 1):
-            found[self.starts[level] : self.starts[level + 1]] += self._summed(fit, level).ravel()
-        return found
+            observed[self.starts[level] : self.starts[level + 1]] += self._summed(fit, level).ravel()
+        return observed
 
     def _summed(self, fit: Fit, level: int) -> Floats:
         """The tables of a level, from those kept below it."""
         kept = next(k for k in reversed(self.kept) if k.level <= level)
         tables = fit.array[kept.start : kept.stop].reshape(kept.nodes, -1)
-        found = np.zeros((self.nesting.sizes[level], tables.shape[1]))
-        np.add.at(found, self.nesting.between(kept.level, level), tables)
-        return found
-
-    def error(self, fit: Fit, truth: Fit) -> float:
-        """The mean absolute difference over the tables that are kept."""
-        return float(np.abs(fit.array - truth.array).mean())
+        sums = np.zeros((self.nesting.sizes[level], tables.shape[1]))
+        np.add.at(sums, self.nesting.between(kept.level, level), tables)
+        return sums

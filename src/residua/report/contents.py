@@ -12,7 +12,7 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.estimation import Estimated
-from residua.estimation.statement import WARNING as MODEL_WARNING
+from residua.estimation.estimated import WARNING as MODEL_WARNING
 from residua.plans.contract import Plan
 from residua.privacy.currencies import brief
 from residua.projection import Projected

@@ -9,7 +9,7 @@ from typing import Any
 from residua.domain import Domain
 from residua.domain.words import title_of
 from residua.estimation import Estimated
-from residua.estimation.statement import MODEL_BASED
+from residua.estimation.estimated import MODEL_BASED
 from residua.measurement import Ledger
 from residua.plans.contract import Plan
 from residua.privacy import ZCDP

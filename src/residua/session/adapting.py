@@ -15,14 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from residua.errors import LedgerMovedError, PlanError, SessionError
-from residua.estimation.adaptive import precisions_after
 from residua.estimation.estimate import total_of
-from residua.estimation.facts import Public
 from residua.estimation.fit import Fitted
-from residua.estimation.learning import learned
-from residua.estimation.observed import Observed, observed_of
-from residua.estimation.planning import planned
-from residua.estimation.tables import Tables
+from residua.estimation.observed import Observed, Public, observed_of
+from residua.estimation.planning import planned, precisions_after
+from residua.estimation.spending import learned
+from residua.estimation.tables import EstimatedTables
 from residua.linalg.arrays import Floats
 from residua.measurement.ledger_amounts import affordable
 from residua.measurement.score import Scores, scored, scores_within
@@ -213,7 +211,7 @@ def _models(
     observed: Observed, public: Public, fit: Fitted, sets: list[tuple[int, ...]], tell: Callable[[str, int, int], None]
 ) -> dict[Sequence[str], Floats]:
     """What the look says of larger tables."""
-    tables, names = Tables(observed, public, fit), observed.domain.names
+    tables, names = EstimatedTables(observed, public, fit), observed.domain.names
     made: dict[Sequence[str], Floats] = {}
     for number, members in enumerate(sets):
         made[tuple(names[i] for i in members)] = tables.table(members)

@@ -211,6 +211,8 @@ class GroupPlan(Plan):
         """As compiled, with the grids and scales that a file keeps."""
         return self.compile().with_arrays(arrays, self.members)
 
+    poses = "groups"
+
     def reading(self, blocks: Blocks, measurements: NDArray[Any]) -> GroupReading:
         """Tables of each group from what was measured in it."""
         assert isinstance(blocks, GroupBlocks)

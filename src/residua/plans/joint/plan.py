@@ -254,6 +254,8 @@ class JointPlan(Plan):
         """The noise scales that a file keeps, with the plan's own rows."""
         return self._blocks(np.array(arrays["scales"], dtype=np.float64))
 
+    poses = "blocks"
+
     def reading(self, blocks: Blocks, measurements: NDArray[Any]) -> JointReading:
         """Tables and answers from the blocks of their attributes."""
         assert isinstance(blocks, JointBlocks)

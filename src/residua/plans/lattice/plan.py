@@ -247,6 +247,11 @@ class LatticePlan(Plan):
         return (*better, *super().remarks)
 
     @property
+    def poses(self) -> str:  # type: ignore[override]
+        """Residuals of marginals, or products."""
+        return "marginals" if self.plain else "products"
+
+    @property
     def family(self) -> LatticePlan:
         """The plan itself."""
         return self

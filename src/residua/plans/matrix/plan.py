@@ -265,6 +265,8 @@ class MatrixPlan(MeasuredSpace, Plan):
         """The plan's own strategy."""
         return self.compile()
 
+    poses = "a histogram"
+
     def reading(self, blocks: Blocks, measurements: NDArray[Any]) -> MatrixReading:
         """Least squares."""
         return MatrixReading(self, measurements)

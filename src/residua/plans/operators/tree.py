@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 from residua.domain import Attribute
 from residua.errors import PlanError, VerificationError
 from residua.linalg.arrays import Floats
-from residua.linalg.tree import Solved
+from residua.linalg.tree import SolvedTree
 from residua.plans.noise import LAPLACE, NOISES, NORMAL, Noise
 from residua.plans.operators.contract import Operator
 from residua.plans.operators.nesting import Nesting, branched, nesting_of
@@ -70,7 +70,7 @@ class TreeNodes(Operator):
     # ---- accuracy
 
     @cached_property
-    def solved(self) -> Solved:
+    def solved(self) -> SolvedTree:
         """Least squares over the tree; nodes of the finest level with one parent are alike."""
         tree = self.nesting.tree(range(self.start, self.nesting.root + 1), alike=True)
         return tree.solved(self.precisions)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.tree import Solved
+from residua.linalg.tree import SolvedTree
 from residua.plans.operators.nesting import Nesting
 
 
@@ -30,7 +30,7 @@ class Order:
     """
 
     nesting: Nesting
-    solved: Solved
+    solved: SolvedTree
 
     def _of(self, level: int, what: tuple[Floats, ...]) -> Floats:
         """Something of every node of a level."""

@@ -24,6 +24,7 @@ from residua.plans.contract import Plan
 from residua.plans.noise import NORMAL, Noise
 from residua.plans.operators.contract import Operator, operator_of_body
 from residua.plans.operators.path import CorrelatedPath
+from residua.plans.operators.tree import nodes_of
 from residua.plans.packing import with_texts, with_texts_once
 from residua.plans.product.estimator import ProductReading, rows_over_cells
 from residua.plans.product.facts import ProductFacts, Set
@@ -199,6 +200,13 @@ class ProductPlan(Plan):
     def saved_blocks(self, arrays: Mapping[str, NDArray[Any]]) -> ProductBlocks:
         """As compiled."""
         return self.compile()
+
+    @property
+    def poses(self) -> str:  # type: ignore[override]
+        """Of a tree, of one attribute alone, or of tables crossed with others."""
+        if nodes_of(self):
+            return "a tree"
+        return "an axis" if [*self.parts] == [()] else "fibres"
 
     def reading(self, blocks: Blocks, measurements: NDArray[Any]) -> ProductReading:
         """Tables rebuilt from the residuals of all sets."""

@@ -22,7 +22,7 @@ import numpy as np
 
 from residua.linalg.arrays import Floats
 from residua.linalg.roots import InverseRoot, inverse_root
-from residua.linalg.tree import Levels, Solved, Tree, root_diagonal, spectrum
+from residua.linalg.tree import Levels, SolvedTree, Tree, root_diagonal, spectrum
 from residua.plans.saddle import POWER
 
 Each = Literal["node", "level"]
@@ -93,7 +93,7 @@ class Problem:
                 found[number][at] = found[number][at] + share * weight
         return found
 
-    def variances(self, solved: Sequence[Solved]) -> list[Floats]:
+    def variances(self, solved: Sequence[SolvedTree]) -> list[Floats]:
         """The variance of a cell of each node that is wanted."""
         return [
             np.asarray(sum(share * solved[n].V[wanted.level - self.parts[n].start] for n, share in wanted.sets))

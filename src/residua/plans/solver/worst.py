@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.conductances import Nesting, Network, star_network
+from residua.linalg.conductances import IntervalTree, Network, star_network
 from residua.linalg.nested_noise import NestedNoise
 from residua.linalg.roots import InverseRoot, inverse_root
 from residua.plans.saddle import POWER, grown
@@ -84,7 +84,7 @@ class WorstSolution:
 
 
 def least_worst(
-    nesting: Nesting, losses: Losses, *, tolerance: float, most_rounds: int = 3000, step: Step | None = None
+    nesting: IntervalTree, losses: Losses, *, tolerance: float, most_rounds: int = 3000, step: Step | None = None
 ) -> WorstSolution:
     """The noise whose largest loss is least, to within a relative `tolerance` of every plan."""
     n, count = nesting.size, losses.count
@@ -128,7 +128,7 @@ def least_worst(
     )
 
 
-def _network(nesting: Nesting, weights: Floats) -> Network:
+def _network(nesting: IntervalTree, weights: Floats) -> Network:
     n = nesting.size
     return star_network(nesting, weights[:n], float(weights[-1]), weights[n : 2 * n], weights[2 * n : -1])
 

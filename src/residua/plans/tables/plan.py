@@ -187,6 +187,8 @@ class TablesPlan(Plan):
         """The plan's own tables."""
         return self.compile()
 
+    poses = "noisy tables"
+
     def reading(self, blocks: Blocks, measurements: NDArray[Any]) -> TablesReading:
         """Pooled by least squares."""
         return TablesReading(self, self.tables, measurements)

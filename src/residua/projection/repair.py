@@ -1,4 +1,4 @@
-"""Raising the last negative cells: each gets mass of its own, and the same share is taken from everything.
+"""Feasibility repair: each cell that is still negative gets mass of its own, the same share of everything is taken.
 
 Let D_A be what the cells of the maximal table A lack. The histogram `h = Σ_A D_A ⊗ Π_{i∉A} p_i` over the whole domain
 is not negative, and neither is any of its tables; that on A has at least D_A. So `(1 − s) y + s t h/D`, with t the
@@ -20,13 +20,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
-from residua.projection import raising_kernels
+from residua.projection import table_kernels
 from residua.projection.alternating import Interior
-from residua.projection.arrangement import Arrangement, Part
+from residua.projection.arrangement import Arrangement, TableBatch
 
 
 @dataclass(frozen=True, eq=False)
-class Raised:
+class Repair:
     """What is to be mixed in, for tables of total 1, in residuals of the maximal tables and of those below.
 
     Args:
@@ -40,14 +40,14 @@ class Raised:
     low: Floats
 
 
-def raised(
+def repair_of(
     arrangement: Arrangement,
     top: Floats,
     low: Floats,
     least: Floats,
     fixed: Mapping[int, Floats],
     pool: ThreadPoolExecutor,
-) -> Raised | None:
+) -> Repair | None:
     """What to mix into residuals so that no cell is below zero; None if nothing has to be, or nothing helps.
 
     Args:
@@ -61,14 +61,14 @@ def raised(
     total = float(low[arrangement.low.starts[0]])
     lower = arrangement.rebuild(low)
     tables = top.copy()
-    even = _Shares.of(arrangement, [np.full(int(n), 1.0 / n) for n in arrangement.sizes])
+    even = _MarginShares.of(arrangement, [np.full(int(n), 1.0 / n) for n in arrangement.sizes])
     _on_parts(pool, arrangement, lambda part: even.spread(tables, part, lower))
     margins = [_margin(arrangement, tables, lower, i) for i in range(len(arrangement.sizes))]
     own = np.empty(arrangement.owned_cells)
 
-    def work(part: Part) -> None:
-        raising_kernels.lacking(tables, part.starts, int(part.shape.prod()), least[part.numbers])
-        raising_kernels.means_of(tables, part.starts, part.shape, own, part.owned)
+    def work(part: TableBatch) -> None:
+        table_kernels.lacking(tables, part.starts, int(part.shape.prod()), least[part.numbers])
+        table_kernels.means_of(tables, part.starts, part.shape, own, part.owned)
 
     _on_parts(pool, arrangement, work)
     cells = arrangement.lattice.products(arrangement.sizes.astype(np.float64))
@@ -76,7 +76,7 @@ def raised(
     mass = float(h[arrangement.low.starts[0]])
     if not mass > 0.0:
         return None
-    shares = _Shares.of(arrangement, [margin / margin.sum() for margin in margins])
+    shares = _MarginShares.of(arrangement, [margin / margin.sum() for margin in margins])
     shares.spread_low(h)
     _on_parts(pool, arrangement, lambda part: shares.spread(tables, part, h))
     parts = {i: _margin(arrangement, tables, h, i) / mass for i in fixed}
@@ -93,7 +93,7 @@ def raised(
             rests[i] = (share - theta * parts[i]) / (1.0 - theta)
         _add_product(arrangement, theta, rests, tables, h)
     h[arrangement.low.starts[0]] = 1.0
-    return Raised(mass / (mass + total * theta) * (1.0 + 1e-9), tables, h)
+    return Repair(mass / (mass + total * theta) * (1.0 + 1e-9), tables, h)
 
 
 def _add_product(arrangement: Arrangement, theta: float, rests: list[Floats], top: Floats, low: Floats) -> None:
@@ -115,12 +115,12 @@ def _margin(arrangement: Arrangement, top: Floats, low: Floats, attribute: int) 
     return np.maximum(tables[start : start + n], 0.0)
 
 
-def _on_parts(pool: ThreadPoolExecutor, arrangement: Arrangement, work: Callable[[Part], None]) -> None:
+def _on_parts(pool: ThreadPoolExecutor, arrangement: Arrangement, work: Callable[[TableBatch], None]) -> None:
     list(pool.map(work, arrangement.parts))
 
 
 @dataclass(frozen=True, eq=False)
-class _Shares:
+class _MarginShares:
     """One vector per attribute that adds up to 1."""
 
     arrangement: Arrangement
@@ -128,20 +128,20 @@ class _Shares:
     begins: Integers
 
     @staticmethod
-    def of(arrangement: Arrangement, shares: list[Floats]) -> _Shares:
+    def of(arrangement: Arrangement, shares: list[Floats]) -> _MarginShares:
         begins = np.concatenate([[0], np.cumsum([len(share) for share in shares])]).astype(np.int64)
-        return _Shares(arrangement, np.concatenate(shares), begins)
+        return _MarginShares(arrangement, np.concatenate(shares), begins)
 
     def of_attribute(self, attribute: int) -> Floats:
         return self.values[self.begins[attribute] : self.begins[attribute + 1]]
 
-    def spread(self, tables: Floats, part: Part, lower: Floats) -> None:
+    def spread(self, tables: Floats, part: TableBatch, lower: Floats) -> None:
         """Gives maximal tables the margins in `lower`."""
         lattice, k = self.arrangement.lattice, part.shape.size
         members = lattice.levels[k][part.numbers - lattice.offsets[k]]
         shapes = np.broadcast_to(part.shape, members.shape)
         ways = np.full(len(members), k)
-        raising_kernels.spread_each(
+        table_kernels.spread_each(
             tables, part.starts, shapes, ways, lower, part.facets, self.values, self.begins[members]
         )
 
@@ -154,4 +154,4 @@ class _Shares:
         for k, level in enumerate(lattice.levels):
             here = ways == k
             members[here, :k] = level[numbers[here] - lattice.offsets[k]]
-        raising_kernels.spread_each(tables, starts, shapes, ways, tables, facets, self.values, self.begins[members])
+        table_kernels.spread_each(tables, starts, shapes, ways, tables, facets, self.values, self.begins[members])

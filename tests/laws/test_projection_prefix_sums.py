@@ -8,13 +8,12 @@ import pytest
 from scipy.optimize import isotonic_regression
 
 import residua as rs
-from residua.projection import problems
-from residua.projection.crossed_tables import PlainProblem
+from residua.projection import problems, products
+from residua.projection.axes import CosineBasis, PrefixSums
 from residua.projection.facts import Fact
+from residua.projection.fibre_kernels import NO_ZEROS, nearest_rising
 from residua.projection.problem import Terms
-from residua.projection.running import Running
-from residua.projection.running_kernels import NO_ZEROS, nearest_rising
-from residua.projection.waves import Waves
+from residua.projection.products import PlainProblem
 
 SIZES = {"minute": 40, "day": 24, "region": 3, "sex": 2}
 DOMAIN = rs.Domain(
@@ -68,7 +67,7 @@ def test_in_running_sums_it_is_the_projection_with_matrices(kind):
     assert problem.moved(observed, first) <= best + 1e-6 * best
     assert problem.moved(observed, second) >= problem.moved(observed, first) - first.gap - 1e-9 * best
     # Strongly convex: two points whose distances differ by δ from the least are at most 2 √δ apart in the metric.
-    apart = problem._squared(first.residuals, second.residuals)
+    apart = problem.squared(first.residuals, second.residuals)
     assert apart <= 4.1 * (first.gap + second.gap) + 1e-6
 
 
@@ -102,7 +101,7 @@ def test_the_nearest_sums_that_do_not_fall_are_the_isotonic_regression(floor):
         np.testing.assert_allclose(found[t, a, order, b], wanted, atol=1e-12)
 
 
-@pytest.mark.parametrize("axis", [Running(6), Running(6, last=3.0), Waves(6), Waves(1)])
+@pytest.mark.parametrize("axis", [PrefixSums(6), PrefixSums(6, last=3.0), CosineBasis(6), CosineBasis(1)])
 def test_coordinates_of_an_axis_are_as_long_as_its_running_sums(axis):
     n, random = axis.size, np.random.default_rng(0)
     x, g = random.standard_normal((2, n, 3)), random.standard_normal((2, n, 3))
@@ -110,7 +109,7 @@ def test_coordinates_of_an_axis_are_as_long_as_its_running_sums(axis):
     np.testing.assert_allclose(axis.lifted(coordinates, 1), x)
     assert (axis.lowered(g, 1) * coordinates).sum() == pytest.approx((g * x).sum())
     np.testing.assert_allclose((axis.own(x, 1) ** 2).sum(axis=1), (x.cumsum(axis=1)[:, :-1] ** 2).sum(axis=1))
-    kept = axis.lifted(np.eye(n), 0) if isinstance(axis, Waves) else np.eye(n)
+    kept = axis.lifted(np.eye(n), 0) if isinstance(axis, CosineBasis) else np.eye(n)
     gram, diagonal = kept.T @ np.diag(axis.cell_weights) @ kept, np.r_[axis.total_length, axis.lengths]
     assert np.linalg.eigvalsh((1 + axis.crossing) * np.diag(diagonal) - gram).min() >= -1e-12
     assert max(np.linalg.norm(axis.own(each, 0)) for each in np.eye(n)) == pytest.approx(axis.longest)
@@ -137,7 +136,7 @@ def test_a_release_with_a_long_axis_is_projected_saved_and_read(tmp_path):
 
 
 def test_structural_zeros_beside_a_long_axis_are_exactly_zero(tmp_path, monkeypatch):
-    monkeypatch.setattr(problems, "_LONGEST", 30)
+    monkeypatch.setattr(products, "_LONGEST", 30)
     rules = [{"minute": rs.between(5, 14), "sex": "f"}, {"minute": [0, 39], "sex": "m"}]
     domain = rs.Domain({"minute": DOMAIN["minute"], "sex": ["f", "m"]}, impossible=rules)
     ranges = rs.product(domain, {"minute": "ranges", "sex": "identity"}) + rs.marginals(domain, [("sex",)])
@@ -145,7 +144,7 @@ def test_structural_zeros_beside_a_long_axis_are_exactly_zero(tmp_path, monkeypa
     data = pa.table({"minute": [20] * 60 + [30] * 40, "sex": ["f", "m"] * 50})
     release = rs.measure(plan, data, ledger=rs.Ledger(tmp_path / "ledger", rs.GDP(1.0)))
     projected = rs.project(release, simulations=0)
-    assert isinstance(problems.problem_of(plan, projected.terms).long[0], Running)
+    assert isinstance(problems.problem_of(plan, projected.terms).long[0], PrefixSums)
     table = projected.estimates(["minute", "sex"])
     assert (table[5:15, 0] == 0).all()
     assert (table[[0, 39], 1] == 0).all()

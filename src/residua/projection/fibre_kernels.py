@@ -1,9 +1,9 @@
-"""Compiled loops over tables of running sums: the nearest that do not fall, fibre by fibre.
+"""Compiled loops over tables in coordinates along axes: cells that are not negative, prefix sums that do not fall.
 
-A table is (outer, n, inner) with its running sums along the middle axis, the last of them, the total, in place 0. The
-nearest sums that do not fall are the means of blocks of neighbours, found in one pass, and raised to zero; above a
-floor they are those of what is beside the floor. Where a cell is impossible, its sum is that before it (zero before the
-first), so that both are in one block from the start.
+A table kept as prefix sums is (outer, n, inner) with its sums along the middle axis, the last of them, the total, in
+place 0. The nearest sums that do not fall are the means of blocks of neighbours, found in one pass, and raised to zero;
+above a floor they are those of what is beside the floor. Where a cell is impossible, its sum is that before it (zero
+before the first), so that both are in one block from the start.
 
 Fibres are copied a few at a time: they lie next to each other in memory, and what one of them reads is near to what the
 others will.
@@ -17,10 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from residua.compiling import compiled, compiled_inline
+from residua.compiling import compiled, compiled_inline, compiled_loosely
 
 _compiled: Any = compiled
 _inlined: Any = compiled_inline
+_loosely: Any = compiled_loosely  # callers check that everything is finite
 _TOGETHER = 8  # fibres: as many floats as a line of the cache holds
 NO_ZEROS = np.zeros((0, 0, 0, 0), dtype=bool)
 
@@ -59,11 +60,16 @@ def _nearest(sums, tied, last, totals, weights, ends, out):
 
 
 @_inlined
-def _ties(zeros, t, a, first, width, tied):
-    """Copies which cells of a few fibres are impossible."""
+def _copy(w, zeros, even, floor, t, a, first, width, sums, tied):
+    """Copies what a few fibres are above the floor, in the order of values, and which cells are impossible."""
+    e, n = t if even.shape[0] > 1 else 0, w.shape[2]
     for i in range(zeros.shape[2]):
         for k in range(width):
             tied[k, i] = zeros[t, a, i, first + k]
+    for i in range(n):
+        place = (i + 1) % n
+        for k in range(width):
+            sums[k, i] = w[t, a, place, first + k] - floor * even[e, a, place, first + k]
 
 
 @_compiled
@@ -74,7 +80,7 @@ def nearest_rising(w, zeros, even, floor, last):
     alike, (tables or 1, outer, n, inner), and does not rise at zeros.
     """
     n, inner = w.shape[2], w.shape[3]
-    found = np.empty_like(w)
+    rising = np.empty_like(w)
     sums, out, totals = np.empty((_TOGETHER, n)), np.empty((_TOGETHER, n)), np.empty(n)
     weights, ends = np.empty(n), np.empty(n, dtype=np.int64)
     tied = np.empty((_TOGETHER, zeros.shape[2]), dtype=np.bool_)
@@ -83,23 +89,19 @@ def nearest_rising(w, zeros, even, floor, last):
         for a in range(w.shape[1]):
             for first in range(0, inner, _TOGETHER):
                 width = min(_TOGETHER, inner - first)
-                _ties(zeros, t, a, first, width, tied)
-                for i in range(n):
-                    place = (i + 1) % n
-                    for k in range(width):
-                        sums[k, i] = w[t, a, place, first + k] - floor * even[e, a, place, first + k]
+                _copy(w, zeros, even, floor, t, a, first, width, sums, tied)
                 for k in range(width):
                     _nearest(sums[k], tied[k], last, totals, weights, ends, out[k])
                 for i in range(n):
                     place = (i + 1) % n
                     for k in range(width):
-                        found[t, a, place, first + k] = out[k, i] + floor * even[e, a, place, first + k]
-    return found
+                        rising[t, a, place, first + k] = out[k, i] + floor * even[e, a, place, first + k]
+    return rising
 
 
 @_compiled
 def reflect_rising(m, w, zeros, even, floor, last, cell_weights, penalties, relax, norms):
-    """As `kernels.reflect`, where what is allowed are running sums that do not fall (see `nearest_rising`)."""
+    """As `reflect`, where what is allowed are prefix sums that do not fall (see `nearest_rising`)."""
     n, inner = w.shape[2], w.shape[3]
     sums, z, x = np.empty((_TOGETHER, n)), np.empty((_TOGETHER, n)), np.empty((_TOGETHER, n))
     totals, weights, ends = np.empty(n), np.empty(n), np.empty(n, dtype=np.int64)
@@ -110,11 +112,7 @@ def reflect_rising(m, w, zeros, even, floor, last, cell_weights, penalties, rela
         for a in range(w.shape[1]):
             for first in range(0, inner, _TOGETHER):
                 width = min(_TOGETHER, inner - first)
-                _ties(zeros, t, a, first, width, tied)
-                for i in range(n):
-                    place = (i + 1) % n
-                    for k in range(width):
-                        sums[k, i] = w[t, a, place, first + k] - floor * even[e, a, place, first + k]
+                _copy(w, zeros, even, floor, t, a, first, width, sums, tied)
                 for k in range(width):
                     _nearest(sums[k], tied[k], last, totals, weights, ends, z[k])
                 for i in range(n):
@@ -156,3 +154,71 @@ def give_total(sums, zeros, share):
                 for i in range(n):
                     place = (i + 1) % n
                     sums[t, a, place, b] = total if i >= last else min(sums[t, a, place, b], total)
+
+
+@_loosely
+def reflect(m, w, zeros, even, floor, cell_weights, penalties, relax, norms):
+    """The tables' half of a step in coordinates along axes, for rows of tables (tables, cells), in place.
+
+    `w ← relax m + (1 − relax) z + u` with the floor `floor · even`, and m becomes the penalty's gradient
+    `penalty · cell weight · (m − v)`, v the new one. norms, (tables, 2), is as in
+    `table_kernels.sweep`, in the penalty's norm.
+    """
+    for t in range(m.shape[0]):
+        apart, moved = 0.0, 0.0
+        for i in range(m.shape[1]):
+            old, lowest, weight = w[t, i], floor * even[i], cell_weights[i]
+            zero = zeros.size > 0 and zeros[t, i]
+            z = 0.0 if zero else max(old, lowest)
+            new = relax * (m[t, i] - z) + old
+            x = 0.0 if zero else max(new, lowest)
+            apart += weight * (m[t, i] - x) ** 2
+            moved += weight * (x - z) ** 2
+            w[t, i] = new
+            m[t, i] = penalties[t] * weight * (m[t, i] - 2.0 * x + new)
+        norms[t, 0], norms[t, 1] = penalties[t] * apart, penalties[t] * moved
+
+
+@_loosely
+def follow(y, wanted, gradient, weights, pulls, lengths, free):
+    """The coordinates' half: `y ← y + (weight (wanted − y) − gradient)/(weight + pull · length)` if free."""
+    for t in range(y.shape[0]):
+        if free[t]:
+            for i in range(y.shape[1]):
+                push = weights[t] * (wanted[t, i] - y[t, i]) - gradient[t, i]
+                y[t, i] += push / (weights[t] + pulls[t] * lengths[i])
+
+
+@_compiled
+def split_among(order, offsets, values, weights, wanted, nonnegative):
+    """Moves the children's values, in place, to the nearest that add up to what is wanted of each parent.
+
+    Least `Σ (x − y)²/w` with `Σ x` given, and x not negative: `x = max(y + w m, 0)`. Those that would be negative are
+    left out round by round.
+    """
+    for parent in range(len(offsets) - 1):
+        low, high = offsets[parent], offsets[parent + 1]
+        for cell in range(values.shape[1]):
+            total = wanted[parent, cell]
+            if nonnegative and total <= 0.0:
+                for at in range(low, high):
+                    values[order[at], cell] = 0.0
+                continue
+            left = -1
+            shift = 0.0
+            while True:
+                among, weight, count = 0.0, 0.0, 0
+                for at in range(low, high):
+                    child = order[at]
+                    if left < 0 or not nonnegative or values[child, cell] + weights[child] * shift > 0.0:
+                        among += values[child, cell]
+                        weight += weights[child]
+                        count += 1
+                shift = (total - among) / weight
+                if count == left or not nonnegative:
+                    break
+                left = count
+            for at in range(low, high):
+                child = order[at]
+                moved = values[child, cell] + weights[child] * shift
+                values[child, cell] = moved if not nonnegative or moved > 0.0 else 0.0

@@ -1,4 +1,4 @@
-"""Compiled loops of the projection: sweeps over the maximal tables, and sums between the small tables below them.
+"""Compiled loops over tables kept as residuals: sweeps over the maximal ones, sums between those below, repair.
 
 A table is a flat row of cells in row-major order. Whatever a maximal table needs from elsewhere is a sum of tables
 with one axis less (its facets), so that a sweep reads and writes every cell once while the facets lie in the cache.
@@ -173,38 +173,6 @@ def inspect(w, y, zeros, starts, shape, blends, floors, lower, facets, own, owne
 
 
 @_compiled
-def reflect(m, w, zeros, even, floor, cell_weights, penalties, relax, norms):
-    """The tables' half of a step in coordinates along axes, for rows of tables (tables, cells), in place.
-
-    `w ← relax m + (1 − relax) z + u` with the floor `floor · even`, and m becomes the penalty's gradient
-    `penalty · cell weight · (m − v)`, v the new one. norms, (tables, 2), is as in `sweep`, in the penalty's norm.
-    """
-    for t in range(m.shape[0]):
-        apart, moved = 0.0, 0.0
-        for i in range(m.shape[1]):
-            old, lowest, weight = w[t, i], floor * even[i], cell_weights[i]
-            zero = zeros.size > 0 and zeros[t, i]
-            z = 0.0 if zero else max(old, lowest)
-            new = relax * (m[t, i] - z) + old
-            x = 0.0 if zero else max(new, lowest)
-            apart += weight * (m[t, i] - x) ** 2
-            moved += weight * (x - z) ** 2
-            w[t, i] = new
-            m[t, i] = penalties[t] * weight * (m[t, i] - 2.0 * x + new)
-        norms[t, 0], norms[t, 1] = penalties[t] * apart, penalties[t] * moved
-
-
-@_compiled
-def follow(y, wanted, gradient, weights, pulls, lengths, free):
-    """The coordinates' half: `y ← y + (weight (wanted − y) − gradient)/(weight + pull · length)` if free."""
-    for t in range(y.shape[0]):
-        if free[t]:
-            for i in range(y.shape[1]):
-                push = weights[t] * (wanted[t, i] - y[t, i]) - gradient[t, i]
-                y[t, i] += push / (weights[t] + pulls[t] * lengths[i])
-
-
-@_compiled
 def add_means(source, target, begins, outers, lengths, inners, places, weights):
     """`target_p += weight_p · mean of source_p along one axis` for many pairs of tables p."""
     for p in range(begins.size):
@@ -252,15 +220,72 @@ def rebuild_each(x, starts, shapes, ways, facets):
 
 
 @_compiled
+def lacking(x, starts, cells, least):
+    """`x ← max(least − x, 0)` for tables of one shape, in place."""
+    for t in range(starts.size):
+        table = x[starts[t] : starts[t] + cells]
+        for i in range(cells):
+            table[i] = max(least[t] - table[i], 0.0)
+
+
+@_compiled
+def means_of(x, starts, shape, means, owned):
+    """The means of tables of one shape along each axis: `means` receives them where `owned` says."""
+    cells = _cells(shape, shape.size)
+    for t in range(starts.size):
+        inner = cells
+        for j in range(shape.size):
+            n = shape[j]
+            inner //= n
+            at, to = starts[t], owned[t, j]
+            for _ in range(cells // (n * inner)):
+                own = means[to : to + inner]
+                own[:] = 0.0
+                for c in range(n):
+                    row = x[at + c * inner : at + (c + 1) * inner]
+                    for i in range(inner):
+                        own[i] += row[i] / n
+                at += n * inner
+                to += inner
+
+
+@_compiled
+def spread_each(x, starts, shapes, ways, margins, facets, shares, begins):
+    """`x ← x + share ⊗ (margin − Σ x)` along every axis of every table in turn, in place; small sets first.
+
+    shares holds one vector per attribute that adds up to 1, begins where that of each axis starts, (tables, axes).
+    `margins` may be x itself.
+    """
+    for t in range(starts.size):
+        cells = inner = _cells(shapes[t], ways[t])
+        for j in range(ways[t]):
+            n = shapes[t, j]
+            inner //= n
+            share = shares[begins[t, j] : begins[t, j] + n]
+            difference = np.empty(inner)
+            at, margin = starts[t], facets[t, j]
+            for _ in range(cells // (n * inner)):
+                difference[:] = margins[margin : margin + inner]
+                for c in range(n):
+                    row = x[at + c * inner : at + (c + 1) * inner]
+                    for i in range(inner):
+                        difference[i] -= row[i]
+                for c in range(n):
+                    row = x[at + c * inner : at + (c + 1) * inner]
+                    for i in range(inner):
+                        row[i] += share[c] * difference[i]
+                at += n * inner
+                margin += inner
+
+
+@_compiled
 def _corrections(lower, facets, own, owned, blend, shape, ends, out):
     """Tables b_j, one without each axis, whose sum gives a table's cells the margins they must have.
 
     `g_j = lower_j / n_j − blend · own_j` is what the means along axis j must change by; these agree with each other,
     and `b_j = g_j` centred along the axes before j.
     """
-    cells = 1
-    for n in shape:
-        cells *= n
+    cells = _cells(shape, shape.size)
     for j in range(shape.size):
         start, size = ends[j], cells // shape[j]
         for i in range(size):

@@ -9,7 +9,7 @@ from residua.linalg.lattice import all_sets, closure
 from residua.linalg.layout import layout_of
 from residua.projection.arrangement import Arrangement
 from residua.projection.local import nearest_consistent
-from residua.projection.raising import raised
+from residua.projection.repair import repair_of
 from tests.laws.test_projection_solvers import families
 
 TOTAL = 70.0
@@ -57,7 +57,7 @@ def test_what_is_mixed_in_is_the_histogram_of_what_cells_lack(name, keeps):
     least = np.full(len(lattice), 0.01)
     fixed = {0: tables[0,] / TOTAL} if keeps else {}
     with ThreadPoolExecutor(2) as pool:
-        found = raised(arrangement, top, low, least, fixed, pool)
+        found = repair_of(arrangement, top, low, least, fixed, pool)
 
     def cells(members):  # of the tables that residuals amount to
         table = np.zeros([int(sizes[i]) for i in members])
