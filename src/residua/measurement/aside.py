@@ -70,17 +70,17 @@ def aside_within(budget: Guarantee, most: int, name: str = "budget") -> Aside:
         raise PrivacyError(
             f"{name}={budget!r} needs more noise than can be sampled; give more, or count fewer records."
         )
-    found = Aside(noise, scale, most)
-    assert found.cost <= allowed
-    return found
+    aside = Aside(noise, scale, most)
+    assert aside.cost <= allowed
+    return aside
 
 
 def left_out_receipt(loss: Loss, aside: Aside) -> dict[str, Any]:
     """The number of records that a bound left out, with noise, as a receipt states it; no true count is in it."""
     counted = np.minimum(np.arange(len(loss.lost)), aside.most)
-    found = aside.noisy(np.array([int(loss.lost @ counted)]))
+    (left_out,) = aside.noisy(np.array([int(loss.lost @ counted)])).tolist()
     return {
-        "left_out": int(found[0]),
+        "left_out": left_out,
         "left_out_stddev": aside.stddev,
         "left_out_most": aside.most,
         "left_out_noise": aside.noise.name,
@@ -99,8 +99,8 @@ def aside_of(plan: Plan, budget: Guarantee, most: int | None) -> Aside:
     cap = min(10 * plan.unit.records, MOST_TOLD) if most is None else most
     if isinstance(cap, bool) or not isinstance(cap, int) or not 1 <= cap <= MOST_TOLD:
         raise PlanError(f"left_out_most={most!r} is not a whole number from 1 to {MOST_TOLD:,}; say 50, for example.")
-    found = aside_within(budget, cap, "left_out")
-    if found.noise.gaussian != plan.noise.gaussian:
+    aside = aside_within(budget, cap, "left_out")
+    if aside.noise.gaussian != plan.noise.gaussian:
         kind = "rs.ZCDP(…), for example" if plan.noise.gaussian else "rs.PureDP(…), for the plan has Laplace noise"
         raise PlanError(f"left_out={budget!r} does not add to what the plan costs; give {kind}.")
-    return found
+    return aside

@@ -29,13 +29,13 @@ from residua.measurement.ledger_lines import (
     Contents,
     Entry,
     acceptance_line,
+    agreed,
     entry_line,
     entry_of,
     header_line,
     read_contents,
     text_of,
 )
-from residua.measurement.whose import agreed
 from residua.plans.noise import Currency
 from residua.privacy import AddRemove, Guarantee, Person, ReplaceOne, Unit
 from residua.showing import Shown

@@ -284,3 +284,20 @@ def _fraction_of(text: str) -> Fraction:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def agreed(contents: Contents, whose: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Who a person is (`Options.whose`), if the first debit that says so says the same.
+
+    Raises:
+        LedgerError: it says something else. Nothing is spent.
+    """
+    earlier = next((entry.detail["whose"] for entry in contents.entries if "whose" in entry.detail), None)
+    if earlier is not None and dict(earlier) != dict(whose):
+        columns = ", ".join(map(repr, earlier["person"]))
+        raise LedgerError(
+            f"to the ledger {name} a person is who has one {columns} (no_person={earlier['no_person']!r}, "
+            f"weight={earlier['weight']!r}); say the same, and rename columns with Source.with_columns if need be. "
+            "Nothing was spent."
+        )
+    return dict(whose)
