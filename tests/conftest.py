@@ -1,5 +1,6 @@
 """Settings for all tests, and the figures of fuzzing at the end of a run."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -7,12 +8,23 @@ import pytest
 from hypothesis import settings
 
 from tests.core import is_core
+from tests.traced_lines import TracedLines
 
 HERE = Path(__file__).parent
 
 # No deadline: dense brute force is slow on a busy machine. The same examples every time: a red run can be repeated.
 settings.register_profile("laws", deadline=None, derandomize=True)
 settings.load_profile("laws")
+
+
+# Before any test is imported, so that what importing runs is traced; of several processes those that run tests.
+TRACED = TracedLines() if os.environ.get("TRACED_LINES") else None
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    alone = not getattr(config.option, "numprocesses", None)
+    if TRACED is not None and (alone or hasattr(config, "workerinput")):
+        config.pluginmanager.register(TRACED, "traced lines")
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -90,3 +90,10 @@ def test_loops_are_compiled_where_no_folder_can_keep_them():
     for path in ROOT.rglob("*kernel*.py"):
         script += f"import {'.'.join(path.relative_to(ROOT.parent).with_suffix('').parts)}\n"
     subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+
+
+def test_importing_residua_takes_less_than_a_twentieth_of_a_second():
+    """Processor time of the import alone, the least of three: whatever else the machine does."""
+    code = "import time; start = time.process_time(); import residua; print(time.process_time() - start)"
+    runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(3)]
+    assert min(float(run.stdout) for run in runs) < 0.05

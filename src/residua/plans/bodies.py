@@ -144,6 +144,8 @@ def products_of_body(domain: Domain, lattice: Lattice, asked: list[dict[str, Any
     """The products that plain values describe."""
     if asked is None:
         return None
+    if not any(each["sets"] for each in asked):
+        raise ValueError("its workload asks for nothing")
     families = []
     for each in asked:
         numbers, weights = _sets_of_body(each, lattice)

@@ -313,7 +313,8 @@ class Plan(ReportedPlan, OldNames, Forecasts, ABC):
     def details(self) -> dict[str, Any]:
         """What else should be known about this plan, as plain values, for programs."""
         tried = {"candidates": [vars(each) for each in self.candidates]} if self.candidates else {}
-        return {**tried, "price_slack": self.slack} if price_remarks(self.unit, self.slack) else tried
+        known = self.slack if np.isfinite(self.slack) else None  # None: a bound, no more is known
+        return {**tried, "price_slack": known} if price_remarks(self.unit, self.slack) else tried
 
     @property
     def family(self) -> Any:

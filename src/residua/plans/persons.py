@@ -8,6 +8,7 @@ groups of at most l is largest with as many full groups as there are: `D_B = q l
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -86,5 +87,7 @@ def price_remarks(unit: Unit, slack: float) -> tuple[tuple[str, str], ...]:
     """What people should know of a price that can be above what the unit really costs, with a heading."""
     if slack <= PRICE_TOLERANCE:
         return ()
+    if math.isinf(slack):
+        return (("Price", "a bound; what it really costs is not computed and may be much less"),)
     change = "replacing some record" if unit.contribution is None else "some person"
     return (("Price", f"at most {100 * slack:.2g}% above what {change} really costs"),)

@@ -275,14 +275,12 @@ class GroupPlan(Plan):
         text = f"{self.groups:,} of {', '.join(self.by_names)}: " + "; ".join(
             [*held, *([f"{none:,} none"] if none else [])]
         )
-        loose = (("Price", "a bound; what it really costs is not computed and may be much less"),)
-        return (("Groups", text), *(loose if self.slack else ()))
+        return (("Groups", text), *super().remarks)
 
     @property
     def details(self) -> dict[str, Any]:
         """How many groups have each plan, and that a price is a bound of unknown slack, where it is."""
-        loose = {"price_slack": None} if self.slack else {}
-        return {"groups": {"by": list(self.by_names), "of_each_plan": list(self.counts)}, **loose}
+        return {"groups": {"by": list(self.by_names), "of_each_plan": list(self.counts)}, **super().details}
 
     def __repr__(self) -> str:
         return (
