@@ -21,7 +21,8 @@ def release(tmp_path_factory):
 def test_running_sums_beside_the_total_have_the_variances_of_their_rows(release):
     rows = np.tril(np.ones((200, 200))) - 0.3
     listed = rs.explicit(release.plan.domain, np.repeat(rows, 2, axis=1))
-    assert release.plan.beside_total(0.3) == pytest.approx(np.diag(release.plan.covariance(listed)), rel=1e-6)
+    variances = release.plan.correlated.beside_total(0.3)
+    assert variances == pytest.approx(np.diag(release.plan.covariance(listed)), rel=1e-6)
 
 
 @pytest.mark.parametrize("together", [None, "table"])
