@@ -13,8 +13,7 @@ from residua.plans.joint.blocks import JointBlocks
 from residua.plans.joint.facts import in_classes
 from residua.plans.joint.measured import Rows
 from residua.plans.joint.plan import JointPlan
-from residua.plans.levels.axes import Axis, axis_of, refines
-from residua.plans.levels.family import closed
+from residua.plans.levels import Axis, axis_of, closed, refines
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.planners.posing import posed
 from residua.plans.solver.blockwise import Blockwise

@@ -8,7 +8,6 @@ from residua.plans.groups.plan import GroupPlan
 from residua.plans.joint import algebra as _blockwise  # noqa: F401  # makes itself known
 from residua.plans.joint.plan import JointPlan
 from residua.plans.lattice import algebra as _closed  # noqa: F401  # makes itself known
-from residua.plans.lattice import axis_algebra as _along  # noqa: F401  # makes itself known
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.matrix import algebra as _over_cells  # noqa: F401  # makes itself known
 from residua.plans.matrix.plan import MatrixPlan

@@ -23,7 +23,6 @@ from residua.plans.cells import Grouping
 from residua.plans.combining import Algebra, algebra_for
 from residua.plans.forecasts import Forecasts
 from residua.plans.noise import NORMAL, Noise
-from residua.plans.old_names import OldNames
 from residua.plans.persons import price_remarks
 from residua.plans.questions import Asked, Query, as_workload, require_same_domain
 from residua.plans.reading import Reading
@@ -37,7 +36,7 @@ KIND, VERSION = "residua plan", 1
 _MOST_QUERIES = 2**28
 
 
-class Plan(ReportedPlan, OldNames, Forecasts, ABC):
+class Plan(ReportedPlan, Forecasts, ABC):
     """Noise decided before any data is seen. Made by `rs.plan`; `Plan.load` reads any saved plan.
 
     A form of plan is a subclass. It says what it costs, answers three questions about accuracy (the `_…` methods), how

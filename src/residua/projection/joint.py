@@ -21,8 +21,7 @@ from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.plans.cells import MOST_COLUMNS
 from residua.plans.joint.plan import JointPlan
 from residua.plans.joint.reading import JointReading
-from residua.plans.levels.axes import Axis, told_apart
-from residua.plans.levels.family import Block, below, dimensions, in_coordinates, places, shape_of
+from residua.plans.levels import Axis, Block, below, dimensions, in_coordinates, places, shape_of, told_apart
 from residua.projection.facts import Fact, shown
 from residua.projection.interior import TablePiece, nearest_tables
 from residua.projection.problem import Fit, Metric, Progress, ProjectionProblem

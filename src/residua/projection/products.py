@@ -23,9 +23,9 @@ from residua.linalg.arrays import Floats, Integers
 from residua.linalg.modes import centred
 from residua.plans.lattice.blocks import LatticeBlocks
 from residua.plans.lattice.crossed import CrossedBlocks
-from residua.plans.lattice.crossed_reading import AlongEstimator
 from residua.plans.lattice.estimates import CrossedEstimator
 from residua.plans.lattice.plan import LatticePlan
+from residua.plans.lattice.reading import AlongEstimator
 from residua.plans.operators.path import CorrelatedPath
 from residua.plans.operators.prefix_rows import terms_of
 from residua.plans.product.plan import ProductPlan

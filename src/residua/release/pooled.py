@@ -40,10 +40,9 @@ from residua.plans.lattice.algebra import LATTICE, agree, asking
 from residua.plans.lattice.blocks import LatticeBlocks, gridded
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.matrix.algebra import noise_at_least
-from residua.plans.matrix.integers import LARGEST_ENTRY
+from residua.plans.matrix.integers import LARGEST_ENTRY, realised
 from residua.plans.matrix.loewner import Stacked, gain, stack, standardise
 from residua.plans.matrix.plan import MatrixPlan
-from residua.plans.matrix.realise import realised
 from residua.plans.noise import guarantee_like
 from residua.plans.product.algebra import agree as same_operators
 from residua.privacy import Person

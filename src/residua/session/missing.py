@@ -20,7 +20,7 @@ from residua.plans.composition import composed_cost, priced, require_plan
 from residua.plans.contract import Plan
 from residua.plans.groups.algebra import kinds_of
 from residua.plans.groups.plan import GroupPlan
-from residua.plans.lattice.from_axis import lattice_of
+from residua.plans.lattice.algebra import lattice_of
 from residua.plans.operators.contract import MOST_DENSE
 from residua.privacy import Guarantee, Unit
 from residua.session.recommend import answerable

@@ -24,7 +24,7 @@ from residua.plans.joint.blocks import JointBlocks
 from residua.plans.joint.measured import Split, split
 from residua.plans.lattice.blocks import LatticeBlocks
 from residua.plans.lattice.estimates import CrossedEstimator
-from residua.plans.levels.family import Block, below, dimensions, places
+from residua.plans.levels import Block, below, dimensions, places
 from residua.plans.matrix.blocks import MatrixBlocks
 from residua.plans.matrix.space import first_cells
 from residua.plans.noise import NORMAL

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from residua.linalg.arrays import Floats
+from residua.plans.algebra import Precisions
 from residua.plans.combining import register_closed
 from residua.plans.joint.measured import Rows
 from residua.plans.joint.plan import JointPlan
-from residua.plans.levels.family import Block, rank
+from residua.plans.levels import Block, rank
 from residua.plans.noise import guarantee_like
-from residua.plans.precisions import Precisions
 from residua.workload import Workload
 
 

@@ -24,9 +24,7 @@ from residua.plans.blocks import POINT, Batch, Blocks, Profile, even, rounded_up
 from residua.plans.cells import Grouping
 from residua.plans.joint import price
 from residua.plans.joint.measured import Rows
-from residua.plans.levels.axes import Axis
-from residua.plans.levels.cells import MOST_CELLS
-from residua.plans.levels.family import Block
+from residua.plans.levels import MOST_CELLS, Axis, Block
 from residua.plans.noise import NORMAL, Noise
 from residua.privacy import AddRemove, Unit
 

@@ -15,8 +15,7 @@ import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
 from residua.plans.joint.facts import asked, in_classes, query_weights
-from residua.plans.levels.axes import Axis
-from residua.plans.levels.family import Block, below, closed, dimensions, places
+from residua.plans.levels import Axis, Block, below, closed, dimensions, places
 from residua.workload import Workload
 
 MOST_DIMENSIONS = 1500

@@ -15,8 +15,7 @@ import numpy as np
 
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.plans.joint.measured import Rows, Split, split
-from residua.plans.levels.axes import Axis, told_apart
-from residua.plans.levels.family import Block, below, places
+from residua.plans.levels import Axis, Block, below, places, told_apart
 from residua.plans.tolerances import SUPPORT_TOLERANCE
 from residua.workload import AttributeQueries, Workload
 

@@ -12,8 +12,7 @@ import numpy as np
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.modes import column_norms, largest_entry
-from residua.plans.levels.axes import Axis
-from residua.plans.levels.family import Block, below, dimensions, in_coordinates, places, shape_of
+from residua.plans.levels import Axis, Block, below, dimensions, in_coordinates, places, shape_of
 
 _SINGULAR = 1e-13  # of the largest singular value: rows that depend on each other and on the blocks below
 _MOST_PAIRS = 4096  # cells up to which the inner products of all pairs of columns are formed

@@ -30,9 +30,7 @@ from residua.plans.joint.bounds import coordinates_of, gap_of_any
 from residua.plans.joint.facts import Facts
 from residua.plans.joint.measured import Rows
 from residua.plans.joint.reading import JointReading
-from residua.plans.levels.axes import Axis
-from residua.plans.levels.cells import table_for
-from residua.plans.levels.family import Block, below, dimensions, rank
+from residua.plans.levels import Axis, Block, below, dimensions, rank, table_for
 from residua.plans.noise import LARGEST_SCALE, SMALLEST_SCALE
 from residua.plans.questions import combined, in_one_table
 from residua.plans.tolerances import nearness

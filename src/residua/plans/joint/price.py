@@ -17,9 +17,7 @@ from residua.errors import VerificationError
 from residua.linalg.arrays import Floats, Objects
 from residua.plans.blocks import POINT, WORD, require_scales
 from residua.plans.joint.measured import Rows
-from residua.plans.levels.axes import Axis
-from residua.plans.levels.cells import table_for
-from residua.plans.levels.family import Block, shape_of
+from residua.plans.levels import Axis, Block, shape_of, table_for
 from residua.privacy import Unit
 
 FEWEST_RECORDS = 2**28

@@ -15,7 +15,7 @@ from residua.linalg.arrays import Floats
 from residua.plans.cells import Grouping
 from residua.plans.joint.blocks import JointBlocks
 from residua.plans.joint.facts import asked
-from residua.plans.levels.family import Block, below, places
+from residua.plans.levels import Block, below, places
 from residua.plans.questions import combined
 from residua.plans.reading import Clique, Combination, Reading
 from residua.workload import Workload

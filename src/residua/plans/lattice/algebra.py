@@ -17,17 +17,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from typing import Any
 
 import numpy as np
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.linalg.lattice import Lattice, closure
+from residua.plans.algebra import Precisions
 from residua.plans.combining import register_closed
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.noise import guarantee_like
-from residua.plans.precisions import Precisions
-from residua.plans.strategy import Strategy
+from residua.plans.strategy import Strategy, plain_strategies
 from residua.workload import Workload, renumber
 
 
@@ -95,3 +96,35 @@ def _trimmed(plan: LatticePlan) -> LatticePlan:
 
 LATTICE = Precisions(_aligned, _made)
 register_closed(agree, LATTICE)
+
+
+def lattice_of(plan: Any) -> LatticePlan:
+    """The lattice plan that measures the same of its attribute; its grid may be another."""
+    path = plan.correlated
+    strategies = list(plain_strategies(plan.domain.sizes))
+    strategies[plan.attribute] = path.strategy
+    lattice = closure([np.array([[plan.attribute]], dtype=np.int32)], len(plan.domain))
+    return LatticePlan(
+        plan.domain,
+        lattice,
+        np.array([0.0, 1.0 / path.factor]),
+        plan.guarantee,
+        plan.unit,
+        plan.workload,
+        plan.objective,
+        plan.gap,
+        tuple(strategies),
+    )
+
+
+def applies(plans: Sequence[Any]) -> bool:
+    """Whether some are plans of correlated noise along an attribute, and all agree once they are lattice plans."""
+    return any(getattr(plan, "correlated", None) for plan in plans) and agree(_as_lattices(plans))
+
+
+def _as_lattices(plans: Sequence[Any]) -> list[Any]:
+    return [lattice_of(plan) if getattr(plan, "correlated", None) else plan for plan in plans]
+
+
+ALONG = Precisions(lambda plans: _aligned(_as_lattices(plans)), _made)
+register_closed(applies, ALONG)

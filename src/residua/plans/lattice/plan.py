@@ -37,15 +37,13 @@ from residua.plans.bodies import (
 )
 from residua.plans.cells import MOST_COLUMNS, Grouping
 from residua.plans.contract import Plan
-from residua.plans.lattice.attained import some_person, some_replacement
 from residua.plans.lattice.blocks import LatticeBlocks, compile_blocks
 from residua.plans.lattice.bounds import dense_advice, gap_of_any, least_for_persons
 from residua.plans.lattice.contribution import TablePrices, table_prices
 from residua.plans.lattice.crossed import CrossedBlocks, compile_crossed, saved_crossed
-from residua.plans.lattice.crossed_reading import CrossedReading
 from residua.plans.lattice.facts import Facts
-from residua.plans.lattice.reading import LatticeReading
-from residua.plans.lattice.replacement import replacement_cost
+from residua.plans.lattice.reading import CrossedReading, LatticeReading
+from residua.plans.lattice.replacement import replacement_cost, some_person, some_replacement
 from residua.plans.lattice.totals import feasible, replacement_bound
 from residua.plans.noise import NORMAL, ORDERED, Noise
 from residua.plans.operators.correlated import Ordered

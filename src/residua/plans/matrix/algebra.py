@@ -28,10 +28,9 @@ from residua.plans.combining import Progress, register_general
 from residua.plans.contract import Plan, algebra_of
 from residua.plans.matrix import loewner
 from residua.plans.matrix.common import covariances, least_above, rows_of, shared_space
-from residua.plans.matrix.integers import FILLING
+from residua.plans.matrix.integers import FILLING, noisier, nothing, realised, within
 from residua.plans.matrix.loewner import Standard, standardise
 from residua.plans.matrix.plan import MatrixPlan
-from residua.plans.matrix.realise import noisier, nothing, realised, within
 from residua.plans.tolerances import MATRIX_ORDER_TOLERANCE
 
 _LONG = 2048  # cells: from here on decompositions take minutes

@@ -20,8 +20,7 @@ from residua.linalg.modes import column_norms, largest_entry
 from residua.plans.blocks import POINT, WORD, Batch, Blocks, Profile, even, require_scales, rounded_up
 from residua.plans.cells import Grouping, refine
 from residua.plans.composition import composed
-from residua.plans.matrix.contribution import limited_square
-from residua.plans.matrix.price import column_sum, moved_columns, price
+from residua.plans.matrix.price import column_sum, limited_square, moved_columns, price
 from residua.plans.noise import NORMAL, Noise
 from residua.plans.persons import by_cells, reach_of
 from residua.privacy import Unit

@@ -29,8 +29,7 @@ from residua.plans.candidates import Candidate, candidates_of_body, candidates_t
 from residua.plans.cells import Grouping
 from residua.plans.contract import Plan
 from residua.plans.matrix.blocks import MatrixBlocks
-from residua.plans.matrix.contribution import limited_square, some_person
-from residua.plans.matrix.price import column_sum, laplace_norm, moved_columns
+from residua.plans.matrix.price import column_sum, laplace_norm, limited_square, moved_columns, some_person
 from residua.plans.matrix.reading import MatrixReading
 from residua.plans.matrix.space import MeasuredSpace
 from residua.plans.noise import LAPLACE, NORMAL, Noise

@@ -12,10 +12,9 @@ import numpy as np
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
 from residua.plans.cells import Grouping
-from residua.plans.matrix.contribution import limited_square
 from residua.plans.matrix.integers import direct_integers, integer_strategy
 from residua.plans.matrix.plan import MatrixPlan
-from residua.plans.matrix.price import replacement_square
+from residua.plans.matrix.price import limited_square, replacement_square
 from residua.plans.matrix.space import first_cells
 from residua.plans.objectives import MaxVariance, Objective, TotalVariance, described
 from residua.plans.persons import by_cells, reach_of

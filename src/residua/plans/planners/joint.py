@@ -26,8 +26,7 @@ from residua.plans.joint.facts import asked, query_weights
 from residua.plans.joint.measured import Rows
 from residua.plans.joint.plan import BY_ROWS, JointPlan
 from residua.plans.lattice.plan import LatticePlan
-from residua.plans.levels.cells import Table, table_for
-from residua.plans.levels.family import closed
+from residua.plans.levels import Table, closed, table_for
 from residua.plans.matrix.integers import FILLING
 from residua.plans.objectives import MaxVariance, Objective, Scaled, TotalVariance, check_objective, described
 from residua.plans.persons import by_cells

@@ -14,9 +14,9 @@ import numpy as np
 from residua.errors import GapWarning, PlanError
 from residua.linalg.arrays import Floats
 from residua.plans.contract import Plan
+from residua.plans.lattice.algebra import lattice_of
 from residua.plans.lattice.bounds import class_bound, persons, replaced
 from residua.plans.lattice.contribution import table_prices
-from residua.plans.lattice.from_axis import lattice_of
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.objectives import MaxVariance, Scaled, check_objective, described
 from residua.plans.persons import by_cells, most_records, reach_of

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from residua.linalg.arrays import Floats
+from residua.plans.algebra import Precisions
 from residua.plans.combining import register_closed
 from residua.plans.noise import guarantee_like
 from residua.plans.operators.contract import Operator
-from residua.plans.precisions import Precisions
 from residua.plans.product.facts import Set
 from residua.plans.product.plan import ProductPlan
 

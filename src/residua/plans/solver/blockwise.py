@@ -25,9 +25,7 @@ from typing import Any
 import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
-from residua.plans.levels.axes import Axis
-from residua.plans.levels.cells import table_for
-from residua.plans.levels.family import Block, below, dimensions, functions, places, rank
+from residua.plans.levels import Axis, Block, below, dimensions, functions, places, rank, table_for
 from residua.plans.solver.cell_weights import Apart, Cells, State, Together
 from residua.plans.solver.orbits import Orbits, Term
 

@@ -14,9 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
-from residua.plans.levels.axes import Axis
-from residua.plans.levels.cells import table_for
-from residua.plans.levels.family import in_coordinates
+from residua.plans.levels import Axis, in_coordinates, table_for
 from residua.plans.solver.blockwise import Blockwise, Progress, Solved, work_of
 from residua.plans.solver.cell_weights import Apart, Together
 from residua.plans.solver.orbits import Orbits, Term

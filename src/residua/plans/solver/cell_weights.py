@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from residua.linalg.arrays import Floats
-from residua.plans.levels.cells import Table
+from residua.plans.levels import Table
 from residua.plans.solver.orbits import Orbits
 
 _NOTHING = 1e-10  # of the largest eigenvalue of a block's Gram matrix: such directions are not asked for

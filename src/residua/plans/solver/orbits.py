@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
-from residua.plans.levels.axes import Axis
-from residua.plans.levels.family import Block, below, shape_of
+from residua.plans.levels import Axis, Block, below, shape_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,9 +7,12 @@ not tell apart is one class, so that a table is never larger than what is asked 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import product as crossed
+from typing import Any
 
 import numpy as np
 
@@ -200,3 +203,111 @@ def _shared(size: int, chain: tuple[bytes, ...]) -> Axis:
 def _joined(partitions: Sequence[Integers]) -> Integers:
     """The coarsest partition finer than all of these."""
     return told_apart(np.stack(partitions).astype(np.float64))
+
+
+MOST_CELLS = 2**16
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """The cells of some attributes.
+
+    Args:
+        axes: the levels of each attribute of the domain.
+        attributes: positions, increasing.
+    """
+
+    axes: tuple[Axis, ...]
+    attributes: tuple[int, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many classes each attribute has at its finest level."""
+        return tuple(self.axes[i].starts[-1] for i in self.attributes)
+
+    def classes(self, i: int, level: int) -> Integers:
+        """The class at a level of every class of the finest level, (classes,)."""
+        return self.axes[i].classes[level - 1][self.axes[i].firsts]
+
+    def spread(self, block: Block, values: Any) -> Any:
+        """Values of a block's cells, for every cell of the table: an array that broadcasts to its shape."""
+        levels = dict(block)
+        found = np.asarray(values).reshape([self.axes[i].count(level) for i, level in block])
+        for axis, (i, level) in enumerate(block):
+            found = np.take(found, self.classes(i, level), axis=axis)
+        return found.reshape([n if i in levels else 1 for i, n in zip(self.attributes, self.shape, strict=True)])
+
+    def margin(self, block: Block, weights: Floats) -> Floats:
+        """Weights on the table's cells added up over the cells of a block, flat."""
+        levels = dict(block)
+        others = tuple(axis for axis, i in enumerate(self.attributes) if i not in levels)
+        found = weights.sum(axis=others)
+        for axis, (i, level) in enumerate(block):
+            own = self.classes(i, level)
+            order = np.argsort(own, kind="stable")
+            edges = np.searchsorted(own[order], np.arange(self.axes[i].count(level)))
+            found = np.add.reduceat(np.take(found, order, axis=axis), edges, axis=axis)
+        return np.asarray(found).ravel()
+
+
+def table_for(axes: Sequence[Axis], blocks: Sequence[Block]) -> Table | None:
+    """The cells of all attributes that blocks name; None if they are too many."""
+    used = sorted({i for block in blocks for i, _ in block})
+    found = Table(tuple(axes), tuple(used))
+    return found if math.prod(found.shape) <= MOST_CELLS else None
+
+
+Block = tuple[tuple[int, int], ...]  # (attribute, level from 1), attributes increasing; () is the total
+
+
+def below(block: Block) -> list[Block]:
+    """The blocks at most this fine, smallest first, this one last."""
+    levels = crossed(*(range(level + 1) for _, level in block))
+    found = [tuple((i, new) for (i, _), new in zip(block, row, strict=True) if new) for row in levels]
+    return sorted(found, key=rank)
+
+
+def rank(block: Block) -> tuple[int, int, Block]:
+    """An order in which no block comes before one below it."""
+    return sum(level for _, level in block), len(block), block
+
+
+def closed(tops: Iterable[Block]) -> list[Block]:
+    """All blocks below some, smallest first."""
+    return sorted({one for top in tops for one in below(top)}, key=rank)
+
+
+def dimensions(axes: Sequence[Axis], block: Block) -> int:
+    """How many coordinates a block has."""
+    return math.prod(axes[i].starts[level + 1] - axes[i].starts[level] for i, level in block)
+
+
+def shape_of(axes: Sequence[Axis], block: Block) -> tuple[int, ...]:
+    """The shape of the table behind a block: the classes of each of its attributes."""
+    return tuple(axes[i].count(level) for i, level in block)
+
+
+def places(axes: Sequence[Axis], table: Block, block: Block) -> Integers:
+    """Where the coordinates of a block stand among those of a table that is at least as fine, flat."""
+    levels = dict(block)
+    spans = [np.arange(*axes[i].span(levels.get(i, 0))) for i, _ in table]
+    shape = shape_of(axes, table)
+    return np.ravel_multi_index(np.ix_(*spans), shape).ravel() if table else np.zeros(1, dtype=np.int64)
+
+
+def functions(axes: Sequence[Axis], table: Block, block: Block) -> Floats:
+    """The functions of a block's coordinates on the cells of a table at least as fine, (coordinates, cells)."""
+    levels = dict(block)
+    found: Floats = np.ones((1, 1))
+    for i, level in table:
+        rows = axes[i].bases[level][slice(*axes[i].span(levels.get(i, 0)))]
+        found = np.asarray(np.kron(found, rows), dtype=np.float64)
+    return found
+
+
+def in_coordinates(axes: Sequence[Axis], table: Block, rows: Floats) -> Floats:
+    """Rows over the cells of a table in its coordinates, (rows, coordinates)."""
+    tensor = rows.reshape(len(rows), *shape_of(axes, table))
+    for axis, (i, level) in enumerate(table, start=1):
+        tensor = np.moveaxis(np.moveaxis(tensor, axis, -1) @ axes[i].inverses[level], -1, axis)
+    return np.asarray(tensor.reshape(len(rows), -1))

@@ -1,1 +1,0 @@
-"""Attributes in nested levels, and the blocks that sets of levels make: what blockwise plans and their solver share."""
