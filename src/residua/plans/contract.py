@@ -47,7 +47,6 @@ class Plan(ReportedPlan, Forecasts, ABC):
     kinds: ClassVar[tuple[str, ...]] = ()  # what files call plans of this form
     poses: str = ""  # which projection problem its releases are (`projection/problems.py`)
     _forms: ClassVar[dict[str, type[Plan]]] = {}
-
     domain: Domain
     guarantee: Guarantee | None
     unit: Unit
