@@ -2,7 +2,7 @@
 
 Every long attribute gets the noise that is best for what is asked along it (`solver/ordered.py`), every other one the
 strategy of a stand-in workload in which the long ones are short; then the noise on all blocks is best for these
-strategies (`solver/totals.py`), whatever tables without the long attributes are asked too. Nothing larger than one axis
+strategies (`solver/maxima.py`), whatever tables without the long attributes are asked too. Nothing larger than one axis
 or one block's price is ever formed.
 
 The certificate: weights `q ⊗ uniform` on cells split the Gram matrix of the whole workload by sets S of the attributes
