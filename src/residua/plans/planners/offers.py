@@ -77,7 +77,7 @@ class Proof(IntEnum):
 
 @dataclass(frozen=True)
 class Declared:
-    """What a planner says of itself: a row of the table in `docs/choosing`.
+    """What a planner says of itself: a row of the table in `docs/choosing.md`.
 
     Args:
         asked: what is asked.

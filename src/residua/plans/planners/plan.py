@@ -116,7 +116,7 @@ def plan(
         tolerance: stop when the gap is proven to be at most this; 1e-4 for marginals, 1e-3 for other queries.
         noise: `"normal"` or `"laplace"`; what the guarantee asks for if left out, else normal.
         form: a planner, such as `rs.Lattice(…)` or `rs.Matrix(…)`, with what can be said of that form alone; if left
-            out, all are asked, and the best offer is taken: see the table in `docs/choosing`.
+            out, all are asked, and the best offer is taken: see the table in `docs/choosing.md`.
         progress: `True` draws a bar on a terminal or in a notebook; or a function, called
             with the round and its gap.
 

@@ -16,7 +16,7 @@ is near. Without it a search of 500 values takes 15 rounds of n³.
 
 Several parts: along one axis that is crossed with others there is one optimum for each set of these. Split by sets T of
 the other attributes, a workload is a sum over T of queries along the axis, with Gram matrix G_T: what is centred along
-T, times matrices along the axis (`fibres/facts.py`). A plan is a Γ_T for each, and a record in cell k of the axis costs
+T, times matrices along the axis. A plan is a Γ_T for each, and a record in cell k of the axis costs
 `Σ_T κ_T (Γ_T)_kk`. With weights q on the cells, `S_T = κ_T Q^½ G_T Q^½` and `F = Σ_T tr S_T^½`, no plan has a total
 variance × pcost below F², and `Γ_T = Q^-½ S_T^½ Q^-½ / (κ_T F)` is best for these weights.
 """
