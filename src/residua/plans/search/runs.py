@@ -10,7 +10,7 @@ Reference: McKenna, Miklau, Hay and Machanavajjhala (2018), §5 (OPT_0) for iden
 
 The loss of rows over runs of ordered values, and its slopes: O(levels · rows · b²), whatever the number of values.
 
-With all runs of a level alike (see `plans/operators/bucket_squares.py` for C, u, a and κ), the mean variance of all running sums is
+With all runs of a level alike (C, u, a, κ: `operators/bucket_squares.py`), the mean variance of all prefix sums is
 `Σ_l tr G_l C_l − Σ_{l<top} m₂ u_l`, where G_l is the mean of `v vᵀ` over all ends, `v = (1, …, 1, κ, 0, …)`, and `m₁,
 m₂` are the means of κ and κ² over all ends in a run, which follow from those of its parts. Values are the same with
 `v = κ` in one place; ranges are `(n + 1) Σ Var P − Var Σ P`, and ΣP is one combination, with coefficients that follow
