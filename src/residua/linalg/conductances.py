@@ -23,7 +23,7 @@ sides of a triangle, so that both sums change by `e^±20u`, their quotient by `e
 out, and the n conductances `p/q_i` err by 2u each: all results are right to a factor `e^±(44 n + 64) u`, which
 `relative_error` exceeds. A product that underflows errs by less than 2⁻⁸⁰⁰, and no result changes by more than its
 conductances do. Where the hub is C_{−1}, the conductance between them is 2⁵⁰⁰ in these passes: of others below 2⁴⁰²
-(`plans/axis/price.py` admits no larger ones) that takes less than 2⁻⁹⁷ of a result.
+(`plans/operators/correlated_price.py` admits no larger ones) that takes less than 2⁻⁹⁷ of a result.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def price_together(several: Sequence[_Priced], unit: Unit) -> Fraction:
     Exact for records added or removed where all of them measure an attribute by one strategy: then one cell is the
     most expensive of every block. Otherwise a bound: each at its own most expensive cell. Replacements are exact for
     up to 16 attributes with plain strategies, and a bound otherwise, tighter where strategies agree. Persons with
-    limits are priced as `contribution.py` proves, and never above k² times one record.
+    limits are priced as `lattice/contribution.py` proves, and never above k² times one record.
 
     Raises:
         VerificationError: not integer, noise outside the exact samplers' range, or numbers that could overflow.

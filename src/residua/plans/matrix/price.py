@@ -3,7 +3,7 @@
 Changing the data by z changes `B x` by `B z`. Normal noise of scale s hides a change of L2 norm c at a pcost of
 `c²/s²`, Laplace noise a change of L1 norm c at `ε = c/s`. One record added or removed has `z = ±e_j`; k records at most
 k times that; a record that is replaced has `z = e_i − e_j`. Limits on a person's records make normal noise cheaper
-(`contribution.py`); in L1 norm k records in different columns can cost k times as much as one, and do in a table.
+(`limited_square`); in L1 norm k records in different columns can cost k times as much as one, and do in a table.
 
 Small and trusted: whole numbers and fractions, every step rounded up.
 """

@@ -165,7 +165,7 @@ def _best_offer(task: Task, planners: Sequence[Planner[Plan]]) -> Plan:
             made = _made(planner, offer)
         if made is not None:
             return made
-    raise PlanError(f"no planner accepts this workload with {described(task.objective)}; see docs/choosing.")
+    raise PlanError(f"no planner accepts this workload with {described(task.objective)}; see docs/choosing.md.")
 
 
 def _made(planner: Planner[Plan], offer: Offer) -> Plan | None:

@@ -1,6 +1,6 @@
 """The best strategy for every block, each in its own split: what a block measures is tilted by what lies below it.
 
-In coordinates r (`levels/axes.py`) block b measures `Y_b^-½ (r_b − T_b r_below)` with noise of variance 1. So
+In coordinates r (`plans/levels.py`) block b measures `Y_b^-½ (r_b − T_b r_below)` with noise of variance 1. So
 `r_b = T_b r_below + noise of covariance Y_b`, and `Γ = (I − T)ᵀ Y⁻¹ (I − T)`, triangular over the lattice of blocks: a
 query's part in block b is what it asks of b and what the blocks above hand down, `c = (I − T)⁻ᵀ q`, and its variance
 is `Σ_b c_bᵀ Y_b c_b`. Without tilt (T = 0) these are the residual spaces of marginals. With cell weights q_b and the
