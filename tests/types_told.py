@@ -4,7 +4,7 @@ from typing import assert_type
 
 import residua as rs
 from residua.linalg.arrays import Floats
-from residua.plans import JointPlan, MatrixPlan, Plan
+from residua.plans import BlockwisePlan, MatrixPlan, Plan
 from residua.privacy import Guarantee
 from residua.published import Flagged
 from residua.quoting import Quoted
@@ -15,7 +15,7 @@ def plans(tables: Workload, ranges: Workload, queries: Workload, any_guarantee: 
     """The form that was asked for by name is told; chosen forms are plans."""
     assert_type(rs.plan(tables, rs.ZCDP(1.0), form=rs.Matrix()), MatrixPlan)
     assert_type(rs.plan(queries, rs.PureDP(1.0), form=rs.Matrix()), MatrixPlan)
-    assert_type(rs.plan(ranges, targets=1.0, form=rs.Blockwise()), JointPlan)
+    assert_type(rs.plan(ranges, targets=1.0, form=rs.Blockwise()), BlockwisePlan)
     assert_type(rs.plan(ranges, noise="laplace", targets=1.0), Plan)
     assert_type(rs.plan(tables, any_guarantee), Plan)
     assert_type(rs.independent(tables, rs.ZCDP(1.0)), Plan)

@@ -8,11 +8,11 @@ import pytest
 
 import residua as rs
 from residua.errors import PlanError, VerificationError
+from residua.plans.blockwise.blocks import BlockwiseBlocks
+from residua.plans.blockwise.facts import in_classes
+from residua.plans.blockwise.measured import Rows
+from residua.plans.blockwise.plan import BlockwisePlan
 from residua.plans.composition import priced
-from residua.plans.joint.blocks import JointBlocks
-from residua.plans.joint.facts import in_classes
-from residua.plans.joint.measured import Rows
-from residua.plans.joint.plan import JointPlan
 from residua.plans.levels import Axis, axis_of, closed, refines
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.planners.posing import posed
@@ -55,7 +55,7 @@ def dense(plan):
 
 def test_the_law_of_every_plan_holds(planned):
     _, plan = planned
-    assert isinstance(plan, JointPlan)
+    assert isinstance(plan, BlockwisePlan)
     check_plan(plan)
 
 
@@ -123,7 +123,7 @@ def test_what_matters_little_can_be_measured_at_a_small_budget():
 
 
 def test_the_total_alone_has_a_profile():
-    total = JointBlocks((Axis(3),), ((),), (Rows(np.array([[5]])),), np.array([2.0]))
+    total = BlockwiseBlocks((Axis(3),), ((),), (Rows(np.array([[5]])),), np.array([2.0]))
     assert total.profile().largest == total.cost(rs.AddRemove()) == Fraction(25, 4)
 
 
@@ -179,7 +179,7 @@ def test_levels_are_blocks_of_their_own(asked):
     groups = rs.product(domain, {"a": np.kron(np.eye(4), np.ones(4)), "b": "identity"})
     workload = groups + (rs.marginals(domain, [("a",)]) if asked == "values" else rs.prefixes(domain, "a"))
     plan = rs.plan(workload, rs.GDP(1.0))
-    assert isinstance(plan, JointPlan)
+    assert isinstance(plan, BlockwisePlan)
     assert plan.axes[0].depth == 2
     assert max(plan.gap, plan.gap_any) < 0.02
     assert rs.plan(workload, rs.GDP(1.0), form=rs.Lattice()).gap > 0.1

@@ -10,7 +10,7 @@ import pytest
 
 import residua as rs
 from residua.errors import PlanError
-from residua.plans.joint.plan import JointPlan
+from residua.plans.blockwise.plan import BlockwisePlan
 from residua.projection.problems import problem_of
 from tests.cli.command import inside
 from tests.laws.person_costs import everyone
@@ -47,7 +47,7 @@ def truth():
 
 def test_releases_are_saved_loaded_and_pooled(released):
     folder, (one, other) = released
-    assert isinstance(PLAN, JointPlan)
+    assert isinstance(PLAN, BlockwisePlan)
     found = one.answers(asked()).columns
     assert (np.abs(found["estimate"][:12] - truth()) < 6 * found["stddev"][:12]).all()
     one.save(folder / "r")
@@ -204,7 +204,7 @@ def test_sessions_of_the_command_over_many_cells(tmp_path):
     run("session", "look", "spec.toml", "small", "large")
     run("session", "finish", "spec.toml", "large", "--out", "out")
     release = rs.Release.load(tmp_path / "out")
-    assert isinstance(release.plan, JointPlan)
+    assert isinstance(release.plan, BlockwisePlan)
     assert "near" in run("answers", "out")
     run("report", "out", "--out", "r.html")
     run("project", "out", "--out", "projected")

@@ -31,8 +31,8 @@ from residua.files import require_path
 from residua.folders import require_free
 from residua.measurement import Ledger
 from residua.plans import by_group, independent
+from residua.plans.blockwise.plan import BlockwisePlan
 from residua.plans.contract import Plan
-from residua.plans.joint.plan import JointPlan
 from residua.plans.planners.lattice import common_ground
 from residua.privacy import Guarantee, PureDP
 from residua.release import Release
@@ -214,7 +214,7 @@ def _planned(named: NamedPlan, ground: Plan | None) -> Plan:
         raise SpecError(
             "[objective] axis is for a plan by itself, and plans of a session share noise that suits all; remove it."
         )
-    listed = not spec.workload.tabular and not isinstance(ground, JointPlan)
+    listed = not spec.workload.tabular and not isinstance(ground, BlockwisePlan)
     return make_plan(spec, None if listed or isinstance(spec.guarantee, PureDP) else ground)
 
 

@@ -21,8 +21,8 @@ from residua.measurement.rehearsal import rehearse, secure_memory
 from residua.plans.blocks import Blocks
 from residua.plans.composition import priced, require_plan
 from residua.plans.contract import Plan
-from residua.plans.groups.blocks import GroupBlocks
 from residua.plans.noise import Currency
+from residua.plans.strata.blocks import StrataBlocks
 from residua.privacy import Guarantee, Person
 from residua.privacy.exact import round_up
 from residua.release import Release, reserve
@@ -227,7 +227,7 @@ def _measured(
 ) -> Integers:
     """Counts and adds noise; many groups share by share, where counting again reads nothing."""
     step = step_of("adding noise", progress)
-    if not (isinstance(blocks, GroupBlocks) and checked.kept):
+    if not (isinstance(blocks, StrataBlocks) and checked.kept):
         return noisy(blocks, counter_of(checked, progress, notice, bound), step)
     told: list[Tallies] = []
 

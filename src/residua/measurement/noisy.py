@@ -21,7 +21,7 @@ from residua.noise import rounded_laplace, rounded_normal
 from residua.noise.correlated import rounded_ordered
 from residua.noise.fields import rounded_field
 from residua.plans.blocks import Batch, Blocks
-from residua.plans.groups.blocks import GroupBlocks
+from residua.plans.strata.blocks import StrataBlocks
 from residua.source.kept import SomeGroups
 
 _BATCH_CELLS = 4_000_000
@@ -126,7 +126,7 @@ def noisy(blocks: Blocks, count: Count, progress: Step | None) -> Integers:
     return with_noise(blocks, _counted(blocks, count), progress)
 
 
-def noisy_in_shares(blocks: GroupBlocks, count: CountSome, progress: Step | None) -> Integers:
+def noisy_in_shares(blocks: StrataBlocks, count: CountSome, progress: Step | None) -> Integers:
     """The same of groups, some at a time: only their tables are held. For records that are kept to count again."""
     out = np.empty(blocks.cells, dtype=np.int64)
     done = 0
@@ -146,7 +146,7 @@ def noisy_in_shares(blocks: GroupBlocks, count: CountSome, progress: Step | None
 def first_shares(blocks: Blocks) -> Sequence[Blocks]:
     """A share of each kind of what is measured in shares; the blocks themselves where all is measured at once."""
     first: dict[int, Blocks] = {}
-    if isinstance(blocks, GroupBlocks):
+    if isinstance(blocks, StrataBlocks):
         for k, part in blocks.shares(SHARE_CELLS):
             first.setdefault(k, blocks.share(k, part))
     return list(first.values()) or [blocks]

@@ -28,8 +28,8 @@ from residua.measurement.noisy import SHARE_CELLS, counted_alone
 from residua.noise.correlated import exactly_ordered, rounded_ordered
 from residua.noise.samplers import LAPLACE, NORMAL, refine, rounded
 from residua.plans.blocks import Batch, Blocks
-from residua.plans.groups.blocks import GroupBlocks
 from residua.plans.noise import ORDERED
+from residua.plans.strata.blocks import StrataBlocks
 from residua.source.accumulate import PLAIN_WORK, Accumulator, Way
 
 _LIBRARIES = ("numpy", "numba", "python-flint", "pyarrow")
@@ -166,7 +166,7 @@ def secure_memory(blocks: Blocks, *, kept: bool = False) -> None:
     Raises:
         PlanError: there is not enough memory. Nothing is spent.
     """
-    cells = cells_in_shares(blocks) if kept and isinstance(blocks, GroupBlocks) else cells_needed(blocks)
+    cells = cells_in_shares(blocks) if kept and isinstance(blocks, StrataBlocks) else cells_needed(blocks)
     needed, free = 8 * cells, free_bytes()
     if free is None or needed <= free:
         try:
@@ -184,7 +184,7 @@ def secure_memory(blocks: Blocks, *, kept: bool = False) -> None:
     )
 
 
-def cells_in_shares(blocks: GroupBlocks) -> int:
+def cells_in_shares(blocks: StrataBlocks) -> int:
     """The same where groups are counted share by share."""
     largest = max((cells_needed(blocks.share(k, part)) for k, part in blocks.shares(SHARE_CELLS)), default=0)
     return largest + blocks.cells

@@ -15,8 +15,8 @@ product errs by u more, two additions by 2u. With |ẑ − z| ≤ B,
 computed in floats and enlarged by 2⁻³⁰ at each step, which covers the rounding of the bound itself. The last term
 covers underflow: springs across long intervals may be next to nothing. A product that underflows errs by less than
 2⁻⁹⁰⁰; springs that are left when vertices are taken out change by no more than those they are made from, all their sums
-t are at least 2⁻²⁰⁰, and Ĉ is below 2¹⁰⁰: with n < 2⁴⁰ that is less than 2⁻⁵⁰⁰ (`plans/operators/correlated_price.py` admits no
-other numbers).
+t are at least 2⁻²⁰⁰, and Ĉ is below 2¹⁰⁰: with n < 2⁴⁰ that is less than 2⁻⁵⁰⁰
+(`plans/operators/correlated_price.py` admits no other numbers).
 
 **In pairs** the same holds with η in place of 8u: half of it for the factors, the rest, more than 1500δ, for a step.
 """

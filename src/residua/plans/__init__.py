@@ -1,12 +1,9 @@
 """Plans: the best noise, decided and proven before any data is seen."""
 
 from residua.plans.algebra import common, residual, top_up
+from residua.plans.blockwise import algebra as _blockwise  # noqa: F401  # makes itself known
+from residua.plans.blockwise.plan import BlockwisePlan
 from residua.plans.contract import Plan
-from residua.plans.groups import algebra as _by_group  # noqa: F401  # makes itself known
-from residua.plans.groups.making import by_group
-from residua.plans.groups.plan import GroupPlan
-from residua.plans.joint import algebra as _blockwise  # noqa: F401  # makes itself known
-from residua.plans.joint.plan import JointPlan
 from residua.plans.lattice import algebra as _closed  # noqa: F401  # makes itself known
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.matrix import algebra as _over_cells  # noqa: F401  # makes itself known
@@ -20,21 +17,23 @@ from residua.plans.objectives import (
     TotalVariance,
 )
 from residua.plans.planners.axis import Axis
-from residua.plans.planners.joint import Blockwise
+from residua.plans.planners.blockwise import Blockwise
 from residua.plans.planners.lattice import Lattice
 from residua.plans.planners.matrix import Matrix
 from residua.plans.planners.plan import independent, plan
 from residua.plans.planners.tree import Tree
 from residua.plans.product import algebra as _by_operators  # noqa: F401  # makes itself known
 from residua.plans.product.plan import ProductPlan
+from residua.plans.strata import algebra as _by_group  # noqa: F401  # makes itself known
+from residua.plans.strata.making import by_group
+from residua.plans.strata.plan import StrataPlan
 from residua.plans.tables.plan import TablesPlan
 
 __all__ = [
     "Axis",
     "Blockwise",
+    "BlockwisePlan",
     "ConvexLoss",
-    "GroupPlan",
-    "JointPlan",
     "LargestVariances",
     "Lattice",
     "LatticePlan",
@@ -45,6 +44,7 @@ __all__ = [
     "Plan",
     "ProductPlan",
     "Stakeholders",
+    "StrataPlan",
     "TablesPlan",
     "TotalVariance",
     "Tree",

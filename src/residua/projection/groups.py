@@ -20,8 +20,8 @@ from residua.domain import impossible_cells
 from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.plans.cells import MOST_COLUMNS
-from residua.plans.groups.plan import GroupPlan
-from residua.plans.groups.reading import seen_in_groups
+from residua.plans.strata.plan import StrataPlan
+from residua.plans.strata.reading import seen_in_groups
 from residua.projection.problem import Fit, Histogram, Metric, Progress, ProjectionProblem
 from residua.release.base import Release
 
@@ -32,14 +32,14 @@ _LOOK_EVERY = 20  # rounds between two certificates
 _BATCH_CELLS = 2**21
 
 
-class GroupProblem(ProjectionProblem):
+class StrataProblem(ProjectionProblem):
     """Projection of releases of a plan for groups; observed are all groups' rows, one group after the other."""
 
-    plan: GroupPlan
+    plan: StrataPlan
     by_groups = True
 
     @classmethod
-    def metrics(cls, plan: GroupPlan) -> tuple[tuple[Metric, ...], str]:
+    def metrics(cls, plan: StrataPlan) -> tuple[tuple[Metric, ...], str]:
         """The release's own metric alone."""
         return ("covariance",), "groups are projected by their covariance; leave metric out."
 

@@ -18,9 +18,9 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats, Integers
+from residua.plans.blockwise.plan import BlockwisePlan
+from residua.plans.blockwise.reading import BlockwiseReading
 from residua.plans.cells import MOST_COLUMNS
-from residua.plans.joint.plan import JointPlan
-from residua.plans.joint.reading import JointReading
 from residua.plans.levels import Axis, Block, below, dimensions, in_coordinates, places, shape_of, told_apart
 from residua.projection.facts import Fact, shown
 from residua.projection.interior import TablePiece, nearest_tables
@@ -111,13 +111,13 @@ class JointTables(Fit):
         return self.coordinates
 
 
-class JointProblem(ProjectionProblem):
+class BlockwiseProblem(ProjectionProblem):
     """Projection of releases of a blockwise plan; observed are its measurements over their noise, (rows,)."""
 
-    plan: JointPlan
+    plan: BlockwisePlan
 
     @classmethod
-    def metrics(cls, plan: JointPlan) -> tuple[tuple[Metric, ...], str]:
+    def metrics(cls, plan: BlockwisePlan) -> tuple[tuple[Metric, ...], str]:
         """The release's own metric alone."""
         why = "over many cells, queries that tie attributes are projected by their covariance; leave metric out."
         return ("covariance",), why
@@ -206,7 +206,7 @@ class JointProblem(ProjectionProblem):
 
     def observed(self, release: Release) -> Floats:
         """What was measured of each block, over the standard deviation of its noise."""
-        measured = cast("JointReading", release.reading).measured
+        measured = cast("BlockwiseReading", release.reading).measured
         return np.concatenate(
             [measured[block] / math.sqrt(self.plan.facts.variance_of[block]) for block in self._blocks]
         )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from residua.errors import PlanError
 from residua.plans.contract import Plan
 from residua.projection.axis import AxisProblem
-from residua.projection.groups import GroupProblem
-from residua.projection.joint import JointProblem
+from residua.projection.groups import StrataProblem
+from residua.projection.joint import BlockwiseProblem
 from residua.projection.matrix import MatrixProblem
 from residua.projection.plain import ResidualProblem, TablesProblem
 from residua.projection.problem import Metric, ProjectionProblem, Terms
@@ -20,8 +20,8 @@ PROBLEMS: dict[str, type[ProjectionProblem]] = {
     "an axis": AxisProblem,
     "a tree": TreeProblem,
     "fibres": FibreProblem,
-    "groups": GroupProblem,
-    "blocks": JointProblem,
+    "groups": StrataProblem,
+    "blocks": BlockwiseProblem,
     "a histogram": MatrixProblem,
 }
 

@@ -25,17 +25,12 @@ from residua.errors import PlanError, WorkloadError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.layout import batches
 from residua.plans.blocks import Blocks
+from residua.plans.blockwise import algebra as blockwise
+from residua.plans.blockwise.blocks import BlockwiseBlocks
+from residua.plans.blockwise.plan import BlockwisePlan
 from residua.plans.cells import Grouping, refine
 from residua.plans.composition import composed_cost
 from residua.plans.contract import Plan
-from residua.plans.groups.algebra import agree as same_groups
-from residua.plans.groups.algebra import kinds_of
-from residua.plans.groups.blocks import GroupBlocks
-from residua.plans.groups.plan import GroupPlan
-from residua.plans.groups.reading import seen_in_groups
-from residua.plans.joint import algebra as blockwise
-from residua.plans.joint.blocks import JointBlocks
-from residua.plans.joint.plan import JointPlan
 from residua.plans.lattice.algebra import LATTICE, agree, asking
 from residua.plans.lattice.blocks import LatticeBlocks, gridded
 from residua.plans.lattice.plan import LatticePlan
@@ -45,6 +40,11 @@ from residua.plans.matrix.loewner import Stacked, gain, stack, standardise
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.noise import guarantee_like
 from residua.plans.product.algebra import agree as same_operators
+from residua.plans.strata.algebra import agree as same_groups
+from residua.plans.strata.algebra import kinds_of
+from residua.plans.strata.blocks import StrataBlocks
+from residua.plans.strata.plan import StrataPlan
+from residua.plans.strata.reading import seen_in_groups
 from residua.privacy import Person
 from residua.privacy.exact import round_up
 from residua.release.base import Release
@@ -197,13 +197,13 @@ def _lattice_pool(
 
 def _pooled_blocks(parts: Sequence[Release], workload: Workload | None) -> Release:
     """Blocks measured by the same rows, averaged by their precisions."""
-    plans = [cast("JointPlan", part.plan).replaced(workload=None) for part in parts]
+    plans = [cast("BlockwisePlan", part.plan).replaced(workload=None) for part in parts]
     plan = reduce(blockwise.BLOCKWISE.compose, plans).replaced(workload=workload)
     blocks = plan.compile()
     places = {block: number for number, block in enumerate(blocks.measured)}
     sums, shares = np.zeros(blocks.cells), np.zeros(blocks.cells)
     for part, own in zip(parts, plans, strict=True):
-        measured = cast("JointBlocks", part.blocks)
+        measured = cast("BlockwiseBlocks", part.blocks)
         precisions = dict(zip(own.blocks_of, own.precisions.tolist(), strict=True))
         for k, block in enumerate(measured.measured):
             here = slice(blocks.starts[places[block]], blocks.starts[places[block] + 1])
@@ -283,7 +283,7 @@ def _matrix_pool(
 
 def _pooled_groups(parts: Sequence[Release], workload: Workload | None) -> Release:
     """Group by group, all groups at once in which the same plans meet."""
-    plans = [cast("GroupPlan", part.plan) for part in parts]
+    plans = [cast("StrataPlan", part.plan) for part in parts]
     met, kind = kinds_of(plans)
     members: list[tuple[Plan, Blocks]] = []
     measured: list[Integers] = []
@@ -310,7 +310,7 @@ def _pooled_groups(parts: Sequence[Release], workload: Workload | None) -> Relea
             measured.append(numbers)
             overstated.append(receipt["overstated"])
     like = plans[0].replaced(members=tuple(plan for plan, _ in members), chosen=chosen, workload=workload)
-    whole = GroupBlocks(like.domain.sizes, like.by, tuple(each for _, each in members), chosen)
+    whole = StrataBlocks(like.domain.sizes, like.by, tuple(each for _, each in members), chosen)
     receipt = {"overstated": max(overstated)} if overstated else {}
     flat = np.concatenate([numbers.ravel() for numbers in measured])
     return Release(like.replaced(objective="everything measured"), whole, flat, receipt)
@@ -318,7 +318,7 @@ def _pooled_groups(parts: Sequence[Release], workload: Workload | None) -> Relea
 
 def _of_groups(part: Release, groups: Integers) -> tuple[Plan, Blocks, Integers]:
     """The plan that some groups have in a release, all the same, and what was measured in them."""
-    plan, blocks = cast("GroupPlan", part.plan), cast("GroupBlocks", part.blocks)
+    plan, blocks = cast("StrataPlan", part.plan), cast("StrataBlocks", part.blocks)
     k = int(plan.chosen[groups[0]])
     rows = np.searchsorted(blocks.places[k], groups)
     return plan.members[k], blocks.members[k], np.asarray(blocks.of_member(part.measurements, k)[rows])

@@ -9,12 +9,12 @@ from functools import partial, singledispatch
 import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
+from residua.plans.blockwise.plan import BlockwisePlan
 from residua.plans.contract import Plan
-from residua.plans.groups.plan import GroupPlan
-from residua.plans.joint.plan import JointPlan
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.operators.tree import nodes_of
 from residua.plans.product.plan import ProductPlan
+from residua.plans.strata.plan import StrataPlan
 from residua.plans.tables.plan import TablesPlan
 
 SHOWN = 12
@@ -70,7 +70,7 @@ def _(plan: TablesPlan) -> Budget | None:
 
 
 @budget.register
-def _(plan: JointPlan) -> Budget | None:
+def _(plan: BlockwisePlan) -> Budget | None:
     """By block of attributes and levels: each at its most expensive cell."""
     sizes = np.array([len(block) for block in plan.blocks_of])
     part = "what a set of attributes, each at a level of its values, adds to those below it"
@@ -102,7 +102,7 @@ def _set_title(plan: LatticePlan | TablesPlan, number: int) -> str:
     return " × ".join(plan.domain.names[i] for i in plan.lattice.members(number)) or "the total"
 
 
-def _block_title(plan: JointPlan, number: int) -> str:
+def _block_title(plan: BlockwisePlan, number: int) -> str:
     """A block in words: attributes, and how many classes each has where that is not all of its values."""
     names, words = plan.domain.names, []
     for i, level in plan.blocks_of[number]:
@@ -165,7 +165,7 @@ def _of_tree(plan: ProductPlan) -> Budget | None:
 
 
 @budget.register
-def _(plan: GroupPlan) -> Budget | None:
+def _(plan: StrataPlan) -> Budget | None:
     """By plan: how many groups have it, and how much of the budget each of these groups uses."""
     if not plan.pcost > 0:
         return None

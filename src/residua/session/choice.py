@@ -13,9 +13,9 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Integers
 from residua.linalg.layout import batches
 from residua.plans.contract import Plan
-from residua.plans.groups.making import chosen_of, grouped, groups_of
-from residua.plans.groups.plan import GroupPlan
-from residua.plans.groups.reading import GroupReading
+from residua.plans.strata.making import chosen_of, grouped, groups_of
+from residua.plans.strata.plan import StrataPlan
+from residua.plans.strata.reading import StrataReading
 from residua.release import Answers, Release
 from residua.session.compatible import RADIUS, Compatible, compatible_answers
 from residua.session.missing import name_of, shared, workload_of
@@ -304,13 +304,13 @@ class GroupChoice(Choice):
     # ---- plumbing
 
     @cached_property
-    def _first(self) -> GroupPlan:
-        return cast("GroupPlan", next(iter(self._candidates.values())))
+    def _first(self) -> StrataPlan:
+        return cast("StrataPlan", next(iter(self._candidates.values())))
 
     @cached_property
     def _members(self) -> list[Plan]:
         """The plan within a group of each candidate."""
-        return [cast("GroupPlan", plan).members[0] for plan in self._candidates.values()]
+        return [cast("StrataPlan", plan).members[0] for plan in self._candidates.values()]
 
     @cached_property
     def nested(self) -> bool:
@@ -325,7 +325,7 @@ class GroupChoice(Choice):
 
     @cached_property
     def _depths(self) -> Integers:
-        known = cast("GroupPlan", self._known.plan)
+        known = cast("StrataPlan", self._known.plan)
         depth = np.zeros(len(known.members) + 1, dtype=np.int64)
         if self.nested:
             for k, plan in enumerate(known.members):
@@ -335,7 +335,7 @@ class GroupChoice(Choice):
 
     def _shares(self, workload: Workload, snr: float) -> list[Shares]:
         """Of the queries within each group, from what is known and what each candidate would do."""
-        known, reading = cast("GroupPlan", self._known.plan), cast("GroupReading", self._known.reading)
+        known, reading = cast("StrataPlan", self._known.plan), cast("StrataReading", self._known.reading)
         noise = [np.sqrt(plan.variances(workload)) for plan in self._members]
         parts = list(known.parts(workload))
         kinds = [known.kinds_of(part) for part in parts]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, cast, overload
 from residua.errors import SessionError
 from residua.measurement import Ledger
 from residua.plans.contract import Plan
-from residua.plans.groups.making import by_group
-from residua.plans.groups.plan import GroupPlan
+from residua.plans.strata.making import by_group
+from residua.plans.strata.plan import StrataPlan
 from residua.release import Release
 from residua.session.accounts import Standing, bill_for, require_budget
 from residua.session.choice import Choice, GroupChoice
@@ -222,5 +222,5 @@ class Choosing:
 
     def _chosen(self, stored: Stored, at: Standing) -> Choice:
         """A choice as it stands; one for each group where its candidates are measured in groups."""
-        groups = isinstance(next(iter(stored.candidates.values())), GroupPlan)
+        groups = isinstance(next(iter(stored.candidates.values())), StrataPlan)
         return (GroupChoice if groups else Choice)(cast("Session", self), stored, self._pooled(at, None))

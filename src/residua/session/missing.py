@@ -18,10 +18,10 @@ from residua.plans.algebra import common, top_up
 from residua.plans.blocks import Blocks
 from residua.plans.composition import composed_cost, priced, require_plan
 from residua.plans.contract import Plan
-from residua.plans.groups.algebra import kinds_of
-from residua.plans.groups.plan import GroupPlan
 from residua.plans.lattice.algebra import lattice_of
 from residua.plans.operators.contract import MOST_DENSE
+from residua.plans.strata.algebra import kinds_of
+from residua.plans.strata.plan import StrataPlan
 from residua.privacy import Guarantee, Unit
 from residua.session.recommend import answerable
 from residua.workload import Workload
@@ -155,7 +155,7 @@ def require_telling(name: str, primary: Plan, known: Sequence[Plan]) -> None:
 
 def _tells(known: Plan, primary: Plan, workload: Workload) -> bool:
     """Whether some query is answerable; in the same groups, within one of them, whose queries are far fewer."""
-    if isinstance(known, GroupPlan) and isinstance(primary, GroupPlan) and known.by == primary.by:
+    if isinstance(known, StrataPlan) and isinstance(primary, StrataPlan) and known.by == primary.by:
         met, _ = kinds_of([known, primary])
         return any(_tells(mine, own, own.workload) for mine, own in met if mine and own and own.workload is not None)
     return answerable(known, workload) is not None

@@ -106,8 +106,8 @@ def states_facts(case: Case) -> None:
         own = case.variances(coefficients.reshape(1, -1) @ W)[0]
         if not known:
             _refused_or_infinite(partial(plan.variance, names), truth, case.slack, f"variance({names!r})")
-            stated = partial(plan.combination_variance, {names: coefficients})
-            _refused_or_infinite(stated, own, case.slack, f"a combination of {names!r}")
+            asked = partial(plan.combination_variance, {names: coefficients})
+            _refused_or_infinite(asked, own, case.slack, f"a combination of {names!r}")
             continue
         require_close(plan.variance(names[::-1]).T, truth, case.slack, f"variance({names!r})")
         stated = plan.combination_variance({names: coefficients})

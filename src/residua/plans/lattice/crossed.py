@@ -4,7 +4,8 @@ Block S without an axis is measured like every other (`blocks.py`). A block with
 `t · running sums of (⊗_{j≠i} R_j) m_S + round(t · running sums of N)`, N normal with a multiple f of the strategy's
 covariance Σ: a post-processing of `(⊗R_j) m_S + N`, whatever t is. Adding a record changes one fibre per row of ⊗R_j,
 each in the same cell of the axis, so that it costs `Γ_aa/f Π ‖R_j e‖²` at most: the price of Σ by its own verifier
-(`operators/correlated_price.py`), over f, times whole numbers. Along two axes the covariance is `f Σ₁ ⊗ Σ₂` and its price the product.
+(`operators/correlated_price.py`), over f, times whole numbers. Along two axes the covariance is `f Σ₁ ⊗ Σ₂` and its
+price the product.
 """
 
 from __future__ import annotations

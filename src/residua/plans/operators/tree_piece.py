@@ -89,12 +89,13 @@ class TreePiece(Piece):
     @property
     def nesting(self) -> Nesting:
         """The levels."""
-        return self.planned.nesting
+        nesting: Nesting = self.planned.nesting
+        return nesting
 
     @property
     def start(self) -> int:
         """The finest measured level."""
-        return self.planned.start
+        return int(self.planned.start)
 
     @property
     def unit(self) -> float:

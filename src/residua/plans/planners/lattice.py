@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from residua.errors import PlanError
+from residua.plans.blockwise.plan import BlockwisePlan
 from residua.plans.cells import MOST_COLUMNS
 from residua.plans.contract import Plan
-from residua.plans.joint.plan import JointPlan
 from residua.plans.objectives import Effort, MaxVariance, TotalVariance, check_objective
+from residua.plans.planners.blockwise import Blockwise, blockwise_if_better, plan_joint
 from residua.plans.planners.crossed import plan_crossed
 from residua.plans.planners.forecast import Forecast, forecast, side_of
-from residua.plans.planners.joint import Blockwise, blockwise_if_better, plan_joint
 from residua.plans.planners.laplace import plan_pure
 from residua.plans.planners.marginals import plan_marginals
 from residua.plans.planners.offers import Declared, Offer, Planner, Proof, Task
@@ -70,7 +70,7 @@ class Lattice(Planner[Plan]):
             return None
         exact = workload.plain and self.like is None
         proof = Proof.LOOSE if task.laplace else Proof.EVERY if exact else Proof.CLASS
-        by_matrix = (task.laplace or workload.with_rows) and not isinstance(self.like, JointPlan)
+        by_matrix = (task.laplace or workload.with_rows) and not isinstance(self.like, BlockwisePlan)
         ahead = Forecast(0.0, 0.0, "marginals")
         if by_matrix:
             ahead = forecast(workload, pure=task.laplace, maximum=isinstance(task.objective, MaxVariance))
@@ -85,7 +85,7 @@ class Lattice(Planner[Plan]):
         workload = task.workload
         if task.laplace:
             return self._laplace(task)
-        if isinstance(self.like, JointPlan):
+        if isinstance(self.like, BlockwisePlan):
             return Blockwise(self.like).plan(task)
         check_objective(task.objective, workload, laplace=False, matrix=False)
         if not workload.tabular:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from residua.errors import PlanError
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.objectives import MaxVariance, check_objective
+from residua.plans.planners.blockwise import too_many_cells
 from residua.plans.planners.explicit import plan_biased, plan_explicit
 from residua.plans.planners.forecast import forecast, side_of
-from residua.plans.planners.joint import too_many_cells
 from residua.plans.planners.laplace import plan_pure, require_few_cells
 from residua.plans.planners.offers import Declared, Offer, Planner, Proof, Task
 

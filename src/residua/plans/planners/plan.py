@@ -18,9 +18,9 @@ from residua.plans.objectives import Effort, MaxVariance, Objective, TotalVarian
 from residua.plans.persons import reach_of
 from residua.plans.planners.attended import attended, attends
 from residua.plans.planners.axis import Axis
+from residua.plans.planners.blockwise import Blockwise
 from residua.plans.planners.explicit import independent_explicit
 from residua.plans.planners.forecast import forecast
-from residua.plans.planners.joint import Blockwise
 from residua.plans.planners.laplace import independent_pure
 from residua.plans.planners.lattice import Lattice
 from residua.plans.planners.marginals import independent_marginals

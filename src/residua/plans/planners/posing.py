@@ -10,7 +10,7 @@ import numpy as np
 from residua.domain import Domain
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
-from residua.plans.joint.facts import asked as asked_rows
+from residua.plans.blockwise.facts import asked as asked_rows
 from residua.plans.levels import Axis, Block, axis_of, dimensions, in_coordinates, shape_of, told_apart
 from residua.plans.solver.orbits import Orbits, Term
 from residua.workload import AttributeQueries, Workload

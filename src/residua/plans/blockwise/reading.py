@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
+from residua.plans.blockwise.blocks import BlockwiseBlocks
+from residua.plans.blockwise.facts import asked
 from residua.plans.cells import Grouping
-from residua.plans.joint.blocks import JointBlocks
-from residua.plans.joint.facts import asked
 from residua.plans.levels import Block, below, places
 from residua.plans.questions import combined
 from residua.plans.reading import Clique, Combination, Reading
@@ -22,7 +22,7 @@ from residua.workload import Workload
 
 
 @dataclass(frozen=True, eq=False)
-class JointReading(Reading):
+class BlockwiseReading(Reading):
     """Estimates from measured blocks.
 
     Args:
@@ -32,7 +32,7 @@ class JointReading(Reading):
     """
 
     plan: Any
-    blocks: JointBlocks
+    blocks: BlockwiseBlocks
     measurements: NDArray[Any]
 
     @property

@@ -13,15 +13,15 @@ from residua.linalg.arrays import Floats
 from residua.plans.blocks import Blocks
 from residua.plans.cells import Grouping
 from residua.plans.contract import Plan
-from residua.plans.groups.asked import Part
-from residua.plans.groups.blocks import GroupBlocks
-from residua.plans.groups.members import member_of, merged_cells
 from residua.plans.reading import Combination, Reading
+from residua.plans.strata.asked import Part
+from residua.plans.strata.blocks import StrataBlocks
+from residua.plans.strata.members import member_of, merged_cells
 from residua.workload import Identity, Workload, applied, marginals
 
 
 @dataclass(frozen=True, eq=False)
-class GroupReading(Reading):
+class StrataReading(Reading):
     """Estimates from each group's measurements.
 
     Args:
@@ -31,7 +31,7 @@ class GroupReading(Reading):
     """
 
     plan: Any
-    blocks: GroupBlocks
+    blocks: StrataBlocks
     measurements: NDArray[Any]
 
     @property

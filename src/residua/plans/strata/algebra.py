@@ -15,8 +15,8 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Integers
 from residua.plans.combining import Progress, register_closed
 from residua.plans.contract import Plan, algebra_of
-from residua.plans.groups.plan import GroupPlan
 from residua.plans.noise import guarantee_like
+from residua.plans.strata.plan import StrataPlan
 
 Members = Sequence[Plan | None]
 
@@ -24,10 +24,10 @@ Members = Sequence[Plan | None]
 def agree(plans: Sequence[object]) -> bool:
     """Whether all make the same groups."""
     first = plans[0]
-    return isinstance(first, GroupPlan) and all(isinstance(plan, GroupPlan) and plan.by == first.by for plan in plans)
+    return isinstance(first, StrataPlan) and all(isinstance(plan, StrataPlan) and plan.by == first.by for plan in plans)
 
 
-def compose(first: GroupPlan, second: GroupPlan) -> GroupPlan:
+def compose(first: StrataPlan, second: StrataPlan) -> StrataPlan:
     """The plan that runs both."""
     joined = first.workload + second.workload if first.workload and second.workload else None
 
@@ -38,7 +38,7 @@ def compose(first: GroupPlan, second: GroupPlan) -> GroupPlan:
     return by_kind([first, second], both, "both plans together").replaced(workload=joined)
 
 
-def can_answer(plan: GroupPlan, other: GroupPlan) -> bool:
+def can_answer(plan: StrataPlan, other: StrataPlan) -> bool:
     """Whether each group's plan answers the other's in that group."""
     kinds, _ = kinds_of([plan, other])
     for have, wanted in kinds:
@@ -47,7 +47,7 @@ def can_answer(plan: GroupPlan, other: GroupPlan) -> bool:
     return True
 
 
-def common(plans: Sequence[GroupPlan], progress: Progress | None = None) -> GroupPlan:
+def common(plans: Sequence[StrataPlan], progress: Progress | None = None) -> StrataPlan:
     """The most that all release, group by group; nothing in a group where one measures nothing."""
 
     def shared(members: Members) -> Plan | None:
@@ -57,7 +57,7 @@ def common(plans: Sequence[GroupPlan], progress: Progress | None = None) -> Grou
     return by_kind(plans, shared, "common to all candidates")
 
 
-def residual(plan: GroupPlan, given: GroupPlan) -> GroupPlan:
+def residual(plan: StrataPlan, given: StrataPlan) -> StrataPlan:
     """What is left of a plan once `given` is known."""
 
     def left(members: Members) -> Plan | None:
@@ -72,7 +72,7 @@ def residual(plan: GroupPlan, given: GroupPlan) -> GroupPlan:
     return by_kind([plan, given], left, "what is left").replaced(workload=plan.workload)
 
 
-def top_up(plan: GroupPlan, given: Sequence[GroupPlan]) -> GroupPlan:
+def top_up(plan: StrataPlan, given: Sequence[StrataPlan]) -> StrataPlan:
     """What is missing of a plan beside all that is given."""
 
     def missing(members: Members) -> Plan | None:
@@ -86,7 +86,7 @@ def top_up(plan: GroupPlan, given: Sequence[GroupPlan]) -> GroupPlan:
     return by_kind([plan, *given], missing, "what is missing").replaced(workload=plan.workload)
 
 
-def kinds_of(plans: Sequence[GroupPlan]) -> tuple[list[list[Plan | None]], Integers]:
+def kinds_of(plans: Sequence[StrataPlan]) -> tuple[list[list[Plan | None]], Integers]:
     """The plans that meet in each kind of group, and the kind of each group, (groups,)."""
     rows = np.stack([plan.chosen for plan in plans], axis=1)
     kinds, kind = np.unique(rows, axis=0, return_inverse=True)
@@ -94,7 +94,7 @@ def kinds_of(plans: Sequence[GroupPlan]) -> tuple[list[list[Plan | None]], Integ
     return met, kind.ravel()
 
 
-def by_kind(plans: Sequence[GroupPlan], combine: Callable[[Members], Plan | None], objective: str) -> GroupPlan:
+def by_kind(plans: Sequence[StrataPlan], combine: Callable[[Members], Plan | None], objective: str) -> StrataPlan:
     """Combines what meets in each kind of group; what measures nothing is left out."""
     like = plans[0]
     met, kind = kinds_of(plans)

@@ -14,7 +14,7 @@ from itertools import product as crossed
 import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
-from residua.plans.joint.facts import asked, in_classes, query_weights
+from residua.plans.blockwise.facts import asked, in_classes, query_weights
 from residua.plans.levels import Axis, Block, below, closed, dimensions, places
 from residua.workload import Workload
 

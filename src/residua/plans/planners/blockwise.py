@@ -20,11 +20,11 @@ import numpy as np
 
 from residua.errors import PlanError, VerificationError
 from residua.linalg.arrays import Floats, Integers
+from residua.plans.blockwise.facts import asked, query_weights
+from residua.plans.blockwise.measured import Rows
+from residua.plans.blockwise.plan import BY_ROWS, BlockwisePlan
 from residua.plans.cells import MOST_COLUMNS
 from residua.plans.contract import Plan
-from residua.plans.joint.facts import asked, query_weights
-from residua.plans.joint.measured import Rows
-from residua.plans.joint.plan import BY_ROWS, JointPlan
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.levels import Table, closed, table_for
 from residua.plans.matrix.integers import FILLING
@@ -54,7 +54,7 @@ _LIKE_ROUNDS, _CLOSE, _LEAST_WEIGHT = 200, 1e-4, 1e-9
 
 
 @dataclass(frozen=True)
-class Blockwise(Planner[JointPlan]):
+class Blockwise(Planner[BlockwisePlan]):
     """A strategy for each set of attributes and levels, instead of one for each attribute: `form=rs.Blockwise()`.
 
     For workloads that ask an attribute in several ways, or tie attributes together, over many cells. `rs.plan` chooses
@@ -84,7 +84,7 @@ class Blockwise(Planner[JointPlan]):
             return None
         return Offer(Proof.CLASS, Forecast(0.0, 0.0, "block by block"), task, side_of(task.workload))
 
-    def plan(self, task: Task) -> JointPlan:
+    def plan(self, task: Task) -> BlockwisePlan:
         """The plan."""
         if not task.requested:
             check_objective(task.objective, task.workload, laplace=False, matrix=False)
@@ -145,7 +145,7 @@ def blockwise_if_better(made: LatticePlan, task: Task) -> Plan:
     return other if better else made
 
 
-def plan_joint(workload: Workload, task: Task) -> JointPlan:
+def plan_joint(workload: Workload, task: Task) -> BlockwisePlan:
     """A blockwise plan of least total or largest variance for a budget, or (without one) for an acceptable loss.
 
     Raises:
@@ -160,7 +160,7 @@ def plan_joint(workload: Workload, task: Task) -> JointPlan:
     solved = solver(axes, found).solve(task.effort.tolerance, min(task.effort.limit, _ROUNDS), task.effort.progress)
     for coarsest in _COARSEST:
         strategies, shares = rounded(solved, coarsest)
-        made = JointPlan(
+        made = BlockwisePlan(
             domain=workload.domain,
             axes=tuple(axes),
             blocks_of=tuple(blocks),
@@ -179,7 +179,7 @@ def plan_joint(workload: Workload, task: Task) -> JointPlan:
     return made
 
 
-def plan_like(like: Plan, workload: Workload, task: Task) -> JointPlan:
+def plan_like(like: Plan, workload: Workload, task: Task) -> BlockwisePlan:
     """A plan by the rows of another blockwise plan.
 
     Raises:
@@ -187,7 +187,7 @@ def plan_like(like: Plan, workload: Workload, task: Task) -> JointPlan:
     """
     targets = _targets(workload, task.objective)
     precisions, bound = _precisions_like(like, workload, query_weights(workload), targets, task)
-    assert isinstance(like, JointPlan)
+    assert isinstance(like, BlockwisePlan)
     made = like.replaced(
         precisions=precisions,
         guarantee=task.guarantee,
@@ -206,11 +206,11 @@ def plan_like(like: Plan, workload: Workload, task: Task) -> JointPlan:
     return made
 
 
-def _loss(made: JointPlan, workload: Workload, targets: Floats | None) -> float:
+def _loss(made: BlockwisePlan, workload: Workload, targets: Floats | None) -> float:
     return made.total_variance(workload) if targets is None else float((made.variances(workload) / targets).max())
 
 
-def _proven(made: JointPlan, workload: Workload, task: Task, targets: Floats | None, bound: float) -> JointPlan:
+def _proven(made: BlockwisePlan, workload: Workload, task: Task, targets: Floats | None, bound: float) -> BlockwisePlan:
     """The plan at its scale, with its gap to what no plan's loss × pcost is below."""
     loss = _loss(made, workload, targets)
     gap = relative_gap(loss * made.pcost, bound) if by_cells(task.unit) else math.inf
@@ -284,7 +284,7 @@ def _precisions_like(
     Raises:
         PlanError: no blockwise plan, another domain, or rows that do not tell what is asked.
     """
-    if not isinstance(like, JointPlan):
+    if not isinstance(like, BlockwisePlan):
         raise PlanError(f"like={like!r} is not a blockwise plan; plan it with form=rs.Blockwise().")
     if like.domain != workload.domain:
         raise PlanError("like is a plan over another domain; plan over one domain.")
@@ -304,7 +304,7 @@ def _precisions_like(
     return np.where(used, 1.0 / found.noise, 0.0), found.bound if table is None else 0.0
 
 
-def _priced_together(like: JointPlan, table: Table, asked_of: Floats) -> tuple[Floats, float]:
+def _priced_together(like: BlockwisePlan, table: Table, asked_of: Floats) -> tuple[Floats, float]:
     """The best precisions where the most expensive cell counts, of all blocks together, and what they prove."""
     norms = {block: like.rows_of(block).relative_norms for block in like.blocks_of}
     q, best, found = np.full(table.shape, 1.0 / math.prod(table.shape)), (math.inf, np.sqrt(asked_of)), 0.0
@@ -325,7 +325,7 @@ def _priced_together(like: JointPlan, table: Table, asked_of: Floats) -> tuple[F
     return best[1], found
 
 
-def _squares(like: JointPlan, workload: Workload) -> Floats:
+def _squares(like: BlockwisePlan, workload: Workload) -> Floats:
     """S: the squared part of every query in every block, in measured rows, (queries, blocks)."""
     found = np.zeros((workload.queries, len(like.blocks_of)))
     places = {block: k for k, block in enumerate(like.blocks_of)}

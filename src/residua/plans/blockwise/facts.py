@@ -14,7 +14,7 @@ from functools import cached_property, reduce
 import numpy as np
 
 from residua.linalg.arrays import Booleans, Floats, Integers
-from residua.plans.joint.measured import Rows, Split, split
+from residua.plans.blockwise.measured import Rows, Split, split
 from residua.plans.levels import Axis, Block, below, places, told_apart
 from residua.plans.tolerances import SUPPORT_TOLERANCE
 from residua.workload import AttributeQueries, Workload

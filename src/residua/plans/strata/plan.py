@@ -35,11 +35,11 @@ from residua.plans.bodies import (
 )
 from residua.plans.cells import MOST_COLUMNS, Grouping, refine
 from residua.plans.contract import Plan
-from residua.plans.groups import price
-from residua.plans.groups.asked import Part, only, parts_of
-from residua.plans.groups.blocks import GroupBlocks
-from residua.plans.groups.reading import GroupReading
 from residua.plans.questions import Query, combined, in_one_table
+from residua.plans.strata import price
+from residua.plans.strata.asked import Part, only, parts_of
+from residua.plans.strata.blocks import StrataBlocks
+from residua.plans.strata.reading import StrataReading
 from residua.privacy import AddRemove, Guarantee, Unit
 from residua.workload import Workload, explicit
 
@@ -47,7 +47,7 @@ _MOST_ENTRIES = 2**27
 
 
 @dataclass(frozen=True, eq=False)
-class GroupPlan(Plan):
+class StrataPlan(Plan):
     """Which plan is measured in each group. Made by `rs.by_group` and by `Session.choose(…, by=…)`.
 
     Guarantee: measuring this plan costs at most `unit_pcost`, within `guarantee`, for the unit of protection `unit`.
@@ -203,24 +203,24 @@ class GroupPlan(Plan):
 
     # ---- measuring
 
-    def compile(self) -> GroupBlocks:
+    def compile(self) -> StrataBlocks:
         """The integer measurements of each member, in the groups that have it."""
-        return GroupBlocks(self.domain.sizes, self.by, tuple(plan.blocks for plan in self.members), self.chosen)
+        return StrataBlocks(self.domain.sizes, self.by, tuple(plan.blocks for plan in self.members), self.chosen)
 
-    def saved_blocks(self, arrays: Mapping[str, NDArray[Any]]) -> GroupBlocks:
+    def saved_blocks(self, arrays: Mapping[str, NDArray[Any]]) -> StrataBlocks:
         """As compiled, with the grids and scales that a file keeps."""
         return self.compile().with_arrays(arrays, self.members)
 
     poses = "groups"
 
-    def reading(self, blocks: Blocks, measurements: NDArray[Any]) -> GroupReading:
+    def reading(self, blocks: Blocks, measurements: NDArray[Any]) -> StrataReading:
         """Tables of each group from what was measured in it."""
-        assert isinstance(blocks, GroupBlocks)
+        assert isinstance(blocks, StrataBlocks)
         as_measured = [
             plan.reading(own, np.zeros(own.cells, dtype=np.int64)).plan
             for plan, own in zip(self.members, blocks.members, strict=True)
         ]
-        return GroupReading(self.replaced(members=tuple(as_measured)), blocks, measurements)
+        return StrataReading(self.replaced(members=tuple(as_measured)), blocks, measurements)
 
     @cached_property
     def measured_attributes(self) -> tuple[int, ...]:
@@ -284,7 +284,7 @@ class GroupPlan(Plan):
 
     def __repr__(self) -> str:
         return (
-            f"GroupPlan({self.groups:,} groups of {', '.join(self.by_names)}, {len(self.members)} plans, "
+            f"StrataPlan({self.groups:,} groups of {', '.join(self.by_names)}, {len(self.members)} plans, "
             f"pcost={self.pcost:.6g}, {self.guarantee!r})"
         )
 
@@ -303,7 +303,7 @@ class GroupPlan(Plan):
         }
 
     @classmethod
-    def of_body(cls, body: dict[str, Any]) -> GroupPlan:
+    def of_body(cls, body: dict[str, Any]) -> StrataPlan:
         """The plan that plain values describe; every invariant is checked again."""
         domain = domain_of_settings(body["domain"])
         by = tuple(int(i) for i in body["by"])

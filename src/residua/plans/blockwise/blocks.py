@@ -21,9 +21,9 @@ from residua.linalg.lattice import closure
 from residua.linalg.layout import Layout, layout_of
 from residua.linalg.modes import integer_product
 from residua.plans.blocks import POINT, Batch, Blocks, Profile, even, rounded_up
+from residua.plans.blockwise import price
+from residua.plans.blockwise.measured import Rows
 from residua.plans.cells import Grouping
-from residua.plans.joint import price
-from residua.plans.joint.measured import Rows
 from residua.plans.levels import MOST_CELLS, Axis, Block
 from residua.plans.noise import NORMAL, Noise
 from residua.privacy import AddRemove, Unit
@@ -32,7 +32,7 @@ _BATCH_TABLES = 256
 
 
 @dataclass(frozen=True, eq=False)
-class JointBlocks(Blocks):
+class BlockwiseBlocks(Blocks):
     """Integer measurements of blocks.
 
     Args:

@@ -20,8 +20,8 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.modes import integer_product
 from residua.plans.blocks import Blocks
-from residua.plans.joint.blocks import JointBlocks
-from residua.plans.joint.measured import Split, split
+from residua.plans.blockwise.blocks import BlockwiseBlocks
+from residua.plans.blockwise.measured import Split, split
 from residua.plans.lattice.blocks import LatticeBlocks
 from residua.plans.lattice.estimates import CrossedEstimator
 from residua.plans.levels import Block, below, dimensions, places
@@ -135,7 +135,7 @@ class MatrixMember:
 class JointMember:
     """A blockwise plan: integer rows over the cells of each block's table."""
 
-    blocks: JointBlocks
+    blocks: BlockwiseBlocks
 
     @cached_property
     def pieces(self) -> tuple[Piece, ...]:
@@ -195,7 +195,7 @@ def member_of(blocks: Blocks) -> Member:
     """
     if isinstance(blocks, LatticeBlocks):
         return LatticeMember(blocks)
-    if isinstance(blocks, JointBlocks):
+    if isinstance(blocks, BlockwiseBlocks):
         return JointMember(blocks)
     if isinstance(blocks, MatrixBlocks) and blocks.noise == NORMAL:
         return MatrixMember(blocks)

@@ -20,9 +20,9 @@ from residua.linalg.lattice import closure
 from residua.linalg.layout import Layout, batches, layout_of
 from residua.plans.blocks import Batch, Blocks, Profile
 from residua.plans.contract import Plan
-from residua.plans.groups import price
-from residua.plans.groups.members import Member, member_of
 from residua.plans.noise import NORMAL, Noise
+from residua.plans.strata import price
+from residua.plans.strata.members import Member, member_of
 from residua.privacy import AddRemove, Unit
 
 _BATCH_CELLS = 1 << 18
@@ -30,7 +30,7 @@ _ONE = AddRemove()
 
 
 @dataclass(frozen=True, eq=False)
-class GroupBlocks(Blocks):
+class StrataBlocks(Blocks):
     """Integer measurements of each group by the member chosen for it.
 
     Args:
@@ -87,7 +87,7 @@ class GroupBlocks(Blocks):
             "scales": np.concatenate([np.zeros(0), *(each["scales"] for each in own)]),
         }
 
-    def with_arrays(self, arrays: Mapping[str, NDArray[Any]], members: Sequence[Plan]) -> GroupBlocks:
+    def with_arrays(self, arrays: Mapping[str, NDArray[Any]], members: Sequence[Plan]) -> StrataBlocks:
         """The same measurements with the grids and scales that a file keeps."""
         made, start = [], {"measured": len(self.chosen), "grids": 0, "scales": 0}
         for blocks, plan in zip(self.members, members, strict=True):
@@ -96,7 +96,7 @@ class GroupBlocks(Blocks):
                 mine[name] = arrays[name][start[name] : start[name] + len(array)]
                 start[name] += len(array)
             made.append(plan.saved_blocks(mine))
-        return GroupBlocks(self.sizes, self.by, tuple(made), self.chosen)
+        return StrataBlocks(self.sizes, self.by, tuple(made), self.chosen)
 
     # ---- price
 
@@ -140,12 +140,12 @@ class GroupBlocks(Blocks):
             for part in batches(count, max(each, 1), most_cells):
                 yield k, part
 
-    def share(self, k: int, part: slice) -> GroupBlocks:
+    def share(self, k: int, part: slice) -> StrataBlocks:
         """What a share measures, as if there were no other groups: numbered by the first attribute of `by` alone."""
         sizes = np.array(self.sizes, dtype=np.int64)
         sizes[list(self.by)] = 1
         sizes[self.by[0]] = part.stop - part.start
-        return GroupBlocks(sizes, self.by, (self.members[k],), np.zeros(part.stop - part.start, dtype=np.int64))
+        return StrataBlocks(sizes, self.by, (self.members[k],), np.zeros(part.stop - part.start, dtype=np.int64))
 
     @cached_property
     def _members(self) -> tuple[Member, ...]:

@@ -13,9 +13,9 @@ from residua.domain import Domain
 from residua.errors import PlanError
 from residua.linalg.arrays import Integers
 from residua.plans.contract import Plan
-from residua.plans.groups.members import member_of
-from residua.plans.groups.plan import GroupPlan
 from residua.plans.noise import guarantee_like
+from residua.plans.strata.members import member_of
+from residua.plans.strata.plan import StrataPlan
 from residua.workload import Family, Identity, Workload, marginals, on_one_lattice
 
 _MOST_GROUPS = 2**24
@@ -26,7 +26,7 @@ def by_group(
     *,
     by: Sequence[str],
     chosen: Mapping[Any, str | None] | Sequence[str | None] | None = None,
-) -> GroupPlan:
+) -> StrataPlan:
     """A plan measured within each group of people, or one of several plans, chosen group by group.
 
     Groups are the cells of the attributes `by`, disjoint people: the cost is that of the most expensive group, not a
@@ -71,14 +71,14 @@ def by_group(
     return grouped(list(named.values()), positions, which)
 
 
-def grouped(plans: Sequence[Plan], by: tuple[int, ...], chosen: Integers, objective: str = "") -> GroupPlan:
+def grouped(plans: Sequence[Plan], by: tuple[int, ...], chosen: Integers, objective: str = "") -> StrataPlan:
     """A plan for groups from members that are known to fit."""
     used = np.unique(chosen[chosen >= 0])
     first = plans[0]
     asked = [lifted(workload, by) for workload in (plans[k].workload for k in used.tolist()) if workload is not None]
     told = [each for each in asked if each is not None]
     workload = None if not told or len(told) < len(used) else sum(told[1:], start=told[0])
-    made = GroupPlan(
+    made = StrataPlan(
         first.domain,
         by,
         tuple(plans),
@@ -102,7 +102,7 @@ def require_member(plan: Plan, first: Plan, by: tuple[int, ...], name: str) -> N
             f"{name!r} measures {asked[0]!r}, which makes groups; plan for the table within a group, of the other "
             "attributes alone."
         )
-    if plan.bias or isinstance(plan, GroupPlan):
+    if plan.bias or isinstance(plan, StrataPlan):
         raise PlanError(f"{name!r} cannot be measured within groups; give a plan without bias or groups of its own.")
     member_of(plan.blocks)
 

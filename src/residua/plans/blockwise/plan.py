@@ -1,7 +1,7 @@
 """Blockwise plans: a strategy of its own for every block of attributes and levels, and what follows without data.
 
-A block is some attributes, each at a level of its values (`plans/levels.py`); it measures integer rows over the cells of
-their table, with its own precision. Rows of different blocks are independent of each other, so that cost and variance
+A block is some attributes, each at a level of its values (`plans/levels.py`); it measures integer rows over the cells
+of their table, with its own precision. Rows of different blocks are independent of each other, so that cost and variance
 are sums over blocks (`facts.py`) and plans that share rows combine block by block (`algebra.py`).
 """
 
@@ -22,14 +22,14 @@ from residua.domain import Domain, domain_of_settings
 from residua.errors import PlanError, VerificationError
 from residua.linalg.arrays import Floats, Integers
 from residua.plans.blocks import Blocks
+from residua.plans.blockwise.blocks import BlockwiseBlocks
+from residua.plans.blockwise.bounds import coordinates_of, gap_of_any
+from residua.plans.blockwise.facts import Facts
+from residua.plans.blockwise.measured import Rows
+from residua.plans.blockwise.reading import BlockwiseReading
 from residua.plans.bodies import any_workload_of_body, any_workload_to_body, check_claims, head_of_body, head_to_body
 from residua.plans.cells import MOST_COLUMNS, Grouping
 from residua.plans.contract import Plan
-from residua.plans.joint.blocks import JointBlocks
-from residua.plans.joint.bounds import coordinates_of, gap_of_any
-from residua.plans.joint.facts import Facts
-from residua.plans.joint.measured import Rows
-from residua.plans.joint.reading import JointReading
 from residua.plans.levels import Axis, Block, below, dimensions, rank, table_for
 from residua.plans.noise import LARGEST_SCALE, SMALLEST_SCALE
 from residua.plans.questions import combined, in_one_table
@@ -43,7 +43,7 @@ _SOON = 600  # coordinates of all blocks together, for which a proof against all
 
 
 @dataclass(frozen=True, eq=False)
-class JointPlan(Plan):
+class BlockwisePlan(Plan):
     """Integer rows for every block, and how precisely they are measured. Made by `rs.plan`.
 
     Guarantee: measuring this plan costs at most `unit_pcost`, within `guarantee`, for the unit of protection `unit`.
@@ -222,7 +222,7 @@ class JointPlan(Plan):
 
     def __repr__(self) -> str:
         return (
-            f"JointPlan({len(self.blocks_of):,} blocks over {len(self.domain)} attributes, pcost={self.pcost:.6g}, "
+            f"BlockwisePlan({len(self.blocks_of):,} blocks over {len(self.domain)} attributes, pcost={self.pcost:.6g}, "
             f"{self.guarantee!r}, gap={self.gap:.2g})"
         )
 
@@ -232,7 +232,7 @@ class JointPlan(Plan):
     def _measured(self) -> Integers:
         return np.flatnonzero(self.precisions > 0)
 
-    def compile(self) -> JointBlocks:
+    def compile(self) -> BlockwiseBlocks:
         """The rows, with noise rounded up."""
         if not len(self._measured):
             raise VerificationError("the plan has nothing to measure; what it answers is already known.")
@@ -243,23 +243,23 @@ class JointPlan(Plan):
             raise VerificationError("a block's noise is outside what can be sampled exactly; change the budget.")
         return self._blocks(scales)
 
-    def _blocks(self, scales: Floats) -> JointBlocks:
+    def _blocks(self, scales: Floats) -> BlockwiseBlocks:
         measured = tuple(self.blocks_of[k] for k in self._measured)
         rows = tuple(self.rows_of(block) for block in measured)
-        return JointBlocks(self.axes, measured, rows, scales, self.domain.drops, self.domain.names)
+        return BlockwiseBlocks(self.axes, measured, rows, scales, self.domain.drops, self.domain.names)
 
-    def saved_blocks(self, arrays: Mapping[str, NDArray[Any]]) -> JointBlocks:
+    def saved_blocks(self, arrays: Mapping[str, NDArray[Any]]) -> BlockwiseBlocks:
         """The noise scales that a file keeps, with the plan's own rows."""
         return self._blocks(np.array(arrays["scales"], dtype=np.float64))
 
     poses = "blocks"
 
-    def reading(self, blocks: Blocks, measurements: NDArray[Any]) -> JointReading:
+    def reading(self, blocks: Blocks, measurements: NDArray[Any]) -> BlockwiseReading:
         """Tables and answers from the blocks of their attributes."""
-        assert isinstance(blocks, JointBlocks)
+        assert isinstance(blocks, BlockwiseBlocks)
         precisions = np.zeros(len(self.blocks_of))
         precisions[self._measured] = 1.0 / blocks.noise_variances
-        return JointReading(self.replaced(precisions=precisions), blocks, measurements)
+        return BlockwiseReading(self.replaced(precisions=precisions), blocks, measurements)
 
     @property
     def measured_attributes(self) -> tuple[int, ...]:
@@ -320,7 +320,7 @@ class JointPlan(Plan):
         }
 
     @classmethod
-    def of_body(cls, body: dict[str, Any]) -> JointPlan:
+    def of_body(cls, body: dict[str, Any]) -> BlockwisePlan:
         """The plan that plain values describe; every invariant is checked again."""
         domain = domain_of_settings(body["domain"])
         if len(body["axes"]) != len(domain):

@@ -12,9 +12,9 @@ import numpy as np
 
 from residua.linalg.arrays import Floats
 from residua.plans.algebra import Precisions
+from residua.plans.blockwise.measured import Rows
+from residua.plans.blockwise.plan import BlockwisePlan
 from residua.plans.combining import register_closed
-from residua.plans.joint.measured import Rows
-from residua.plans.joint.plan import JointPlan
 from residua.plans.levels import Block, rank
 from residua.plans.noise import guarantee_like
 from residua.workload import Workload
@@ -22,9 +22,9 @@ from residua.workload import Workload
 
 def agree(plans: Sequence[object]) -> bool:
     """Whether these are blockwise plans with the same levels, and the same rows for the blocks that they share."""
-    if not all(isinstance(plan, JointPlan) for plan in plans):
+    if not all(isinstance(plan, BlockwisePlan) for plan in plans):
         return False
-    kin = [plan for plan in plans if isinstance(plan, JointPlan)]
+    kin = [plan for plan in plans if isinstance(plan, BlockwisePlan)]
     if any(plan.axes != kin[0].axes for plan in kin):
         return False
     known: dict[Block, Rows] = {}
@@ -35,7 +35,7 @@ def agree(plans: Sequence[object]) -> bool:
     return True
 
 
-def _aligned(plans: Sequence[JointPlan]) -> tuple[JointPlan, list[Floats]]:
+def _aligned(plans: Sequence[BlockwisePlan]) -> tuple[BlockwisePlan, list[Floats]]:
     """The first plan with the blocks of all, and everyone's precisions."""
     rows: dict[Block, Rows] = {}
     for plan in plans:
@@ -60,7 +60,7 @@ def _aligned(plans: Sequence[JointPlan]) -> tuple[JointPlan, list[Floats]]:
     return like, precisions
 
 
-def _made(like: JointPlan, precisions: Floats, objective: str, workload: Workload | None) -> JointPlan:
+def _made(like: BlockwisePlan, precisions: Floats, objective: str, workload: Workload | None) -> BlockwisePlan:
     made = like.replaced(precisions=precisions, objective=objective, gap=np.inf, guarantee=None, workload=workload)
     return made.replaced(guarantee=guarantee_like(like.guarantee, made.unit_pcost))
 
