@@ -1,8 +1,8 @@
 """Blockwise plans: a strategy of its own for every block of attributes and levels, and what follows without data.
 
 A block is some attributes, each at a level of its values (`plans/levels.py`); it measures integer rows over the cells
-of their table, with its own precision. Rows of different blocks are independent of each other, so that cost and variance
-are sums over blocks (`facts.py`) and plans that share rows combine block by block (`algebra.py`).
+of their table, with its own precision. Rows of different blocks are independent of each other, so that cost and
+variance are sums over blocks (`facts.py`) and plans that share rows combine block by block (`algebra.py`).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Where the cells of all attributes together are few, the cost of a plan is that of its most expensive cell, summed over
 blocks, and one set of weights is shared by all: each block sees its margin. Where they are many, every block is priced
-at its own most expensive cell, and has its own weights. Both are what the verifier does (`joint/price.py`).
+at its own most expensive cell, and has its own weights. Both are what the verifier does (`blockwise/price.py`).
 """
 
 from __future__ import annotations
