@@ -2,7 +2,8 @@
 
 Along an axis with correlated noise the counts themselves are measured, their total included
 (`operators/correlated.py`). A block U measured at precision τ_U tells every block `T = U without some axes` at
-precision `τ_U Π tells_i` over the axes left out. What is known of T is the sum, `τ'_T = Σ_{U⊇T} τ_U Π_{i∈U∖T} tells_i`; all facts of a plan are those of τ'.
+precision `τ_U Π tells_i` over the axes left out. What is known of T is the sum, `τ'_T = Σ_{U⊇T} τ_U Π_{i∈U∖T} tells_i`;
+all facts of a plan are those of τ'.
 """
 
 from __future__ import annotations
