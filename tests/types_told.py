@@ -35,5 +35,5 @@ def facts(plan: Plan, tables: Workload) -> None:
 def quoted(release: rs.Release, plan: Plan) -> None:
     """Every quoted number is one kind of table."""
     assert_type(release.mean("a"), Quoted)
-    assert_type(plan.mean("a", records=100), Quoted)
+    assert_type(plan.assuming(100).mean("a"), Quoted)
     assert_type(release.table(["a"]).flagged(), Flagged)

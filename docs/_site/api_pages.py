@@ -13,7 +13,7 @@ from sphinx.pycode import ModuleAnalyzer
 
 from scripts.reference import GROUPS, members
 
-OVERLOADED = ("residua.plans.planners.plan", "residua.plans.contract", "residua.tabular")
+OVERLOADED = ("residua.plans.planners.plan", "residua.plans.contract", "residua.published.columns")
 
 
 def _directive(address: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import Literal
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from residua.printable import printable
+from residua.showing import printable
 
 Side = Literal["left", "right"]
 ANY_WIDTH = 10_000

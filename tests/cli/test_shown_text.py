@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import residua as rs
-from residua.printable import printable
 from residua.published.table import Table
+from residua.showing import printable
 from tests.cli.command import SPEC, in_terminal, inside, released
 
 OUT = "out\x1b[31m"

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import residua as rs
-from residua import locks
+from residua import machine as locks
 from residua.errors import FileError, VerificationError
 from residua.measurement import rehearsal
 from residua.noise import samplers, table

@@ -9,8 +9,7 @@ import pytest
 import residua as rs
 from residua.errors import PlanError, VerificationError
 from residua.plans.blockwise.blocks import BlockwiseBlocks
-from residua.plans.blockwise.facts import in_classes
-from residua.plans.blockwise.measured import Rows
+from residua.plans.blockwise.facts import Rows, in_classes
 from residua.plans.blockwise.plan import BlockwisePlan
 from residua.plans.composition import priced
 from residua.plans.levels import Axis, axis_of, closed, refines

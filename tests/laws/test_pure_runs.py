@@ -16,7 +16,7 @@ from residua.files import read_document, write_document
 from residua.plans import ProductPlan
 from residua.plans.contract import KIND, VERSION
 from residua.plans.operators import bucket_reaches as intervals
-from residua.plans.operators.bucket_shape import BucketShape
+from residua.plans.operators.bucket_squares import BucketShape
 from residua.plans.operators.buckets import NestedBuckets
 from residua.plans.planners.pure_tree import _whole
 from residua.plans.search.runs import RunsLoss, divisions, weighted_runs

@@ -13,10 +13,9 @@ import residua as rs
 from residua.errors import PlanError, VerificationError
 from residua.plans import ProductPlan
 from residua.plans.noise import NORMAL
-from residua.plans.operators.nesting import branched
+from residua.plans.operators.nesting import AnyRows, Runs, branched
 from residua.plans.operators.tree import TreeNodes
 from residua.plans.operators.tree_reaches import _coefficients, _largest
-from residua.plans.operators.tree_rows import AnyRows, Runs
 from residua.plans.search.regular_trees import OrderedLoss, branchings
 from residua.plans.search.strategies import Asked, haar
 from residua.plans.solver.queries import MatrixQueries

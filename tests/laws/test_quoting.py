@@ -245,7 +245,7 @@ def test_projections_and_models_quote_numbers_without_intervals(release):
         found.flagged()
     model = Points(DOMAIN, projected.estimates, "of a model")
     from residua.quoting.question import Question
-    from residua.quoting.top import top
+    from residua.quoting.ratios import top
 
     assert top(Question(model), ["town"], 2).columns["estimate"][0] == projected.estimates(["town"]).max()
 

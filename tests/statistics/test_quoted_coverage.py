@@ -12,7 +12,7 @@ import pytest
 import residua as rs
 from residua.quoting.distributions import unbiased
 from residua.quoting.intervals import Confidence
-from residua.quoting.top import rank_intervals
+from residua.quoting.ratios import rank_intervals
 from tests.statistics.many_releases import ManyReleases, Truth, coverage
 from tests.statistics.quoted_cases import CASES, DOMAIN, PLANS, TABLES
 

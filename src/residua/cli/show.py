@@ -18,10 +18,10 @@ import typer
 from rich.console import Console
 
 from residua.bars import terminal_bars
-from residua.printable import printable
 from residua.published.columns import Columns
 from residua.published.columns import shown as as_text
 from residua.screen import ANY_WIDTH, PlainTable, Screen
+from residua.showing import printable
 
 ROWS_SHOWN = 40
 

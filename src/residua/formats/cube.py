@@ -13,11 +13,10 @@ import numpy as np
 
 from residua.domain import Attribute, Domain
 from residua.domain.words import said, title_of
-from residua.printable import printable
-from residua.published.digits import shortened, shortened_to
-from residua.published.quality import COLUMN, FLAGS, grades
+from residua.published.quality import COLUMN, FLAGS, grades, shortened, shortened_to
 from residua.published.streaming import batches, decimals
 from residua.published.table import Table
+from residua.showing import printable
 
 _CODE = re.compile(r"[A-Za-z0-9_@$-]{1,64}")
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")

@@ -15,10 +15,10 @@ from residua.formats.cube import Cube, Dimension
 from residua.formats.lines import Lines, OtherForm
 from residua.formats.writer import Behind, Writer
 from residua.machine import processors
-from residua.printable import inert
 from residua.published.columns import inert_columns
 from residua.published.quality import FLAGS
 from residua.published.streaming import ROWS
+from residua.showing import inert
 
 _WAITING = 4  # jobs
 _JOB_CELLS, _JOB_FILES = 1 << 16, 64  # of a job: threads are handed several small tables at a time

@@ -14,12 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.formats.cube import Cube, Dimension
-from residua.printable import inert
 from residua.projection.tables import ProjectedTable
-from residua.published.digits import places_of
-from residua.published.quality import FLAGS, THRESHOLDS
+from residua.published.quality import FLAGS, THRESHOLDS, places_of
 from residua.published.streaming import decimals, of_one_type
 from residua.published.table import Table
+from residua.showing import inert
 
 Bytes = NDArray[np.uint8]
 _NUMBER = 28  # bytes of a number at most: a sign, ten digits, a point and fifteen more, a comma

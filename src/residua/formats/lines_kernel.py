@@ -122,7 +122,7 @@ def shortened_lines(
 ) -> int:
     """The lines of the cells from `begin` on, numbers to some decimals: labels, estimate, stddev, lower, upper, flag.
 
-    Numbers are rounded as `published/digits.py` rounds them, intervals outwards: `k / 10^places` for a whole number k.
+    Numbers are rounded as `published/quality.py` rounds them, intervals outwards: `k / 10^places` for a whole number k.
     Where `|k| < 10^15`, that is the double nearest to a decimal of at most 15 digits, so that these digits are its
     shortest form. Exponents are written below 10^-6 and from 10^10 on; then nothing is written here.
 

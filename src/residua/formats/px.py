@@ -12,8 +12,8 @@ from residua.folders import write_synced
 from residua.formats.about import TITLES, About
 from residua.formats.cube import Cube
 from residua.formats.writer import Writer
-from residua.printable import printable
 from residua.published.quality import FLAGS
+from residua.showing import printable
 
 _NOTHING = '"."'
 _QUALITY = "Quality (1, 2 or 3)"

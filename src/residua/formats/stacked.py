@@ -24,8 +24,7 @@ from residua.linalg.lattice import Lattice, closure
 from residua.linalg.layout import Group, layout_of
 from residua.plans.lattice.facts import Facts
 from residua.plans.tails import check_confidence
-from residua.published.digits import shortened
-from residua.published.quality import COLUMN, FLAGS, grades
+from residua.published.quality import COLUMN, FLAGS, grades, shortened
 from residua.release import Release
 from residua.workload import Workload
 

@@ -15,8 +15,8 @@ from residua.errors import FileError
 from residua.formats.about import TITLES, About
 from residua.formats.cube import Cube
 from residua.formats.writer import Writer
-from residua.printable import printable
 from residua.published.quality import FLAGS, meaning
+from residua.showing import printable
 
 FILE = "tables.xlsx"
 _MOST_ROWS, _LONGEST, _LONGEST_NAME = 2**20 - 8, 32_000, 31

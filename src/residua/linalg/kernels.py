@@ -8,6 +8,8 @@ small work.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -90,3 +92,12 @@ def rebuild(
                         x[j + i] += corrections[i]
                 margin += inner
             inner = step
+
+
+@compiled
+def add_rows(parents: Any, rows: Any, out: Any) -> None:
+    """Adds each row to its parent's."""
+    for i in range(rows.shape[0]):
+        to = parents[i]
+        for j in range(rows.shape[1]):
+            out[to, j] += rows[i, j]

@@ -24,7 +24,7 @@ from residua.domain import Label
 from residua.errors import FileError, LedgerError, LedgerMovedError, PlanError, SourceError, VerificationError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.path import OrderedNoise
-from residua.locks import require_locks
+from residua.machine import require_locks
 from residua.measurement.continual_folder import (
     ContinualFolder,
     Standing,

@@ -25,7 +25,7 @@ import numpy as np
 from residua.errors import FileError, LedgerError, LedgerMovedError
 from residua.files import digest_of, read_document, sync_folder, write_document
 from residua.folders import DAMAGE
-from residua.locks import lock
+from residua.machine import lock
 from residua.measurement.ledger import Entry, Ledger
 from residua.noise.causal import Drawn
 from residua.plans.contract import Plan

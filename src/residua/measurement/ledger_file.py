@@ -17,7 +17,7 @@ from pathlib import Path
 
 from residua.errors import FileError, LedgerError
 from residua.files import sync_folder
-from residua.locks import lock, require_locks, sync, unlock
+from residua.machine import lock, require_locks, sync, unlock
 from residua.measurement.ledger_lines import OPENING
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from residua.errors import PlanError
 from residua.plans.contract import Plan
-from residua.projection.axis import AxisProblem
 from residua.projection.groups import StrataProblem
 from residua.projection.joint import BlockwiseProblem
-from residua.projection.matrix import MatrixProblem
+from residua.projection.matrix import AxisProblem, MatrixProblem
 from residua.projection.plain import ResidualProblem, TablesProblem
 from residua.projection.problem import Metric, ProjectionProblem, Terms
 from residua.projection.products import FibreProblem, ProductProblem

@@ -26,8 +26,8 @@ from residua.plans.lattice.crossed import CrossedBlocks
 from residua.plans.lattice.estimates import CrossedEstimator
 from residua.plans.lattice.plan import LatticePlan
 from residua.plans.lattice.reading import AlongEstimator
+from residua.plans.operators.correlated import terms_of
 from residua.plans.operators.path import CorrelatedPath
-from residua.plans.operators.prefix_rows import terms_of
 from residua.plans.product.plan import ProductPlan
 from residua.plans.strategy import Plain, Strategy
 from residua.projection.asked import AskedMetric, asked_metric

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from residua.printable import printable
 from residua.privacy.currencies import stated
 from residua.projection.facts import shown
 from residua.published.table import what_is_counted
+from residua.showing import printable
 
 if TYPE_CHECKING:
     from residua.projection.projected import Projected

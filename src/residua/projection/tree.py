@@ -20,9 +20,8 @@ import numpy as np
 from residua.arrays import let_go
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
-from residua.plans.operators.nesting import Nesting
+from residua.plans.operators.nesting import Nesting, Nodes
 from residua.plans.operators.tree import TreeNodes, nodes_of
-from residua.plans.operators.tree_rows import Nodes
 from residua.plans.product.facts import coefficient
 from residua.plans.product.plan import ProductPlan
 from residua.plans.reading import Reading

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from residua.domain import Label
 from residua.linalg.arrays import Floats, Objects
-from residua.published.digits import places_of
+from residua.published.quality import places_of
 
 if TYPE_CHECKING:
     import pyarrow

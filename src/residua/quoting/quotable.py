@@ -200,6 +200,6 @@ class Quotable(ABC):
             confidence: how often an interval, of a count or of a rank, holds the truth.
             simultaneous: `"table"` for intervals of counts that all hold together.
         """
-        from residua.quoting.top import top
+        from residua.quoting.ratios import top
 
         return top(Question(self._answering(), (), where, confidence, simultaneous), attributes, k)

@@ -42,7 +42,7 @@ from residua.folders import (
     require_folder,
     write_synced,
 )
-from residua.locks import keep_room
+from residua.machine import keep_room
 from residua.plans.blocks import Blocks
 from residua.plans.contract import Plan
 from residua.release.parts import (

@@ -48,8 +48,7 @@ from residua.plans.strata.reading import seen_in_groups
 from residua.privacy import Person
 from residua.privacy.exact import round_up
 from residua.release.base import Release
-from residua.release.pooled_axes import pooled_along
-from residua.release.pooled_operators import pooled_operators
+from residua.release.pooled_operators import pooled_along, pooled_operators
 from residua.workload import Workload, renumber
 
 _BATCH_CELLS = 1_000_000

@@ -6,10 +6,10 @@ import math
 from typing import TYPE_CHECKING
 
 from residua.plans.tolerances import nearness
-from residua.printable import printable
 from residua.privacy import AddRemove, Person, PureDP, describe, pure_to_gdp, pure_to_zcdp
 from residua.privacy.currencies import printed, stated
 from residua.published.table import what_is_counted
+from residua.showing import printable
 
 if TYPE_CHECKING:
     from residua.release.base import Release

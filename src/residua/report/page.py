@@ -18,11 +18,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from residua.files import check_replaceable, write_atomically
-from residua.printable import printable
 from residua.report.accuracy import Accuracy
 from residua.report.budget import Budget
 from residua.report.odds import Protection
 from residua.report.pictures import Picture
+from residua.showing import printable
 
 _BEGINS = b"<!DOCTYPE html>\n<!-- residua report -->"
 PLANNED = {"noise": "Exactly sampled", "published": "would be published"}

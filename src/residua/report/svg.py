@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-from residua.printable import printable
+from residua.showing import printable
 
 NARROW = 320.0  # pixels: pictures for telephones
 LETTER = 7.5  # mean width of a letter at the size of labels, in pixels

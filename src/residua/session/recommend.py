@@ -25,8 +25,8 @@ import numpy as np
 from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.plans.contract import Plan
-from residua.printable import printable
 from residua.release.base import Release
+from residua.showing import printable
 from residua.workload import Workload
 
 if TYPE_CHECKING:

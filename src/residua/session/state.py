@@ -30,8 +30,8 @@ import numpy as np
 from residua.errors import FileError, ResiduaError, SessionError
 from residua.files import read_document, sync_folder, write_document
 from residua.folders import DAMAGE
-from residua.locks import lock as hold
-from residua.locks import require_locks, unlock
+from residua.machine import lock as hold
+from residua.machine import require_locks, unlock
 from residua.plans.blocks import Blocks
 from residua.plans.contract import Plan
 from residua.privacy import Guarantee

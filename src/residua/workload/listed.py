@@ -13,7 +13,7 @@ import numpy as np
 from residua.domain import Domain
 from residua.errors import WorkloadError
 from residua.linalg.arrays import Booleans, Floats, Integers
-from residua.printable import printable
+from residua.showing import printable
 
 if TYPE_CHECKING:  # SciPy's sparse matrices take a third of a second to import: only when they are used
     from scipy.sparse import csr_array

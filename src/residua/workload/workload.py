@@ -13,8 +13,7 @@ from residua.domain import Domain
 from residua.errors import WorkloadError
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.lattice import Lattice
-from residua.printable import printable
-from residua.showing import Shown
+from residua.showing import Shown, printable
 from residua.workload.listed import ListedQueries
 from residua.workload.terms import Family, TableTerms, Term, identities, merged
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from residua.linalg.arrays import Floats
 from residua.plans.algebra import Precisions
-from residua.plans.blockwise.measured import Rows
+from residua.plans.blockwise.facts import Rows
 from residua.plans.blockwise.plan import BlockwisePlan
 from residua.plans.combining import register_closed
 from residua.plans.levels import Block, rank

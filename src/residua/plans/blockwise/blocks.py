@@ -22,7 +22,7 @@ from residua.linalg.layout import Layout, layout_of
 from residua.linalg.modes import integer_product
 from residua.plans.blocks import POINT, Batch, Blocks, Profile, even, rounded_up
 from residua.plans.blockwise import price
-from residua.plans.blockwise.measured import Rows
+from residua.plans.blockwise.facts import Rows
 from residua.plans.cells import Grouping
 from residua.plans.levels import MOST_CELLS, Axis, Block
 from residua.plans.noise import NORMAL, Noise

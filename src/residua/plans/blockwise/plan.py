@@ -24,8 +24,7 @@ from residua.linalg.arrays import Floats, Integers
 from residua.plans.blocks import Blocks
 from residua.plans.blockwise.blocks import BlockwiseBlocks
 from residua.plans.blockwise.bounds import coordinates_of, gap_of_any
-from residua.plans.blockwise.facts import Facts
-from residua.plans.blockwise.measured import Rows
+from residua.plans.blockwise.facts import Facts, Rows
 from residua.plans.blockwise.reading import BlockwiseReading
 from residua.plans.bodies import any_workload_of_body, any_workload_to_body, check_claims, head_of_body, head_to_body
 from residua.plans.cells import MOST_COLUMNS, Grouping

@@ -16,7 +16,7 @@ import numpy as np
 from residua.errors import VerificationError
 from residua.linalg.arrays import Floats, Objects
 from residua.plans.blocks import POINT, WORD, require_scales
-from residua.plans.blockwise.measured import Rows
+from residua.plans.blockwise.facts import Rows
 from residua.plans.levels import Axis, Block, shape_of, table_for
 from residua.privacy import Unit
 

@@ -30,8 +30,7 @@ from residua.plans.cells import Grouping
 from residua.plans.contract import Plan
 from residua.plans.matrix.blocks import MatrixBlocks
 from residua.plans.matrix.price import column_sum, laplace_norm, limited_square, moved_columns, some_person
-from residua.plans.matrix.reading import MatrixReading
-from residua.plans.matrix.space import MeasuredSpace
+from residua.plans.matrix.space import MatrixReading, MeasuredSpace
 from residua.plans.noise import LAPLACE, NORMAL, Noise
 from residua.plans.persons import by_cells, most_records, reach_of
 from residua.privacy import AddRemove, Guarantee, ReplaceOne, Unit

@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 
 from residua.linalg.arrays import Floats
 from residua.plans.operators.bucket_squares import BucketSquares, over_values
-from residua.plans.operators.prefix_rows import running_rows
+from residua.plans.operators.correlated import running_rows
 from residua.plans.tails import known_reaches, mixed_reach, ruled_reach
 from residua.workload import AttributeQueries, Identity
 

@@ -12,6 +12,7 @@ A sum that ends inside a run is `κ e + ξ`: with v = (1, …, 1, κ of the part
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,7 +23,6 @@ from scipy.sparse import csr_array
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
-from residua.plans.operators.bucket_shape import BucketShape
 
 _FEW = 4  # entries of a row whose variance comes from pairs of sums
 _PAIRS = 2**20  # of sums that are looked at together
@@ -235,3 +235,88 @@ def totals(solved: BucketSquares) -> Totals:
     prefixes = float(below[0, 2]) * u + float(below[0, 3])
     together = float(whole[0, 0]) ** 2 * u + float(whole[0, 1])
     return Totals(prefixes, (n + 1) * prefixes - together, float(of_values[0, 0]) * u + float(of_values[0, 1]))
+
+
+@dataclass(frozen=True)
+class BucketShape:
+    """Runs on levels: those of level 0 consist of values, the last level is one run of all.
+
+    Args:
+        size: how many values there are.
+        parts: how many parts a run of each level has, from fine to coarse; of the finest the most.
+
+    Example:
+        >>> shape = BucketShape(11, (3, 2, 2))
+        >>> shape.counts, [each.tolist() for each in shape.sizes]
+        ((4, 2, 1), [[3, 3, 3, 2], [6, 5], [11]])
+    """
+
+    size: int
+    parts: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not self.parts or any(not isinstance(b, int) or b < 1 for b in self.parts):
+            raise ValueError("the runs have no parts")
+        if self.counts[0] > self.size or self.parts[0] != -(-self.size // self.counts[0]):
+            raise ValueError("the runs do not hold the values")
+
+    @cached_property
+    def counts(self) -> tuple[int, ...]:
+        """How many runs each level has."""
+        return tuple(math.prod(self.parts[level + 1 :]) for level in range(len(self.parts)))
+
+    @cached_property
+    def least(self) -> tuple[int, ...]:
+        """How many values the shorter kind of run has, per level."""
+        return tuple(self.size // count for count in self.counts)
+
+    @cached_property
+    def sizes(self) -> tuple[Integers, ...]:
+        """How many values each run has, (runs,) per level."""
+        found = [np.array([self.size])]
+        for b in self.parts[:0:-1]:
+            whole, more = np.divmod(found[0][:, None], b)
+            found.insert(0, (whole + (np.arange(b) < more)).ravel())
+        return tuple(found)
+
+    def kinds(self, level: int) -> tuple[int, ...]:
+        """The kinds of run on a level: 0 for the shorter, 1 for the longer one."""
+        return (0, 1) if self.size % self.counts[level] else (0,)
+
+    def kind_of(self, level: int) -> Integers:
+        """The kind of every run, (runs,)."""
+        return np.asarray(self.sizes[level] - self.least[level])
+
+    def columns(self, level: int, kind: int) -> int:
+        """How many parts a run has; on the finest level that is how many values."""
+        return self.parts[level] if level else self.least[0] + kind
+
+    def part_kinds(self, level: int, kind: int) -> Integers:
+        """The kinds of the parts of a run above the finest level, (parts,)."""
+        whole, more = divmod(self.least[level] + kind, self.parts[level])
+        return np.asarray(whole + (np.arange(self.parts[level]) < more) - self.least[level - 1])
+
+    @cached_property
+    def starts(self) -> Integers:
+        """The first value of every run of the finest level, (runs,)."""
+        return np.asarray(np.cumsum(self.sizes[0]) - self.sizes[0])
+
+    def places(self, values: Integers) -> list[tuple[Integers, Integers]]:
+        """For each level the run that holds each value, and in which of its parts, from fine to coarse."""
+        run = np.searchsorted(self.starts, values, side="right") - 1
+        found = [(run, values - self.starts[run])]
+        for b in self.parts[1:]:
+            run, part = np.divmod(run, b)
+            found.append((run, part))
+        return found
+
+    def padded(self, coefficients: np.ndarray, runs: slice = slice(None)) -> np.ndarray:
+        """Something of the values of some runs, with nothing where a run is shorter, (runs, parts, …)."""
+        sizes = self.sizes[0][runs]
+        found = np.zeros((len(sizes), self.parts[0], *coefficients.shape[1:]), dtype=coefficients.dtype)
+        found[self.filled(runs)] = coefficients
+        return found
+
+    def filled(self, runs: slice = slice(None)) -> np.ndarray:
+        """Which parts of some runs of the finest level are values, (runs, parts)."""
+        return np.arange(self.parts[0]) < self.sizes[0][runs][:, None]

@@ -25,10 +25,9 @@ from residua.linalg.path import over_running_sums
 from residua.plans.blocks import require_scales
 from residua.plans.noise import LAPLACE, Noise
 from residua.plans.operators.bucket_reaches import any_reach, reaches, row_reaches
-from residua.plans.operators.bucket_shape import BucketShape
-from residua.plans.operators.bucket_squares import BucketSquares, Totals, totals
+from residua.plans.operators.bucket_squares import BucketShape, BucketSquares, Totals, totals
 from residua.plans.operators.contract import Operator, Piece, RecordCosts
-from residua.plans.operators.prefix_rows import running_rows, total_row
+from residua.plans.operators.correlated import running_rows, total_row
 from residua.workload import AttributeQueries
 
 _LARGEST = 2**34  # what is added up for one column stays far below 64 bits

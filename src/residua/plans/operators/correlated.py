@@ -24,11 +24,10 @@ from residua.linalg.nested_noise import AxisNoise, NestedNoise
 from residua.linalg.path import over_running_sums
 from residua.plans.operators.contract import MOST_DENSE
 from residua.plans.operators.correlated_price import costs, opposed
-from residua.plans.operators.prefix_rows import running_rows
 from residua.plans.operators.shapes import Asked
 from residua.plans.packing import packed, unpacked
 from residua.plans.strategy import OTHERS, Strategy
-from residua.workload import AttributeQueries
+from residua.workload import AttributeQueries, Workload
 
 _NOTHING = 1e-13  # of a variance: rounding
 
@@ -296,3 +295,30 @@ def _cleaned(variances: Floats, shared: Floats) -> Floats:
 
 
 OTHERS["axis"] = ordered_of_body
+
+
+MOST_ROWS = 2**26
+
+
+def running_rows(asked: AttributeQueries) -> csr_array:
+    """One row over prefix sums for each query, (queries, n).
+
+    Raises:
+        PlanError: too many of them for an array.
+    """
+    if asked.rows > MOST_ROWS:
+        raise PlanError(
+            f"{asked.rows:,} queries along one axis are too many to list; ask for their mean (per='term') or for "
+            "single ones."
+        )
+    return asked.prefix_rows()
+
+
+def total_row(n: int) -> csr_array:
+    """The total of n values as a row over their prefix sums, (1, n)."""
+    return csr_array((np.ones(1), ([0], [n - 1])), shape=(1, n))
+
+
+def terms_of(workload: Workload) -> list[tuple[dict[int, AttributeQueries], float]]:
+    """What each term asks of each of its attributes, and its weight."""
+    return [(dict(term), weight) for term, weight in zip(workload.terms(), workload.weights.tolist(), strict=True)]

@@ -24,8 +24,7 @@ from residua.linalg.nested_noise import AxisNoise
 from residua.linalg.path import over_running_sums
 from residua.plans.noise import LARGEST_SCALE, ORDERED, Noise
 from residua.plans.operators.contract import Operator, Piece, RecordCosts, require_power_of_two
-from residua.plans.operators.correlated import Ordered, held_along, ordered_of_body
-from residua.plans.operators.prefix_rows import running_rows, total_row
+from residua.plans.operators.correlated import Ordered, held_along, ordered_of_body, running_rows, total_row
 from residua.workload import AttributeQueries
 
 GRID_FINENESS = 2.0**8  # of the grid: the least standard deviation in steps of it

@@ -20,11 +20,10 @@ from residua.linalg.arrays import Floats
 from residua.linalg.tree import SolvedTree
 from residua.plans.noise import LAPLACE, NOISES, NORMAL, Noise
 from residua.plans.operators.contract import Operator
-from residua.plans.operators.nesting import Nesting, branched, nesting_of
+from residua.plans.operators.nesting import AnyRows, Nesting, Nodes, Runs, TreeRows, branched, nesting_of, tree_rows
 from residua.plans.operators.tree_order import Order
 from residua.plans.operators.tree_piece import TreePiece, piece_of
 from residua.plans.operators.tree_reaches import any_reach, reaches
-from residua.plans.operators.tree_rows import AnyRows, Nodes, Runs, TreeRows, tree_rows
 from residua.plans.packing import packed, unpacked
 from residua.privacy import Unit
 from residua.workload import AttributeQueries

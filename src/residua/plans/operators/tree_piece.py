@@ -24,8 +24,7 @@ from residua.linalg.layout import centre
 from residua.plans.blocks import require_scales
 from residua.plans.noise import INVISIBLE_SCALE, LAPLACE, LARGEST_SCALE
 from residua.plans.operators.contract import Piece, RecordCosts
-from residua.plans.operators.nesting import Nesting
-from residua.plans.operators.tree_rows import AnyRows, Nodes, Runs, TreeRows, tree_rows
+from residua.plans.operators.nesting import AnyRows, Nesting, Nodes, Runs, TreeRows, tree_rows
 from residua.workload import AttributeQueries
 
 _FINE = 2.0**14  # the least noise scale in steps of the grid: rounding adds less than a part in 10^9 to the variance
@@ -328,6 +327,6 @@ class TreePiece(Piece):
 
 def _add_rows(parents: Any, rows: Any, out: Any) -> None:
     """Adds each row to its parent's."""
-    from residua.linalg.tree_kernels import add_rows  # loads Numba
+    from residua.linalg.kernels import add_rows  # loads Numba
 
     add_rows(parents, rows, out)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from residua.linalg.arrays import Floats
-from residua.plans.operators.tree_rows import AnyRows, Nodes, Runs, TreeRows
+from residua.plans.operators.nesting import AnyRows, Nodes, Runs, TreeRows
 from residua.plans.tails import known_reaches, mixed_reach, ruled_reach
 
 _MOST_COEFFICIENTS, _FEW_COEFFICIENTS = 2**25, 2**23  # of listed rows; of prefixes and ranges, which have a bound

@@ -19,7 +19,7 @@ from residua.linalg.conductances import nesting_of
 from residua.linalg.nested_noise import AxisNoise
 from residua.linalg.roots import InverseRoot
 from residua.plans.objectives import MaxVariance
-from residua.plans.operators.prefix_rows import running_rows, terms_of
+from residua.plans.operators.correlated import running_rows, terms_of
 from residua.plans.operators.shapes import Asked
 from residua.plans.solver.ordered import Scales, Step, least_total
 from residua.plans.solver.worst import Losses, least_worst

@@ -20,8 +20,7 @@ import numpy as np
 
 from residua.errors import PlanError, VerificationError
 from residua.linalg.arrays import Floats, Integers
-from residua.plans.blockwise.facts import asked, query_weights
-from residua.plans.blockwise.measured import Rows
+from residua.plans.blockwise.facts import Rows, asked, query_weights
 from residua.plans.blockwise.plan import BY_ROWS, BlockwisePlan
 from residua.plans.cells import MOST_COLUMNS
 from residua.plans.contract import Plan

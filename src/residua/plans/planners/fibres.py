@@ -19,9 +19,8 @@ from residua.linalg.conductances import Network
 from residua.linalg.path import Path
 from residua.plans.objectives import TotalVariance, described
 from residua.plans.operators.contract import Operator
-from residua.plans.operators.correlated import Ordered
+from residua.plans.operators.correlated import Ordered, terms_of
 from residua.plans.operators.path import ROUNDING, CorrelatedPath
-from residua.plans.operators.prefix_rows import terms_of
 from residua.plans.operators.shapes import Asked
 from residua.plans.operators.total import TotalAlone
 from residua.plans.planners.along import asked_by, kinds_of

@@ -14,9 +14,8 @@ from residua.domain import Domain
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.plans.objectives import MaxVariance
-from residua.plans.operators.nesting import Nesting, nesting_of
-from residua.plans.operators.prefix_rows import terms_of
-from residua.plans.operators.tree_rows import Nodes, tree_rows
+from residua.plans.operators.correlated import terms_of
+from residua.plans.operators.nesting import Nesting, Nodes, nesting_of, tree_rows
 from residua.plans.planners.offers import Task
 from residua.plans.product.facts import coefficient
 from residua.plans.solver.nested import Part, Problem, Wanted

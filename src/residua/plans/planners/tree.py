@@ -20,9 +20,8 @@ from residua.linalg.tree import Levels
 from residua.plans.contract import Plan
 from residua.plans.noise import NORMAL
 from residua.plans.objectives import MaxVariance, Scaled, TotalVariance, described
-from residua.plans.operators.nesting import nesting_of
+from residua.plans.operators.nesting import Nodes, nesting_of
 from residua.plans.operators.tree import TreeNodes, nodes_of
-from residua.plans.operators.tree_rows import Nodes
 from residua.plans.planners.along import asked_along
 from residua.plans.planners.ending import finished, relative_gap
 from residua.plans.planners.forecast import Forecast

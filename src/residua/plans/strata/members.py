@@ -21,7 +21,7 @@ from residua.linalg.arrays import Floats, Integers
 from residua.linalg.modes import integer_product
 from residua.plans.blocks import Blocks
 from residua.plans.blockwise.blocks import BlockwiseBlocks
-from residua.plans.blockwise.measured import Split, split
+from residua.plans.blockwise.facts import Split, split
 from residua.plans.lattice.blocks import LatticeBlocks
 from residua.plans.lattice.estimates import CrossedEstimator
 from residua.plans.levels import Block, below, dimensions, places
