@@ -26,7 +26,7 @@ from residua.plans.blockwise.blocks import BlockwiseBlocks
 from residua.plans.blockwise.bounds import coordinates_of, gap_of_any
 from residua.plans.blockwise.facts import Facts, Rows
 from residua.plans.blockwise.reading import BlockwiseReading
-from residua.plans.bodies import any_workload_of_body, any_workload_to_body, check_claims, head_of_body, head_to_body
+from residua.plans.bodies import check_claims, head_of_body, head_to_body
 from residua.plans.cells import MOST_COLUMNS, Grouping
 from residua.plans.contract import Plan
 from residua.plans.levels import Axis, Block, below, dimensions, rank, table_for
@@ -35,6 +35,7 @@ from residua.plans.questions import combined, in_one_table
 from residua.plans.tolerances import nearness
 from residua.privacy import AddRemove, Guarantee, Unit
 from residua.workload import Workload
+from residua.workload.files import workload_of_body, workload_to_body
 
 _UP = 1.0 + 2.0**-46
 BY_ROWS = ", by given rows"  # in the objective of a plan whose rows are another's
@@ -315,7 +316,7 @@ class BlockwisePlan(Plan):
             "numbers": list(self.numbers),
             "strategies": [{"shape": list(own.rows.shape), "rows": _packed(own.rows)} for own in self.strategies],
             "precisions": self.precisions.tolist(),
-            "workload": any_workload_to_body(self.workload),
+            "workload": workload_to_body(self.workload),
         }
 
     @classmethod
@@ -338,7 +339,7 @@ class BlockwisePlan(Plan):
             tuple(int(number) for number in body["numbers"]),
             tuple(Rows(_unpacked(own["rows"], tuple(own["shape"]))) for own in body["strategies"]),
             np.array(body["precisions"], dtype=np.float64),
-            workload=any_workload_of_body(domain, body["workload"]),
+            workload=workload_of_body(domain, body["workload"]),
             **head_of_body(body),
         )
         assert made.facts.splits  # refuses rows that do not fit

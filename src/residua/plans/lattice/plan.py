@@ -24,17 +24,7 @@ from residua.linalg.arrays import Floats
 from residua.linalg.lattice import Lattice
 from residua.linalg.modes import contrasts
 from residua.plans.blocks import Blocks
-from residua.plans.bodies import (
-    check_claims,
-    head_of_body,
-    head_to_body,
-    lattice_of_body,
-    lattice_to_body,
-    marginals_of_body,
-    marginals_to_body,
-    products_of_body,
-    products_to_body,
-)
+from residua.plans.bodies import check_claims, head_of_body, head_to_body
 from residua.plans.cells import MOST_COLUMNS, Grouping
 from residua.plans.contract import Plan
 from residua.plans.lattice.blocks import LatticeBlocks, compile_blocks
@@ -53,6 +43,7 @@ from residua.plans.strategy import Strategy, plain_strategies, strategy_of_body
 from residua.privacy import AddRemove, Guarantee, Unit
 from residua.quoting import Term
 from residua.workload import Workload, renumber
+from residua.workload.files import lattice_of_body, lattice_to_body, workload_of_body, workload_to_body
 
 
 @dataclass(frozen=True, eq=False)
@@ -342,18 +333,15 @@ class LatticePlan(Plan):
 
     def to_body(self) -> dict[str, Any]:
         """The plan as plain values: a plan of marginals by plain strategies needs fewer."""
-        if self.plain and (self.workload is None or self.workload.plain):
-            own: dict[str, Any] = {"workload": marginals_to_body(self.workload, self.lattice)}
-            kind = "residual"
-        else:
-            asked = self.workload
-            own = {
-                "strategies": [strategy.to_body() for strategy in self.strategies],
-                "workload": products_to_body(asked),
-            }
-            kind = "product"
-        precisions = {"sets": lattice_to_body(self.lattice), "precisions": self.precisions.tolist()}
-        return {**head_to_body(kind, self), **precisions, **own}
+        residual = self.plain and (self.workload is None or self.workload.plain)
+        strategies = {} if residual else {"strategies": [strategy.to_body() for strategy in self.strategies]}
+        return {
+            **head_to_body("residual" if residual else "product", self),
+            "sets": lattice_to_body(self.lattice),
+            "precisions": self.precisions.tolist(),
+            "workload": workload_to_body(self.workload, self.lattice),
+            **strategies,
+        }
 
     @classmethod
     def of_body(cls, body: dict[str, Any]) -> LatticePlan:
@@ -361,18 +349,14 @@ class LatticePlan(Plan):
         domain = domain_of_settings(body["domain"])
         lattice = lattice_of_body(body["sets"], len(domain))
         strategies: tuple[Strategy, ...] = ()
-        workload: Workload | None
-        if body["kind"] == "residual":
-            workload = marginals_of_body(domain, lattice, body["workload"])
-        else:
-            workload = products_of_body(domain, lattice, body["workload"])
+        if body["kind"] != "residual":
             sized = zip(body["strategies"], domain.sizes.tolist(), strict=True)
             strategies = tuple(strategy_of_body(each, size) for each, size in sized)
         made = cls(
             domain=domain,
             lattice=lattice,
             precisions=np.array(body["precisions"], dtype=np.float64),
-            workload=workload,
+            workload=workload_of_body(domain, body["workload"], lattice),
             strategies=strategies,
             **head_of_body(body),
         )

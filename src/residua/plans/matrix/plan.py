@@ -16,15 +16,7 @@ from residua.domain import Domain, Label, domain_of_settings
 from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.plans.blocks import Blocks
-from residua.plans.bodies import (
-    check_claims,
-    head_of_body,
-    head_to_body,
-    integers_of_body,
-    positions_of_body,
-    workload_of_body,
-    workload_to_body,
-)
+from residua.plans.bodies import check_claims, head_of_body, head_to_body, integers_of_body
 from residua.plans.candidates import Candidate, candidates_of_body, candidates_to_body, tried
 from residua.plans.cells import Grouping
 from residua.plans.contract import Plan
@@ -36,6 +28,7 @@ from residua.plans.persons import by_cells, most_records, reach_of
 from residua.privacy import AddRemove, Guarantee, ReplaceOne, Unit
 from residua.privacy.exact import round_up
 from residua.workload import Workload
+from residua.workload.files import positions_of_body, workload_of_body, workload_to_body
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,7 +293,7 @@ class MatrixPlan(MeasuredSpace, Plan):
             "scale": self.scale,
             **head,
             "bias": self.bias,
-            "workload": None if self.workload is None else workload_to_body(self.workload),
+            "workload": workload_to_body(self.workload),
         }
         if self.noise == NORMAL:
             return body
@@ -323,7 +316,7 @@ class MatrixPlan(MeasuredSpace, Plan):
             # A plan with nothing left to measure has no rows, but columns all the same.
             strategy=integers_of_body(body["strategy"] or np.zeros((0, max(body["columns"]) + 1), dtype=np.int64)),
             scale=scale,
-            workload=None if body["workload"] is None else workload_of_body(domain, body["workload"]),
+            workload=workload_of_body(domain, body["workload"]),
             bias=bias,
             noise=LAPLACE if laplace else NORMAL,
             candidates=candidates_of_body(body["candidates"]) if laplace else (),

@@ -17,7 +17,7 @@ from residua.domain import Domain, domain_of_settings
 from residua.errors import PlanError, VerificationError
 from residua.linalg.arrays import Floats
 from residua.plans.blocks import Blocks
-from residua.plans.bodies import asked_of_body, asked_to_body, check_claims, head_of_body, head_to_body
+from residua.plans.bodies import check_claims, head_of_body, head_to_body
 from residua.plans.candidates import Candidate, candidates_of_body, candidates_to_body, tried
 from residua.plans.cells import MOST_COLUMNS, Grouping
 from residua.plans.contract import Plan
@@ -34,6 +34,7 @@ from residua.privacy import AddRemove, Guarantee, Unit
 from residua.privacy.exact import round_up
 from residua.quoting import Term as QuotedTerm
 from residua.workload import Workload
+from residua.workload.files import workload_of_body, workload_to_body
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,7 +279,7 @@ class ProductPlan(Plan):
             "attribute": self.attribute,
             "parts": with_texts_once(parts, texts),
             "texts": texts,
-            **asked_to_body(self.workload),
+            "workload": workload_to_body(self.workload),
             "candidates": candidates_to_body(self.candidates),
             "lower_bound": self.lower_bound,
         }
@@ -305,7 +306,7 @@ class ProductPlan(Plan):
                 )
                 for part in body["parts"]
             },
-            workload=asked_of_body(domain, body),
+            workload=workload_of_body(domain, body["workload"]),
             candidates=candidates_of_body(body["candidates"]),
             lower_bound=bound,
             **head_of_body(body),

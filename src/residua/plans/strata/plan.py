@@ -24,15 +24,7 @@ from residua.domain import Domain, domain_of_settings
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
 from residua.plans.blocks import Blocks
-from residua.plans.bodies import (
-    check_claims,
-    head_of_body,
-    head_to_body,
-    lattice_of_body,
-    lattice_to_body,
-    products_of_body,
-    products_to_body,
-)
+from residua.plans.bodies import check_claims, head_of_body, head_to_body
 from residua.plans.cells import MOST_COLUMNS, Grouping, refine
 from residua.plans.contract import Plan
 from residua.plans.questions import Query, combined, in_one_table
@@ -42,6 +34,7 @@ from residua.plans.strata.blocks import StrataBlocks
 from residua.plans.strata.reading import StrataReading
 from residua.privacy import AddRemove, Guarantee, Unit
 from residua.workload import Workload, explicit
+from residua.workload.files import workload_of_body, workload_to_body
 
 _MOST_ENTRIES = 2**27
 
@@ -292,14 +285,12 @@ class StrataPlan(Plan):
 
     def to_body(self) -> dict[str, Any]:
         """The plan as plain values."""
-        asked = self.workload
         return {
             **head_to_body("groups", self),
             "by": list(self.by),
             "members": [plan.to_body() for plan in self.members],
             "chosen": self.chosen.tolist(),
-            "sets": None if asked is None else lattice_to_body(asked.lattice),
-            "workload": products_to_body(asked),
+            "workload": workload_to_body(self.workload),
         }
 
     @classmethod
@@ -309,7 +300,6 @@ class StrataPlan(Plan):
         by = tuple(int(i) for i in body["by"])
         if not by or list(by) != sorted(set(by)) or not 0 <= by[0] <= by[-1] < len(domain):
             raise ValueError("its groups are made by attributes that the domain lacks")
-        lattice = None if body["sets"] is None else lattice_of_body(body["sets"], len(domain))
         if any(each["kind"] == "groups" for each in body["members"]):
             raise ValueError("groups are not made within groups")
         made = cls(
@@ -317,7 +307,7 @@ class StrataPlan(Plan):
             by,
             tuple(Plan._forms[each["kind"]].of_body(each) for each in body["members"]),
             np.array(body["chosen"], dtype=np.int64),
-            workload=None if lattice is None else products_of_body(domain, lattice, body["workload"]),
+            workload=workload_of_body(domain, body["workload"]),
             **head_of_body(body),
         )
         check_claims(made)

@@ -15,15 +15,7 @@ from residua.domain import Domain, domain_of_settings
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Lattice
 from residua.plans.blocks import Blocks
-from residua.plans.bodies import (
-    check_claims,
-    head_of_body,
-    head_to_body,
-    lattice_of_body,
-    lattice_to_body,
-    marginals_of_body,
-    marginals_to_body,
-)
+from residua.plans.bodies import check_claims, head_of_body, head_to_body
 from residua.plans.candidates import Candidate, candidates_of_body, candidates_to_body, tried
 from residua.plans.contract import Plan
 from residua.plans.lattice.plan import LatticePlan
@@ -35,6 +27,7 @@ from residua.privacy import AddRemove, Guarantee, Unit
 from residua.privacy.exact import round_up
 from residua.quoting import Term
 from residua.workload import Workload
+from residua.workload.files import lattice_of_body, lattice_to_body, workload_of_body, workload_to_body
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,7 +205,7 @@ class TablesPlan(Plan):
             "candidates": candidates_to_body(self.candidates),
             "sets": lattice_to_body(self.lattice),
             "shares": self.shares.tolist(),
-            "workload": marginals_to_body(self.workload, self.lattice),
+            "workload": workload_to_body(self.workload, self.lattice),
         }
 
     @classmethod
@@ -224,7 +217,7 @@ class TablesPlan(Plan):
             domain=domain,
             lattice=lattice,
             shares=np.array(body["shares"], dtype=np.float64),
-            workload=marginals_of_body(domain, lattice, body["workload"]),
+            workload=workload_of_body(domain, body["workload"], lattice),
             **head_of_body(body),
             candidates=candidates_of_body(body["candidates"]),
             lower_bound=float(body["lower_bound"]),
