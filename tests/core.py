@@ -73,8 +73,6 @@ CORE: dict[str, tuple[str, ...]] = {
         "test_datasets_that_differ_in_one_person_differ_in_what_is_chosen_of_that_person_alone",
     ),
     "conformance/test_person_bound.py": ("test_every_engine_counts_the_same_records_of_each_person",),
-    # files of earlier versions
-    "conformance/test_version_0_1_0.py": ALL,
 }
 
 

@@ -28,10 +28,9 @@ from residua.cli.steps import make_plan
 from residua.errors import ResiduaError
 from residua.plans.composition import priced
 from tests.resealed import body_of, reseal, sealed
+from tests.saved import KINDS, saved
 
-OLD = Path(__file__).parent / "version_0_1_0"
 SECONDS = 20  # for one reading; what takes longer hangs
-KINDS = ("residual", "product", "dense", "pure", "pure_marginals")
 NASTY = [
     *(None, True, False, 0, -1, 1, 2, 0.5, -0.0, 1e-320, 1e308, 2**31, 2**53, 2**63, 2**64, 10**400, -(10**30)),
     *("", "\0", "\x1b[31m", "é", "a" * 10_000, "nan", "1/0", "-1/1", "kind", "\ud800"),
@@ -114,27 +113,27 @@ labels = ["low", "high"]\n""",
 
 
 def _plan(folder: Path, chance: random.Random) -> None:
-    shutil.copy(OLD / f"{chance.choice([*KINDS, 'replace_one'])}.json", folder / "plan.json")
+    shutil.copy(saved() / f"{chance.choice([*KINDS, 'replace_one'])}.json", folder / "plan.json")
 
 
 def _folder(what: str) -> Callable[[Path, random.Random], None]:
     def copy(folder: Path, chance: random.Random) -> None:
         kinds = [*KINDS, "session"] if what == "release" else KINDS
-        shutil.copytree(OLD / f"{chance.choice(kinds)}_{what}", folder, dirs_exist_ok=True)
+        shutil.copytree(saved() / f"{chance.choice(kinds)}_{what}", folder, dirs_exist_ok=True)
 
     return copy
 
 
 def _ledger(folder: Path, chance: random.Random) -> None:
-    shutil.copy(OLD / f"{chance.choice([*KINDS, 'session'])}.ledger", folder / "a.ledger")
+    shutil.copy(saved() / f"{chance.choice([*KINDS, 'session'])}.ledger", folder / "a.ledger")
     if chance.random() < 0.3:
         rs.Ledger(folder / "a.ledger").accept(fingerprint="other", why="corrected")
 
 
 def _session(folder: Path, chance: random.Random) -> None:
-    shutil.copytree(OLD / "session", folder / "session")
-    shutil.copy(OLD / "session.ledger", folder / "a.ledger")
-    shutil.copy(OLD / "data.csv", folder / "data.csv")
+    shutil.copytree(saved() / "session", folder / "session")
+    shutil.copy(saved() / "session.ledger", folder / "a.ledger")
+    shutil.copy(saved() / "data.csv", folder / "data.csv")
 
 
 def _continual(folder: Path, chance: random.Random) -> None:
@@ -151,7 +150,7 @@ def _continual(folder: Path, chance: random.Random) -> None:
 def _specification(folder: Path, chance: random.Random) -> None:
     (folder / "spec.toml").write_text(chance.choice(SPECS))
     for name in ("data.csv", "d.duckdb"):
-        shutil.copy(OLD / "data.csv", folder / name)
+        shutil.copy(saved() / "data.csv", folder / name)
 
 
 @dataclass(frozen=True)

@@ -210,15 +210,12 @@ class _Document(msgspec.Struct):
     body: msgspec.Raw
 
 
-def read_document(
-    path: Path, kind: str, version: int | tuple[int, ...], *, most: int = MOST_DOCUMENT, follow: bool = False
-) -> Any:
+def read_document(path: Path, kind: str, version: int, *, most: int = MOST_DOCUMENT, follow: bool = False) -> Any:
     """Reads the body of a JSON document.
 
     Raises:
         FileError: another kind, another version, or changed content.
     """
-    versions = version if isinstance(version, tuple) else (version,)
     damaged = FileError(f"{str(path)!r} is not a {kind} file, or it is damaged; write it again.")
     try:
         document = msgspec.json.decode(read_regular(path, most=most, follow=follow), type=_Document)
@@ -227,8 +224,8 @@ def read_document(
     if document.format != kind:
         other = document.format if document.format.isprintable() and len(document.format) < 80 else "different kind of"
         raise FileError(f"{str(path)!r} is a {other} file, not a {kind} file.")
-    if document.version not in versions:
-        raise FileError(f"{str(path)!r} has version {document.version}; this residua reads version {max(versions)}.")
+    if document.version != version:
+        raise FileError(f"{str(path)!r} has version {document.version}; this residua reads version {version}.")
     if digest_of(bytes(document.body)) != document.sha256:
         raise FileError(f"{str(path)!r} was changed after it was written (its digest does not match); do not trust it.")
     try:

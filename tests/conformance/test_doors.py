@@ -11,8 +11,8 @@ from residua.cli.spec import read_spec
 from residua.errors import ResiduaError
 from tests.cli.command import SPEC
 from tests.resealed import sealed
+from tests.saved import saved
 
-OLD = Path(__file__).parents[1] / "version_0_1_0"
 DEEP = 200_000
 
 
@@ -40,12 +40,12 @@ DOORS: dict[str, Callable[[Path], object]] = {
     "a release": lambda folder: rs.Release.load("a\0b"),
     "a projection": lambda folder: rs.Projected.load("a\0b"),
     "a ledger": lambda folder: rs.Ledger("a\0b", rs.ZCDP(0.5)),
-    "a session": lambda folder: rs.Session(OLD / "data.csv", rs.ZCDP(0.5), ledger=folder / "a", state="a\0b"),
+    "a session": lambda folder: rs.Session(saved() / "data.csv", rs.ZCDP(0.5), ledger=folder / "a", state="a\0b"),
     "a source": lambda folder: rs.Source.csv("a\0b"),
     "a domain": lambda folder: rs.Domain.load("a\0b"),
     "a specification": lambda folder: read_spec(Path("a\0b")),
-    "a folder to save to": lambda folder: rs.Release.load(OLD / "residual_release").save("a\0b"),
-    "a long name": lambda folder: rs.Release.load(OLD / "residual_release").save(folder / ("a" * 300)),
+    "a folder to save to": lambda folder: rs.Release.load(saved() / "residual_release").save("a\0b"),
+    "a long name": lambda folder: rs.Release.load(saved() / "residual_release").save(folder / ("a" * 300)),
 }
 
 
@@ -59,7 +59,7 @@ def test_it_is_refused_in_one_sentence(tmp_path: Path, what: str) -> None:
 
 
 def test_every_flipped_bit_of_a_plans_header_is_refused_or_changes_nothing(tmp_path: Path) -> None:
-    path = Path(shutil.copy(OLD / "residual.json", tmp_path / "plan.json"))
+    path = Path(shutil.copy(saved() / "residual.json", tmp_path / "plan.json"))
     content, original = path.read_bytes(), rs.Plan.load(path)
     refused = 0
     for at in range(content.index(b'"body":')):

@@ -11,8 +11,7 @@ import pytest
 
 import residua as rs
 from tests.laws.sessions import BUDGET, DATA, DOMAIN, ONE, TWO
-
-OLD = Path(__file__).parents[1] / "version_0_1_0"
+from tests.saved import saved
 
 
 @contextmanager
@@ -47,11 +46,12 @@ def test_confidential_files_are_the_owners_and_the_umask_decides_for_all_others(
     assert {mode(path) for path in rest} == {0o666 & ~mask}
 
 
-def test_a_session_of_version_0_1_0_goes_on_and_is_closed_to_others(tmp_path: Path) -> None:
-    shutil.copytree(OLD / "session", tmp_path / "session")
-    shutil.copy(OLD / "session.ledger", tmp_path / "session.ledger")
+def test_a_session_that_was_copied_open_to_others_goes_on_and_is_closed_to_them(tmp_path: Path) -> None:
+    shutil.copytree(saved() / "session", tmp_path / "session")
+    shutil.copy(saved() / "session.ledger", tmp_path / "session.ledger")
+    (tmp_path / "session").chmod(0o755)
     (tmp_path / "session" / "session.json").chmod(0o644)
-    session = rs.Session(OLD / "data.csv", ledger=tmp_path / "session.ledger", state=tmp_path / "session")
+    session = rs.Session(saved() / "data.csv", ledger=tmp_path / "session.ledger", state=tmp_path / "session")
     assert len(session.status.parts) == 2
     assert mode(tmp_path / "session") == 0o700
     assert mode(tmp_path / "session" / "session.json") == 0o600

@@ -5,15 +5,17 @@ from collections.abc import Callable
 from pathlib import Path
 from unittest import mock
 
+import numpy as np
 import pytest
 
 import residua as rs
 from residua.errors import FileError
 from tests.cli.command import inside
 from tests.laws.sessions import DOMAIN, ONE, TWO
+from tests.saved import saved
 
-OLD = Path(__file__).parents[1] / "version_0_1_0"
-RELEASE = rs.Release.load(OLD / "residual_release")
+BLOCKS = ONE.compile()
+RELEASE = rs.Release(ONE, BLOCKS, np.zeros(BLOCKS.cells, dtype=np.int64), {"pcost": 1.0})
 TABLE = RELEASE.table([RELEASE.domain.names[0]])
 OTHER = RELEASE.table([RELEASE.domain.names[1]])
 WRITERS: dict[str, Callable[[Path], object]] = {
@@ -28,7 +30,12 @@ WRITERS: dict[str, Callable[[Path], object]] = {
 def test_what_is_not_ours_is_not_overwritten_and_what_is_ours_is(tmp_path: Path, what: str) -> None:
     write, target = WRITERS[what], tmp_path / "target"
     OTHER.to_parquet(tmp_path / "other.parquet")
-    others = [OLD / "data.csv", OLD / "residual.ledger", OLD / "session" / "session.json", tmp_path / "other.parquet"]
+    others = [
+        saved() / "data.csv",
+        saved() / "residual.ledger",
+        saved() / "session" / "session.json",
+        tmp_path / "other.parquet",
+    ]
     for other in others:
         target.write_bytes(other.read_bytes())
         with pytest.raises(FileError, match=r"exists and is something else.*Nothing was written"):

@@ -14,14 +14,12 @@ import residua as rs
 from residua.errors import FileError, ResiduaError, SessionError
 from residua.session.state import lock
 from tests.resealed import body_of, reseal, reseal_document
-
-OLD = Path(__file__).parents[1] / "version_0_1_0"
-KINDS = ["residual", "product", "dense", "pure", "pure_marginals", "session"]
+from tests.saved import KINDS, saved
 
 
 @pytest.fixture(params=["residual_release", "residual_projection"])
 def given(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(OLD / request.param, tmp_path / request.param))
+    return Path(shutil.copytree(saved() / request.param, tmp_path / request.param))
 
 
 def load(folder: Path) -> object:
@@ -32,7 +30,7 @@ def load(folder: Path) -> object:
     "turn",
     [
         lambda file: file.symlink_to("/dev/zero"),
-        lambda file: file.symlink_to(OLD / "data.csv"),
+        lambda file: file.symlink_to(saved() / "data.csv"),
         os.mkfifo,
         lambda file: file.mkdir(),
     ],
@@ -55,8 +53,8 @@ def test_a_pipe_or_device_as_a_plan_is_refused_at_once_and_a_link_of_the_users_i
     for path in (tmp_path / "pipe", Path("/dev/zero"), tmp_path):
         with pytest.raises(FileError, match="not a regular file"):
             rs.Plan.load(path)
-    (tmp_path / "latest.json").symlink_to(OLD / "residual.json")
-    assert rs.Plan.load(tmp_path / "latest.json").domain == rs.Plan.load(OLD / "residual.json").domain
+    (tmp_path / "latest.json").symlink_to(saved() / "residual.json")
+    assert rs.Plan.load(tmp_path / "latest.json").domain == rs.Plan.load(saved() / "residual.json").domain
 
 
 def test_files_longer_than_the_plan_allows_are_not_read(given: Path) -> None:
@@ -71,7 +69,7 @@ def test_files_longer_than_the_plan_allows_are_not_read(given: Path) -> None:
 
 @pytest.mark.parametrize("forged", ["compressed", "claimed", "more", "fewer", "objects"])
 def test_an_archive_holds_exactly_the_arrays_of_its_plan_and_takes_no_more_memory(tmp_path: Path, forged: str) -> None:
-    folder = Path(shutil.copytree(OLD / "residual_release", tmp_path / "release"))
+    folder = Path(shutil.copytree(saved() / "residual_release", tmp_path / "release"))
     with np.load(folder / "blocks.npz") as held:
         arrays = dict(held)
     if forged == "compressed":
@@ -96,9 +94,9 @@ def test_an_archive_holds_exactly_the_arrays_of_its_plan_and_takes_no_more_memor
     assert peak < 2**22
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, "session"])
 def test_blocks_that_are_not_what_the_plan_says_are_refused(tmp_path: Path, kind: str) -> None:
-    folder = Path(shutil.copytree(OLD / f"{kind}_release", tmp_path / "release"))
+    folder = Path(shutil.copytree(saved() / f"{kind}_release", tmp_path / "release"))
     with np.load(folder / "blocks.npz") as held:
         arrays = dict(held)
     forgeries = [arrays | {"scales": arrays["scales"] / 1000}, arrays | {"scales": arrays["scales"] * np.nan}]
@@ -126,8 +124,8 @@ def test_a_receipt_that_is_none_is_refused(given: Path, receipt: object) -> None
 
 
 def test_nothing_in_a_session_is_a_link_or_a_pipe(tmp_path: Path) -> None:
-    shutil.copy(OLD / "session.ledger", tmp_path / "session.ledger")
-    session = Path(shutil.copytree(OLD / "session", tmp_path / "session"))
+    shutil.copy(saved() / "session.ledger", tmp_path / "session.ledger")
+    session = Path(shutil.copytree(saved() / "session", tmp_path / "session"))
     (tmp_path / "elsewhere").mkdir(mode=0o755)
     targets = ["session.json", "parts", "choices", "choices/0001/00.json", "choices/0001/names.json"]
     for turn in (lambda path: path.symlink_to(tmp_path / "elsewhere"), os.mkfifo):
@@ -135,7 +133,7 @@ def test_nothing_in_a_session_is_a_link_or_a_pipe(tmp_path: Path) -> None:
             (session / name).rename(tmp_path / "kept")
             turn(session / name)
             with pytest.raises(ResiduaError):
-                _ = rs.Session(OLD / "data.csv", ledger=tmp_path / "session.ledger", state=session).status
+                _ = rs.Session(saved() / "data.csv", ledger=tmp_path / "session.ledger", state=session).status
             (session / name).unlink()
             (tmp_path / "kept").rename(session / name)
     (session / "lock").unlink()

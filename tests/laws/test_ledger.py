@@ -287,9 +287,9 @@ def test_moving_to_another_folder_does_not_lose_the_ledger(tmp_path: Path, monke
         (lambda path: path.write_bytes(b'{"format":"residua ledger",'), None, "is not a ledger"),
         (lambda path: path.symlink_to("nowhere"), ZCDP(0.5), "there is no ledger"),
         (
-            lambda path: path.write_bytes(b'{"format":"residua ledger","version":4,"new":{}}\n'),
+            lambda path: path.write_bytes(b'{"format":"residua ledger","version":2,"new":{}}\n'),
             None,
-            "has version 4; this residua reads version 3: use the residua that wrote it",
+            "has version 2; this residua reads version 1: use the residua that wrote it",
         ),
     ],
 )

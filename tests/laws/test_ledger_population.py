@@ -12,8 +12,7 @@ from residua.measurement import Ledger
 from tests.cli.command import DATA as PEOPLE
 from tests.cli.command import SPEC, inside
 from tests.laws.sessions import CELLS, DATA, ONE, table
-
-OLD = Path(__file__).parents[1] / "version_0_1_0"
+from tests.saved import saved
 
 
 def pay(ledger: Ledger, dataset: str) -> None:
@@ -62,13 +61,13 @@ def test_a_declaration_needs_a_reason_and_data_and_cannot_be_forged(tmp_path: Pa
         Ledger(ledger.path)
 
 
-def test_a_ledger_of_version_0_1_0_opens_accepts_and_is_debited(tmp_path: Path) -> None:
-    path = Path(shutil.copy(OLD / "residual.ledger", tmp_path / "residual.ledger"))
+def test_a_ledger_that_paid_for_a_release_opens_accepts_and_is_debited_to_its_end(tmp_path: Path) -> None:
+    path = Path(shutil.copy(saved() / "residual.ledger", tmp_path / "residual.ledger"))
     ledger = Ledger(path)
     spent = ledger.spent_exactly
     assert (ledger.population, ledger.accepted, len(ledger.entries)) == ("residual", (), 1)
     corrected = tmp_path / "corrected.csv"
-    corrected.write_text((OLD / "data.csv").read_text() + "\n")
+    corrected.write_text((saved() / "data.csv").read_text() + "\n")
     ledger.accept(corrected, why="a blank line at the end")
     left = ledger.remaining_exactly
     ledger.debit(left, purpose="the rest", dataset=rs.Source.csv(corrected).fingerprint())

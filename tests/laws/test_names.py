@@ -1,7 +1,6 @@
 """A name alone where attributes are listed is refused in one sentence; it is never read letter by letter."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,8 +8,8 @@ import pytest
 
 import residua as rs
 from residua.errors import ResiduaError
+from tests.saved import saved
 
-OLD = Path(__file__).parents[1] / "version_0_1_0"
 # The letters of the third name are names, too: read letter by letter it would be another table.
 DOMAIN = rs.Domain({"a": ["x", "y"], "b": ["u", "v"], "ab": ["p", "q"]})
 MARGINALS, QUERIES = rs.marginals(DOMAIN, ways=[0, 1, 2]), rs.queries(DOMAIN, ["a = 'x'", "b = 'u'", "ab = 'p'"])
@@ -63,7 +62,7 @@ def test_a_name_alone_is_refused_with_the_remedy(kind: str) -> None:
 
 
 def test_what_is_no_condition_is_refused_with_the_remedy() -> None:
-    for answers in (rs.Release.load(OLD / "residual_release"), rs.Projected.load(OLD / "residual_projection")):
+    for answers in (rs.Release.load(saved() / "residual_release"), rs.Projected.load(saved() / "residual_projection")):
         for where in (["origin"], 3):
             with pytest.raises(ResiduaError, match=r"is not a dictionary; give .*rs\.between"):
                 answers.count(where)  # type: ignore[arg-type]
@@ -75,4 +74,4 @@ def test_what_is_no_condition_is_refused_with_the_remedy() -> None:
         answers.count()
         answers.count({})
     with pytest.raises(ResiduaError, match=r"combination=.* is not a mapping"):
-        rs.Release.load(OLD / "residual_release").combination("total")  # type: ignore[arg-type]
+        rs.Release.load(saved() / "residual_release").combination("total")  # type: ignore[arg-type]

@@ -95,13 +95,6 @@ def test_laplace_noise_counts_as_its_square_beside_others(form):
         assert float(composed_cost([plan])) == pytest.approx(plan.cost**2, rel=1e-9)
 
 
-def test_a_list_in_an_old_name_still_means_coefficients():
-    plan = PLANS["products"]
-    with pytest.warns(DeprecationWarning, match="variance"):
-        old = plan.query_variance({"a": [0, 1, 2, 0, 0, 0, 0]})
-    assert old == pytest.approx(plan.variance({"a": np.array([0.0, 1.0, 2.0, 0.0, 0.0, 0.0, 0.0])}))
-
-
 @pytest.mark.parametrize("form", PLANS)
 def test_all_estimates_are_streamed_or_refused_in_a_sentence(form):
     release = released(PLANS[form])

@@ -8,7 +8,6 @@ exactly zero.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time
@@ -177,10 +176,8 @@ def _labels(name: str, attribute: Attribute, values: Any) -> tuple[Label, ...]:
     if isinstance(values, Between):
         return tuple(attribute.labels[values.codes(name, attribute)])
     if isinstance(values, tuple):
-        warnings.warn(
-            f"impossible: {name}={values!r} is read as a list of values; write a list, or rs.between(first, last).",
-            DeprecationWarning,
-            stacklevel=2,
+        raise DomainError(
+            f"impossible: {name}={values!r} could be a list or a range; write a list, or rs.between(first, last)."
         )
     wanted = [values] if isinstance(values, str | int) else list(values) if isinstance(values, Iterable) else [values]
     codes = {label: code for code, label in enumerate(attribute.labels)}

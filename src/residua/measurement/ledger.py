@@ -124,7 +124,7 @@ class Ledger(Shown):
             name = _population(self._path.stem if population is None else population)
             create_file(self._path, header_line(budget, unit, allowed, salt, bound, name))
         contents = self._read()
-        self._population = contents.header.population or self._path.stem
+        self._population = contents.header.population
         self._budget, self._unit, self._salt = contents.header.budget, contents.header.unit, contents.header.salt
         if budget is not None and budget != self._budget:
             raise LedgerError(

@@ -3,7 +3,7 @@
 The first line is the header, sequence 0; every other line is a debit, or a dataset that was declared to be of the same
 people:
 
-    {"format":"residua ledger","version":2,"sequence":0,"time":…,"budget":…,"unit":…,"pcost_allowed":"1/1",
+    {"format":"residua ledger","version":1,"sequence":0,"time":…,"budget":…,"unit":…,"pcost_allowed":"1/1",
      "salt":…,"dataset":null,"population":"adults","previous":"","sha256":…}
     {"sequence":1,"time":…,"cost":"1/4","purpose":…,"dataset":…,"detail":{},"previous":…,"sha256":…}
     {"sequence":2,"time":…,"accepted":…,"why":"corrected codes","previous":…,"sha256":…}
@@ -32,9 +32,9 @@ from typing import Any
 from residua.errors import FileError, LedgerError
 from residua.files import digest_of
 from residua.plans.bodies import guarantee_of_body, guarantee_to_body, unit_of_body, unit_to_body
-from residua.privacy import Guarantee, Person, PureDP, Unit
+from residua.privacy import Guarantee, PureDP, Unit
 
-FORMAT, VERSIONS = "residua ledger", (1, 2, 3)
+FORMAT, VERSION = "residua ledger", 1
 OPENING = b'{"format":"residua ledger",'  # how every ledger begins, whatever its version
 _SEAL = ',"sha256":"{}"}}'
 _SEAL_LENGTH = len(_SEAL.format("0" * 64))
@@ -50,7 +50,7 @@ class Header:
     allowed: Fraction
     salt: str
     dataset: str | None
-    population: str | None
+    population: str
     digest: str
 
 
@@ -123,7 +123,7 @@ def header_line(
     return _sealed(
         {
             "format": FORMAT,
-            "version": 3 if isinstance(unit, Person) else 2,
+            "version": VERSION,
             "sequence": 0,
             "time": _now(),
             "budget": guarantee_to_body(budget),
@@ -211,8 +211,8 @@ def _chained(bodies: list[dict[str, Any]], digests: list[str], kept: int, ended:
     if budget is None:
         raise ValueError("no budget")
     allowed, bound = _fraction_of(first[_allowance_key(budget)]), first["dataset"]
-    unit, salt, population = unit_of_body(first["unit"]), str(first["salt"]), first.get("population")
-    header = Header(budget, unit, allowed, salt, bound, None if population is None else str(population), digests[0])
+    unit, salt, population = unit_of_body(first["unit"]), str(first["salt"]), str(first["population"])
+    header = Header(budget, unit, allowed, salt, bound, population, digests[0])
     spent, datasets = Fraction(0), [] if bound is None else [str(bound)]
     entries, accepted = [], []
     for number, body in enumerate(bodies):
@@ -249,9 +249,9 @@ def _check_version(line: bytes, name: str) -> None:
     # What is not JSON has no matching digest either.
     with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
         given = json.loads(line)["version"]
-    if isinstance(given, int) and given not in VERSIONS:
+    if isinstance(given, int) and given != VERSION:
         raise FileError(
-            f"{name} has version {given}; this residua reads version {VERSIONS[-1]}: use the residua that wrote it."
+            f"{name} has version {given}; this residua reads version {VERSION}: use the residua that wrote it."
         )
 
 

@@ -34,15 +34,15 @@ def guarantee_of_body(body: dict[str, Any] | None) -> Guarantee | None:
 
 def unit_to_body(unit: Unit) -> dict[str, Any]:
     """A unit of protection as plain values."""
-    if isinstance(unit, Person):  # at_most, not records: versions before 0.2 would take it for AddRemove
-        return {"kind": "person", "at_most": unit.records, "per": unit.limits}
+    if isinstance(unit, Person):
+        return {"kind": "person", "records": unit.records, "per": unit.limits}
     return {"kind": "replace"} if isinstance(unit, ReplaceOne) else {"kind": "add-remove", **vars(unit)}
 
 
 def unit_of_body(body: dict[str, Any]) -> Unit:
     """The unit of protection that plain values describe."""
     if body["kind"] == "person":
-        return Person(body["at_most"], per=body["per"])
+        return Person(body["records"], per=body["per"])
     return ReplaceOne() if body["kind"] == "replace" else AddRemove(body["records"])
 
 

@@ -12,7 +12,7 @@ from residua.files import read_document, require_path, write_document
 from residua.measurement import Ledger
 from residua.plans.bodies import guarantee_of_body, guarantee_to_body
 from residua.privacy import AddRemove, Guarantee, PureDP, Unit
-from residua.session.state import KIND, VERSIONS, Folder, Identity, lock, salted
+from residua.session.state import KIND, VERSION, Folder, Identity, lock, salted
 from residua.source.options import NO_OPTIONS, Options
 
 PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
@@ -113,7 +113,7 @@ def open_folder(
                 raise FileError(f"{str(folder)!r} is a symbolic link, which no session has; give the session's folder.")
             folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
             with contextlib.suppress(PermissionError):  # the folder belongs to something else, and is left alone
-                folder.chmod(PRIVATE_FOLDER)  # version 0.1.0 left it open to all
+                folder.chmod(PRIVATE_FOLDER)  # a copy may be open to others
     except FileError:
         raise
     except OSError as problem:
@@ -136,7 +136,7 @@ def open_folder(
             "another session on the same ledger with another folder as state (what was measured is not pooled across "
             "versions of the data)."
         )
-    if identity.counted not in (None, _counted(options)):
+    if identity.counted != _counted(options):
         raise SessionError(
             f"the session {str(path)!r} counts other records of this dataset: it was made with {identity.counted}; "
             "nothing was spent: say the same of the data, or begin another session on the same ledger with another "
@@ -173,20 +173,19 @@ def _write_identity(
         "budget": guarantee_to_body(budget),
         "counted": _counted(options),
     }
-    write_document(document, KIND, VERSIONS[-1], body, confidential=True)
+    write_document(document, KIND, VERSION, body, confidential=True)
 
 
 def _read_identity(document: Path, ledger: Ledger) -> Identity:
     try:
-        body: dict[str, Any] = read_document(document, KIND, VERSIONS)
+        body: dict[str, Any] = read_document(document, KIND, VERSION)
         with contextlib.suppress(OSError):
-            document.chmod(PRIVATE_FILE)  # version 0.1.0 left it open to all
+            document.chmod(PRIVATE_FILE)  # a copy may be open to others
         key = str(body["key"])
-        # In version 1 the salt is beside the digest it hides: anyone who reads both can test a guess of the data.
-        salt = str(body["salt"]) if "salt" in body else _salt(ledger, key)
-        counted = str(body["counted"]) if "counted" in body else None  # earlier versions did not write it
         budget = guarantee_of_body(body["budget"])
-        return Identity(key, salt, str(body["dataset"]), str(body["ledger"]), budget, counted)
+        return Identity(
+            key, _salt(ledger, key), str(body["dataset"]), str(body["ledger"]), budget, str(body["counted"])
+        )
     except (FileError, LookupError, TypeError, ValueError, AttributeError) as problem:
         why = str(problem).rstrip(".")
         raise FileError(f"{str(document)!r} does not describe a session ({why}); restore it from a copy.") from None

@@ -37,8 +37,7 @@ from residua.plans.contract import Plan
 from residua.privacy import Guarantee
 from residua.release.base import Release
 
-KIND, VERSIONS = "residua session", (1, 2)
-VERSION = 1  # of the documents of choices
+KIND, VERSION = "residua session", 1
 _NAMES, _END = "residua session choice", "residua session end"
 
 
@@ -51,7 +50,7 @@ class Identity:
     dataset: str
     ledger: str
     budget: Guarantee | None
-    counted: str | None = None  # what is said of the records, of which others would be counted otherwise
+    counted: str  # what is said of the records, of which others would be counted otherwise
 
     def belongs_to(self, fingerprint: str) -> bool:
         """Whether this is the session of the dataset with this fingerprint."""

@@ -284,7 +284,7 @@ class MatrixPlan(MeasuredSpace, Plan):
     def to_body(self) -> dict[str, Any]:
         """The plan as plain values."""
         head = head_to_body("dense" if self.noise == NORMAL else "pure", self)
-        body = {  # in this order, on which the digests of version 0.1.0 depend
+        body = {
             "kind": head["kind"],
             "domain": head["domain"],
             "attributes": list(self.attributes),
