@@ -347,12 +347,18 @@ def with_one_noise(plan: ProductPlan) -> LatticePlan:
     lattice = plan.blocks.counted.lattice if plan.workload is None else plan.workload.lattice
     paths = {members: each for members, each in plan.parts.items() if isinstance(each, CorrelatedPath)}
     strategies = list[Strategy](Plain(int(n)) for n in plan.domain.sizes)
-    strategies[plan.attribute] = next(iter(paths.values())).strategy
+    if paths:
+        strategies[plan.attribute] = next(iter(paths.values())).strategy
     precisions = np.zeros(len(lattice))
     for members, each in plan.parts.items():
-        whole = tuple(sorted((*members, plan.attribute))) if members in paths else members
-        factor = paths[members].factor if members in paths else float(each.variances(None)[0])
-        precisions[int(lattice.find(np.array([whole], dtype=np.int32).reshape(1, -1))[0])] = 1.0 / factor
+        whole = tuple(sorted((*members, plan.attribute)))
+        if members in paths:
+            known = {whole: paths[members].factor}
+        else:  # a plain strategy tells of the total apart from the values
+            known = {whole: each.mean_variance(Identity(plan.size))} if each.has_values else {}
+            known[members] = float(each.variances(None)[0])
+        for row, factor in known.items():
+            precisions[int(lattice.find(np.array([row], dtype=np.int32).reshape(1, -1))[0])] = 1.0 / factor
     return LatticePlan(
         plan.domain, lattice, precisions, plan.guarantee, plan.unit, plan.workload, strategies=tuple(strategies)
     )

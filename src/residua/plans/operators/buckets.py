@@ -125,10 +125,6 @@ class NestedBuckets(Operator):
         """Less noise, by the root of the factor."""
         return replace(self, scales=self.scales / np.sqrt(factor))
 
-    def ratio_to(self, other: Operator) -> float | None:
-        """Laplace noise is not combined."""
-        return None
-
     def root(self) -> Floats:
         """Laplace noise has no privacy cost matrix to combine."""
         raise PlanError("Laplace noise is not combined with other noise; use plans with Gaussian noise.")

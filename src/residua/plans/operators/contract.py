@@ -3,7 +3,7 @@
 An operator A has n values and the covariance `Σ = A⁻¹` of what it tells of them. A plan crosses operators with sets T
 of short attributes, `Γ = Σ_T C_T ⊗ A_T` (`plans/product`): along the attribute an operator measures each cell of the
 residual on T by itself, with the same noise. All that a plan asks of an operator is here; a new structure is one more
-file that implements it and registers what files call it.
+file that implements what has no default (`tests/laws/test_toy_operator.py` is the smallest).
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ class Operator(ABC):
     """Noise along one attribute. What is asked is None for the total of the attribute."""
 
     kind: ClassVar[str]  # what files call it
+    poses: ClassVar[str] = ""  # its own projection problem (`projection/problems.py`); none: by its estimates alone
     readers: ClassVar[dict[str, Callable[..., Operator]]] = {}
     size: int
 
@@ -54,9 +55,9 @@ class Operator(ABC):
 
     # ---- accuracy
 
-    @abstractmethod
     def variances(self, asked: AttributeQueries | None) -> Floats:
         """The variance of every row asked, (rows,); infinite where it cannot be answered."""
+        return self.row_variances(self._coefficients(asked))
 
     def mean_variance(self, asked: AttributeQueries | None) -> float:
         """The mean variance of the rows asked, of more rows than could be listed."""
@@ -66,9 +67,13 @@ class Operator(ABC):
         """The largest variance of the rows asked, or a bound of it; infinite where there are too many to look at."""
         return float(self.variances(asked).max())
 
-    @abstractmethod
     def covariances(self, asked: AttributeQueries | None, other: AttributeQueries | None) -> Floats:
         """Covariances of rows, all of them answerable, (rows, rows)."""
+        return self.row_covariances(self._coefficients(asked), self._coefficients(other))
+
+    def _coefficients(self, asked: AttributeQueries | None) -> csr_array:
+        """What is asked, as rows over the values, (rows, n)."""
+        return csr_array(np.ones((1, self.size))) if asked is None else asked.sparse()
 
     @abstractmethod
     def row_variances(self, rows: csr_array) -> Floats:
@@ -102,9 +107,9 @@ class Operator(ABC):
     def scaled(self, factor: float) -> Self:
         """The operator with its precision multiplied."""
 
-    @abstractmethod
     def ratio_to(self, other: Operator) -> float | None:
         """By how much this operator is more precise than one that is the same but for a factor; None for any other."""
+        return None
 
     @abstractmethod
     def root(self) -> Floats:
@@ -130,9 +135,9 @@ class Operator(ABC):
 
     # ---- what people are shown, and files
 
-    @abstractmethod
     def described(self, attribute: Attribute, name: str) -> tuple[str, str]:
         """How the attribute is measured, with a heading."""
+        return self.kind.capitalize(), f"{self.size:,} values of {name!r}"
 
     @abstractmethod
     def to_body(self) -> dict[str, Any]:
@@ -225,13 +230,19 @@ class Piece(ABC):
     def scale_list(self) -> Floats:
         """All noise scales, flat: what a saved release keeps, to compare with the plan's own."""
 
-    @abstractmethod
     def batches(self) -> Sequence[tuple[int, Floats, Any]]:
-        """Where some integers begin, the noise scale of each row, and which these are."""
+        """Where some integers begin, the noise scale of each row, and which these are: all at once."""
+        return [(0, self.scale_list, None)]
 
     @abstractmethod
     def integers(self, which: Any, table: Integers) -> Integers:
         """Some integers, exactly, (rows, …), from the table (n_1, …, n_k, n) on the short attributes. True counts."""
+
+    def residual(self, table: Integers) -> Integers:
+        """The table centred along the short attributes, in whole numbers, (n_1, …, n_k, n) as before."""
+        for axis, n in enumerate(self.sizes):
+            table = n * table - table.sum(axis=axis, keepdims=True)
+        return table
 
     def correlation(self, which: Any) -> Any:
         """The noise that is correlated along the rows; None where it is independent."""
@@ -252,17 +263,21 @@ class Piece(ABC):
     def values(self, prepared: Any) -> Floats:
         """Estimates of the residual at all values, (n, fibres); what no measurement tells apart is spread evenly."""
 
-    @abstractmethod
     def estimates(self, prepared: Any, asked: AttributeQueries | None) -> Floats:
         """Estimates of the residual along what is asked, (rows, fibres)."""
+        values = self.values(prepared)
+        return values.sum(axis=0, keepdims=True) if asked is None else np.asarray(asked.sparse() @ values)
 
     @abstractmethod
     def whitened(self, measured: Integers) -> Floats:
         """What was measured along the rows of the operator's root, with noise of variance 1, (rows, fibres)."""
 
-    @abstractmethod
     def simulated(self, random: np.random.Generator) -> Integers:
         """Noise like that of the integers, (cells,): for forecasts, never for a release."""
+        scales = np.concatenate([scales for _, scales, _ in self.batches()])
+        shape = (len(scales), self.cells // len(scales))
+        noise = random.standard_normal(shape) if self.operator.noise.gaussian else random.laplace(size=shape)
+        return np.asarray(np.rint(noise * scales[:, None]).astype(np.int64).ravel())
 
 
 def require_power_of_two(grid: int) -> None:

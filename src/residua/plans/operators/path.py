@@ -229,9 +229,7 @@ class PathPiece(Piece):
 
     def integers(self, which: Any, table: Integers) -> Integers:
         """Prefix sums along every fibre, (fibres, n)."""
-        for axis, n in enumerate(self.sizes):
-            table = n * table - table.sum(axis=axis, keepdims=True)
-        sums = np.cumsum(table, axis=-1).reshape(-1, self.operator.size)
+        sums = np.cumsum(self.residual(table), axis=-1).reshape(-1, self.operator.size)
         sums *= self.grid
         return sums
 

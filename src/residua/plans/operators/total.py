@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -149,15 +148,9 @@ class TotalPiece(Piece):
         """The noise scale."""
         return np.array([self.scale])
 
-    def batches(self) -> Sequence[tuple[int, Floats, Any]]:
-        """All at once."""
-        return [(0, np.array([self.scale]), None)]
-
     def integers(self, which: Any, table: Integers) -> Integers:
         """The residual on the grid, (1, cells)."""
-        for axis, n in enumerate(self.sizes):
-            table = n * table - table.sum(axis=axis, keepdims=True)
-        return np.ascontiguousarray(table).reshape(1, -1) * self.grid
+        return np.ascontiguousarray(self.residual(table)).reshape(1, -1) * self.grid
 
     # ---- estimates
 
@@ -177,7 +170,3 @@ class TotalPiece(Piece):
     def whitened(self, measured: Integers) -> Floats:
         """Over the standard deviation."""
         return np.asarray(self.prepared(measured) / math.sqrt(self.operator.variance))
-
-    def simulated(self, random: np.random.Generator) -> Integers:
-        """Rounded normals."""
-        return np.rint(random.normal(0.0, self.scale, self.cells)).astype(np.int64)

@@ -48,6 +48,7 @@ class TreeNodes(Operator):
     """
 
     kind: ClassVar[str] = "tree"
+    poses: ClassVar[str] = "a tree"
 
     nesting: Nesting
     start: int

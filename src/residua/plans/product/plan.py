@@ -24,7 +24,6 @@ from residua.plans.contract import Plan
 from residua.plans.noise import NORMAL, Noise
 from residua.plans.operators.contract import Operator, operator_of_body
 from residua.plans.operators.path import CorrelatedPath
-from residua.plans.operators.tree import nodes_of
 from residua.plans.packing import with_texts, with_texts_once
 from residua.plans.product.estimator import ProductReading, rows_over_cells
 from residua.plans.product.facts import ProductFacts, Set
@@ -204,10 +203,9 @@ class ProductPlan(Plan):
 
     @property
     def poses(self) -> str:  # type: ignore[override]
-        """Of a tree, of one attribute alone, or of tables crossed with others."""
-        if nodes_of(self):
-            return "a tree"
-        return "an axis" if [*self.parts] == [()] else "fibres"
+        """That of an operator that has its own; otherwise of one attribute alone, or of tables crossed with others."""
+        own = next((operator.poses for operator in self.parts.values() if operator.poses), "")
+        return own or ("an axis" if [*self.parts] == [()] else "fibres")
 
     def reading(self, blocks: Blocks, measurements: NDArray[Any]) -> ProductReading:
         """Tables rebuilt from the residuals of all sets."""
