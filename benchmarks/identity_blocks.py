@@ -2,7 +2,7 @@
 
 `A = [I; I ⊗ Θ; Φ ⊗ 1ᵀ] D⁻¹`: the values, p rows within each block of b values (the same in all blocks), q rows that are
 constant on blocks; D makes every column add up to 1. Θ and Φ are descended to the least total variance, from random
-windows. Not a form of plan: see `docs/decisions/0030-identity-on-blocks.md`.
+windows. Not a form of plan: see `docs/decisions/07-pure-dp.md`.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from residua.plans.noise import NORMAL
 from residua.privacy import AddRemove, Guarantee, PureDP, Unit
 from residua.workload import Workload
 
-# Shares of the budget by number of attributes, found on one real table (docs/decisions/0017-estimates.md).
+# Shares of the budget by number of attributes, found on one real table (docs/decisions/14-estimates.md).
 _TOTAL, _SINGLES, _TRIPLES, _MORE = 0.01, 0.17, 0.03, 0.01
 _POWER, _ALONE = 1.0 / 6.0, 1.0 / 2.0  # precision ∝ cells^power, of several numbers of attributes, of singles alone
 _SLACK = 1.0 - 2.0**-40
