@@ -13,7 +13,6 @@ import re
 import warnings
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from residua import showing as _showing
@@ -21,7 +20,7 @@ from residua import showing as _showing
 __version__ = "0.1.0"
 
 # Name → the package that has it; of a module that is itself a public name, none. Asked of the loader: it may be a zip.
-_STUB = __spec__.loader.get_data(str(Path(__file__).with_suffix(".pyi"))).decode()
+_STUB = __spec__.loader.get_data(re.sub(r"\.pyc?$", ".pyi", __file__)).decode()
 _HOME = {name: package for package, name in re.findall(r"^from residua\.?(\w*) import (\w+)", _STUB, re.MULTILINE)}
 __all__ = sorted(_HOME)
 

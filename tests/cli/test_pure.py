@@ -108,7 +108,7 @@ def test_a_long_axis_gets_runs_from_plan_to_table(tmp_path: Path, monkeypatch: p
     (tmp_path / "people.csv").write_text("minute\n" + "".join(f"{minute}\n" for minute in minutes), encoding="utf-8")
     planned = inside("plan", "spec.toml", cwd=tmp_path)
     assert planned.code == 0
-    for part in ("PureDP(epsilon=1.0)", "Runs", "Strategy", "Others by their loss", "loose"):
+    for part in ("PureDP(epsilon=1.0)", "Buckets", "Strategy", "Others by their loss", "loose"):
         assert part in planned.out
     assert inside("release", "spec.toml", "--out", "out", cwd=tmp_path).code == 0
     table = inside("table", "out", "minute=prefixes", "--csv", cwd=tmp_path)

@@ -30,7 +30,7 @@ door = importlib.import_module("residua.measurement.measure")
 from residua.release.folder import Reserved
 from residua.session import session as sessions
 from residua.session.state import Folder
-from residua.source import counting
+from residua.source import checking
 
 def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -57,8 +57,8 @@ POINTS = {
     "nothing": lambda: None,
     "before the debit": lambda: before(rs.Ledger, "debit"),
     "after the debit": lambda: after(rs.Ledger, "debit"),
-    "after checking": lambda: after(counting, "count"),
-    "after counting": lambda: after(counting, "count_kept"),
+    "after checking": lambda: after(checking, "count"),
+    "after counting": lambda: after(checking.Checked, "_count_kept"),
     "before writing": lambda: before(Reserved, "commit"),
     "before naming the part": lambda: rename_dies("parts"),
     "before naming the choice": lambda: rename_dies("choices"),

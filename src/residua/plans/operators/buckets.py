@@ -31,6 +31,7 @@ from residua.plans.operators.correlated import running_rows, total_row
 from residua.workload import AttributeQueries
 
 _LARGEST = 2**34  # what is added up for one column stays far below 64 bits
+_MOST_WORK, _MOST_PARTS = 2**27, 2048  # rows · parts² of a level, and parts: seconds to price, and to solve
 _BATCH_CELLS = 2_000_000
 _PART = 4_000_000  # integers read at once
 
@@ -218,6 +219,8 @@ class BucketPiece(Piece):
                 raise VerificationError(
                     "what is measured of a bucket is no matrix of whole numbers over its parts; plan again."
                 )
+            if len(R) * parts**2 > _MOST_WORK or parts > _MOST_PARTS:
+                raise VerificationError("a bucket has too many rows or parts to be priced; plan again.")
             if int(R.min()) < -_LARGEST or int(R.max()) > _LARGEST:
                 raise VerificationError("the grid is so fine that numbers could overflow; plan again.")
         require_scales(scales)

@@ -24,6 +24,7 @@ from residua.linalg.arrays import Floats
 from residua.linalg.nested_noise import AxisNoise, NestedNoise
 from residua.privacy.exact import round_up
 
+_MOST_PARTS = 64  # poles: each takes its time to be enclosed in fractions, and planners use two dozen at most
 _LEAST, _MOST = 2.0**-200, 2.0**200  # between these no sum of products of them over- or underflows
 
 
@@ -109,6 +110,8 @@ def _check(noise: AxisNoise) -> None:
         along = noise.path
         positive, others = [along.links, np.array([along.right])], [np.array([along.left, along.values])]
         fits = True
+    if len(noise.poles) > _MOST_PARTS:
+        raise VerificationError(f"the noise along the axis has more than {_MOST_PARTS} parts; plan again.")
     for each in (*positive, noise.q, noise.poles, noise.weights):
         if not (len(each) and np.isfinite(each).all() and (each >= _LEAST).all() and (each <= _MOST).all()):
             raise VerificationError(

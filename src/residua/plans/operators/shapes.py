@@ -15,6 +15,8 @@ from residua.linalg.nested_noise import AxisNoise, NestedNoise
 from residua.linalg.path import OrderedNoise, Path, ends_path, prefix_path, range_path
 from residua.plans.packing import packed, unpacked
 
+_MOST_GROUPS = 2**20  # in a file, of an attribute with fewer values: every term repeats its own
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -92,7 +94,7 @@ class Asked:
             if isinstance(asked.get(name), str):
                 asked[name] = tuple(unpacked(asked[name], size + 1).tolist())
         if "groups" in asked:
-            first, last, weights = unpacked(asked["groups"], 6 * size).reshape(3, -1)
+            first, last, weights = unpacked(asked["groups"], 3 * max(2 * size, _MOST_GROUPS)).reshape(3, -1)
             ends = np.append(first, last)
             if not ((np.abs(ends) < 2**53) & (ends == np.rint(ends))).all():
                 raise ValueError("a group has no first or no last value")

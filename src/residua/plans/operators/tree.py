@@ -29,6 +29,7 @@ from residua.privacy import Unit
 from residua.workload import AttributeQueries
 
 _MOST_ENTRIES = 2**28  # of coefficients over nodes
+_MOST_LEVELS = 64  # of a tree over few values
 _ROUNDING = 1e-12  # of the largest coefficient of a row
 _SAME = 1e-9  # relative: precisions that differ by less are rounding apart
 
@@ -59,6 +60,8 @@ class TreeNodes(Operator):
     def __post_init__(self) -> None:
         if not 0 <= self.start <= self.nesting.root or len(self.precisions) != self.nesting.root - self.start + 1:
             raise PlanError("the precisions do not fit the levels of the tree; plan again.")
+        if any(not len(each) for each in self.precisions):
+            raise PlanError("a level of the tree has no precision; plan again.")
         for each in self.precisions:
             each.setflags(write=False)  # priced once: what is drawn must stay what was priced
 
@@ -271,6 +274,8 @@ class TreeNodes(Operator):
     def of_body(cls, body: dict[str, Any], attribute: Attribute, known: dict[str, Any]) -> TreeNodes:
         """The operator that plain values describe; what does not fit the tree is refused."""
         counts = None if body["counts"] is None else tuple(int(count) for count in body["counts"])
+        if counts is not None and sum(counts) > 2 * attribute.size + _MOST_LEVELS:
+            raise ValueError("its tree has more nodes than a tree over so few values needs")
         nesting = nesting_of(attribute) if counts is None else branched(attribute.size, counts)
         start = int(body["start"])
         levels = range(start, nesting.root + 1)

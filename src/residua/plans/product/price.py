@@ -25,7 +25,7 @@ from residua.plans.operators.contract import FEWEST_RECORDS, Piece, RecordCosts
 from residua.plans.persons import most_records as records_of
 from residua.privacy import Unit
 
-_MOST_SHORT = 12  # short attributes: 2^12 patterns of agreement
+_MOST_SHORT = 8  # short attributes: 2^8 patterns of agreement, each over all sets
 
 
 def price(
