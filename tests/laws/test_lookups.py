@@ -13,7 +13,7 @@ from residua.domain import codec
 from residua.domain.codec import encode
 from residua.domain.values import Lookup
 from residua.errors import DomainError, PlanError
-from residua.plans import bodies as stated
+from residua.plans import targets as stated
 from residua.workload import added
 
 LABELS = ["", "a", "é", "b" * 8, "b" * 9, "label-1", "label-10", "日本", *(f"v{i:x}" for i in range(500))]

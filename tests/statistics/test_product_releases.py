@@ -55,7 +55,7 @@ def sampled(plan):
         release = Release(plan, blocks, door.noisy(blocks, counted, None))
         marginal = release.reading.marginal((0, 1))
         draws.append(marginal.ravel())
-    W = rs.workload.plan.workload.listed().over((0, 1)).toarray()
+    W = plan.workload.listed().over((0, 1)).toarray()
     return release, np.array(draws) @ W.T, W @ X.ravel(), W
 
 

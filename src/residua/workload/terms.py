@@ -118,7 +118,9 @@ class TableTerms:
     @cached_property
     def numbers(self) -> Integers:
         """Each term's number in the lattice, (terms,)."""
-        return np.concatenate([family.numbers for family in self.families])
+        numbers = np.concatenate([family.numbers for family in self.families])
+        numbers.setflags(write=False)
+        return numbers
 
     @cached_property
     def weights(self) -> Floats:

@@ -296,7 +296,7 @@ def within(part: MatrixPlan, plan: Plan, *given: Plan) -> MatrixPlan:
     made = _tight(part, norms, allowed - spent)
     if made is None or made.scale > part.scale * (1.0 + SLACK / 2):
         made = _tight(part, norms, allowed.max() - spent) or part
-    for step in range(8):  # what a replacement or a person with limits costs is not a matter of single cells
+    for step in range(13):  # what a replacement or a person with limits costs is not a matter of single cells
         if by_cells(part.unit) or composed_cost([*given, made]) <= composed_cost([plan]):
             break
         made = made.replaced(scale=made.scale * (1.0 + 2.0 ** (step - 34)))

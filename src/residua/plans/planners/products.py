@@ -179,7 +179,7 @@ def like_strategies(like: Plan, workload: Workload) -> tuple[Strategy | None, ..
     Raises:
         PlanError: no plan of products or marginals, another domain, or a strategy that sees too little of an attribute.
     """
-    if like.correlated:
+    if isinstance(like, Plan) and like.correlated:
         like = lattice_of(like)
     if not isinstance(like, LatticePlan):
         raise PlanError(f"like={like!r} is not a plan of products or marginals; only those share strategies.")
