@@ -8,7 +8,6 @@ import pytest
 from hypothesis import settings
 
 from tests.core import is_core
-from tests.traced_lines import TracedLines
 
 HERE = Path(__file__).parent
 
@@ -18,7 +17,11 @@ settings.load_profile("laws")
 
 
 # Before any test is imported, so that what importing runs is traced; of several processes those that run tests.
-TRACED = TracedLines() if os.environ.get("TRACED_LINES") else None
+TRACED: Any = None
+if os.environ.get("TRACED_LINES"):
+    from tests.traced_lines import TracedLines  # coverage is not there at the lowest versions
+
+    TRACED = TracedLines()
 
 
 def pytest_configure(config: pytest.Config) -> None:
