@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, Phase, assume, settings
 from hypothesis import strategies as st
 
 import residua as rs
-from residua.plans.lattice.plan import LatticePlan
+from residua.plans.product.lattice_plan import LatticePlan
 from residua.plans.strategy import Plain, Rows
 
 KINDS = ("identity", "prefixes", "ranges", "matrix")

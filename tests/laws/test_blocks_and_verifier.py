@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 import residua as rs
 from residua.errors import VerificationError
 from residua.plans.composition import priced
-from residua.plans.lattice import price as verify
-from residua.plans.lattice.blocks import LatticeBlocks
+from residua.plans.product import set_price as verify
+from residua.plans.product.set_blocks import LatticeBlocks
 from residua.plans.strategy import plain_strategies
 from tests.laws.instances import verified_cost
 

@@ -16,9 +16,9 @@ from residua.errors import PlanError, VerificationError
 from residua.linalg.lattice import all_sets, closure
 from residua.noise.fields import exact_field, rounded_field
 from residua.plans import LatticePlan
-from residua.plans.lattice.totals import known, to_measure
 from residua.plans.operators.correlated import Ordered
 from residua.plans.planners.crossed_noise import least_of_all
+from residua.plans.product.totals import known, to_measure
 from residua.plans.solver.maxima import best_noise
 from residua.testing import check_plan
 from tests.statistics.copies import unlike

@@ -9,8 +9,8 @@ import residua as rs
 from residua.errors import PlanError
 from residua.plans import LatticePlan
 from residua.plans.composition import priced
-from residua.plans.lattice.algebra import agree
 from residua.plans.planners.lattice import common_ground
+from residua.plans.product.lattice_algebra import agree
 from tests.laws.product_plans import gamma
 
 WIDE = rs.Domain.of_sizes({"a": 100, "b": 60, "c": 4})

@@ -16,9 +16,9 @@ from residua.errors import PlanError, VerificationError
 from residua.plans.bodies import unit_to_body
 from residua.plans.composition import composed_cost, priced
 from residua.plans.contract import Plan
-from residua.plans.lattice.plan import LatticePlan
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.persons import Reach
+from residua.plans.product.lattice_plan import LatticePlan
 from residua.plans.strategy import Plain, Rows
 from tests.laws.person_costs import measured_rows, persons_of, true_cost
 

@@ -9,7 +9,7 @@ import residua as rs
 from residua.errors import PlanError, VerificationError
 from residua.linalg.lattice import closure
 from residua.plans.composition import priced
-from residua.plans.lattice.blocks import LatticeBlocks
+from residua.plans.product.set_blocks import LatticeBlocks
 from residua.plans.strategy import Rows
 from tests.laws.dense import kron, replacement
 from tests.laws.instances import verified_cost

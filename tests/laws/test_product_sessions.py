@@ -13,8 +13,8 @@ import residua as rs
 from residua.errors import LedgerError, PlanError
 from residua.plans import MatrixPlan
 from residua.plans.composition import composed_cost, composed_profile, priced
-from residua.plans.lattice.algebra import agree
-from residua.plans.lattice.plan import LatticePlan
+from residua.plans.product.lattice_algebra import agree
+from residua.plans.product.lattice_plan import LatticePlan
 from residua.release import Release, pooled
 from residua.session.recommend import answerable
 from tests.laws.product_plans import block_matrix, gamma, random_plan

@@ -19,8 +19,8 @@ from residua.noise import rounded_laplace_pmf
 from residua.plans.composition import priced
 from residua.plans.matrix.price import replacement_sum
 from residua.plans.noise import rounded_laplace_variance
+from residua.plans.product.table_reading import noise_terms
 from residua.plans.search.split import Split
-from residua.plans.tables.reading import noise_terms
 from residua.plans.tails import reaches
 from residua.privacy.conversions import pure_to_gdp_pcost
 

@@ -11,13 +11,13 @@ import pytest
 
 import residua as rs
 from residua.errors import PlanError
-from residua.plans.lattice.plan import LatticePlan
 from residua.plans.objectives import Effort
 from residua.plans.planners import offers
 from residua.plans.planners.ending import finished
 from residua.plans.planners.forecast import Forecast
 from residua.plans.planners.marginals import plan_marginals
 from residua.plans.planners.offers import Declared, Offer, Planner, Proof, Task, planner_table, register
+from residua.plans.product.lattice_plan import LatticePlan
 from residua.plans.saddle import Response, Solution, least_sum
 
 DOMAIN = rs.Domain({"age": rs.Integers(0, 9), "sex": ["F", "M"]})

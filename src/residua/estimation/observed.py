@@ -25,8 +25,8 @@ from residua.estimation.mixture import Values
 from residua.linalg.arrays import Booleans, Floats
 from residua.linalg.lattice import Lattice
 from residua.linalg.modes import centred
-from residua.plans.lattice.estimates import PlainEstimator
-from residua.plans.lattice.reading import FamilyReading
+from residua.plans.product.set_estimates import PlainEstimator
+from residua.plans.product.set_reading import FamilyReading
 from residua.projection.facts import Fact
 from residua.release.base import Release
 

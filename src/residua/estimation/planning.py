@@ -22,8 +22,8 @@ from residua.estimation.fit import Fitted, Progress, fitted
 from residua.estimation.observed import Members, Observed, Public, Simulated
 from residua.estimation.spending import Learned, at_precisions, blended, spend, with_scores
 from residua.linalg.arrays import Booleans, Floats
-from residua.plans.lattice.plan import LatticePlan
 from residua.plans.noise import NORMAL
+from residua.plans.product.lattice_plan import LatticePlan
 from residua.privacy import AddRemove, Guarantee, PureDP, Unit
 from residua.workload import Workload
 

@@ -22,7 +22,7 @@ from residua.formats.about import About
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Lattice, closure
 from residua.linalg.layout import Group, layout_of
-from residua.plans.lattice.facts import Facts
+from residua.plans.product.set_facts import Facts
 from residua.plans.tails import check_confidence
 from residua.published.quality import COLUMN, FLAGS, grades, shortened
 from residua.release import Release

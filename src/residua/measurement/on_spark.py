@@ -30,7 +30,7 @@ from residua.measurement.once import closed, write_once
 from residua.measurement.rehearsal import rehearse
 from residua.plans.blocks import Blocks
 from residua.plans.contract import Plan
-from residua.plans.lattice.blocks import SetBlocks
+from residua.plans.product.set_blocks import SetBlocks
 from residua.release import Release
 from residua.release.folder import Reserved, reserve_parts
 from residua.release.parts import FOLDER, OPEN_FOLDER, PartedIntegers, part_bytes, part_name

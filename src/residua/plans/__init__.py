@@ -4,8 +4,6 @@ from residua.plans.algebra import common, residual, top_up
 from residua.plans.blockwise import algebra as _blockwise  # noqa: F401  # makes itself known
 from residua.plans.blockwise.plan import BlockwisePlan
 from residua.plans.contract import Plan
-from residua.plans.lattice import algebra as _closed  # noqa: F401  # makes itself known
-from residua.plans.lattice.plan import LatticePlan
 from residua.plans.matrix import algebra as _over_cells  # noqa: F401  # makes itself known
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.objectives import (
@@ -23,11 +21,13 @@ from residua.plans.planners.matrix import Matrix
 from residua.plans.planners.plan import independent, plan
 from residua.plans.planners.tree import Tree
 from residua.plans.product import algebra as _by_operators  # noqa: F401  # makes itself known
+from residua.plans.product import lattice_algebra as _closed  # noqa: F401  # makes itself known
+from residua.plans.product.lattice_plan import LatticePlan
 from residua.plans.product.plan import ProductPlan
+from residua.plans.product.tables_plan import TablesPlan
 from residua.plans.strata import algebra as _by_group  # noqa: F401  # makes itself known
 from residua.plans.strata.making import by_group
 from residua.plans.strata.plan import StrataPlan
-from residua.plans.tables.plan import TablesPlan
 
 __all__ = [
     "Axis",

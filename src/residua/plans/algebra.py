@@ -8,7 +8,7 @@
     what is missing     least Δ, Γ_q + Δ ⪰ Γ_p      max(0, τ_p − τ_q)   `top_up(p, given=q)`
 
 Lattice plans that measure every attribute by one strategy have closed forms for any number of attributes
-(`lattice/algebra.py`), and so have plans over one tree with one strategy (`product/algebra.py`). Plans for any queries,
+(`product/algebra.py`), and so have plans over one tree with one strategy (`product/algebra.py`). Plans for any queries,
 products measured by different strategies, and other mixtures go through matrices over cells, on small domains
 (`matrix/algebra.py`).
 

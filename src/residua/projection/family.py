@@ -26,7 +26,7 @@ from residua.linalg.lattice import Lattice, closure
 from residua.linalg.layout import Layout, batches, layout_of
 from residua.linalg.modes import centred
 from residua.plans.contract import Plan
-from residua.plans.lattice.plan import LatticePlan
+from residua.plans.product.lattice_plan import LatticePlan
 from residua.projection.facts import shown
 from residua.projection.problem import MANY_CELLS, Fit, Metric, Progress, ProjectionProblem, Terms, spectral_sums
 from residua.workload import renumber

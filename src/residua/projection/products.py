@@ -21,14 +21,14 @@ import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.modes import centred
-from residua.plans.lattice.blocks import LatticeBlocks
-from residua.plans.lattice.crossed import CrossedBlocks
-from residua.plans.lattice.estimates import CrossedEstimator
-from residua.plans.lattice.plan import LatticePlan
-from residua.plans.lattice.reading import AlongEstimator
 from residua.plans.operators.correlated import terms_of
 from residua.plans.operators.path import CorrelatedPath
+from residua.plans.product.crossed_blocks import CrossedBlocks
+from residua.plans.product.lattice_plan import LatticePlan
 from residua.plans.product.plan import ProductPlan
+from residua.plans.product.set_blocks import LatticeBlocks
+from residua.plans.product.set_estimates import CrossedEstimator
+from residua.plans.product.set_reading import AlongEstimator
 from residua.plans.strategy import Plain, Strategy
 from residua.projection.asked import AskedMetric, asked_metric
 from residua.projection.axes import Coordinates, CosineBasis, PrefixSums, axis_of

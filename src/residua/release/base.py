@@ -37,7 +37,7 @@ from residua.showing import Exported
 from residua.workload import AskedRows, Where, Workload, queries, selected
 
 if TYPE_CHECKING:
-    from residua.plans.lattice.reading import FamilyReading
+    from residua.plans.product.set_reading import FamilyReading
 
 Simultaneous = Literal["table", "release"]
 

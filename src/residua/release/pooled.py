@@ -31,15 +31,15 @@ from residua.plans.blockwise.plan import BlockwisePlan
 from residua.plans.cells import Grouping, refine
 from residua.plans.composition import composed_cost
 from residua.plans.contract import Plan
-from residua.plans.lattice.algebra import LATTICE, agree, asking
-from residua.plans.lattice.blocks import LatticeBlocks, gridded
-from residua.plans.lattice.plan import LatticePlan
 from residua.plans.matrix.algebra import noise_at_least
 from residua.plans.matrix.integers import LARGEST_ENTRY, realised
 from residua.plans.matrix.loewner import Stacked, gain, stack, standardise
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.noise import guarantee_like
 from residua.plans.product.algebra import agree as same_operators
+from residua.plans.product.lattice_algebra import LATTICE, agree, asking
+from residua.plans.product.lattice_plan import LatticePlan
+from residua.plans.product.set_blocks import LatticeBlocks, gridded
 from residua.plans.strata.algebra import agree as same_groups
 from residua.plans.strata.algebra import kinds_of
 from residua.plans.strata.blocks import StrataBlocks

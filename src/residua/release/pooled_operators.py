@@ -10,15 +10,15 @@ from typing import cast
 import numpy as np
 
 from residua.linalg.arrays import Floats
-from residua.plans.lattice.blocks import LatticeBlocks, gridded
-from residua.plans.lattice.crossed import CrossedBlocks
-from residua.plans.lattice.plan import LatticePlan
 from residua.plans.noise import ORDERED
 from residua.plans.operators.correlated import Ordered
 from residua.plans.operators.path import ROUNDING
 from residua.plans.product.algebra import PRODUCTS
-from residua.plans.product.estimator import ProductReading
+from residua.plans.product.crossed_blocks import CrossedBlocks
+from residua.plans.product.lattice_plan import LatticePlan
+from residua.plans.product.piece_reading import ProductReading
 from residua.plans.product.plan import ProductPlan
+from residua.plans.product.set_blocks import LatticeBlocks, gridded
 from residua.release.base import Release
 from residua.workload import Workload, renumber
 

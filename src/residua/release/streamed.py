@@ -15,7 +15,7 @@ import numpy as np
 
 from residua.linalg.arrays import Floats
 from residua.linalg.lattice import closure
-from residua.plans.lattice.reading import FamilyReading
+from residua.plans.product.set_reading import FamilyReading
 from residua.workload import Workload
 
 _BATCH_CELLS = 500_000

@@ -11,11 +11,11 @@ import numpy as np
 from residua.linalg.arrays import Floats, Integers
 from residua.plans.blockwise.plan import BlockwisePlan
 from residua.plans.contract import Plan
-from residua.plans.lattice.plan import LatticePlan
 from residua.plans.operators.tree import nodes_of
+from residua.plans.product.lattice_plan import LatticePlan
 from residua.plans.product.plan import ProductPlan
+from residua.plans.product.tables_plan import TablesPlan
 from residua.plans.strata.plan import StrataPlan
-from residua.plans.tables.plan import TablesPlan
 
 SHOWN = 12
 

@@ -25,8 +25,8 @@ from residua.linalg.arrays import Floats
 from residua.measurement.ledger_amounts import affordable
 from residua.measurement.score import Scores, scored, scores_within
 from residua.plans.composition import composed_cost, priced
-from residua.plans.lattice.plan import LatticePlan
 from residua.plans.noise import NORMAL
+from residua.plans.product.lattice_plan import LatticePlan
 from residua.privacy import GDP, Guarantee, Nothing, PureDP
 from residua.session.accounts import require_left, standing
 from residua.session.adapted import Adaptation, Adapted, adaptation_in, asked_for, spent_by

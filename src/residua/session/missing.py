@@ -18,8 +18,8 @@ from residua.plans.algebra import common, top_up
 from residua.plans.blocks import Blocks
 from residua.plans.composition import composed_cost, priced, require_plan
 from residua.plans.contract import Plan
-from residua.plans.lattice.algebra import lattice_of
 from residua.plans.operators.contract import MOST_DENSE
+from residua.plans.product.lattice_algebra import lattice_of
 from residua.plans.strata.algebra import kinds_of
 from residua.plans.strata.plan import StrataPlan
 from residua.privacy import Guarantee, Unit

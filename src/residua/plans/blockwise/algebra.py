@@ -1,7 +1,7 @@
 """The algebra of blockwise plans that share their rows: exact, elementwise on the precisions of blocks.
 
 Rows of all blocks together are independent of each other, so that Γ is ordered, added and met block by block, as for
-lattice plans (`lattice/algebra.py`). Plans with other rows are compared as matrices over cells, on small domains.
+lattice plans (`product/algebra.py`). Plans with other rows are compared as matrices over cells, on small domains.
 """
 
 from __future__ import annotations

@@ -13,7 +13,6 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.linalg.nested_noise import AxisNoise
 from residua.linalg.roots import InverseRoot
-from residua.plans.lattice.plan import LatticePlan
 from residua.plans.objectives import MaxVariance, TotalVariance
 from residua.plans.operators.correlated import Ordered
 from residua.plans.operators.correlated_price import opposed, price
@@ -24,6 +23,7 @@ from residua.plans.planners.crossed import crossed_by_itself, crossed_by_request
 from residua.plans.planners.ending import finished, relative_gap
 from residua.plans.planners.forecast import Forecast
 from residua.plans.planners.offers import Declared, Offer, Planner, Proof, Task
+from residua.plans.product.lattice_plan import LatticePlan
 from residua.plans.product.plan import ProductPlan
 from residua.plans.solver.ordered import OrderedSolution, Scales, least_largest, least_of_kinds, least_total
 from residua.plans.solver.ranges import least_range, quiet_ranges

@@ -24,7 +24,6 @@ from residua.plans.blockwise.facts import Rows, asked, query_weights
 from residua.plans.blockwise.plan import BY_ROWS, BlockwisePlan
 from residua.plans.cells import MOST_COLUMNS
 from residua.plans.contract import Plan
-from residua.plans.lattice.plan import LatticePlan
 from residua.plans.levels import Table, closed, table_for
 from residua.plans.matrix.integers import FILLING
 from residua.plans.objectives import MaxVariance, Objective, Scaled, TotalVariance, check_objective, described
@@ -34,6 +33,7 @@ from residua.plans.planners.explicit import explicit_targets
 from residua.plans.planners.forecast import Forecast, side_of
 from residua.plans.planners.offers import Declared, Offer, Planner, Proof, Task
 from residua.plans.planners.posing import check_memory, posed, posed_queries
+from residua.plans.product.lattice_plan import LatticePlan
 from residua.plans.saddle import RootGame, least_maximum
 from residua.plans.solver.blockwise import Blockwise as Solver
 from residua.plans.solver.blockwise import Solved

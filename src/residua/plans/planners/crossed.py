@@ -20,7 +20,6 @@ import numpy as np
 
 from residua.domain import Domain, Integers
 from residua.errors import PlanError
-from residua.plans.lattice.plan import LatticePlan
 from residua.plans.objectives import MaxVariance, Scaled, TotalVariance, check_objective, described
 from residua.plans.operators.path import ROUNDING
 from residua.plans.planners.along import kinds_of
@@ -30,6 +29,7 @@ from residua.plans.planners.fibres import MOST_SETS, can_be_apart, plan_fibres
 from residua.plans.planners.forecast import Forecast
 from residua.plans.planners.offers import Task
 from residua.plans.planners.products import plan_products
+from residua.plans.product.lattice_plan import LatticePlan
 from residua.plans.product.plan import ProductPlan
 from residua.plans.saddle import Solution, least_maximum
 from residua.plans.solver.closed_form import felt

@@ -21,12 +21,12 @@ from residua.linalg.arrays import Floats, Integers
 from residua.linalg.conductances import Network
 from residua.linalg.path import Path
 from residua.linalg.roots import InverseRoot, inverse_root
-from residua.plans.lattice.totals import tells_of
 from residua.plans.objectives import MaxVariance
 from residua.plans.operators.correlated import Ordered
 from residua.plans.operators.shapes import Asked
 from residua.plans.planners.along import Along, asked_by, kinds_of, nested_largest
 from residua.plans.planners.offers import Task
+from residua.plans.product.totals import tells_of
 from residua.plans.solver.attribute import best_cells, weighed_gram
 from residua.plans.solver.closed_form import ProductGame, felt
 from residua.plans.solver.maxima import TellingGame

@@ -12,12 +12,12 @@ import numpy as np
 
 from residua.errors import GapWarning, PlanError
 from residua.linalg.arrays import Floats
-from residua.plans.lattice.contribution import table_prices
-from residua.plans.lattice.plan import LatticePlan
-from residua.plans.lattice.replacement import replacement_cost, replacement_value
 from residua.plans.objectives import Effort, Objective, described
 from residua.plans.planners.ending import finished, relative_gap
 from residua.plans.planners.offers import Task
+from residua.plans.product.contribution import table_prices
+from residua.plans.product.lattice_plan import LatticePlan
+from residua.plans.product.replacement import replacement_cost, replacement_value
 from residua.plans.saddle import Response, Solution
 from residua.plans.solver.closed_form import ResidualCoefficients
 from residua.plans.strategy import plain_strategies

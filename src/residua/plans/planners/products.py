@@ -17,17 +17,17 @@ from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Lattice
 from residua.plans.blocks import WORD
 from residua.plans.contract import Plan
-from residua.plans.lattice.algebra import lattice_of
-from residua.plans.lattice.bounds import class_bound, persons, replaced
-from residua.plans.lattice.contribution import table_prices
-from residua.plans.lattice.plan import LatticePlan
-from residua.plans.lattice.price import FEWEST_RECORDS
 from residua.plans.matrix.integers import integer_basis
 from residua.plans.noise import LARGEST_SCALE
 from residua.plans.objectives import MaxVariance, Scaled, check_objective, described
 from residua.plans.persons import by_cells, most_records, reach_of
 from residua.plans.planners.ending import finished, relative_gap
 from residua.plans.planners.offers import Task
+from residua.plans.product.bounds import class_bound, persons, replaced
+from residua.plans.product.contribution import table_prices
+from residua.plans.product.lattice_algebra import lattice_of
+from residua.plans.product.lattice_plan import LatticePlan
+from residua.plans.product.set_price import FEWEST_RECORDS
 from residua.plans.saddle import Solution, least_maximum
 from residua.plans.solver.attribute import RealStrategy
 from residua.plans.solver.closed_form import ProductGame, felt

@@ -16,10 +16,10 @@ from residua.plans.objectives import Effort, MaxVariance, Objective, TotalVarian
 from residua.plans.planners.ending import finished_pure
 from residua.plans.planners.marginals import MarginalGame
 from residua.plans.planners.offers import Task
+from residua.plans.product.tables_plan import TablesPlan
 from residua.plans.saddle import Steps
 from residua.plans.search.split import Split, exchanged, families, starts
 from residua.plans.solver.closed_form import ResidualCoefficients
-from residua.plans.tables.plan import TablesPlan
 from residua.workload import Workload
 
 _EXCHANGED = 2  # of the splits found

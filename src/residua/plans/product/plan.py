@@ -25,9 +25,9 @@ from residua.plans.noise import NORMAL, Noise
 from residua.plans.operators.contract import Operator, operator_of_body
 from residua.plans.operators.path import CorrelatedPath
 from residua.plans.packing import with_texts, with_texts_once
-from residua.plans.product.estimator import ProductReading, rows_over_cells
 from residua.plans.product.facts import ProductFacts, Set
-from residua.plans.product.measurements import ProductBlocks
+from residua.plans.product.piece_blocks import ProductBlocks
+from residua.plans.product.piece_reading import ProductReading, rows_over_cells
 from residua.plans.questions import combined, in_one_table
 from residua.privacy import AddRemove, Guarantee, Unit
 from residua.privacy.exact import round_up

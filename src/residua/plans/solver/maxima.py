@@ -6,7 +6,7 @@ with thousands of queries has a handful of candidates, and their variances are o
 
 The best noise where blocks along an axis tell of the blocks without it.
 
-Measured at precisions τ ≥ 0, blocks are known at `τ' = Mτ` (`lattice/totals.py`). The loss `Σ_S u_S/τ'_S` is convex in
+Measured at precisions τ ≥ 0, blocks are known at `τ' = Mτ` (`product/totals.py`). The loss `Σ_S u_S/τ'_S` is convex in
 τ, and so is its least value at a given cost `Σ_S c_S τ'_S = Σ_U (Mᵀc)_U τ_U`. Where the free optimum
 `τ'_S ∝ √(u_S/c_S)` wants no less of any block than is told anyway, it is the optimum. Otherwise
 `τ_U ← τ_U √(g_U / (Mᵀc)_U)` with `g = Mᵀ(u/τ'²)` leads there, and `2 φ − max_U g_U/(Mᵀc)_U` bounds the least loss φ

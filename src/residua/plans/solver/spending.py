@@ -2,7 +2,7 @@
 
 With importances u the loss is `Σ_S u_S/τ_S`. Where every person pays `Σ_S cost_S τ_S` the least loss at cost 1 is
 `(Σ √(cost_S u_S))²` (`closed_form.py`). Persons whose records are limited in attributes A pay for *tables*
-(`lattice/contribution.py`): `Σ_S c_S s_S` with `τ_S = Σ_{S'⊇S, S'∖S⊆A} s_{S'} Π_{i∈S'∖S} 1/n_i` and s ≥ 0.
+(`product/contribution.py`): `Σ_S c_S s_S` with `τ_S = Σ_{S'⊇S, S'∖S⊆A} s_{S'} Π_{i∈S'∖S} 1/n_i` and s ≥ 0.
 
 *Bound.* Prices π ≥ 0 on residuals with `Σ_{S⊆S', S'∖S⊆A} π_S Π_{i∈S'∖S} 1/n_i ≤ c_{S'}` for every S' give
 `Σ_S π_S τ_S ≤ Σ c_S s_S ≤ 1`, hence `Σ u_S/τ_S ≥ (Σ √(π_S u_S))²`, for every choice of s.

@@ -22,12 +22,12 @@ from residua.linalg.modes import integer_product
 from residua.plans.blocks import Blocks
 from residua.plans.blockwise.blocks import BlockwiseBlocks
 from residua.plans.blockwise.facts import Split, split
-from residua.plans.lattice.blocks import LatticeBlocks
-from residua.plans.lattice.estimates import CrossedEstimator
 from residua.plans.levels import Block, below, dimensions, places
 from residua.plans.matrix.blocks import MatrixBlocks
 from residua.plans.matrix.space import first_cells
 from residua.plans.noise import NORMAL
+from residua.plans.product.set_blocks import LatticeBlocks
+from residua.plans.product.set_estimates import CrossedEstimator
 
 T = TypeVar("T", bound=np.generic)
 

@@ -27,17 +27,17 @@ from residua.plans.blocks import Blocks
 from residua.plans.bodies import check_claims, head_of_body, head_to_body
 from residua.plans.cells import MOST_COLUMNS, Grouping
 from residua.plans.contract import Plan
-from residua.plans.lattice.blocks import LatticeBlocks, compile_blocks
-from residua.plans.lattice.bounds import dense_advice, gap_of_any, least_for_persons
-from residua.plans.lattice.contribution import TablePrices, table_prices
-from residua.plans.lattice.crossed import CrossedBlocks, compile_crossed, saved_crossed
-from residua.plans.lattice.facts import Facts
-from residua.plans.lattice.reading import CrossedReading, LatticeReading
-from residua.plans.lattice.replacement import replacement_cost, some_person, some_replacement
-from residua.plans.lattice.totals import feasible, replacement_bound
 from residua.plans.noise import NORMAL, ORDERED, Noise
 from residua.plans.operators.correlated import Ordered
 from residua.plans.persons import by_cells
+from residua.plans.product.bounds import dense_advice, gap_of_any, least_for_persons
+from residua.plans.product.contribution import TablePrices, table_prices
+from residua.plans.product.crossed_blocks import CrossedBlocks, compile_crossed, saved_crossed
+from residua.plans.product.replacement import replacement_cost, some_person, some_replacement
+from residua.plans.product.set_blocks import LatticeBlocks, compile_blocks
+from residua.plans.product.set_facts import Facts
+from residua.plans.product.set_reading import CrossedReading, LatticeReading
+from residua.plans.product.totals import feasible, replacement_bound
 from residua.plans.questions import combined
 from residua.plans.strategy import Strategy, plain_strategies, strategy_of_body
 from residua.privacy import AddRemove, Guarantee, Unit

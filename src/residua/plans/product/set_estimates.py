@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Lattice
 from residua.linalg.layout import Group, Layout, batches, facets_of, layout_of, rebuild
-from residua.plans.lattice.blocks import LatticeBlocks
+from residua.plans.product.set_blocks import LatticeBlocks
 
 _BATCH_CELLS = 500_000  # they stay in the cache between being made and being used
 

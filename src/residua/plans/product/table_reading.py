@@ -28,10 +28,10 @@ from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Lattice, closure
 from residua.linalg.layout import Group, Layout, batches, layout_of
 from residua.plans.cells import Grouping
-from residua.plans.lattice.estimates import Part, PlainEstimator
-from residua.plans.lattice.reading import FamilyReading
+from residua.plans.product.set_estimates import Part, PlainEstimator
+from residua.plans.product.set_reading import FamilyReading
+from residua.plans.product.table_blocks import MeasuredTables
 from residua.plans.reading import Answerable, Combination
-from residua.plans.tables.blocks import MeasuredTables
 from residua.plans.tails import check_confidence, reaches, single_reach
 from residua.workload import Workload
 

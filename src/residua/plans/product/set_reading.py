@@ -17,9 +17,9 @@ from residua.linalg.lattice import Lattice
 from residua.linalg.layout import Group
 from residua.linalg.modes import contrasts
 from residua.plans.cells import Grouping
-from residua.plans.lattice.blocks import LatticeBlocks
-from residua.plans.lattice.crossed import CrossedBlocks
-from residua.plans.lattice.estimates import CrossedEstimator, PlainEstimator
+from residua.plans.product.crossed_blocks import CrossedBlocks
+from residua.plans.product.set_blocks import LatticeBlocks
+from residua.plans.product.set_estimates import CrossedEstimator, PlainEstimator
 from residua.plans.questions import combined
 from residua.plans.reading import Clique, Combination, Reading
 from residua.workload import Workload, applied

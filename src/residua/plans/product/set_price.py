@@ -24,9 +24,9 @@ from residua.linalg.arrays import Floats, Integers, Objects
 from residua.linalg.lattice import Lattice
 from residua.linalg.modes import column_norms
 from residua.plans.blocks import POINT, WORD, require_scales
-from residua.plans.lattice.contribution import Share, contributed
-from residua.plans.lattice.replacement import MOST_ENUMERATED
 from residua.plans.persons import Reach, by_cells, reach_of
+from residua.plans.product.contribution import Share, contributed
+from residua.plans.product.replacement import MOST_ENUMERATED
 from residua.plans.strategy import Strategy
 from residua.privacy import Unit
 
@@ -67,7 +67,7 @@ def price_together(several: Sequence[_Priced], unit: Unit) -> Fraction:
     Exact for records added or removed where all of them measure an attribute by one strategy: then one cell is the
     most expensive of every block. Otherwise a bound: each at its own most expensive cell. Replacements are exact for
     up to 16 attributes with plain strategies, and a bound otherwise, tighter where strategies agree. Persons with
-    limits are priced as `lattice/contribution.py` proves, and never above k² times one record.
+    limits are priced as `product/contribution.py` proves, and never above k² times one record.
 
     Raises:
         VerificationError: not integer, noise outside the exact samplers' range, or numbers that could overflow.

@@ -28,13 +28,13 @@ from residua.linalg.layout import Layout, layout_of
 from residua.linalg.modes import column_norms
 from residua.linalg.nested_noise import AxisNoise, simulated_along
 from residua.plans.blocks import POINT, WORD, Batch, Blocks, Profile, even, rounded_up
-from residua.plans.lattice.blocks import LatticeBlocks, compile_blocks
-from residua.plans.lattice.price import FEWEST_RECORDS, price_together
-from residua.plans.lattice.totals import known, tells_of, to_measure
 from residua.plans.noise import LARGEST_SCALE, ORDERED, Noise
 from residua.plans.operators.correlated import Ordered, held_along
 from residua.plans.operators.path import GRID_FINENESS, ROUNDING
 from residua.plans.persons import by_cells
+from residua.plans.product.set_blocks import LatticeBlocks, compile_blocks
+from residua.plans.product.set_price import FEWEST_RECORDS, price_together
+from residua.plans.product.totals import known, tells_of, to_measure
 from residua.plans.strategy import Plain, Strategy
 from residua.privacy import AddRemove, ReplaceOne, Unit
 

@@ -19,9 +19,9 @@ from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Lattice
 from residua.linalg.layout import Layout, layout_of
 from residua.plans.blocks import POINT, WORD, Batch, Profile, even, require_scales, rounded_up
-from residua.plans.lattice.blocks import SetBlocks
 from residua.plans.noise import INVISIBLE_SCALE, LAPLACE, Noise, rounded_laplace_variance
 from residua.plans.persons import most_records
+from residua.plans.product.set_blocks import SetBlocks
 from residua.privacy import AddRemove, Unit
 
 

@@ -26,8 +26,8 @@ from residua.linalg.arrays import Floats
 from residua.linalg.lattice import Lattice, closure
 from residua.plans.algebra import Precisions
 from residua.plans.combining import register_closed
-from residua.plans.lattice.plan import LatticePlan
 from residua.plans.noise import guarantee_like
+from residua.plans.product.lattice_plan import LatticePlan
 from residua.plans.strategy import Strategy, plain_strategies
 from residua.workload import Workload, renumber
 

@@ -24,8 +24,8 @@ from residua.linalg.lattice import Lattice
 from residua.linalg.layout import Group, Layout, batches, centre, layout_of
 from residua.plans.blocks import POINT, Batch, Blocks, Profile, even
 from residua.plans.cells import MOST_COLUMNS, Grouping
-from residua.plans.lattice import price
 from residua.plans.noise import INVISIBLE_SCALE, LARGEST_SCALE, NORMAL, Noise
+from residua.plans.product import set_price as price
 from residua.plans.strategy import Strategy
 from residua.privacy import AddRemove, Unit
 

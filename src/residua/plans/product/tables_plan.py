@@ -18,11 +18,11 @@ from residua.plans.blocks import Blocks
 from residua.plans.bodies import check_claims, head_of_body, head_to_body
 from residua.plans.candidates import Candidate, candidates_of_body, candidates_to_body, tried
 from residua.plans.contract import Plan
-from residua.plans.lattice.plan import LatticePlan
 from residua.plans.noise import LAPLACE, Noise
 from residua.plans.persons import most_records
-from residua.plans.tables.blocks import MeasuredTables, TableBlocks
-from residua.plans.tables.reading import TablesReading
+from residua.plans.product.lattice_plan import LatticePlan
+from residua.plans.product.table_blocks import MeasuredTables, TableBlocks
+from residua.plans.product.table_reading import TablesReading
 from residua.privacy import AddRemove, Guarantee, Unit
 from residua.privacy.exact import round_up
 from residua.quoting import Term

@@ -17,7 +17,7 @@ from residua.linalg.layout import Layout, layout_of
 from residua.plans.blocks import POINT, Batch, Blocks, Profile, even
 from residua.plans.noise import Noise
 from residua.plans.operators.contract import Piece
-from residua.plans.product.price import most_records, price
+from residua.plans.product.piece_price import most_records, price
 from residua.privacy import AddRemove, Unit
 
 

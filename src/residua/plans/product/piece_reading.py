@@ -16,7 +16,7 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.plans.cells import Grouping
 from residua.plans.product.facts import subsets
-from residua.plans.product.measurements import ProductBlocks
+from residua.plans.product.piece_blocks import ProductBlocks
 from residua.plans.questions import combined, in_one_table
 from residua.plans.reading import Answerable, Combination, Reading
 from residua.plans.tails import check_confidence
