@@ -3,7 +3,7 @@
 Block S is `y = t (⊗_{i∈S} R_i) m_S + round(s z)`, with R_i the integer strategy of attribute i, an integer grid
 factor t, and z standard normal, independently for every cell. Adding continuous noise to an integer and rounding is
 adding rounded noise, so this is a post-processing of the ideal Gaussian mechanism and inherits its guarantee without
-slack. A block says t and s and nothing else; the verifier (`price.py`) trusts nothing but blocks.
+slack. A block says t and s and nothing else; the verifier (`set_price.py`) trusts nothing but blocks.
 """
 
 from __future__ import annotations
