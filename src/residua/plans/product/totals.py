@@ -50,7 +50,7 @@ def feasible(lattice: Lattice, precisions: Floats, strategies: Sequence[Strategy
 
 
 def replacement_bound(lattice: Lattice, precisions: Floats, strategies: Sequence[Strategy]) -> float:
-    """What replacing a record costs at most: each block its own worst, as the verifier of `crossed_blocks.py` has it."""
+    """What replacing a record costs at most: each block its own worst, as `crossed_blocks.py` prices it."""
     tells = tells_of(strategies)
     costs = lattice.products(np.array([strategy.cost for strategy in strategies]))
     whole = lattice.sum_over_subsets(costs, tells) * to_measure(lattice, precisions, tells)
