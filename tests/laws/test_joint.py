@@ -12,10 +12,10 @@ from residua.plans.blockwise.blocks import BlockwiseBlocks
 from residua.plans.blockwise.facts import Rows, in_classes
 from residua.plans.blockwise.plan import BlockwisePlan
 from residua.plans.composition import priced
-from residua.plans.levels import Axis, axis_of, closed, refines
+from residua.plans.levels import AttributeLevels, axis_of, closed, refines
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.planners.posing import posed
-from residua.plans.solver.blockwise import Blockwise
+from residua.plans.solver.blockwise import BlockwiseTotal
 from residua.plans.solver.orbits import orbits
 from residua.testing import check_plan
 from residua.workload import Workload
@@ -81,7 +81,7 @@ def test_the_bound_of_a_split_is_below_what_its_plans_reach_and_close_to_it():
     """Where the search has converged a bound that claims a little too much lies above a plan of the same split."""
     axes, terms = posed(sums_of_pairs(3))
     found = orbits(axes, terms, closed(term.table for term in terms))
-    solved = Blockwise(axes, found).solve(1e-4, 40)
+    solved = BlockwiseTotal(axes, found).solve(1e-4, 40)
     assert solved.bound <= solved.loss * (1.0 + 1e-9)
     assert solved.loss <= solved.bound * 1.005
 
@@ -122,7 +122,7 @@ def test_what_matters_little_can_be_measured_at_a_small_budget():
 
 
 def test_the_total_alone_has_a_profile():
-    total = BlockwiseBlocks((Axis(3),), ((),), (Rows(np.array([[5]])),), np.array([2.0]))
+    total = BlockwiseBlocks((AttributeLevels(3),), ((),), (Rows(np.array([[5]])),), np.array([2.0]))
     assert total.profile().largest == total.cost(rs.AddRemove()) == Fraction(25, 4)
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from residua.linalg.lattice import Lattice, all_sets, closure, distinct_rows, row_keys
+from residua.linalg.lattice import SetFamily, all_sets, closure, distinct_rows, row_keys
 from residua.linalg.layout import batches, layout_of
 from tests.laws import dense
 
@@ -21,7 +21,7 @@ def rows_of(sets):
     return [np.array([sorted(s)], dtype=np.int32).reshape(1, len(s)) for s in sets]
 
 
-def lattice_of(sets) -> Lattice:
+def lattice_of(sets) -> SetFamily:
     return closure(rows_of(sets), D)
 
 

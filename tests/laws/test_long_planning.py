@@ -10,7 +10,7 @@ import pytest
 
 import residua as rs
 from residua.errors import GapWarning, LongWarning, PlanError
-from residua.linalg.lattice import Lattice
+from residua.linalg.lattice import SetFamily
 from residua.plans.planners import attended as beside
 from residua.plans.planners.attended import attended, attends, watched
 from residua.plans.planners.forecast import Forecast, forecast
@@ -146,8 +146,8 @@ def test_tables_are_not_planned_one_by_one(monkeypatch):
     def one(*_):
         raise AssertionError("sets are looked at one by one")
 
-    monkeypatch.setattr(Lattice, "members", one)
-    monkeypatch.setattr(Lattice, "__iter__", one)
+    monkeypatch.setattr(SetFamily, "members", one)
+    monkeypatch.setattr(SetFamily, "__iter__", one)
     domain = rs.Domain.of_sizes([3] * 9)
     for asked in (rs.marginals(domain, ways=range(4)), rs.product(domain, {"a0": "prefixes"}, ways=range(3))):
         assert rs.plan(asked, BUDGET).gap < 0.05

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import residua as rs
 from residua.errors import PlanError, VerificationError
 from residua.linalg.roots import inverse_root
-from residua.linalg.tree import Tree, root_diagonal, spectrum
+from residua.linalg.tree import NestedTree, root_diagonal, spectrum
 from residua.measurement.noisy import with_noise
 from residua.plans import ProductPlan
 from residua.plans.blocks import Batch
@@ -32,7 +32,7 @@ def trees(draw):
         size = more
     many = random.integers(1, 5, size)
     kept = np.repeat(np.arange(size), many)
-    tree = Tree((np.arange(size), *parents), many.astype(float))
+    tree = NestedTree((np.arange(size), *parents), many.astype(float))
     dense, at = [np.eye(len(kept))], kept
     for level in range(1, tree.depth):
         dense.append((at == np.arange(tree.sizes[level])[:, None]).astype(float))

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import residua as rs
-from residua.linalg.lattice import Lattice
+from residua.linalg.lattice import SetFamily
 from residua.plans.solver.closed_form import ResidualCoefficients
 
 HERE = Path(__file__).parent
@@ -143,7 +143,7 @@ TERNARY = rs.Domain.of_sizes([3] * 5)
 EXAMPLES = FIGURES["all_marginals_of_5_ternary_attributes"]
 
 
-def by_size(lattice: Lattice, values) -> list[float]:
+def by_size(lattice: SetFamily, values) -> list[float]:
     """One value a set size, after checking that all sets of the size share it."""
     groups = [values[lattice.set_sizes == size] for size in range(6)]
     for group in groups:
@@ -218,7 +218,7 @@ def plan(workload):
     return rs.plan(workload, rs.GDP(mu=1.0))
 
 
-def names_of(lattice: Lattice) -> list[tuple[str, ...]]:
+def names_of(lattice: SetFamily) -> list[tuple[str, ...]]:
     return [tuple(TOY.names[i] for i in members) for members in lattice]
 
 

@@ -23,7 +23,7 @@ from residua.domain import Domain, impossible_cells
 from residua.errors import PlanError
 from residua.estimation.mixture import Values
 from residua.linalg.arrays import Booleans, Floats
-from residua.linalg.lattice import Lattice
+from residua.linalg.lattice import SetFamily
 from residua.linalg.modes import centred
 from residua.plans.product.set_estimates import PlainEstimator
 from residua.plans.product.set_reading import FamilyReading
@@ -111,7 +111,7 @@ class PlainObserved(Observed):
     """
 
     domain: Domain
-    lattice: Lattice
+    lattice: SetFamily
     variances: Floats
     estimator: PlainEstimator
 

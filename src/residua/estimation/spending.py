@@ -27,7 +27,7 @@ from residua.estimation.observed import Members, Observed, Public
 from residua.estimation.shrinkage import Prior, responsibilities, shrunk
 from residua.estimation.tables import EstimatedTables
 from residua.linalg.arrays import Booleans, Floats
-from residua.linalg.lattice import Lattice
+from residua.linalg.lattice import SetFamily
 
 FACTORS = 4.0 ** np.arange(9)  # of the precision that it was measured with
 _MOST_CELLS = 1_500
@@ -89,7 +89,7 @@ class Learned:
         curves: expected errors at multiples of that precision, (sets, factors); 0 where nothing is to be learned.
     """
 
-    lattice: Lattice
+    lattice: SetFamily
     measured: Floats
     reference: Floats
     curves: Floats
@@ -164,7 +164,7 @@ def learned(
     public: Public,
     total: float,
     total_variance: float,
-    lattice: Lattice,
+    lattice: SetFamily,
     progress: Progress | None = None,
 ) -> tuple[Learned, Fitted]:
     """What was measured says of every set of a family, and the tables of singles and pairs that it was said beside."""

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from residua.errors import PlanError
 from residua.formats.about import About
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.lattice import Lattice, closure
+from residua.linalg.lattice import SetFamily, closure
 from residua.linalg.layout import Group, layout_of
 from residua.plans.product.set_facts import Facts
 from residua.plans.tails import check_confidence
@@ -127,7 +127,7 @@ class Stacked:
         sets = [tuple(names[i] for i in row) for row in members.tolist()]
         return np.array([reading.widths(each, self.confidence, 1.0) for each in sets], dtype=np.float64)
 
-    def _variances(self, family: Lattice) -> Floats:
+    def _variances(self, family: SetFamily) -> Floats:
         """Of a cell of each table of a family, as the plan that was measured says."""
         facts: Facts = self.release.reading.plan.family.facts
         numbers = np.concatenate([facts.lattice.find(level) for level in family.levels])

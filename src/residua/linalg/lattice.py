@@ -22,7 +22,7 @@ Values = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Lattice:
+class SetFamily:
     """A downward-closed family of subsets of `attributes` positions.
 
     Args:
@@ -131,11 +131,11 @@ class Lattice:
         for level in self.levels:
             yield from map(tuple, level.tolist())
 
-    def union(self, other: Lattice) -> Lattice:
+    def union(self, other: SetFamily) -> SetFamily:
         """The family of all sets in one or the other."""
         return closure([*self.levels, *other.levels], self.attributes) if other is not self else self
 
-    def same_sets(self, other: Lattice) -> bool:
+    def same_sets(self, other: SetFamily) -> bool:
         """Whether both hold the same sets, so that numbers mean the same in both."""
         return self is other or (
             self.attributes == other.attributes
@@ -144,7 +144,7 @@ class Lattice:
         )
 
 
-def closure(families: Sequence[Rows], attributes: int) -> Lattice:
+def closure(families: Sequence[Rows], attributes: int) -> SetFamily:
     """The smallest downward-closed family that holds all these sets (each array holds sets of one size)."""
     # A level without sets would be one nobody can descend to.
     families = [rows for rows in families if len(rows)]
@@ -160,7 +160,7 @@ def closure(families: Sequence[Rows], attributes: int) -> Lattice:
     levels.append(np.empty((1, 0), dtype=np.int32))
     for level in levels:
         level.setflags(write=False)
-    return Lattice(attributes, tuple(reversed(levels)))
+    return SetFamily(attributes, tuple(reversed(levels)))
 
 
 def distinct_rows(rows: Rows, attributes: int) -> Rows:

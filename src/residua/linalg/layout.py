@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.linalg.lattice import Lattice, row_keys
+from residua.linalg.lattice import SetFamily, row_keys
 
 T = TypeVar("T", bound=np.generic)
 
@@ -64,7 +64,7 @@ class Layout:
         groups: the sets by shape, in the order of the buffer.
     """
 
-    lattice: Lattice
+    lattice: SetFamily
     sizes: NDArray[np.int64]
     groups: tuple[Group, ...]
 
@@ -85,7 +85,7 @@ class Layout:
         return iter(self.groups)
 
 
-def layout_of(lattice: Lattice, sizes: NDArray[np.int64], chosen: NDArray[np.bool_] | None = None) -> Layout:
+def layout_of(lattice: SetFamily, sizes: NDArray[np.int64], chosen: NDArray[np.bool_] | None = None) -> Layout:
     """Lays out the chosen sets of a lattice (all by default), by size, then by shape, then by number."""
     groups: list[Group] = []
     start = 0

@@ -29,7 +29,7 @@ Levels = list[Floats]
 
 
 @dataclass(frozen=True, eq=False)
-class Tree:
+class NestedTree:
     """Levels of nodes, each in one node of the next.
 
     Args:
@@ -102,7 +102,7 @@ class SolvedTree:
         V: the variance of each node from everything.
     """
 
-    tree: Tree
+    tree: NestedTree
     z: tuple[Floats, ...]
     u: tuple[Floats, ...]
     k: tuple[Floats, ...]
@@ -140,11 +140,11 @@ def _counted(parents: NDArray[np.integer[Any]], weights: Floats, size: int) -> F
     return np.asarray(np.bincount(parents, weights=weights, minlength=size), dtype=np.float64)
 
 
-def _sized(tree: Tree, weights: Sequence[Floats]) -> list[tuple[Floats, int]]:
+def _sized(tree: NestedTree, weights: Sequence[Floats]) -> list[tuple[Floats, int]]:
     return list(zip(weights, tree.sizes, strict=True))
 
 
-def root_diagonal(tree: Tree, weights: Sequence[Floats], q: Floats, root: InverseRoot) -> Floats:
+def root_diagonal(tree: NestedTree, weights: Sequence[Floats], q: Floats, root: InverseRoot) -> Floats:
     """The diagonal of the square root of `Q^½ (Σ_nodes weight · t tᵀ) Q^½`, by poles, (nodes of level 0,).
 
     Each resolvent `(S + p)⁻¹` is one rank-one change per node (Sherman and Morrison), up the tree and down again.
@@ -171,7 +171,7 @@ def root_diagonal(tree: Tree, weights: Sequence[Floats], q: Floats, root: Invers
     return diagonal
 
 
-def spectrum(tree: Tree, weights: Sequence[Floats], q: Floats) -> tuple[float, float]:
+def spectrum(tree: NestedTree, weights: Sequence[Floats], q: Floats) -> tuple[float, float]:
     """Bounds from below and above on the eigenvalues of `Q^½ (Σ_nodes weight · t tᵀ) Q^½`.
 
     It is at least its diagonal part, and no more than the sum over levels of what a level contributes: the largest

@@ -15,7 +15,7 @@ import numpy as np
 
 from residua.errors import SourceError, VerificationError
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.lattice import Lattice, closure
+from residua.linalg.lattice import SetFamily, closure
 from residua.linalg.layout import Group, Layout, batches, layout_of
 from residua.noise import rounded_laplace, rounded_normal
 from residua.noise.correlated import rounded_ordered
@@ -28,7 +28,7 @@ _BATCH_CELLS = 4_000_000
 SHARE_CELLS = 1 << 22  # that the tables of some groups have together
 
 
-def maximal_layout(lattice: Lattice, sizes: Integers, measured: Integers) -> Layout:
+def maximal_layout(lattice: SetFamily, sizes: Integers, measured: Integers) -> Layout:
     """The sets that must be counted from data: those measured that no other measured set contains."""
     rows = [
         level[np.isin(np.arange(lattice.offsets[k], lattice.offsets[k + 1]), measured)]
@@ -60,7 +60,7 @@ def margins(counted: Layout, tables: Integers, wanted: Layout) -> Integers:
     return _picked(everything, buffer, wanted)
 
 
-def _parents(lattice: Lattice, sizes: Integers) -> tuple[Integers, Integers]:
+def _parents(lattice: SetFamily, sizes: Integers) -> tuple[Integers, Integers]:
     """For each set, a set with one attribute more (−1 for none), the one with the fewest values, and its axis."""
     parents = np.full(len(lattice), -1, dtype=np.int64)
     added = np.zeros(len(lattice), dtype=np.int64)
@@ -75,7 +75,7 @@ def _parents(lattice: Lattice, sizes: Integers) -> tuple[Integers, Integers]:
 
 
 def _by_parent(
-    parents: Integers, axes: Integers, lattice: Lattice, sizes: Integers
+    parents: Integers, axes: Integers, lattice: SetFamily, sizes: Integers
 ) -> list[tuple[tuple[int, ...], int, Integers]]:
     """Rows whose parents have one shape and lose the same axis."""
     if not len(parents):

@@ -24,7 +24,7 @@ import numpy as np
 
 from residua.errors import FileError, PlanError, ResiduaError, SourceError, VerificationError
 from residua.linalg.arrays import Integers
-from residua.linalg.lattice import Lattice
+from residua.linalg.lattice import SetFamily
 from residua.measurement.noisy import with_noise
 from residua.measurement.once import closed, write_once
 from residua.measurement.rehearsal import rehearse
@@ -221,7 +221,7 @@ class BlockTask:
 
 def bare(blocks: SetBlocks) -> SetBlocks:
     """The same blocks without anything computed from them, so that little travels."""
-    return replace(blocks, lattice=Lattice(blocks.lattice.attributes, blocks.lattice.levels))
+    return replace(blocks, lattice=SetFamily(blocks.lattice.attributes, blocks.lattice.levels))
 
 
 def order_of(blocks: SetBlocks) -> Integers:

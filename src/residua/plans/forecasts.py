@@ -42,7 +42,7 @@ class Forecasts(Quotable):
             raise PlanError("these groups are too many for a plan of this form; ask for fewer.")
         return picked(self._covariance(first.workload, second.workload), first, second, crossed)
 
-    def assuming(self, records: float, distribution: Assumed | None = None) -> Forecast:
+    def assuming(self, records: float, distribution: Assumed | None = None) -> AssumedAnswers:
         """What numbers quoted from a release of this plan would be like: `plan.assuming(10_000).mean("age")`.
 
         Args:
@@ -59,7 +59,7 @@ class Forecasts(Quotable):
         plan: Any = self
         blocks = None if plan.noise.gaussian else plan.blocks
         reading = None if blocks is None else plan.reading(blocks, np.zeros(blocks.cells, dtype=np.int64))
-        return Forecast(plan, reading, float(records), tuple(_factors(self.domain, distribution or {})))
+        return AssumedAnswers(plan, reading, float(records), tuple(_factors(self.domain, distribution or {})))
 
     def _answering(self) -> Answering:
         raise PlanError(
@@ -68,7 +68,7 @@ class Forecasts(Quotable):
 
 
 @dataclass(frozen=True, eq=False)
-class Forecast(PlanAnswers, Quotable):
+class AssumedAnswers(PlanAnswers, Quotable):
     """An assumed distribution and a plan's errors. Made by `plan.assuming`.
 
     Args:

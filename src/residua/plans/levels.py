@@ -22,7 +22,7 @@ from residua.linalg.modes import contrasts
 
 
 @dataclass(frozen=True, eq=False)
-class Axis:
+class AttributeLevels:
     """The levels of one attribute.
 
     Args:
@@ -157,7 +157,7 @@ class Axis:
         return (self.size, *(own.tobytes() for own in self.classes))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Axis) and self.key == other.key
+        return isinstance(other, AttributeLevels) and self.key == other.key
 
     def __hash__(self) -> int:
         return hash(self.key)
@@ -174,7 +174,7 @@ def told_apart(rows: Floats) -> Integers:
     return np.argsort(np.argsort(first))[inverse.ravel()]
 
 
-def axis_of(size: int, partitions: Iterable[Integers], most: int = 8) -> Axis:
+def axis_of(size: int, partitions: Iterable[Integers], most: int = 8) -> AttributeLevels:
     """The nested levels that tell apart what partitions do: each joined to the coarser ones before it.
 
     Args:
@@ -195,9 +195,9 @@ def axis_of(size: int, partitions: Iterable[Integers], most: int = 8) -> Axis:
 
 
 @cache
-def _shared(size: int, chain: tuple[bytes, ...]) -> Axis:
+def _shared(size: int, chain: tuple[bytes, ...]) -> AttributeLevels:
     """One object for attributes with the same levels."""
-    return Axis(size, tuple(np.frombuffer(own, dtype=np.int64).copy() for own in chain))
+    return AttributeLevels(size, tuple(np.frombuffer(own, dtype=np.int64).copy() for own in chain))
 
 
 def _joined(partitions: Sequence[Integers]) -> Integers:
@@ -209,7 +209,7 @@ MOST_CELLS = 2**16
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class LevelTable:
     """The cells of some attributes.
 
     Args:
@@ -217,7 +217,7 @@ class Table:
         attributes: positions, increasing.
     """
 
-    axes: tuple[Axis, ...]
+    axes: tuple[AttributeLevels, ...]
     attributes: tuple[int, ...]
 
     @property
@@ -250,10 +250,10 @@ class Table:
         return np.asarray(found).ravel()
 
 
-def table_for(axes: Sequence[Axis], blocks: Sequence[Block]) -> Table | None:
+def table_for(axes: Sequence[AttributeLevels], blocks: Sequence[Block]) -> LevelTable | None:
     """The cells of all attributes that blocks name; None if they are too many."""
     used = sorted({i for block in blocks for i, _ in block})
-    found = Table(tuple(axes), tuple(used))
+    found = LevelTable(tuple(axes), tuple(used))
     return found if math.prod(found.shape) <= MOST_CELLS else None
 
 
@@ -277,17 +277,17 @@ def closed(tops: Iterable[Block]) -> list[Block]:
     return sorted({one for top in tops for one in below(top)}, key=rank)
 
 
-def dimensions(axes: Sequence[Axis], block: Block) -> int:
+def dimensions(axes: Sequence[AttributeLevels], block: Block) -> int:
     """How many coordinates a block has."""
     return math.prod(axes[i].starts[level + 1] - axes[i].starts[level] for i, level in block)
 
 
-def shape_of(axes: Sequence[Axis], block: Block) -> tuple[int, ...]:
+def shape_of(axes: Sequence[AttributeLevels], block: Block) -> tuple[int, ...]:
     """The shape of the table behind a block: the classes of each of its attributes."""
     return tuple(axes[i].count(level) for i, level in block)
 
 
-def places(axes: Sequence[Axis], table: Block, block: Block) -> Integers:
+def places(axes: Sequence[AttributeLevels], table: Block, block: Block) -> Integers:
     """Where the coordinates of a block stand among those of a table that is at least as fine, flat."""
     levels = dict(block)
     spans = [np.arange(*axes[i].span(levels.get(i, 0))) for i, _ in table]
@@ -295,7 +295,7 @@ def places(axes: Sequence[Axis], table: Block, block: Block) -> Integers:
     return np.ravel_multi_index(np.ix_(*spans), shape).ravel() if table else np.zeros(1, dtype=np.int64)
 
 
-def functions(axes: Sequence[Axis], table: Block, block: Block) -> Floats:
+def functions(axes: Sequence[AttributeLevels], table: Block, block: Block) -> Floats:
     """The functions of a block's coordinates on the cells of a table at least as fine, (coordinates, cells)."""
     levels = dict(block)
     found: Floats = np.ones((1, 1))
@@ -305,7 +305,7 @@ def functions(axes: Sequence[Axis], table: Block, block: Block) -> Floats:
     return found
 
 
-def in_coordinates(axes: Sequence[Axis], table: Block, rows: Floats) -> Floats:
+def in_coordinates(axes: Sequence[AttributeLevels], table: Block, rows: Floats) -> Floats:
     """Rows over the cells of a table in its coordinates, (rows, coordinates)."""
     tensor = rows.reshape(len(rows), *shape_of(axes, table))
     for axis, (i, level) in enumerate(table, start=1):

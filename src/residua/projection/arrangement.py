@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.lattice import Lattice, closure
+from residua.linalg.lattice import SetFamily, closure
 from residua.linalg.layout import Group, Layout, batches, layout_of
 from residua.projection import table_kernels
 
@@ -47,7 +47,7 @@ class Arrangement:
         given_sizes: how many values each attribute has, in the order in which they came.
     """
 
-    given: Lattice
+    given: SetFamily
     given_sizes: Integers
 
     @cached_property
@@ -60,7 +60,7 @@ class Arrangement:
         return self.given_sizes[self._order]
 
     @cached_property
-    def lattice(self) -> Lattice:
+    def lattice(self) -> SetFamily:
         """The family over renumbered attributes."""
         return closure([self._renamed(level) for level in self.given.levels], self.given.attributes)
 

@@ -23,7 +23,7 @@ from scipy.linalg import eigvalsh, solve
 from scipy.sparse import csr_array
 
 from residua.linalg.arrays import Floats
-from residua.linalg.lattice import Lattice
+from residua.linalg.lattice import SetFamily
 from residua.linalg.modes import contrasts
 from residua.plans.operators.correlated import Ordered
 from residua.plans.strategy import Strategy
@@ -139,7 +139,7 @@ class AskedMetric:
         along: each attribute.
     """
 
-    lattice: Lattice
+    lattice: SetFamily
     families: Sequence[tuple[Floats, Sequence[AttributeQueries]]]
     unasked: Floats
     along: Sequence[MetricAlong | PrefixMetric]
@@ -172,7 +172,7 @@ class AskedMetric:
 
 
 def asked_metric(
-    lattice: Lattice,
+    lattice: SetFamily,
     families: Sequence[tuple[Floats, Sequence[AttributeQueries]]],
     unasked: Floats,
     strategies: Sequence[Strategy],
@@ -206,7 +206,7 @@ def asked_metric(
 
 
 def _kinds(
-    lattice: Lattice, families: Sequence[tuple[Floats, Sequence[AttributeQueries]]], i: int, size: int
+    lattice: SetFamily, families: Sequence[tuple[Floats, Sequence[AttributeQueries]]], i: int, size: int
 ) -> list[AttributeQueries]:
     """The ways in which an attribute is asked by terms that count; its values if it is in none."""
     with_i = lattice.covers[i][0]

@@ -15,7 +15,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from residua.linalg.arrays import Booleans, Floats
-from residua.linalg.lattice import Lattice
+from residua.linalg.lattice import SetFamily
 from residua.linalg.layout import layout_of
 from residua.projection import fibre_kernels
 from residua.projection.alternating import (
@@ -41,7 +41,7 @@ _NO_ZEROS = np.zeros((0, 0), dtype=bool)
 
 
 def nearest_crossed(
-    lattice: Lattice,
+    lattice: SetFamily,
     axes: Sequence[Coordinates],
     coordinates: Floats,
     weights: Floats,

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.linalg.arrays import Booleans, Floats, Integers
-from residua.linalg.lattice import Lattice
+from residua.linalg.lattice import SetFamily
 from residua.linalg.layout import Layout, batches, layout_of
 from residua.projection.axes import Coordinates, PrefixSums
 
@@ -161,7 +161,7 @@ class Crossing:
         chosen: which sets' tables are laid out, (sets,).
     """
 
-    lattice: Lattice
+    lattice: SetFamily
     axes: Sequence[Coordinates]
     chosen: Booleans
 

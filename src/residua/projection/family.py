@@ -22,7 +22,7 @@ import numpy as np
 from residua.domain import impossible_cells
 from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats, Integers
-from residua.linalg.lattice import Lattice, closure
+from residua.linalg.lattice import SetFamily, closure
 from residua.linalg.layout import Layout, batches, layout_of
 from residua.linalg.modes import centred
 from residua.plans.contract import Plan
@@ -44,7 +44,7 @@ class ConsistentTables(Fit):
         infeasibility: the largest violation of non-negativity or of a zero, in counts.
     """
 
-    lattice: Lattice
+    lattice: SetFamily
     sizes: Integers
     residuals: Floats
     gap: float
@@ -128,7 +128,7 @@ class FamilyProblem(ProjectionProblem):
     # ---- the sets
 
     @cached_property
-    def lattice(self) -> Lattice:
+    def lattice(self) -> SetFamily:
         """The sets whose tables the release answers."""
         plan, answered = self.plan, self._answered
         if answered.all():

@@ -21,7 +21,7 @@ from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.plans.blockwise.plan import BlockwisePlan
 from residua.plans.blockwise.reading import BlockwiseReading
 from residua.plans.cells import MOST_COLUMNS
-from residua.plans.levels import Axis, Block, below, dimensions, in_coordinates, places, shape_of, told_apart
+from residua.plans.levels import AttributeLevels, Block, below, dimensions, in_coordinates, places, shape_of, told_apart
 from residua.projection.facts import Fact, shown
 from residua.projection.interior import TablePiece, nearest_tables
 from residua.projection.problem import Fit, Metric, Progress, ProjectionProblem
@@ -44,7 +44,7 @@ class JointTables(Fit):
         infeasibility: the most negative cell, in counts.
     """
 
-    axes: tuple[Axis, ...]
+    axes: tuple[AttributeLevels, ...]
     blocks: tuple[Block, ...]
     coordinates: Floats
     gap: float
@@ -296,11 +296,11 @@ class BlockwiseProblem(ProjectionProblem):
         return float(np.concatenate(apart).mean())
 
 
-def spans_of(axes: Sequence[Axis], blocks: Sequence[Block]) -> dict[Block, Integers]:
+def spans_of(axes: Sequence[AttributeLevels], blocks: Sequence[Block]) -> dict[Block, Integers]:
     """Where the coordinates of each block stand, one block after the other."""
     return {block: np.arange(*span) for block, span in _ranges(axes, blocks).items()}
 
 
-def _ranges(axes: Sequence[Axis], blocks: Sequence[Block]) -> dict[Block, tuple[int, int]]:
+def _ranges(axes: Sequence[AttributeLevels], blocks: Sequence[Block]) -> dict[Block, tuple[int, int]]:
     ends = np.cumsum([0, *(dimensions(axes, block) for block in blocks)]).tolist()
     return {block: (ends[k], ends[k + 1]) for k, block in enumerate(blocks)}

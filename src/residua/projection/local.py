@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats, Integers
-from residua.linalg.lattice import Lattice
+from residua.linalg.lattice import SetFamily
 from residua.linalg.layout import layout_of
 from residua.projection import table_kernels
 from residua.projection.alternating import (
@@ -36,7 +36,7 @@ _FIRST_PENALTY = 12.0  # ρ_A / w_A
 
 
 def nearest_consistent(
-    lattice: Lattice,
+    lattice: SetFamily,
     sizes: Integers,
     residuals: Floats,
     weights: Floats,

@@ -18,7 +18,7 @@ import numpy as np
 
 from residua.domain import Domain, settings_of_domain
 from residua.errors import SourceError
-from residua.linalg.lattice import Lattice
+from residua.linalg.lattice import SetFamily
 from residua.linalg.layout import Layout
 from residua.source.accumulate import FlatTables, tables_of_layout
 from residua.source.bound import Bound
@@ -185,7 +185,7 @@ class SparkSource(Records):
         used = tuple((name, text) for name, text in self._expressions.items() if name in wanted)
         common = (own_version(), json.dumps(settings_of_domain(domain)), self._own, used, self.options)
         if layout.cells <= _SMALL_CELLS and not in_blocks:
-            bare = Layout(Lattice(layout.lattice.attributes, layout.lattice.levels), layout.sizes, layout.groups)
+            bare = Layout(SetFamily(layout.lattice.attributes, layout.lattice.levels), layout.sizes, layout.groups)
             return SparkTask(*common, layout=bare, bound=bound)
         tables = tables_of_layout(layout)
         return SparkTask(*common, tables=tables, bounds=block_bounds(tables, _BLOCK_CELLS), bound=bound)

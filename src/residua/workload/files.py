@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from residua.domain import Domain
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.lattice import Lattice, distinct_rows
+from residua.linalg.lattice import SetFamily, distinct_rows
 from residua.workload.asking import rows_of_body
 from residua.workload.listed import ListedQueries
 from residua.workload.terms import Family, TableTerms, identities
 from residua.workload.workload import Workload
 
 
-def workload_to_body(workload: Workload | None, lattice: Lattice | None = None) -> dict[str, Any] | None:
+def workload_to_body(workload: Workload | None, lattice: SetFamily | None = None) -> dict[str, Any] | None:
     """What was asked as plain values.
 
     Args:
@@ -33,7 +33,7 @@ def workload_to_body(workload: Workload | None, lattice: Lattice | None = None) 
     return {"pieces": pieces, "places": None if workload.places is None else workload.places.tolist()}
 
 
-def workload_of_body(domain: Domain, body: dict[str, Any] | None, lattice: Lattice | None = None) -> Workload | None:
+def workload_of_body(domain: Domain, body: dict[str, Any] | None, lattice: SetFamily | None = None) -> Workload | None:
     """What was asked, from plain values that `workload_to_body` made.
 
     Raises:
@@ -54,12 +54,12 @@ def workload_of_body(domain: Domain, body: dict[str, Any] | None, lattice: Latti
     return Workload(domain, pieces, np.array(body["places"], dtype=np.int64))
 
 
-def lattice_to_body(lattice: Lattice) -> list[dict[str, Any]]:
+def lattice_to_body(lattice: SetFamily) -> list[dict[str, Any]]:
     """A family of sets as plain values."""
     return [{"size": k, "members": level.ravel().tolist()} for k, level in enumerate(lattice.levels)]
 
 
-def lattice_of_body(sets: list[dict[str, Any]], attributes: int) -> Lattice:
+def lattice_of_body(sets: list[dict[str, Any]], attributes: int) -> SetFamily:
     """The family of sets that plain values describe.
 
     Raises:
@@ -78,7 +78,7 @@ def lattice_of_body(sets: list[dict[str, Any]], attributes: int) -> Lattice:
             raise ValueError("its sets are not a sorted, downward-closed family")
         more = [np.delete(levels[k], j, axis=1) for j in range(k)]
         levels[k].setflags(write=False)
-    return Lattice(attributes, tuple(levels))
+    return SetFamily(attributes, tuple(levels))
 
 
 def positions_of_body(domain: Domain, listed: list[int]) -> tuple[int, ...]:
@@ -92,7 +92,7 @@ def positions_of_body(domain: Domain, listed: list[int]) -> tuple[int, ...]:
     return tuple(listed)
 
 
-def _tables_to_body(tables: TableTerms, lattice: Lattice | None) -> dict[str, Any]:
+def _tables_to_body(tables: TableTerms, lattice: SetFamily | None) -> dict[str, Any]:
     names = tables.domain.names
     families = [
         {
@@ -105,7 +105,7 @@ def _tables_to_body(tables: TableTerms, lattice: Lattice | None) -> dict[str, An
     return {"families": families, "sets": lattice_to_body(tables.lattice) if lattice is None else None}
 
 
-def _tables_of_body(domain: Domain, body: dict[str, Any], lattice: Lattice | None) -> TableTerms:
+def _tables_of_body(domain: Domain, body: dict[str, Any], lattice: SetFamily | None) -> TableTerms:
     if lattice is None:
         lattice = lattice_of_body(body["sets"], len(domain))
     if not any(each["sets"] for each in body["families"]):
@@ -119,7 +119,7 @@ def _tables_of_body(domain: Domain, body: dict[str, Any], lattice: Lattice | Non
     return TableTerms(domain, lattice, tuple(families))
 
 
-def _sets_of_body(asked: dict[str, Any], lattice: Lattice) -> tuple[Integers, Floats]:
+def _sets_of_body(asked: dict[str, Any], lattice: SetFamily) -> tuple[Integers, Floats]:
     """The numbers and weights of the sets a family asks for."""
     numbers, weights = np.array(asked["sets"], dtype=np.int64), np.array(asked["weights"], dtype=np.float64)
     if len(numbers) != len(weights) or (len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(lattice)):

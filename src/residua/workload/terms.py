@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from residua.domain import Domain
 from residua.errors import WorkloadError
 from residua.linalg.arrays import Booleans, Floats, Integers
-from residua.linalg.lattice import Lattice, closure
+from residua.linalg.lattice import SetFamily, closure
 from residua.workload.attribute_queries import AttributeQueries, Identity
 from residua.workload.listed import ListedQueries, check_cells, checked_weight
 
@@ -36,7 +36,7 @@ class Family:
         queries: what is asked of each attribute of the domain; of an attribute in no set, its values.
     """
 
-    lattice: Lattice
+    lattice: SetFamily
     numbers: NDArray[np.int64]
     weights: Floats
     queries: tuple[AttributeQueries, ...]
@@ -84,7 +84,7 @@ class Family:
                 members[place] = tuple(row)
         return members
 
-    def on(self, lattice: Lattice) -> Family:
+    def on(self, lattice: SetFamily) -> Family:
         """The same terms by their numbers in another lattice that holds them."""
         if self.lattice is lattice:
             return self
@@ -105,7 +105,7 @@ class TableTerms:
     """
 
     domain: Domain
-    lattice: Lattice
+    lattice: SetFamily
     families: tuple[Family, ...]
 
     tabular = True
@@ -251,7 +251,7 @@ def titled(axes: Iterable[tuple[str, str]]) -> str:
 def on_one_lattice(domain: Domain, families: Iterable[Family]) -> TableTerms:
     """Terms of these families as they stand, on one lattice."""
     listed = list(families)
-    lattice = reduce(Lattice.union, (family.lattice for family in listed))
+    lattice = reduce(SetFamily.union, (family.lattice for family in listed))
     return TableTerms(domain, lattice, tuple(family.on(lattice) for family in listed))
 
 
@@ -299,14 +299,14 @@ def identities(domain: Domain) -> tuple[AttributeQueries, ...]:
     return tuple(Identity(int(n)) for n in domain.sizes)
 
 
-def renumber(source: Lattice, target: Lattice) -> NDArray[np.int64]:
+def renumber(source: SetFamily, target: SetFamily) -> NDArray[np.int64]:
     """For every set of one family, its number in another that holds it (−1 where it does not), (sets,)."""
     if source.same_sets(target):
         return np.arange(len(source))
     return np.concatenate([target.find(level) for level in source.levels])
 
 
-def _asked_by_all(families: Sequence[Family], lattice: Lattice) -> NDArray[np.int64]:
+def _asked_by_all(families: Sequence[Family], lattice: SetFamily) -> NDArray[np.int64]:
     """The numbers in a lattice of all sets that these ask for, one after the other."""
     sizes = np.concatenate([family.lattice.set_sizes[family.numbers] for family in families])
     numbers = np.empty(len(sizes), dtype=np.int64)

@@ -12,7 +12,7 @@ import numpy as np
 from residua.domain import Domain
 from residua.errors import WorkloadError
 from residua.linalg.arrays import Booleans, Floats, Integers
-from residua.linalg.lattice import Lattice
+from residua.linalg.lattice import SetFamily
 from residua.showing import Shown, printable
 from residua.workload.listed import ListedQueries
 from residua.workload.terms import Family, TableTerms, Term, identities, merged
@@ -45,12 +45,12 @@ class Workload(Shown):
             self.places.setflags(write=False)
 
     @classmethod
-    def of_marginals(cls, domain: Domain, lattice: Lattice, numbers: Integers, weights: Floats) -> Workload:
+    def of_marginals(cls, domain: Domain, lattice: SetFamily, numbers: Integers, weights: Floats) -> Workload:
         """The marginals on the sets of a lattice with these numbers, (marginals,), distinct."""
         return cls.of_families(domain, lattice, (Family(lattice, numbers, weights, identities(domain)),))
 
     @classmethod
-    def of_families(cls, domain: Domain, lattice: Lattice, families: Sequence[Family]) -> Workload:
+    def of_families(cls, domain: Domain, lattice: SetFamily, families: Sequence[Family]) -> Workload:
         """The terms of families on one lattice, as they stand."""
         return cls(domain, (TableTerms(domain, lattice, tuple(families)),))
 
@@ -149,7 +149,7 @@ class Workload(Shown):
         return np.concatenate([piece.query_weights for piece in self.pieces])[self._order]
 
     @property
-    def lattice(self) -> Lattice:
+    def lattice(self) -> SetFamily:
         """The closure of all tables' attribute sets."""
         return self._tables.lattice
 
@@ -255,7 +255,7 @@ class Workload(Shown):
         """The same tables with other weights, (terms,)."""
         return Workload(self.domain, (self._tables.with_weights(weights),))
 
-    def on(self, lattice: Lattice) -> Workload:
+    def on(self, lattice: SetFamily) -> Workload:
         """The same tables by their numbers in another lattice that holds their sets."""
         return Workload.of_families(self.domain, lattice, [family.on(lattice) for family in self.families])
 

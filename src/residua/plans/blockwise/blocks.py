@@ -24,7 +24,7 @@ from residua.plans.blocks import POINT, Batch, Blocks, Profile, even, rounded_up
 from residua.plans.blockwise import price
 from residua.plans.blockwise.facts import Rows
 from residua.plans.cells import Grouping
-from residua.plans.levels import MOST_CELLS, Axis, Block
+from residua.plans.levels import MOST_CELLS, AttributeLevels, Block
 from residua.plans.noise import NORMAL, Noise
 from residua.privacy import AddRemove, Unit
 
@@ -46,7 +46,7 @@ class BlockwiseBlocks(Blocks):
 
     exact_together: ClassVar[bool] = True
 
-    axes: tuple[Axis, ...]
+    axes: tuple[AttributeLevels, ...]
     measured: tuple[Block, ...]
     rows: tuple[Rows, ...]
     scales: Floats

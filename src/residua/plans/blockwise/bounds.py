@@ -15,14 +15,14 @@ import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
 from residua.plans.blockwise.facts import asked, in_classes, query_weights
-from residua.plans.levels import Axis, Block, below, closed, dimensions, places
+from residua.plans.levels import AttributeLevels, Block, below, closed, dimensions, places
 from residua.workload import Workload
 
 MOST_DIMENSIONS = 1500
 _ROUNDS = 6
 
 
-def gap_of_any(axes: Sequence[Axis], workload: Workload, achieved: float) -> float:
+def gap_of_any(axes: Sequence[AttributeLevels], workload: Workload, achieved: float) -> float:
     """How far a weighted sum of variances, times pcost, is at most above any plan's; infinite where it is too large."""
     blocks = _blocks_of(axes, workload)
     if blocks is None or coordinates_of(axes, workload) > MOST_DIMENSIONS:
@@ -33,13 +33,13 @@ def gap_of_any(axes: Sequence[Axis], workload: Workload, achieved: float) -> flo
     return max(achieved / _bound(axes, spans, G) - 1.0, 0.0)
 
 
-def coordinates_of(axes: Sequence[Axis], workload: Workload) -> float:
+def coordinates_of(axes: Sequence[AttributeLevels], workload: Workload) -> float:
     """How many coordinates the blocks of all that is asked have together; infinite where they are not worth listing."""
     blocks = _blocks_of(axes, workload)
     return math.inf if blocks is None else sum(dimensions(axes, block) for block in blocks)
 
 
-def _blocks_of(axes: Sequence[Axis], workload: Workload) -> list[Block] | None:
+def _blocks_of(axes: Sequence[AttributeLevels], workload: Workload) -> list[Block] | None:
     tops: set[Block] = set()
     for attributes, _, _ in asked(workload):
         tops.add(tuple((i, axes[i].depth) for i in attributes if axes[i].depth))
@@ -48,7 +48,9 @@ def _blocks_of(axes: Sequence[Axis], workload: Workload) -> list[Block] | None:
     return closed(tops)
 
 
-def _gram(axes: Sequence[Axis], workload: Workload, weights: Floats, spans: dict[Block, Integers], size: int) -> Floats:
+def _gram(
+    axes: Sequence[AttributeLevels], workload: Workload, weights: Floats, spans: dict[Block, Integers], size: int
+) -> Floats:
     """The Gram matrix of all queries in coordinates, (coordinates, coordinates)."""
     G = np.zeros((size, size))
     for attributes, rows, at in asked(workload):
@@ -64,7 +66,7 @@ def _gram(axes: Sequence[Axis], workload: Workload, weights: Floats, spans: dict
     return G
 
 
-def _bound(axes: Sequence[Axis], spans: dict[Block, Integers], G: Floats) -> float:
+def _bound(axes: Sequence[AttributeLevels], spans: dict[Block, Integers], G: Floats) -> float:
     """The largest bound of a few rounds."""
     used = sorted({i for block in spans for i, _ in block})
     values = {i: axes[i].bases[-1] for i in used}  # (functions, classes)
@@ -91,7 +93,9 @@ def _bound(axes: Sequence[Axis], spans: dict[Block, Integers], G: Floats) -> flo
     return best
 
 
-def _assembled(axes: Sequence[Axis], spans: dict[Block, Integers], inner: dict[int, Floats], size: int) -> Floats:
+def _assembled(
+    axes: Sequence[AttributeLevels], spans: dict[Block, Integers], inner: dict[int, Floats], size: int
+) -> Floats:
     """Inner products of the coordinate functions of all blocks."""
     K = np.zeros((size, size))
     for (one, a), (other, b) in crossed(spans.items(), repeat=2):
@@ -105,7 +109,7 @@ def _assembled(axes: Sequence[Axis], spans: dict[Block, Integers], inner: dict[i
 
 
 def _paired(
-    axes: Sequence[Axis], spans: dict[Block, Integers], inner: dict[int, Floats], M: Floats, attribute: int
+    axes: Sequence[AttributeLevels], spans: dict[Block, Integers], inner: dict[int, Floats], M: Floats, attribute: int
 ) -> Floats:
     """`Σ M ∘ ⊗_{j≠i} K_j`, summed over all coordinates but the attribute's own, (functions, functions) of it."""
     n = axes[attribute].starts[-1]

@@ -16,7 +16,7 @@ import numpy as np
 from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.modes import column_norms, largest_entry
-from residua.plans.levels import Axis, Block, below, dimensions, in_coordinates, places, shape_of, told_apart
+from residua.plans.levels import AttributeLevels, Block, below, dimensions, in_coordinates, places, shape_of, told_apart
 from residua.plans.tolerances import SUPPORT_TOLERANCE
 from residua.workload import AttributeQueries, Workload
 
@@ -36,7 +36,7 @@ class Facts:
         noise: the noise variance of each block, infinite where it is not measured, (blocks,).
     """
 
-    axes: tuple[Axis, ...]
+    axes: tuple[AttributeLevels, ...]
     blocks: tuple[Block, ...]
     numbers: tuple[int, ...]
     strategies: tuple[Rows, ...]
@@ -168,7 +168,7 @@ def _crossed(first: Floats, second: Floats) -> Floats:
     return np.asarray(np.kron(first, second), dtype=np.float64)
 
 
-def in_classes(axes: Sequence[Axis], attributes: Sequence[int], rows: Floats) -> tuple[Floats, Booleans]:
+def in_classes(axes: Sequence[AttributeLevels], attributes: Sequence[int], rows: Floats) -> tuple[Floats, Booleans]:
     """Queries over the finest classes of their attributes, and which tell values of one class apart.
 
     All attributes are compared before anything is computed: equal numbers need not be equal after a product.
@@ -295,7 +295,7 @@ class Split:
     lower: Floats
 
 
-def split(axes: Sequence[Axis], block: Block, measured: Rows) -> Split:
+def split(axes: Sequence[AttributeLevels], block: Block, measured: Rows) -> Split:
     """The rows of a block in coordinates.
 
     Raises:

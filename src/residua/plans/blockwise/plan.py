@@ -29,7 +29,7 @@ from residua.plans.blockwise.reading import BlockwiseReading
 from residua.plans.bodies import check_claims, head_of_body, head_to_body
 from residua.plans.cells import MOST_COLUMNS, Grouping
 from residua.plans.contract import Plan
-from residua.plans.levels import Axis, Block, below, dimensions, rank, table_for
+from residua.plans.levels import AttributeLevels, Block, below, dimensions, rank, table_for
 from residua.plans.noise import LARGEST_SCALE, SMALLEST_SCALE
 from residua.plans.questions import combined, in_one_table
 from residua.plans.tolerances import nearness
@@ -67,7 +67,7 @@ class BlockwisePlan(Plan):
     kinds: ClassVar[tuple[str, ...]] = ("blockwise",)
 
     domain: Domain
-    axes: tuple[Axis, ...]
+    axes: tuple[AttributeLevels, ...]
     blocks_of: tuple[Block, ...]
     numbers: tuple[int, ...]
     strategies: tuple[Rows, ...]
@@ -326,7 +326,7 @@ class BlockwisePlan(Plan):
         if len(body["axes"]) != len(domain):
             raise ValueError("it has not one axis for each attribute")
         axes = tuple(
-            Axis(int(n), tuple(np.array(own, dtype=np.int64) for own in levels))
+            AttributeLevels(int(n), tuple(np.array(own, dtype=np.int64) for own in levels))
             for n, levels in zip(domain.sizes, body["axes"], strict=True)
         )
         blocks = tuple(tuple((int(i), int(level)) for i, level in block) for block in body["blocks"])

@@ -17,7 +17,7 @@ from residua.errors import VerificationError
 from residua.linalg.arrays import Floats, Objects
 from residua.plans.blocks import POINT, WORD, require_scales
 from residua.plans.blockwise.facts import Rows
-from residua.plans.levels import Axis, Block, shape_of, table_for
+from residua.plans.levels import AttributeLevels, Block, shape_of, table_for
 from residua.privacy import Unit
 
 FEWEST_RECORDS = 2**28
@@ -27,7 +27,7 @@ class _Priced(Protocol):
     """What the verifier looks at."""
 
     @property
-    def axes(self) -> tuple[Axis, ...]: ...  # the levels of each attribute
+    def axes(self) -> tuple[AttributeLevels, ...]: ...  # the levels of each attribute
 
     @property
     def measured(self) -> tuple[Block, ...]: ...  # the blocks that are measured

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from residua.domain import Attribute
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.tree import Tree
+from residua.linalg.tree import NestedTree
 from residua.workload import AttributeQueries
 
 Places = NDArray[np.int32]
@@ -68,7 +68,7 @@ class Nesting:
     def _ancestors(self) -> dict[tuple[int, int], Places]:
         return {}
 
-    def tree(self, levels: Sequence[int], *, alike: bool) -> Tree:
+    def tree(self, levels: Sequence[int], *, alike: bool) -> NestedTree:
         """The tree of some levels, the last of them the root.
 
         Args:
@@ -77,10 +77,10 @@ class Nesting:
         """
         parents = [self.between(a, b) for a, b in pairwise(levels)]
         if not parents or not alike:
-            return Tree(tuple(parents), np.ones(self.sizes[levels[0]]))
+            return NestedTree(tuple(parents), np.ones(self.sizes[levels[0]]))
         many = np.bincount(parents[0], minlength=self.sizes[levels[1]]).astype(np.float64)
         parents[0] = np.arange(self.sizes[levels[1]], dtype=np.int32)
-        return Tree(tuple(parents), many)
+        return NestedTree(tuple(parents), many)
 
 
 @lru_cache(maxsize=8)

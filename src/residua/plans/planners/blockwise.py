@@ -24,7 +24,7 @@ from residua.plans.blockwise.facts import Rows, asked, query_weights
 from residua.plans.blockwise.plan import BY_ROWS, BlockwisePlan
 from residua.plans.cells import MOST_COLUMNS
 from residua.plans.contract import Plan
-from residua.plans.levels import Table, closed, table_for
+from residua.plans.levels import LevelTable, closed, table_for
 from residua.plans.matrix.integers import FILLING
 from residua.plans.objectives import MaxVariance, Objective, Scaled, TotalVariance, check_objective, described
 from residua.plans.persons import by_cells
@@ -35,8 +35,7 @@ from residua.plans.planners.offers import Declared, Offer, Planner, Proof, Task
 from residua.plans.planners.posing import check_memory, posed, posed_queries
 from residua.plans.product.lattice_plan import LatticePlan
 from residua.plans.saddle import RootGame, least_maximum
-from residua.plans.solver.blockwise import Blockwise as Solver
-from residua.plans.solver.blockwise import Solved
+from residua.plans.solver.blockwise import BlockwiseTotal, Solved
 from residua.plans.solver.blockwise_maximum import BlockwiseMaximum
 from residua.plans.solver.orbits import orbits
 from residua.privacy import PureDP
@@ -155,7 +154,7 @@ def plan_joint(workload: Workload, task: Task) -> BlockwisePlan:
     blocks = closed(term.table for term in terms)
     found = orbits(axes, terms, blocks)
     check_memory(found, axes)
-    solver = Solver if targets is None else BlockwiseMaximum
+    solver = BlockwiseTotal if targets is None else BlockwiseMaximum
     solved = solver(axes, found).solve(task.effort.tolerance, min(task.effort.limit, _ROUNDS), task.effort.progress)
     for coarsest in _COARSEST:
         strategies, shares = rounded(solved, coarsest)
@@ -303,7 +302,7 @@ def _precisions_like(
     return np.where(used, 1.0 / found.noise, 0.0), found.bound if table is None else 0.0
 
 
-def _priced_together(like: BlockwisePlan, table: Table, asked_of: Floats) -> tuple[Floats, float]:
+def _priced_together(like: BlockwisePlan, table: LevelTable, asked_of: Floats) -> tuple[Floats, float]:
     """The best precisions where the most expensive cell counts, of all blocks together, and what they prove."""
     norms = {block: like.rows_of(block).relative_norms for block in like.blocks_of}
     q, best, found = np.full(table.shape, 1.0 / math.prod(table.shape)), (math.inf, np.sqrt(asked_of)), 0.0

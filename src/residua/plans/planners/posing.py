@@ -11,7 +11,7 @@ from residua.domain import Domain
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
 from residua.plans.blockwise.facts import asked as asked_rows
-from residua.plans.levels import Axis, Block, axis_of, dimensions, in_coordinates, shape_of, told_apart
+from residua.plans.levels import AttributeLevels, Block, axis_of, dimensions, in_coordinates, shape_of, told_apart
 from residua.plans.solver.orbits import Orbits, Term
 from residua.workload import AttributeQueries, Workload
 
@@ -23,7 +23,7 @@ _MOST_ROWS = 2**26  # entries of queries that each count by themselves
 Asked = tuple[tuple[int, ...], list[AttributeQueries] | Workload, float]
 
 
-def posed(workload: Workload) -> tuple[list[Axis], list[Term]]:
+def posed(workload: Workload) -> tuple[list[AttributeLevels], list[Term]]:
     """The levels of every attribute, and the Gram matrices of all terms in their coordinates.
 
     Raises:
@@ -40,7 +40,7 @@ def posed(workload: Workload) -> tuple[list[Axis], list[Term]]:
     return axes, [_sum(alike) for alike in by_table.values()]
 
 
-def posed_queries(workload: Workload, scales: Floats) -> tuple[list[Axis], list[Term]]:
+def posed_queries(workload: Workload, scales: Floats) -> tuple[list[AttributeLevels], list[Term]]:
     """The levels of every attribute, and the queries of all terms over the cells of their tables, each times a number.
 
     Raises:
@@ -72,7 +72,7 @@ def posed_queries(workload: Workload, scales: Floats) -> tuple[list[Axis], list[
     return axes, found
 
 
-def _axes(domain: Domain, terms: Sequence[Asked], told: Sequence[list[Integers]]) -> list[Axis]:
+def _axes(domain: Domain, terms: Sequence[Asked], told: Sequence[list[Integers]]) -> list[AttributeLevels]:
     """The levels of every attribute, from the classes that each term tells apart."""
     partitions: list[dict[bytes, Integers]] = [{} for _ in range(len(domain))]
     for (attributes, _, _), classes in zip(terms, told, strict=True):
@@ -111,7 +111,7 @@ def _classes(rows: AttributeQueries) -> Integers:
 
 def _term(
     domain: Domain,
-    axes: Sequence[Axis],
+    axes: Sequence[AttributeLevels],
     attributes: tuple[int, ...],
     levels: Block,
     asked: list[AttributeQueries] | Workload,
@@ -136,7 +136,7 @@ def _term(
     return Term(table, tuple(factors), weight)
 
 
-def _check_table(domain: Domain, axes: Sequence[Axis], table: Block) -> None:
+def _check_table(domain: Domain, axes: Sequence[AttributeLevels], table: Block) -> None:
     cells = math.prod(shape_of(axes, table))
     if cells > MOST_COORDINATES or dimensions(axes, table) > MOST_DIMENSIONS:
         names = ", ".join(domain.names[i] for i, _ in table)
@@ -154,7 +154,7 @@ def _sum(terms: list[Term]) -> Term:
     return Term(terms[0].table, (np.asarray(sum(term.weight * term.matrix() for term in terms)),))
 
 
-def check_memory(found: Orbits, axes: Sequence[Axis]) -> None:
+def check_memory(found: Orbits, axes: Sequence[AttributeLevels]) -> None:
     """Refuses what is too much to hold at once.
 
     Raises:

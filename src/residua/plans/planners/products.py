@@ -14,7 +14,7 @@ import numpy as np
 
 from residua.errors import GapWarning, PlanError
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.lattice import Lattice
+from residua.linalg.lattice import SetFamily
 from residua.plans.blocks import WORD
 from residua.plans.contract import Plan
 from residua.plans.matrix.integers import integer_basis
@@ -209,7 +209,7 @@ _ACTIVE = 1e-3
 
 
 def column_bits(
-    lattice: Lattice,
+    lattice: SetFamily,
     sizes: Integers,
     strategies: list[RealStrategy | None],
     kept: Sequence[Strategy | None],
@@ -330,6 +330,6 @@ def _even(R: Integers) -> Integers:
     return out
 
 
-def _sums(lattice: Lattice, values: Floats) -> Floats:
+def _sums(lattice: SetFamily, values: Floats) -> Floats:
     """`Σ_{i∈S} values[i]` for every S, (sets,)."""
     return np.concatenate([values[level].sum(axis=1) for level in lattice.levels])

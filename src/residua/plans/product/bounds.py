@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.lattice import Lattice
+from residua.linalg.lattice import SetFamily
 from residua.plans.objectives import Effort, TotalVariance
 from residua.plans.persons import Reach
 from residua.plans.solver.attribute import weighed_gram
@@ -83,7 +83,7 @@ def class_bound(
     return float(roots.sum() if paid is None else np.sqrt(paid) @ roots) ** 2
 
 
-def _sharpen(roots: Floats, parts: Floats, lattice: Lattice, kinds: Floats, grams: list[list[Floats]]) -> None:
+def _sharpen(roots: Floats, parts: Floats, lattice: SetFamily, kinds: Floats, grams: list[list[Floats]]) -> None:
     """Takes the traces of sums of different Gram matrices themselves, largest blocks first, while it is cheap."""
     mixed = np.flatnonzero((kinds != kinds[0]).any(axis=0))
     if not len(mixed):
@@ -111,7 +111,7 @@ def _root_trace(gram: Floats) -> float:
     return float(np.sqrt(np.maximum(np.linalg.eigvalsh(gram), 0.0)).sum())
 
 
-def replaced(lattice: Lattice) -> Floats:
+def replaced(lattice: SetFamily) -> Floats:
     """What replacing a record costs at least, relative to `⊗ (diag q − q qᵀ)`, both cells drawn by q, (sets,).
 
     The mean cost of block S is `2 tr Γ_S (⊗ diag q_i − ⊗ q_i q_iᵀ)`, and the matrix in brackets is at least
@@ -120,7 +120,7 @@ def replaced(lattice: Lattice) -> Floats:
     return np.concatenate([[0.0], np.full(len(lattice) - 1, 2.0)])
 
 
-def persons(lattice: Lattice, sizes: Integers, reach: Reach, *, plain: bool = False) -> Iterator[Floats]:
+def persons(lattice: SetFamily, sizes: Integers, reach: Reach, *, plain: bool = False) -> Iterator[Floats]:
     """What some persons cost at least, relative to one record drawn by q, uniform where limited, (sets,) each.
 
     `h` groups of l records, alike but for some limited attributes V, of which each group has values of its own, drawn

@@ -37,7 +37,7 @@ import numpy as np
 
 from residua.domain import Domain
 from residua.linalg.arrays import Floats, Objects
-from residua.linalg.lattice import Lattice
+from residua.linalg.lattice import SetFamily
 from residua.linalg.modes import column_norms
 from residua.plans.persons import Reach, by_cells, reach_of
 from residua.plans.solver.spending import Spending
@@ -129,7 +129,9 @@ def _subsets(members: tuple[int, ...]) -> Iterable[tuple[int, ...]]:
 # ---- the plan's and the planner's: floats, set by set
 
 
-def table_prices(unit: Unit, domain: Domain, lattice: Lattice, strategies: tuple[Strategy, ...]) -> TablePrices | None:
+def table_prices(
+    unit: Unit, domain: Domain, lattice: SetFamily, strategies: tuple[Strategy, ...]
+) -> TablePrices | None:
     """What tables cost the unit's person; None for units that cost k² times one record, or change records.
 
     Raises:
@@ -149,7 +151,7 @@ class TablePrices:
         reach: what the person can do.
     """
 
-    lattice: Lattice
+    lattice: SetFamily
     strategies: tuple[Strategy, ...]
     reach: Reach
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from residua.domain import Domain
 from residua.errors import VerificationError
 from residua.linalg.arrays import Booleans, Floats, Integers
-from residua.linalg.lattice import Lattice
+from residua.linalg.lattice import SetFamily
 from residua.linalg.layout import Layout, layout_of
 from residua.linalg.modes import column_norms
 from residua.linalg.nested_noise import AxisNoise, simulated_along
@@ -79,7 +79,7 @@ class CrossedBlocks(Blocks):
         names: what the attributes are called.
     """
 
-    lattice: Lattice
+    lattice: SetFamily
     sizes: Integers
     measured: Integers
     grids: Integers
@@ -322,7 +322,7 @@ class CrossedBlocks(Blocks):
 
 
 def compile_crossed(
-    domain: Domain, lattice: Lattice, precisions: Floats, strategies: tuple[Strategy, ...]
+    domain: Domain, lattice: SetFamily, precisions: Floats, strategies: tuple[Strategy, ...]
 ) -> CrossedBlocks:
     """The measurements that realise precisions, with noise rounded up.
 
@@ -357,7 +357,7 @@ def compile_crossed(
 
 
 def saved_crossed(
-    domain: Domain, lattice: Lattice, strategies: tuple[Strategy, ...], arrays: Mapping[str, NDArray[Any]]
+    domain: Domain, lattice: SetFamily, strategies: tuple[Strategy, ...], arrays: Mapping[str, NDArray[Any]]
 ) -> CrossedBlocks:
     """What was measured, from what a file keeps."""
     parts = (arrays["measured"], arrays["grids"], arrays["scales"])

@@ -23,7 +23,7 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
-from residua.linalg.lattice import Lattice, closure
+from residua.linalg.lattice import SetFamily, closure
 from residua.plans.algebra import Precisions
 from residua.plans.combining import register_closed
 from residua.plans.noise import guarantee_like
@@ -52,7 +52,7 @@ def _aligned(plans: Sequence[LatticePlan]) -> tuple[LatticePlan, list[Floats]]:
     """The first plan on one family that holds the sets of all, with strategies for all, and everyone's precisions."""
     plain = all(plan.plain for plan in plans)
     strategies = plans[0].strategies if plain else tuple(_shared(i, plans) for i in range(len(plans[0].domain)))
-    lattice = reduce(Lattice.union, (plan.lattice for plan in plans))
+    lattice = reduce(SetFamily.union, (plan.lattice for plan in plans))
     precisions = [plan.on(lattice) for plan in plans]
     like = plans[0].replaced(lattice=lattice, precisions=precisions[0], strategies=strategies, workload=None)
     return like, precisions

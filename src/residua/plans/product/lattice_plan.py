@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from residua.domain import Domain, domain_of_settings
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
-from residua.linalg.lattice import Lattice
+from residua.linalg.lattice import SetFamily
 from residua.linalg.modes import contrasts
 from residua.plans.blocks import Blocks
 from residua.plans.bodies import check_claims, head_of_body, head_to_body
@@ -71,7 +71,7 @@ class LatticePlan(Plan):
     kinds: ClassVar[tuple[str, ...]] = ("residual", "product")
 
     domain: Domain
-    lattice: Lattice
+    lattice: SetFamily
     precisions: Floats
     guarantee: Guarantee | None
     unit: Unit = field(default_factory=AddRemove)
@@ -286,7 +286,7 @@ class LatticePlan(Plan):
 
     # ---- algebra
 
-    def on(self, lattice: Lattice) -> Floats:
+    def on(self, lattice: SetFamily) -> Floats:
         """The plan's precisions on a family that holds its own, (sets,)."""
         if self.lattice.same_sets(lattice):
             return self.precisions

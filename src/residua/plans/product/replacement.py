@@ -12,14 +12,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.lattice import Lattice
+from residua.linalg.lattice import SetFamily
 from residua.plans.persons import Reach
 from residua.plans.strategy import Strategy
 
 MOST_ENUMERATED = 16  # attributes: 2^16 patterns of agreement
 
 
-def replacement_cost(lattice: Lattice, precisions: Floats, strategies: Sequence[Strategy]) -> tuple[float, bool]:
+def replacement_cost(lattice: SetFamily, precisions: Floats, strategies: Sequence[Strategy]) -> tuple[float, bool]:
     """The largest cost over all pairs of cells, never less, and whether all patterns of agreement were tried.
 
     It is exact then where every strategy is plain.
@@ -28,7 +28,7 @@ def replacement_cost(lattice: Lattice, precisions: Floats, strategies: Sequence[
     return worst_pattern(lattice, costs, np.array([strategy.least for strategy in strategies]))
 
 
-def worst_pattern(lattice: Lattice, costs: Floats, ratios: Floats) -> tuple[float, bool]:
+def worst_pattern(lattice: SetFamily, costs: Floats, ratios: Floats) -> tuple[float, bool]:
     """`max_E 2 Σ_S cost_S (1 − Π_{i∈S∖E} r_i)` over patterns E of agreement, and whether it is the maximum itself.
 
     It is up to 16 attributes, by trying all patterns. Beyond, a safe bound: each set's own worst pattern,
@@ -51,7 +51,7 @@ def worst_pattern(lattice: Lattice, costs: Floats, ratios: Floats) -> tuple[floa
     return float(2.0 * costs @ (1.0 + worst)), False
 
 
-def _dense(lattice: Lattice, costs: Floats, used: Integers) -> Floats:
+def _dense(lattice: SetFamily, costs: Floats, used: Integers) -> Floats:
     """Costs as a (2, …, 2) array: index 1 on axis j when the set holds the j-th used attribute."""
     bit = np.zeros(lattice.attributes, dtype=np.int64)
     bit[used] = 2 ** np.arange(len(used) - 1, -1, -1)
@@ -63,7 +63,7 @@ def _dense(lattice: Lattice, costs: Floats, used: Integers) -> Floats:
     return flat.reshape((2,) * len(used))
 
 
-def replacement_value(lattice: Lattice, sizes: Integers, importance: Floats) -> float:
+def replacement_value(lattice: SetFamily, sizes: Integers, importance: Floats) -> float:
     """A lower bound on the weighted sum of variances of any plan whose replacement cost is 1.
 
     Pairs of cells that differ in every attribute (E = ∅) cost `Σ_S τ_S κ'_S` with `κ'_S = 2(κ_S − Π_{i∈S}(−1/n_i))`,
@@ -77,7 +77,7 @@ def replacement_value(lattice: Lattice, sizes: Integers, importance: Floats) -> 
 _MOST_GROUPS = 2048
 
 
-def some_person(lattice: Lattice, precisions: Floats, strategies: Sequence[Strategy], reach: Reach) -> float:
+def some_person(lattice: SetFamily, precisions: Floats, strategies: Sequence[Strategy], reach: Reach) -> float:
     """The largest cost of some persons: K records spread over limited attributes, or as many as can be in one cell.
 
     The a-th record has the value number `⌊a/l_i⌋` of every limited attribute i, values ordered by what they cost beside
@@ -99,7 +99,7 @@ def some_person(lattice: Lattice, precisions: Floats, strategies: Sequence[Strat
     return found
 
 
-def some_replacement(lattice: Lattice, precisions: Floats, strategies: Sequence[Strategy]) -> float:
+def some_replacement(lattice: SetFamily, precisions: Floats, strategies: Sequence[Strategy]) -> float:
     """The largest cost of some replacements: the most expensive cell by one that differs in one attribute or all."""
     pairs = [_apart(one) for one in strategies]
     first = np.array([pair[0] for pair in pairs])
@@ -138,7 +138,7 @@ def _meeting(strategy: Strategy, places: Integers) -> Floats:
     return np.asarray(chosen.T @ chosen)
 
 
-def _squares(lattice: Lattice, shares: Floats, inner: dict[int, Floats], counts: Floats) -> float:
+def _squares(lattice: SetFamily, shares: Floats, inner: dict[int, Floats], counts: Floats) -> float:
     """`Σ_S shares_S Σ_ab Π_{i∈S limited} G_i(c_a, c_b)` over groups of records; sets are summed by what they limit."""
     code = np.zeros(lattice.attributes, dtype=np.int64)
     for place, i in enumerate(inner):

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from residua.domain import Domain
 from residua.errors import VerificationError
 from residua.linalg.arrays import Booleans, Floats, Integers
-from residua.linalg.lattice import Lattice
+from residua.linalg.lattice import SetFamily
 from residua.linalg.layout import Group, Layout, batches, centre, layout_of
 from residua.plans.blocks import POINT, Batch, Blocks, Profile, even
 from residua.plans.cells import MOST_COLUMNS, Grouping
@@ -44,7 +44,7 @@ class SetBlocks(Blocks):
         scales: the noise scale s of each, (blocks,); a float is an exact rational.
     """
 
-    lattice: Lattice
+    lattice: SetFamily
     sizes: Integers
     measured: Integers
     grids: Integers
@@ -248,7 +248,7 @@ class LatticeBlocks(SetBlocks):
 
 
 def compile_blocks(
-    domain: Domain, lattice: Lattice, precisions: Floats, strategies: tuple[Strategy, ...]
+    domain: Domain, lattice: SetFamily, precisions: Floats, strategies: tuple[Strategy, ...]
 ) -> LatticeBlocks:
     """The integer measurements that realise precisions, with noise rounded up.
 

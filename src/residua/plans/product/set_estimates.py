@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.lattice import Lattice
+from residua.linalg.lattice import SetFamily
 from residua.linalg.layout import Group, Layout, batches, facets_of, layout_of, rebuild
 from residua.plans.product.set_blocks import LatticeBlocks
 
@@ -30,7 +30,7 @@ class _Measured(Protocol):
     """Where each residual lies in a buffer, and what one step of its numbers stands for, inverted."""
 
     @property
-    def lattice(self) -> Lattice: ...  # The family of sets
+    def lattice(self) -> SetFamily: ...  # The family of sets
 
     @property
     def sizes(self) -> Integers: ...  # How many values each attribute has
@@ -49,7 +49,7 @@ class _Measured(Protocol):
 class Part:
     """What was measured of some sets alone."""
 
-    lattice: Lattice
+    lattice: SetFamily
     sizes: Integers
     measured: Integers
     units: Floats
@@ -104,7 +104,7 @@ class PlainEstimator:
                 known[subset] = table[0]
         return known[members]
 
-    def within(self, family: Lattice) -> PlainEstimator:
+    def within(self, family: SetFamily) -> PlainEstimator:
         """The same for a smaller family alone, with no more measurements than its tables need, in memory.
 
         Args:

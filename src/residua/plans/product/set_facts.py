@@ -23,7 +23,7 @@ import numpy as np
 
 from residua.domain import Domain
 from residua.linalg.arrays import Booleans, Floats
-from residua.linalg.lattice import Lattice
+from residua.linalg.lattice import SetFamily
 from residua.plans.questions import in_one_table
 from residua.plans.quotes import split
 from residua.plans.strategy import Strategy
@@ -51,7 +51,7 @@ class Facts:
     """
 
     domain: Domain
-    lattice: Lattice
+    lattice: SetFamily
     noise: Floats
     strategies: tuple[Strategy, ...]
 
@@ -85,7 +85,7 @@ class Facts:
         """The variance of every cell of a marginal, an array with one axis per attribute; infinite: no answer."""
         return self.term_table([(i, Identity(int(self.domain.sizes[i]))) for i in members])
 
-    def _mean_variances(self, queries: Sequence[AttributeQueries], used: Collection[int], lattice: Lattice) -> Floats:
+    def _mean_variances(self, queries: Sequence[AttributeQueries], used: Collection[int], lattice: SetFamily) -> Floats:
         """The mean variance of the queries of every set of these attributes, when these rows are asked, (sets,)."""
         d, e = np.zeros((2, len(self.domain)))
         for i in used:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from residua.errors import VerificationError
 from residua.linalg.arrays import Floats, Integers, Objects
-from residua.linalg.lattice import Lattice
+from residua.linalg.lattice import SetFamily
 from residua.linalg.modes import column_norms
 from residua.plans.blocks import POINT, WORD, require_scales
 from residua.plans.persons import Reach, by_cells, reach_of
@@ -37,7 +37,7 @@ class _Priced(Protocol):
     """What the verifier looks at."""
 
     @property
-    def lattice(self) -> Lattice: ...  # The family of sets
+    def lattice(self) -> SetFamily: ...  # The family of sets
 
     @property
     def sizes(self) -> Integers: ...  # How many values each attribute has, (attributes,)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
-from residua.linalg.lattice import Lattice
+from residua.linalg.lattice import SetFamily
 from residua.linalg.layout import Group
 from residua.linalg.modes import contrasts
 from residua.plans.cells import Grouping
@@ -43,7 +43,7 @@ class FamilyReading(Reading):
         """Every marginal of the family in batches of equal shape, streamed; see `PlainEstimator.all_marginals`."""
         return self.estimator.all_marginals() if isinstance(self.estimator, PlainEstimator) else super().all_marginals()
 
-    def part(self, family: Lattice) -> PlainEstimator:
+    def part(self, family: SetFamily) -> PlainEstimator:
         """What rebuilds the marginals of a smaller family, with no more measurements in memory than these need.
 
         Raises:

@@ -16,7 +16,7 @@ import numpy as np
 from residua.domain import Domain
 from residua.errors import PlanError, VerificationError
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.lattice import Lattice
+from residua.linalg.lattice import SetFamily
 from residua.linalg.layout import Layout, layout_of
 from residua.plans.blocks import POINT, WORD, Batch, Profile, even, require_scales, rounded_up
 from residua.plans.noise import INVISIBLE_SCALE, LAPLACE, Noise, rounded_laplace_variance
@@ -36,7 +36,7 @@ class MeasuredTables:
     """
 
     domain: Domain
-    lattice: Lattice
+    lattice: SetFamily
     shares: Floats
 
     def __post_init__(self) -> None:

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.lattice import Lattice, closure
+from residua.linalg.lattice import SetFamily, closure
 from residua.linalg.layout import Group, Layout, batches, layout_of
 from residua.plans.cells import Grouping
 from residua.plans.product.set_estimates import Part, PlainEstimator
@@ -43,7 +43,7 @@ _BATCH_CELLS = 1_000_000
 class Pooled:
     """Pooled numbers of every residual of the family, for `Estimator`: `P_S`, to be divided by `units = τ_S`."""
 
-    lattice: Lattice
+    lattice: SetFamily
     sizes: Integers
     layout: Layout
     measured: Integers
@@ -269,7 +269,7 @@ class TablesReading(FamilyReading):
         """What all tables together say of the residuals that lie below others."""
         return pooled_below(self.tables, self.measurements)
 
-    def part(self, family: Lattice) -> PlainEstimator:
+    def part(self, family: SetFamily) -> PlainEstimator:
         """Pooled residuals of a smaller family; the largest are read off the measurements, each from its own table."""
         tables, sizes = self.tables, self.tables.domain.sizes
         below, pooled = self.below

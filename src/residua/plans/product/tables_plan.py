@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from residua.domain import Domain, domain_of_settings
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.lattice import Lattice
+from residua.linalg.lattice import SetFamily
 from residua.plans.blocks import Blocks
 from residua.plans.bodies import check_claims, head_of_body, head_to_body
 from residua.plans.candidates import Candidate, candidates_of_body, candidates_to_body, tried
@@ -55,7 +55,7 @@ class TablesPlan(Plan):
     kinds: ClassVar[tuple[str, ...]] = ("pure marginals",)
 
     domain: Domain
-    lattice: Lattice
+    lattice: SetFamily
     shares: Floats
     guarantee: Guarantee | None
     unit: Unit = field(default_factory=AddRemove)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from residua.linalg.arrays import Floats
-from residua.linalg.lattice import Lattice
+from residua.linalg.lattice import SetFamily
 from residua.plans.operators.correlated import Ordered
 from residua.plans.strategy import Strategy
 
@@ -25,12 +25,12 @@ def tells_of(strategies: Sequence[Strategy]) -> Floats:
     return np.array([strategy.tells for strategy in strategies])
 
 
-def known(lattice: Lattice, measured: Floats, tells: Floats) -> Floats:
+def known(lattice: SetFamily, measured: Floats, tells: Floats) -> Floats:
     """τ' of every set from τ, (sets,)."""
     return lattice.sum_over_supersets(measured, tells)
 
 
-def to_measure(lattice: Lattice, precisions: Floats, tells: Floats) -> Floats:
+def to_measure(lattice: SetFamily, precisions: Floats, tells: Floats) -> Floats:
     """The least τ ≥ 0 with which every set is known at least as precisely as wanted, (sets,)."""
     axes = np.concatenate([(tells[level] > 0).sum(axis=1) for level in lattice.levels])
     measured = np.zeros(len(lattice))
@@ -41,7 +41,7 @@ def to_measure(lattice: Lattice, precisions: Floats, tells: Floats) -> Floats:
     return measured
 
 
-def feasible(lattice: Lattice, precisions: Floats, strategies: Sequence[Strategy]) -> Floats:
+def feasible(lattice: SetFamily, precisions: Floats, strategies: Sequence[Strategy]) -> Floats:
     """The precisions, raised where blocks along axes tell more than is wanted, (sets,)."""
     tells = tells_of(strategies)
     if not tells.any():
@@ -49,7 +49,7 @@ def feasible(lattice: Lattice, precisions: Floats, strategies: Sequence[Strategy
     return np.maximum(precisions, known(lattice, to_measure(lattice, precisions, tells), tells))
 
 
-def replacement_bound(lattice: Lattice, precisions: Floats, strategies: Sequence[Strategy]) -> float:
+def replacement_bound(lattice: SetFamily, precisions: Floats, strategies: Sequence[Strategy]) -> float:
     """What replacing a record costs at most: each block its own worst, as `crossed_blocks.py` prices it."""
     tells = tells_of(strategies)
     costs = lattice.products(np.array([strategy.cost for strategy in strategies]))

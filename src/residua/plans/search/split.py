@@ -37,7 +37,7 @@ from hashlib import blake2b
 import numpy as np
 
 from residua.linalg.arrays import Booleans, Floats, Integers
-from residua.linalg.lattice import Lattice, closure
+from residua.linalg.lattice import SetFamily, closure
 from residua.plans.solver.closed_form import ResidualCoefficients
 from residua.workload import Workload
 
@@ -47,7 +47,7 @@ _MOST_GROUPED = 4096  # asked sets up to which groups are looked for
 _FEW = 8  # attributes up to which every set of them may be measured
 
 
-def families(workload: Workload) -> tuple[Lattice, list[tuple[int, ...]]]:
+def families(workload: Workload) -> tuple[SetFamily, list[tuple[int, ...]]]:
     """The sets that may be measured, downward closed, and the joint tables among them that look promising."""
     groups = _grouped(workload)
     used = sorted({i for row in _asked(workload) for i in row})
@@ -61,7 +61,7 @@ def families(workload: Workload) -> tuple[Lattice, list[tuple[int, ...]]]:
 
 
 def starts(
-    workload: Workload, lattice: Lattice, groups: list[tuple[int, ...]], numbers: Integers, masses: Floats
+    workload: Workload, lattice: SetFamily, groups: list[tuple[int, ...]], numbers: Integers, masses: Floats
 ) -> Iterator[tuple[str, Floats]]:
     """Named first splits, (sets,): the cube-root rule on several choices of sets."""
     rule = np.zeros(len(lattice))
@@ -142,7 +142,7 @@ class Split:
         worst: whether the largest counts instead of the sum.
     """
 
-    lattice: Lattice
+    lattice: SetFamily
     sizes: Integers
     numbers: Integers
     masses: Floats

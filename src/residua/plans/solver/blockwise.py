@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
-from residua.plans.levels import Axis, Block, below, dimensions, functions, places, rank, table_for
+from residua.plans.levels import AttributeLevels, Block, below, dimensions, functions, places, rank, table_for
 from residua.plans.solver.cell_weights import Apart, Cells, State, Together
 from residua.plans.solver.orbits import Orbits, Term
 
@@ -57,7 +57,7 @@ class Solved:
     bound: float
 
 
-class Blockwise:
+class BlockwiseTotal:
     """The search.
 
     Args:
@@ -65,7 +65,7 @@ class Blockwise:
         found: the kinds of terms and of blocks.
     """
 
-    def __init__(self, axes: Sequence[Axis], found: Orbits) -> None:
+    def __init__(self, axes: Sequence[AttributeLevels], found: Orbits) -> None:
         self.axes, self.orbits = axes, found
         self.enough = 2**31  # rounds after which a small gap will do
         self.below = {block: self._tilting(block) for block in found.kinds}

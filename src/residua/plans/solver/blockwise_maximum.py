@@ -14,8 +14,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
-from residua.plans.levels import Axis, in_coordinates, table_for
-from residua.plans.solver.blockwise import Blockwise, Progress, Solved, work_of
+from residua.plans.levels import AttributeLevels, in_coordinates, table_for
+from residua.plans.solver.blockwise import BlockwiseTotal, Progress, Solved, work_of
 from residua.plans.solver.cell_weights import Apart, Together
 from residua.plans.solver.orbits import Orbits, Term
 
@@ -26,7 +26,7 @@ _CAUTION, _COURAGE = 0.8, 1.05  # what they are multiplied by where the largest 
 _LEAST_WEIGHT = 1e-7  # of a query, relative to the mean
 
 
-class BlockwiseMaximum(Blockwise):
+class BlockwiseMaximum(BlockwiseTotal):
     """The search.
 
     Args:
@@ -34,7 +34,7 @@ class BlockwiseMaximum(Blockwise):
         found: the kinds of terms, with their rows over the roots of the wanted variances, and of blocks.
     """
 
-    def __init__(self, axes: Sequence[Axis], found: Orbits) -> None:
+    def __init__(self, axes: Sequence[AttributeLevels], found: Orbits) -> None:
         super().__init__(axes, found)
         self.queries = [self._rows(term) for term, _ in found.terms]
         self.alike = [alike_rows(term, axes) for term, _ in found.terms]
@@ -116,7 +116,7 @@ class BlockwiseMaximum(Blockwise):
         self.weights = [w / total for w in grown]
 
 
-def alike_rows(term: Term, axes: Sequence[Axis]) -> Integers:
+def alike_rows(term: Term, axes: Sequence[AttributeLevels]) -> Integers:
     """A number for each query of a term, the same for those that attributes changing places turn into each other."""
     assert term.rows is not None
     found = np.arange(len(term.rows))

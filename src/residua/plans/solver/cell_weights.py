@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from residua.linalg.arrays import Floats
-from residua.plans.levels import Table
+from residua.plans.levels import LevelTable
 from residua.plans.solver.orbits import Orbits
 
 _NOTHING = 1e-10  # of the largest eigenvalue of a block's Gram matrix: such directions are not asked for
@@ -131,7 +131,7 @@ class Together:
 
     turns = 2
 
-    def __init__(self, table: Table, found: Orbits, *, slowly: bool = False) -> None:
+    def __init__(self, table: LevelTable, found: Orbits, *, slowly: bool = False) -> None:
         self.patience, self.every, self.settling = (8, 3, 6) if slowly else (1, 1, 7)
         self.table, self.kinds = table, found.kinds
         self.examples = found.examples

@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.lattice import Lattice
+from residua.linalg.lattice import SetFamily
 from residua.plans.solver.spending import Spending
 from residua.workload import Workload
 
@@ -34,7 +34,7 @@ class ResidualCoefficients:
         spending: what a person with limited records pays, in place of the cost of one record.
     """
 
-    lattice: Lattice
+    lattice: SetFamily
     sizes: Integers
     spending: Spending | None = None
 

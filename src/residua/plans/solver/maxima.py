@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.lattice import Lattice
+from residua.linalg.lattice import SetFamily
 from residua.plans.solver.spending import Spending
 from residua.workload import Workload
 
@@ -146,7 +146,7 @@ def _turns(d: Floats, e: Floats, a: int, b: int, c: int) -> bool:
     return bool((d[b] - d[a]) * (e[c] - e[a]) - (e[b] - e[a]) * (d[c] - d[a]) >= 0)
 
 
-def _groups(lattice: Lattice, numbers: Integers, counts: Integers) -> list[tuple[NDArray[np.int32], Integers]]:
+def _groups(lattice: SetFamily, numbers: Integers, counts: Integers) -> list[tuple[NDArray[np.int32], Integers]]:
     """Terms whose attributes have the same numbers of candidates: their members (terms, k), and their places."""
     found: dict[tuple[int, ...], list[tuple[tuple[int, ...], int]]] = {}
     for place, number in enumerate(numbers.tolist()):
@@ -166,7 +166,7 @@ _ROUNDS = 3000
 _TINY = 1e-9
 
 
-def best_noise(lattice: Lattice, u: Floats, cost: Floats, tells: Floats) -> tuple[Floats, float]:
+def best_noise(lattice: SetFamily, u: Floats, cost: Floats, tells: Floats) -> tuple[Floats, float]:
     """Noise variances of what is known of each block at privacy cost 1, (sets,), and what no plan's loss is below."""
     needed = (u > u.max() * 1e-30) & (cost > 0)
     free = np.where(needed, np.sqrt(np.where(needed, u, 0.0) / np.where(cost > 0, cost, 1.0)), 0.0)
@@ -195,7 +195,7 @@ def best_noise(lattice: Lattice, u: Floats, cost: Floats, tells: Floats) -> tupl
         return np.asarray(np.where(known > 0, 1.0 / np.where(known > 0, known, 1.0), np.inf)), bound
 
 
-def _started(lattice: Lattice, u: Floats, cost: Floats, tells: Floats, free: Floats, whole: Floats) -> Floats:
+def _started(lattice: SetFamily, u: Floats, cost: Floats, tells: Floats, free: Floats, whole: Floats) -> Floats:
     """Where to begin: where a block would be told more than it wants, both share; exact for one axis."""
     told = lattice.sum_over_supersets(free, tells) - free
     tied = free < told
@@ -243,7 +243,7 @@ class TellingQueries(QueryGame):
         Others as for `QueryGame`.
     """
 
-    lattice: Lattice | None = None
+    lattice: SetFamily | None = None
     tells: Floats = ()  # type: ignore[assignment]
 
     def respond(self, weights: Floats) -> tuple[Floats, Floats, float]:

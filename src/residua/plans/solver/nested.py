@@ -22,7 +22,7 @@ import numpy as np
 
 from residua.linalg.arrays import Floats
 from residua.linalg.roots import InverseRoot, inverse_root
-from residua.linalg.tree import Levels, SolvedTree, Tree, root_diagonal, spectrum
+from residua.linalg.tree import Levels, NestedTree, SolvedTree, root_diagonal, spectrum
 from residua.plans.saddle import POWER
 
 Each = Literal["node", "level"]
@@ -47,7 +47,7 @@ class Part:
     """
 
     cost: float
-    tree: Tree
+    tree: NestedTree
     start: int
 
 
@@ -80,7 +80,7 @@ class Problem:
         wanted: the tables.
     """
 
-    base: Tree
+    base: NestedTree
     parts: tuple[Part, ...]
     wanted: tuple[Wanted, ...]
 
@@ -111,12 +111,12 @@ class Precisions:
         shares: of each level, from 0 to 1; 1 for leaves.
     """
 
-    tree: Tree
+    tree: NestedTree
     each: Each
     shares: tuple[Floats, ...]
 
     @classmethod
-    def even(cls, tree: Tree, each: Each) -> Precisions:
+    def even(cls, tree: NestedTree, each: Each) -> Precisions:
         """The same precision for all levels."""
         shares = [np.full(n if each == "node" else 1, 1.0 / (k + 1)) for k, n in enumerate(tree.sizes)]
         return cls(tree, each, tuple(shares))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
-from residua.plans.levels import Axis, Block, below, shape_of
+from residua.plans.levels import AttributeLevels, Block, below, shape_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ class Term:
             found = np.asarray(np.kron(found, factor), dtype=np.float64)
         return found
 
-    def positions(self, axes: Sequence[Axis]) -> tuple[int, ...]:
+    def positions(self, axes: Sequence[AttributeLevels]) -> tuple[int, ...]:
         """A number for each attribute, the same for those that can change places."""
         found = list(range(len(self.table)))
         for b, (j, level) in enumerate(self.table):
@@ -61,7 +61,7 @@ class Term:
                     break
         return tuple(found)
 
-    def swapped_rows(self, axes: Sequence[Axis], a: int, b: int) -> Integers | None:
+    def swapped_rows(self, axes: Sequence[AttributeLevels], a: int, b: int) -> Integers | None:
         """The query that each becomes when two attributes change places, (queries,); None if one becomes none."""
         assert self.rows is not None
         shape = shape_of(axes, self.table)
@@ -70,7 +70,7 @@ class Term:
         found = [at.get(np.ascontiguousarray(row).tobytes(), -1) for row in turned]
         return None if -1 in found or len(at) < len(found) else np.array(found, dtype=np.int64)
 
-    def _swapped(self, axes: Sequence[Axis], a: int, b: int) -> bool:
+    def _swapped(self, axes: Sequence[AttributeLevels], a: int, b: int) -> bool:
         if self.rows is not None:
             return self.swapped_rows(axes, a, b) is not None
         if self.product:
@@ -99,7 +99,7 @@ class Orbits:
     counts: tuple[int, ...]
 
 
-def orbits(axes: Sequence[Axis], terms: Sequence[Term], blocks: Sequence[Block]) -> Orbits:
+def orbits(axes: Sequence[AttributeLevels], terms: Sequence[Term], blocks: Sequence[Block]) -> Orbits:
     """Terms and blocks by kind."""
     keys = _numbered([term.key for term in terms])
     places = [term.positions(axes) for term in terms]

@@ -23,7 +23,7 @@ from functools import cached_property
 import numpy as np
 
 from residua.linalg.arrays import Floats
-from residua.linalg.lattice import Lattice
+from residua.linalg.lattice import SetFamily
 
 _SETTLED = 1e-5  # the loss of a response to several limits is within this of the best
 _ROUNDS = 5_000
@@ -43,7 +43,7 @@ class Spending:
         prices: c, what a person pays for each table at precision 1, (sets,); 0 for sets that need no measurement.
     """
 
-    lattice: Lattice
+    lattice: SetFamily
     dilution: Floats
     prices: Floats
 
