@@ -57,6 +57,23 @@ def test_a_session_that_was_copied_open_to_others_goes_on_and_is_closed_to_them(
     assert mode(tmp_path / "session" / "session.json") == 0o600
 
 
+def test_the_noise_of_a_continual_release_is_the_owners_alone_wherever_its_folder_comes_from(tmp_path: Path) -> None:
+    """A folder that was there before, and a copy that is open to others, are closed when they are opened."""
+    domain = rs.Domain({"month": rs.Integers(1, 6)})
+    plan = rs.plan(rs.prefixes(domain, "month"), rs.ZCDP(0.5), form=rs.Axis())
+    ledger = rs.Ledger(tmp_path / "a.ledger", rs.ZCDP(0.5))
+    folder = tmp_path / "stream"
+    folder.mkdir(mode=0o755)
+    folder.chmod(0o755)
+    noise = folder / "confidential-noise.json"
+    stream = rs.Continual(folder, ledger=ledger, plan=plan)
+    assert (mode(folder), mode(noise)) == (0o700, 0o600)
+    folder.chmod(0o777)
+    noise.chmod(0o644)
+    assert rs.Continual(folder, ledger=ledger).periods == stream.periods == 0
+    assert (mode(folder), mode(noise)) == (0o700, 0o600)
+
+
 def test_session_json_alone_does_not_tell_whether_a_guess_of_the_data_is_right(tmp_path: Path) -> None:
     """Every digest that its own numbers allow is tried with the true fingerprint; none is in the file."""
     import hashlib

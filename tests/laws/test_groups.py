@@ -10,9 +10,11 @@ import pytest
 import residua as rs
 from residua.errors import PlanError
 from residua.measurement import noisy as noisy_module
+from residua.plans.blocks import Portion
 from residua.plans.composition import composed_cost
 from residua.projection.problems import problem_of
 from residua.source import source_of
+from residua.source.kept import SomeGroups
 
 DOMAIN = rs.Domain({"age": rs.Integers(0, 3), "state": ["A", "B", "C"], "sex": ["F", "M"], "job": ["x", "y"]})
 BUDGET = rs.ZCDP(0.5)
@@ -209,18 +211,21 @@ def test_a_projection_is_the_nearest_in_every_group(tmp_path):
 
 
 @pytest.mark.parametrize("cells", [1, 20, 10_000], ids=["one by one", "few", "all"])
-def test_shares_of_groups_measure_what_all_at_once_would(cells, monkeypatch):
+def test_portions_of_groups_measure_what_all_at_once_would(cells, monkeypatch):
     """Without noise, the integers of every group are those of its own table, however many are counted at a time."""
-    monkeypatch.setattr(noisy_module, "SHARE_CELLS", cells)
+    monkeypatch.setattr(noisy_module, "PORTION_CELLS", cells)
     monkeypatch.setattr(noisy_module, "_drawn", lambda blocks, batch, shape: np.zeros(shape, dtype=np.int64))
     still = source_of(DATA).checked(DOMAIN)
     assert still.kept
 
-    def counted(layout, groups=None):
-        return still.count(layout, None, None, groups).tables
+    def counted(portion, layout):
+        some = None if portion.groups is None else SomeGroups(DOMAIN.sizes, portion.by, portion.groups)
+        return still.count(layout, None, None, some).tables
 
-    found = noisy_module.noisy_in_shares(MIXED.blocks, counted, None)
-    assert np.array_equal(found, noisy_module.noisy(MIXED.blocks, counted, None))
+    portions = noisy_module.portions_of(MIXED.blocks, kept=True)
+    assert len(portions) > 1
+    found = noisy_module.noisy_in_portions(MIXED.blocks, portions, counted, None)
+    assert np.array_equal(found, noisy_module.noisy_in_portions(MIXED.blocks, [Portion(MIXED.blocks)], counted, None))
     estimates = MIXED.reading(MIXED.blocks, found).marginal((0, 1, 3))
     truth = CELLS.sum(axis=2).astype(float)
     known = np.isfinite(estimates)

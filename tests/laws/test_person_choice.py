@@ -289,6 +289,15 @@ def test_ids_are_one_text_whatever_holds_them() -> None:
     assert different == ["007", "n1", "N1", "7.5", "-0", "1e3"]
 
 
+def test_numbers_that_floats_do_not_tell_apart_are_no_ids() -> None:
+    """2^53 + 1 is 2^53 as a float: two persons would be one."""
+    assert float(2**53 + 1) == float(2**53)
+    for number in (2.0**53, -(2.0**53), 2.0**60, float("inf")):
+        with pytest.raises(SourceError, match="too large to be told apart"):
+            id_texts(pa.array([7.0, number]), "id")
+    assert id_texts(pa.array([2.0**53 - 1, 1 - 2.0**53]), "id").to_pylist() == [str(2**53 - 1), str(1 - 2**53)]
+
+
 def test_several_columns_are_one_person_in_any_order() -> None:
     key = (np.uint64(1), np.uint64(2))
     a, b = pa.array(["x", "xy", "x", None]), pa.array(["yz", "z", "yz", "q"])

@@ -88,6 +88,8 @@ class Continual:
             self._begin(plan)
         elif not self._folder.exists:
             raise FileError(f"{str(folder)!r} holds no continual release; make it with plan=….")
+        else:
+            self._folder.make()
         kept = self._folder.plan()
         if kept.correlated is None:
             raise FileError(f"the plan in {str(folder)!r} is not along one axis; it is not the one that was paid for.")

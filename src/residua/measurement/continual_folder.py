@@ -75,11 +75,17 @@ class ContinualFolder:
         return (self.path / _RELEASED).exists()
 
     def make(self) -> None:
-        """Makes the folder, for its owner alone: beside what is released, the normals tell true counts."""
+        """Makes the folder, and closes it to all but its owner: beside what is released, the normals tell true counts.
+
+        A folder that was there, or a copy, may be open to others.
+        """
         try:
             self.path.mkdir(mode=0o700, parents=False, exist_ok=True)
+            self.path.chmod(0o700)
+            if (self.path / _NOISE).exists():
+                (self.path / _NOISE).chmod(0o600)
         except OSError as problem:
-            raise FileError(f"cannot make {str(self.path)!r}: {problem.strerror}.") from None
+            raise FileError(f"cannot make {str(self.path)!r} the owner's alone: {problem.strerror}.") from None
 
     @contextmanager
     def held(self) -> Iterator[None]:

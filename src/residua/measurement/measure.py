@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import secrets
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -16,14 +17,13 @@ from residua.linalg.arrays import Integers
 from residua.linalg.layout import Layout
 from residua.measurement.aside import Aside, aside_of, left_out_receipt
 from residua.measurement.ledger import Entry, Ledger
-from residua.measurement.noisy import first_shares, noisy, noisy_in_shares
+from residua.measurement.noisy import noisy_in_portions, portions_of
 from residua.measurement.rehearsal import rehearse, secure_memory
-from residua.plans.blocks import Blocks
+from residua.plans.blocks import Blocks, Portion
 from residua.plans.composition import priced, require_plan
 from residua.plans.contract import Plan
 from residua.plans.noise import Currency
-from residua.plans.strata.blocks import StrataBlocks
-from residua.privacy import Guarantee, Person
+from residua.privacy import Guarantee, Person, Unit
 from residua.privacy.exact import round_up
 from residua.release import Release, reserve
 from residua.source import Source, source_of
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 
 Progress = Callable[[str, int, int | None], None]
+Notice = Callable[[Tallies], None]
+Pay = Callable[[str], tuple[Entry, Ledger]]  # of the data's fingerprint
 
 
 @with_bar("measuring")
@@ -48,7 +50,7 @@ def measure(
     purpose: str = "release",
     out: str | Path | None = None,
     progress: Progress | bool | None = None,
-    notice: Callable[[Tallies], None] | None = None,
+    notice: Notice | None = None,
     left_out: Guarantee | None = None,
     left_out_most: int | None = None,
 ) -> Release:
@@ -130,10 +132,10 @@ def carry_out(
     blocks: Blocks,
     cost: Fraction,
     data: Source,
-    pay: Callable[[str], tuple[Entry, Ledger]],
+    pay: Pay,
     *,
     progress: Progress | None = None,
-    notice: Callable[[Tallies], None] | None = None,
+    notice: Notice | None = None,
     aside: Aside | None = None,
 ) -> Release:
     """Check, pay, count, add noise, forget: what `measure` does once it knows the price, and a session too.
@@ -149,29 +151,76 @@ def carry_out(
         notice: called once, with how many records followed a policy.
         aside: the noise for the number of records that a bound leaves out, where that is wanted; its cost is included.
     """
-    require_agreement(data.options, plan.unit, plan.domain)
-    # Any key shows whether the records can be chosen among; the ledger's own may not exist yet.
-    trial = bound_of(plan.unit, plan.domain, secrets.token_bytes(KEY_BYTES))
     told: dict[str, Any] = {}
+    tell = _teller(notice, aside)
+    measurements, entry = measured_once(
+        blocks, plan.domain, plan.unit, data, pay, progress, lambda tallies: told.update(tell(tallies))
+    )
+    return Release(plan, blocks, measurements, {**_receipt(entry, cost, blocks.currency), **told})
 
-    def tell(tallies: Tallies) -> None:
-        if notice is not None:
-            notice(tallies)
-        if aside is not None and tallies.loss is not None:
-            told.update(left_out_receipt(tallies.loss, aside))
 
+def measured_once(
+    blocks: Blocks,
+    domain: Domain,
+    unit: Unit,
+    data: Source,
+    pay: Pay,
+    progress: Progress | None = None,
+    notice: Notice = lambda tallies: None,
+) -> tuple[Integers, Entry]:
+    """The noisy integers of blocks that were priced for a unit, and the debit that paid for them."""
+    require_agreement(data.options, unit, domain)
+    # Any key shows whether the records can be chosen among; the ledger's own may not exist yet.
+    trial = bound_of(unit, domain, secrets.token_bytes(KEY_BYTES))
     with data.snapshot() as still:
-        checked = checked_data(still, plan.domain, blocks.most_records, progress, trial)
+        checked = checked_data(still, domain, blocks.most_records, progress, trial)
         try:
-            secure_memory(blocks, kept=checked.kept)
-            for part in first_shares(blocks) if checked.kept else (blocks,):
-                rehearse(part, still.rows_hint())
+            portions = portions_of(blocks, kept=checked.kept)
+            secure_memory(blocks, portions)
+            for each in {portion.kind: portion.blocks for portion in portions}.values():
+                rehearse(each, still.rows_hint())
             entry, ledger = _paid(pay, checked.fingerprint)
-            bound = None if trial is None else bound_of(plan.unit, plan.domain, ledger.choosing_key)
-            measurements = told_of_debit(lambda: _measured(blocks, checked, progress, tell, bound), entry)
+            bound = None if trial is None else bound_of(unit, domain, ledger.choosing_key)
+            work = partial(_measured, blocks, portions, checked, domain, bound, progress, notice)
+            return told_of_debit(work, entry), entry
         finally:
             checked.forget()
-    return Release(plan, blocks, measurements, {**_receipt(entry, cost, blocks.currency), **told})
+
+
+def _measured(
+    blocks: Blocks,
+    portions: Sequence[Portion],
+    checked: Checked,
+    domain: Domain,
+    bound: Bound | None,
+    progress: Progress | None,
+    notice: Notice,
+) -> Integers:
+    """Counts the records that were checked, and adds noise, portion by portion; after the last they are forgotten."""
+    tallies: list[Tallies] = []
+
+    def count(portion: Portion, layout: Layout) -> Integers:
+        only = None if portion.groups is None else SomeGroups(domain.sizes, portion.by, portion.groups)
+        counted = checked.count(layout, step_of("counting", progress), bound, only)
+        tallies[:] = [counted.tallies]  # every portion reads all records, and says the same of them
+        if portion is portions[-1]:
+            checked.forget()
+        return counted.tables
+
+    measurements = noisy_in_portions(blocks, portions, count, step_of("adding noise", progress))
+    notice(*tallies)
+    return measurements
+
+
+def _teller(notice: Notice | None, aside: Aside | None) -> Callable[[Tallies], dict[str, Any]]:
+    """Tells the curator what followed a policy, and returns what the receipt says of it, with noise."""
+
+    def tell(tallies: Tallies) -> dict[str, Any]:
+        if notice is not None:
+            notice(tallies)
+        return {} if aside is None or tallies.loss is None else left_out_receipt(tallies.loss, aside)
+
+    return tell
 
 
 def _into_folder(
@@ -179,11 +228,11 @@ def _into_folder(
     blocks: Blocks,
     cost: Fraction,
     data: Source,
-    pay: Callable[[str], tuple[Entry, Ledger]],
+    pay: Pay,
     out: Path,
     *,
     progress: Progress | None,
-    notice: Callable[[Tallies], None] | None,
+    notice: Notice | None,
     aside: Aside | None,
 ) -> Release:
     """What `carry_out` does, into a folder; the arguments are its own."""
@@ -193,11 +242,6 @@ def _into_folder(
         return Release.load(out)
     from residua.measurement.on_spark import measured_on_executors, place_on_executors
 
-    def tell(tallies: Tallies) -> dict[str, Any]:
-        if notice is not None:
-            notice(tallies)
-        return {} if aside is None or tallies.loss is None else left_out_receipt(tallies.loss, aside)
-
     spark = cast("SparkSource", data)
     require_agreement(data.options, plan.unit, plan.domain)
     trial = bound_of(plan.unit, plan.domain, secrets.token_bytes(KEY_BYTES))
@@ -205,55 +249,18 @@ def _into_folder(
         fingerprint = checked_data(data, plan.domain, blocks.most_records, progress, trial).fingerprint
         entry, ledger = _paid(pay, fingerprint)
         bound = None if trial is None else bound_of(plan.unit, plan.domain, ledger.choosing_key)
-        receipt, step = _receipt(entry, cost, blocks.currency), step_of("measuring", progress)
+        receipt, tell = _receipt(entry, cost, blocks.currency), _teller(notice, aside)
+        step = step_of("measuring", progress)
         return told_of_debit(
             lambda: measured_on_executors(plan, blocks, spark, fingerprint, bound, place, receipt, tell, step), entry
         )
 
 
-def _paid(pay: Callable[[str], tuple[Entry, Ledger]], fingerprint: str) -> tuple[Entry, Ledger]:
+def _paid(pay: Pay, fingerprint: str) -> tuple[Entry, Ledger]:
     entry, ledger = pay(fingerprint)
     if not isinstance(entry, Entry):
         raise LedgerError("no debit was made; nothing was measured.")
     return entry, ledger
-
-
-def _measured(
-    blocks: Blocks,
-    checked: Checked,
-    progress: Progress | None,
-    notice: Callable[[Tallies], None],
-    bound: Bound | None,
-) -> Integers:
-    """Counts and adds noise; many groups share by share, where counting again reads nothing."""
-    step = step_of("adding noise", progress)
-    if not (isinstance(blocks, StrataBlocks) and checked.kept):
-        return noisy(blocks, counter_of(checked, progress, notice, bound), step)
-    told: list[Tallies] = []
-
-    def some(layout: Layout, groups: SomeGroups) -> Integers:
-        counted = checked.count(layout, step_of("counting", progress), bound, groups)
-        told[:] = [counted.tallies]
-        return counted.tables
-
-    measurements = noisy_in_shares(blocks, some, step)
-    for tallies in told:  # every share reads all records, and says the same of them
-        notice(tallies)
-    return measurements
-
-
-def counter_of(
-    checked: Checked, progress: Progress | None, notice: Callable[[Tallies], None], bound: Bound | None
-) -> Callable[[Layout], Integers]:
-    """Counts tables of the data that was checked, and of no other."""
-
-    def counter(layout: Layout) -> Integers:
-        counted = checked.count(layout, step_of("counting", progress), bound)
-        checked.forget()
-        notice(counted.tallies)
-        return counted.tables
-
-    return counter
 
 
 def _account(ledger: Ledger | str | Path | Callable[[], Ledger], plan: Plan) -> Ledger:

@@ -20,12 +20,10 @@ from residua.linalg.layout import Group, Layout, batches, layout_of
 from residua.noise import rounded_laplace, rounded_normal
 from residua.noise.correlated import rounded_ordered
 from residua.noise.fields import rounded_field
-from residua.plans.blocks import Batch, Blocks
-from residua.plans.strata.blocks import StrataBlocks
-from residua.source.kept import SomeGroups
+from residua.plans.blocks import Batch, Blocks, Portion
 
 _BATCH_CELLS = 4_000_000
-SHARE_CELLS = 1 << 22  # that the tables of some groups have together
+PORTION_CELLS = 1 << 22  # that the tables of some groups have together
 
 
 def maximal_layout(lattice: SetFamily, sizes: Integers, measured: Integers) -> Layout:
@@ -113,12 +111,16 @@ def _flat(group: Group, buffer: Integers) -> Integers:
     return group.view(buffer).reshape(len(group.numbers), -1)
 
 
-Count = Callable[[Layout], Integers]  # counts the tables of a layout from the data, once
-CountSome = Callable[..., Integers]  # the same of `groups` alone, as often as asked
+Count = Callable[[Layout], Integers]  # counts the tables of a layout from the data
 Step = Callable[[int, int | None], None]
 Draw = Callable[[Floats, tuple[int, ...]], Integers]
 _DRAWN_BY: dict[str, Draw] = {"normal": rounded_normal, "ordered": rounded_normal, "laplace": rounded_laplace}
 _WORTH_THREADS = 50_000  # cells: below, starting threads costs more than they save
+
+
+def portions_of(blocks: Blocks, *, kept: bool) -> Sequence[Portion]:
+    """What is measured one after the other: parts where records are kept to count them again and again, else all."""
+    return blocks.portions(PORTION_CELLS) if kept else [Portion(blocks)]
 
 
 def noisy(blocks: Blocks, count: Count, progress: Step | None) -> Integers:
@@ -126,30 +128,24 @@ def noisy(blocks: Blocks, count: Count, progress: Step | None) -> Integers:
     return with_noise(blocks, _counted(blocks, count), progress)
 
 
-def noisy_in_shares(blocks: StrataBlocks, count: CountSome, progress: Step | None) -> Integers:
-    """The same of groups, some at a time: only their tables are held. For records that are kept to count again."""
+def noisy_in_portions(
+    blocks: Blocks, portions: Sequence[Portion], count: Callable[[Portion, Layout], Integers], progress: Step | None
+) -> Integers:
+    """The same portion by portion: only the tables of one are held."""
+    if portions[0].blocks is blocks:
+        return noisy(blocks, partial(count, portions[0]), progress)
     out = np.empty(blocks.cells, dtype=np.int64)
     done = 0
 
-    def told(cells: int, _: int | None) -> None:
+    def step(cells: int, _: int | None) -> None:
         if progress:
             progress(done + cells, blocks.cells)
 
-    for k, part in blocks.shares(SHARE_CELLS):
-        share, groups = blocks.share(k, part), SomeGroups(blocks.sizes, blocks.by, blocks.places[k][part])
-        measured = with_noise(share, _counted(share, partial(count, groups=groups)), told)
-        blocks.of_member(out, k)[part] = share.of_member(measured, 0)
-        done += share.cells
+    for portion in portions:
+        measured = noisy(portion.blocks, partial(count, portion), step)
+        out[portion.start : portion.start + len(measured)] = measured
+        done += len(measured)
     return out
-
-
-def first_shares(blocks: Blocks) -> Sequence[Blocks]:
-    """A share of each kind of what is measured in shares; the blocks themselves where all is measured at once."""
-    first: dict[int, Blocks] = {}
-    if isinstance(blocks, StrataBlocks):
-        for k, part in blocks.shares(SHARE_CELLS):
-            first.setdefault(k, blocks.share(k, part))
-    return list(first.values()) or [blocks]
 
 
 def with_noise(blocks: Blocks, tables: Integers, progress: Step | None = None) -> Integers:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from importlib.metadata import PackageNotFoundError, version
@@ -24,12 +25,11 @@ from residua.linalg.layout import layout_of
 from residua.linalg.nested_noise import AxisNoise, NestedNoise
 from residua.linalg.path import OrderedNoise, range_path
 from residua.machine import free_bytes
-from residua.measurement.noisy import SHARE_CELLS, counted_alone
+from residua.measurement.noisy import counted_alone
 from residua.noise.correlated import exactly_ordered, rounded_ordered
 from residua.noise.samplers import LAPLACE, NORMAL, refine, rounded
-from residua.plans.blocks import Batch, Blocks
+from residua.plans.blocks import Batch, Blocks, Portion
 from residua.plans.noise import ORDERED
-from residua.plans.strata.blocks import StrataBlocks
 from residua.source.accumulate import PLAIN_WORK, Accumulator, Way
 
 _LIBRARIES = ("numpy", "numba", "python-flint", "pyarrow")
@@ -153,7 +153,7 @@ _BATCH_CELLS = 1_000_000  # that noise is drawn for at once, at least
 _MOST_COVERING = 2**24  # cells of the larger tables that small ones may be counted through
 
 
-def secure_memory(blocks: Blocks, *, kept: bool = False) -> None:
+def secure_memory(blocks: Blocks, portions: Sequence[Portion]) -> None:
     """Refuses a plan that would run out of memory after the debit.
 
     Where more than half of what is free is needed, every page is touched: a process that is ended for its memory while
@@ -161,12 +161,14 @@ def secure_memory(blocks: Blocks, *, kept: bool = False) -> None:
 
     Args:
         blocks: what will be measured.
-        kept: whether the records are kept, so that groups are counted in shares.
+        portions: what is measured one after the other.
 
     Raises:
         PlanError: there is not enough memory. Nothing is spent.
     """
-    cells = cells_in_shares(blocks) if kept and isinstance(blocks, StrataBlocks) else cells_needed(blocks)
+    cells = max(cells_needed(portion.blocks) for portion in portions) + (
+        0 if portions[0].blocks is blocks else blocks.cells
+    )
     needed, free = 8 * cells, free_bytes()
     if free is None or needed <= free:
         try:
@@ -182,12 +184,6 @@ def secure_memory(blocks: Blocks, *, kept: bool = False) -> None:
         f"measuring this plan takes about {needed / 1e9:.1f} GB of memory{there}; nothing was spent: free some, or ask "
         "for fewer or smaller tables."
     )
-
-
-def cells_in_shares(blocks: StrataBlocks) -> int:
-    """The same where groups are counted share by share."""
-    largest = max((cells_needed(blocks.share(k, part)) for k, part in blocks.shares(SHARE_CELLS)), default=0)
-    return largest + blocks.cells
 
 
 def cells_needed(blocks: Blocks) -> int:

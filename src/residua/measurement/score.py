@@ -10,8 +10,7 @@ move by at most `Δ √n` in all, and with normal noise of deviation σ they cos
 from __future__ import annotations
 
 import math
-import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -23,23 +22,18 @@ from numpy.typing import NDArray
 
 from residua.bars import with_bar
 from residua.domain import Domain
-from residua.errors import LedgerError, PlanError, PrivacyError, VerificationError
+from residua.errors import PlanError, PrivacyError, VerificationError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import closure
 from residua.linalg.layout import Layout, batches, layout_of
 from residua.measurement.ledger import Entry, Ledger
-from residua.measurement.measure import Progress, checked_data, counter_of, step_of, told_of_debit
-from residua.measurement.noisy import noisy
-from residua.measurement.rehearsal import rehearse, secure_memory
+from residua.measurement.measure import Pay, Progress, measured_once
 from residua.plans.blocks import POINT, WORD, Batch, Blocks, Profile, even, require_scales, rounded_up
 from residua.plans.noise import LARGEST_SCALE, NORMAL, SMALLEST_SCALE, Noise
 from residua.plans.tails import check_confidence
 from residua.privacy import AddRemove, Guarantee, PureDP, Unit
 from residua.privacy.exact import root_up
 from residua.source import Source, source_of
-from residua.source.bound import KEY_BYTES, bound_of, require_agreement
-
-Pay = Callable[[str], tuple[Entry, Ledger]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -172,21 +166,7 @@ def scored(
     progress: Progress | None = None,
 ) -> Scores:
     """Check, pay, count, add noise, forget: scores instead of tables, through the same steps as `rs.measure`."""
-    require_agreement(data.options, unit, domain)
-    trial = bound_of(unit, domain, secrets.token_bytes(KEY_BYTES))
-    with data.snapshot() as still:
-        checked = checked_data(still, domain, blocks.most_records, progress, trial)
-        try:
-            secure_memory(blocks)
-            rehearse(blocks, still.rows_hint())
-            entry, ledger = pay(checked.fingerprint)
-            if not isinstance(entry, Entry):
-                raise LedgerError("no debit was made; nothing was measured.")
-            bound = None if trial is None else bound_of(unit, domain, ledger.choosing_key)
-            counter = counter_of(checked, progress, lambda tallies: None, bound)
-            steps = told_of_debit(lambda: noisy(blocks, counter, step_of("adding noise", progress)), entry)
-        finally:
-            checked.forget()
+    steps, entry = measured_once(blocks, domain, unit, data, pay, progress)
     names = tuple(tuple(domain.names[i] for i in members) for members in order)
     stddev = math.sqrt(NORMAL.variance(blocks.scale)) / GRID
     return Scores(names, (steps + blocks.totals) / GRID, stddev, entry.sequence, entry.digest)

@@ -71,6 +71,25 @@ class Batch:
     work: Any
 
 
+@dataclass(frozen=True, eq=False)
+class Portion:
+    """Measurements that follow each other and can be made apart from all others, so that only their tables are held.
+
+    Args:
+        blocks: these measurements, as blocks of their own.
+        start: where the first of them lies among all.
+        kind: portions of one kind measure alike.
+        by: positions of the attributes that make groups, increasing; none where all records are counted.
+        groups: the groups whose records are counted, increasing, row by row among all groups.
+    """
+
+    blocks: Blocks
+    start: int = 0
+    kind: int = 0
+    by: tuple[int, ...] = ()
+    groups: Integers | None = None
+
+
 class Blocks(ABC):
     """What is really measured: integers, exact noise scales, and nothing else. Blocks price themselves."""
 
@@ -145,6 +164,14 @@ class Blocks(ABC):
     def by_table(self) -> bool:
         """Whether the integers are those of whole tables, one after the other, so that each can be read by itself."""
         return False
+
+    def portions(self, most_cells: int) -> Sequence[Portion]:
+        """The parts that can be measured one after the other; here all is measured at once.
+
+        Args:
+            most_cells: about how many cells the tables of a portion may have.
+        """
+        return [Portion(self)]
 
     @abstractmethod
     def batches(self) -> Sequence[Batch]:

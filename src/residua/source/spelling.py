@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from residua.domain.values import is_null, is_text
 from residua.errors import SourceError
 
-_WHOLE = 2.0**53  # below it every whole floating-point number is exact
+_WHOLE = 2.0**53  # below it every whole floating-point number is exact; itself it stands for 2^53 + 1 as well
 
 
 def plain(column: Any) -> Any:
@@ -93,7 +93,6 @@ def _trimmed(texts: Any) -> Any:
 Words = NDArray[np.uint64]
 _TEXT = pa.large_string()
 _ABSENT = ("", "NA", "N/A", "#N/A", "<NA>", "NaN", "nan", "NaT", "None", "none", "NULL", "null", "\\N")
-_EXACT = 2.0**53  # whole numbers beyond are no longer told apart in floating point
 
 
 def person_hashes(columns: Sequence[Any], names: Sequence[str], key: tuple[Any, Any]) -> tuple[Words, Any]:
@@ -190,7 +189,7 @@ def _of_floats(column: Any, name: str) -> Any:
     numbers = column.cast(pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False)
     gone = np.isnan(numbers)
     plain = np.where(gone, 0.0, numbers)
-    if not ((np.abs(plain) <= _EXACT) & (np.floor(plain) == plain)).all():
+    if not ((np.abs(plain) < _WHOLE) & (np.floor(plain) == plain)).all():
         raise _not_whole(name)
     return pa.array(plain.astype(np.int64), mask=gone).cast(_TEXT)
 

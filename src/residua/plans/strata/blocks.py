@@ -6,7 +6,7 @@ The measurements stand member by member, and within a member group by group: wha
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from residua.linalg.arrays import Integers
 from residua.linalg.lattice import closure
 from residua.linalg.layout import Layout, batches, layout_of
-from residua.plans.blocks import Batch, Blocks, Profile
+from residua.plans.blocks import Batch, Blocks, Portion, Profile
 from residua.plans.contract import Plan
 from residua.plans.noise import NORMAL, Noise
 from residua.plans.strata import price
@@ -128,24 +128,25 @@ class StrataBlocks(Blocks):
 
     # ---- measuring
 
-    def shares(self, most_cells: int) -> Iterator[tuple[int, slice]]:
-        """All groups that measure something, some of one member at a time: the member, and which of its groups.
-
-        Args:
-            most_cells: about how many cells the tables of a share may have.
-        """
+    def portions(self, most_cells: int) -> Sequence[Portion]:
+        """All groups that measure something, some of one member at a time."""
+        portions: list[Portion] = []
         for k, (member, count) in enumerate(zip(self._members, self.counts, strict=True)):
             tables = {piece.attributes for piece in member.pieces}
             each = sum(math.prod(int(self.sizes[i]) for i in attributes) for attributes in tables)
             for part in batches(count, max(each, 1), most_cells):
-                yield k, part
+                start = self.starts[k] + part.start * self.members[k].cells
+                portions.append(
+                    Portion(self._portion(k, part.stop - part.start), start, k, self.by, self.places[k][part])
+                )
+        return portions or super().portions(most_cells)
 
-    def share(self, k: int, part: slice) -> StrataBlocks:
-        """What a share measures, as if there were no other groups: numbered by the first attribute of `by` alone."""
+    def _portion(self, k: int, groups: int) -> StrataBlocks:
+        """What so many groups of a member measure, as if there were no others, numbered by the first of `by`."""
         sizes = np.array(self.sizes, dtype=np.int64)
         sizes[list(self.by)] = 1
-        sizes[self.by[0]] = part.stop - part.start
-        return StrataBlocks(sizes, self.by, (self.members[k],), np.zeros(part.stop - part.start, dtype=np.int64))
+        sizes[self.by[0]] = groups
+        return StrataBlocks(sizes, self.by, (self.members[k],), np.zeros(groups, dtype=np.int64))
 
     @cached_property
     def _members(self) -> tuple[Member, ...]:
