@@ -50,7 +50,7 @@ def measure(
     purpose: str = "release",
     out: str | Path | None = None,
     progress: Progress | bool | None = None,
-    notice: Notice | None = None,
+    notice: Callable[[Tallies], None] | None = None,
     left_out: Guarantee | None = None,
     left_out_most: int | None = None,
 ) -> Release:
