@@ -41,11 +41,6 @@ def _one_signature(app: Any, config: Any) -> None:
         analyzer.overloads.clear()
 
 
-def _without_old(app: Any, what: str, name: str, thing: Any, options: Any, call: str | None, gives: str | None) -> Any:
-    """Options of earlier versions are not part of a signature."""
-    return (None if call is None else re.sub(r",? \*\*old: [^,)]*", "", call)), gives
-
-
 def pages() -> dict[str, str]:
     """File name → page, the index first."""
     made = {}
@@ -80,5 +75,4 @@ def setup(app: Any) -> dict[str, bool]:
     """Runs before the pages are looked for."""
     app.connect("config-inited", write)
     app.connect("config-inited", _one_signature)
-    app.connect("autodoc-process-signature", _without_old)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -83,15 +83,20 @@ def _given(argument: str, name: str, attribute: Attribute, chosen: NDArray[Any])
 def _places(argument: str, name: str, attribute: Attribute, chosen: Any) -> list[int]:
     several = isinstance(chosen, Iterable) and not isinstance(chosen, str | bytes | Mapping | np.ndarray)
     listed = [plain_label(label) for label in chosen] if several else [plain_label(chosen)]
-    places = [_place(argument, name, attribute, label) for label in listed]
+    labels: Any = attribute.labels
+    if len(listed) > 1 and isinstance(labels, tuple):  # which would be searched from its start for every label
+        labels = {label: place for place, label in enumerate(labels)}
+    places = [_place(argument, name, labels, label) for label in listed]
     if not places or len(set(places)) < len(places):
         raise PlanError(f"{argument}: {name!r} needs distinct labels; see domain[{name!r}].labels.")
     return places
 
 
-def _place(argument: str, name: str, attribute: Attribute, label: Any) -> int:
+def _place(argument: str, name: str, labels: Any, label: Any) -> int:
+    """The place of a label among labels in order, or in a dictionary of places."""
     # Neither True nor 1.0 is taken for 1 here: a label matches only as it is written.
-    if not isinstance(label, str | int) or isinstance(label, bool) or label not in attribute.labels:
+    if not isinstance(label, str | int) or isinstance(label, bool) or label not in labels:
         hint = "; coefficients are given as an array" if isinstance(label, float) else ""
         raise PlanError(f"{argument}: {label!r} is not a value of {name!r}{hint}; see domain[{name!r}].labels.")
-    return attribute.labels.index(label)
+    place: int = labels[label] if isinstance(labels, dict) else labels.index(label)
+    return place
