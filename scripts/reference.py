@@ -42,7 +42,7 @@ GROUPS: tuple[tuple[str, str], ...] = (
         "Measure: the one door to data",
         "Source Ledger measure Continual records_per_person RecordsPerPerson score measurement:Scores",
     ),
-    ("Publish: estimates with error bars", "Release Table release:Answers release:Estimate pooled"),
+    ("Publish: estimates with error bars", "Release Table release:Estimate pooled"),
     (
         "Quote: numbers people quote, from releases, sessions, projections and plans",
         "quoting:Quotable quoting:Quoted published:Flagged plans.forecasts:Forecasts",
@@ -62,7 +62,6 @@ OURS = {
     "Table",
     "Projected",
     "Workload",
-    "Answers",
     "Estimate",
     "Choice",
     "Adapted",

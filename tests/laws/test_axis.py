@@ -189,7 +189,7 @@ def test_a_release_says_what_is_true(tmp_path):
     truth = np.cumsum(np.arange(40) * 5)
     answers = again.answers(rs.prefixes(DOMAIN, "minute"))
     assert np.array_equal(again.estimates(["minute"]).cumsum().round(6), answers.estimates.round(6))
-    assert np.abs(answers.estimates - truth).max() < 6 * answers.stddevs.max()
+    assert np.abs(answers.estimates - truth).max() < 6 * answers.stddev.max()
     half = again.count({"minute": rs.between(10, 29)})
     assert abs(half.estimate - truth[29] + truth[9]) < 6 * half.stddev
     assert half.stddev == pytest.approx(np.sqrt(PLAN.variance({"minute": rs.between(10, 29)})))
@@ -375,8 +375,8 @@ def test_long_axes_are_combined_and_read_together_where_they_share_their_noise(t
     assert session.ledger.spent_exactly == spent
     pool = session.known.answers(crossed)
     truth = np.outer(np.arange(5_000) >= 1, [50, 0]) + np.outer(np.arange(5_000) >= 2, [0, 50])
-    assert np.abs((pool.estimates - truth.ravel()) / pool.stddevs).max() < 7
-    assert pool.stddevs == pytest.approx(np.sqrt((plan + missing).variances(crossed)), rel=1e-4)
+    assert np.abs((pool.estimates - truth.ravel()) / pool.stddev).max() < 7
+    assert pool.stddev == pytest.approx(np.sqrt((plan + missing).variances(crossed)), rel=1e-4)
 
 
 def test_a_price_that_is_a_bound_alone_is_said_to_be_one():

@@ -210,7 +210,7 @@ def test_a_release_is_consistent_and_kept_exactly(tmp_path):
     assert loaded.estimates(["sex", "region"]).sum(axis=1) == pytest.approx(by_sex)
     truth = np.histogram2d(np.array(data["sex"]) == "M", np.array(data["minute"]), (2, 12))[0].cumsum(axis=1)
     found = loaded.answers(workload)
-    assert np.abs((found.estimates[:24] - truth.ravel()) / found.stddevs[:24]).max() < 7
+    assert np.abs((found.estimates[:24] - truth.ravel()) / found.stddev[:24]).max() < 7
     half = loaded.count({"minute": rs.between(3, 9), "sex": "F"})
     assert half.stddev == pytest.approx(plan.variance({"minute": rs.between(3, 9), "sex": "F"}) ** 0.5, rel=1e-5)
     assert loaded.combination({("sex", "minute"): np.ones((2, 12))}).estimate == pytest.approx(by_sex.sum())

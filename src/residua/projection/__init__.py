@@ -4,13 +4,12 @@ from residua.projection.accuracy import Bound, SimulatedError
 from residua.projection.project import project
 from residua.projection.projected import Projected
 from residua.projection.synthetic import for_mbi
-from residua.projection.tables import CountTable, ProjectedAnswers, ProjectedTable
+from residua.projection.tables import CountTable, ProjectedTable
 
 __all__ = [
     "Bound",
     "CountTable",
     "Projected",
-    "ProjectedAnswers",
     "ProjectedTable",
     "SimulatedError",
     "for_mbi",

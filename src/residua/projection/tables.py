@@ -21,7 +21,8 @@ from residua.linalg.arrays import Floats
 from residua.plans.contract import Plan
 from residua.projection.rounding import controlled_rounding
 from residua.published.columns import Columns
-from residua.published.table import label_columns, what_is_counted
+from residua.published.streaming import axis_labels, label_columns
+from residua.published.table import domain_of_queries, what_is_counted
 from residua.quoting import Answering, Points, Quotable
 from residua.release.queried import is_listable, parts_of, require_listable, term_of, whole_part
 from residua.workload import AskedRows, AttributeQueries, Where, Workload, applied, queries, selected
@@ -73,8 +74,7 @@ class ProjectedTable(WithoutBars):
     @cached_property
     def columns(self) -> dict[str, Any]:
         """The columns by name: labels as lists, estimates as an array."""
-        labels = label_columns(self.domain, self.attributes, self.estimates.shape, self.labels)
-        return {**labels, "estimate": self.estimates.ravel()}
+        return label_columns(self.attributes, axis_labels(self)) | {"estimate": self.estimates.ravel()}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -106,29 +106,8 @@ class CountTable(WithoutBars):
     @cached_property
     def columns(self) -> dict[str, Any]:
         """The columns by name: labels as lists, counts as an array."""
-        return {**label_columns(self.domain, self.attributes, self.counts.shape), "count": self.counts.ravel()}
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class ProjectedAnswers(WithoutBars):
-    """Answers of a projection: query, estimate. There is no error bar: the estimates are biased."""
-
-    labels: tuple[str, ...]
-    estimates: Floats
-    counted: str = ""
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The query's label."""
-        return ("query",)
-
-    def __len__(self) -> int:
-        return len(self.estimates)
-
-    @cached_property
-    def columns(self) -> dict[str, Any]:
-        """The columns by name: labels as a list, estimates as an array."""
-        return {"query": list(self.labels), "estimate": self.estimates}
+        labels = [self.domain[name].labels for name in self.attributes]
+        return label_columns(self.attributes, labels) | {"count": self.counts.ravel()}
 
 
 def export_long(
@@ -285,7 +264,7 @@ class Tabled(Quotable):
         rounding = controlled_rounding(self.estimates(attributes))
         return CountTable(self.domain, tuple(attributes), rounding.counts, rounding.margin_error, self._counted)
 
-    def answers(self, workload: Workload | None = None) -> ProjectedAnswers:
+    def answers(self, workload: Workload | None = None) -> ProjectedTable:
         """The answers to every query of a workload, by default of the one the release was planned for.
 
         Raises:
@@ -297,7 +276,9 @@ class Tabled(Quotable):
         if workload.domain != self.domain:
             raise PlanError("the projection and the workload are over different domains; declare one domain for both.")
         require_listable(workload)
-        return ProjectedAnswers(tuple(workload.query_labels()), self._answered(workload), self._counted)
+        estimates, labels = self._answered(workload), (tuple(workload.query_labels()),)
+        domain = domain_of_queries(len(estimates))
+        return ProjectedTable(domain, ("query",), estimates, labels, "queries", self._counted)
 
     def _answered(self, workload: Workload) -> Floats:
         """The answers to every query, (queries,); each from the table of its own attributes."""

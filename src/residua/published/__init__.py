@@ -2,6 +2,6 @@
 
 from residua.published.columns import Columns, Flagged
 from residua.published.quality import qualities
-from residua.published.table import Answers, Rows, Table
+from residua.published.table import Table
 
-__all__ = ["Answers", "Columns", "Flagged", "Rows", "Table", "qualities"]
+__all__ = ["Columns", "Flagged", "Table", "qualities"]

@@ -24,8 +24,11 @@ if TYPE_CHECKING:
     import pyarrow
 
 
-class Tabular(Shown):
-    """Columns of equal length that are also rows.
+_SHOWN = 10
+
+
+class Columns(Shown, ABC):
+    """Published numbers, one per row: columns that say what a row is, and columns of numbers.
 
     Iterating gives the rows, each a dictionary. `table["estimate"]` is a column, `table[0]` a row, `table[2:5]` a list
     of rows, and `table[{"sex": "Female"}]` the rows with these labels. Polars, DuckDB and pandas take the table
@@ -34,15 +37,16 @@ class Tabular(Shown):
 
     @property
     @abstractmethod
+    def keys(self) -> tuple[str, ...]:
+        """The columns that say what a row is."""
+
+    @property
+    @abstractmethod
     def columns(self) -> dict[str, Any]:
         """The columns by name: keys as lists, numbers as arrays."""
 
     @abstractmethod
     def __len__(self) -> int: ...
-
-    @abstractmethod
-    def to_arrow(self) -> Any:
-        """The table as a pyarrow Table."""
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         names = list(self.columns)
@@ -94,26 +98,6 @@ class Tabular(Shown):
             self._require(name)
             chosen &= np.fromiter((value == label for value in self.columns[name]), dtype=bool, count=len(self))
         return [self._row(int(i)) for i in np.flatnonzero(chosen)]
-
-
-_SHOWN = 10
-
-
-class Columns(Tabular, ABC):
-    """Published numbers, one per row: columns that say what a row is, and columns of numbers."""
-
-    @property
-    @abstractmethod
-    def keys(self) -> tuple[str, ...]:
-        """The columns that say what a row is."""
-
-    @property
-    @abstractmethod
-    def columns(self) -> dict[str, Any]:
-        """The columns by name: keys as lists, numbers as arrays."""
-
-    @abstractmethod
-    def __len__(self) -> int: ...
 
     @property
     def note(self) -> str:

@@ -31,6 +31,21 @@ def of_one_type(labels: Sequence[Label]) -> Objects:
     return np.array([str(label) for label in labels] if mixed else labels, dtype=object)
 
 
+def axis_labels(table: Any) -> Sequence[Sequence[Label]]:
+    """The labels along each axis of a table: those given, else those of its attributes."""
+    return table.labels if table.labels is not None else [table.domain[name].labels for name in table.attributes]
+
+
+def label_columns(names: Sequence[str], labels: Sequence[Sequence[Label]]) -> dict[str, list[Any]]:
+    """A column of labels per axis of a table, one per cell, row by row."""
+    cells = stride = math.prod(map(len, labels))
+    columns = {}
+    for name, along in zip(names, labels, strict=True):
+        stride //= len(along)
+        columns[name] = of_one_type(along)[codes_along(len(along), stride, 0, cells)].tolist()
+    return columns
+
+
 class LabelColumns:
     """The columns of labels of a table, row by row.
 
@@ -105,8 +120,7 @@ def batches(table: Table, *, rows: int = ROWS, compact: bool = False) -> Iterato
     estimates = table.estimates.reshape(-1)
     one = np.asarray(table.stddev)
     stddevs = None if not any(one.strides) else np.broadcast_to(one, table.estimates.shape).reshape(-1)
-    given = table.labels if table.labels is not None else [table.domain[name].labels for name in table.attributes]
-    keys = LabelColumns(given, compact=compact)
+    keys = LabelColumns(axis_labels(table), compact=compact)
     for first, stop in pairwise([*range(0, len(estimates), rows), len(estimates)]):
         own = estimates[first:stop]
         each = np.full(len(own), one.flat[0]) if stddevs is None else stddevs[first:stop]
@@ -120,11 +134,3 @@ def decimals(table: Table) -> int:
     one = np.asarray(table.stddev)
     stddevs = one.reshape(-1) if any(one.strides) else np.array([one.flat[0]])
     return places_of({"stddev": stddevs, "estimate": table.estimates.reshape(-1)})
-
-
-def record_batches(table: Table, rows: int, *, compact: bool = False) -> Iterator[pyarrow.RecordBatch]:
-    """The table as Arrow record batches."""
-    import pyarrow as pa
-
-    for keys, numbers in batches(table, rows=rows, compact=compact):
-        yield pa.RecordBatch.from_arrays([*keys, *map(pa.array, numbers.values())], [*table.keys, *numbers])

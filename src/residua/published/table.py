@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,50 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from residua.domain import Domain, Label
+from residua.domain import Anonymous, Domain, Label
 from residua.linalg.arrays import Floats
 from residua.privacy import Person, Unit
 from residua.published.columns import Columns
-from residua.published.streaming import of_one_type, record_batches
+from residua.published.streaming import axis_labels, batches, label_columns
 
 if TYPE_CHECKING:
     import pyarrow
-
-
-class Rows(Columns):
-    """Estimates with error bars, one per row: what they are, the estimate, its standard deviation, an interval."""
-
-    width: float | Floats
-    confidence: float | None
-    simultaneous: str | None
-    counts: str
-
-    @property
-    def note(self) -> str:
-        """What the intervals mean, and what is counted if that is not every record."""
-        if self.confidence is None or np.isnan(self.width).any():
-            return self.counts
-        held = {None: "each by itself", "table": "all of this table together", "release": "all of the release together"}
-        means = f"lower to upper: {100 * self.confidence:.10g} % intervals, {held[self.simultaneous]}"
-        return f"{means}; {self.counts}" if self.counts else means
-
-    @abstractmethod
-    def _key_columns(self) -> dict[str, list[Any]]: ...
-
-    @abstractmethod
-    def _numbers(self) -> tuple[Floats, Floats]:
-        """Estimates and standard deviations, flat."""
-
-    def __len__(self) -> int:
-        return len(self._numbers()[0])
-
-    @cached_property
-    def columns(self) -> dict[str, Any]:
-        """The columns by name: keys as lists, numbers as arrays."""
-        estimates, stddevs = self._numbers()
-        reach = self.width * stddevs
-        numbers = {"estimate": estimates, "stddev": stddevs, "lower": estimates - reach, "upper": estimates + reach}
-        return {**self._key_columns(), **numbers}
 
 
 def what_is_counted(unit: Unit) -> str:
@@ -65,25 +28,11 @@ def what_is_counted(unit: Unit) -> str:
     return f"counts at most {records} of each person{limits}"
 
 
-def label_columns(
-    domain: Domain,
-    attributes: Sequence[str],
-    shape: Sequence[int],
-    given: Sequence[Sequence[Any]] | None = None,
-) -> dict[str, list[Any]]:
-    """A column of labels (the attributes' own, unless given) for each axis of a table, one per cell, row by row."""
-    columns = {}
-    for axis, name in enumerate(attributes):
-        labels = of_one_type(domain[name].labels if given is None else given[axis])
-        along = [-1 if a == axis else 1 for a in range(len(shape))]
-        codes = np.broadcast_to(np.arange(shape[axis]).reshape(along), tuple(shape))
-        columns[name] = labels[codes.ravel()].tolist()
-    return columns
-
-
 @dataclass(frozen=True, eq=False, repr=False)
-class Table(Rows):
-    """A table's estimates with error bars, tidy: attributes, estimate, stddev, lower, upper.
+class Table(Columns):
+    """Estimates with error bars, tidy: attributes, estimate, stddev, lower, upper.
+
+    Answers to queries are a table of one attribute, `query`.
 
     Args:
         domain: where the labels come from.
@@ -117,9 +66,21 @@ class Table(Rows):
         """The table's attributes."""
         return self.attributes
 
+    @property
+    def note(self) -> str:
+        """What the intervals mean, and what is counted if that is not every record."""
+        if self.confidence is None or np.isnan(self.width).any():
+            return self.counts
+        held = {None: "each by itself", "table": "all of this table together", "release": "all of the release together"}
+        means = f"lower to upper: {100 * self.confidence:.10g} % intervals, {held[self.simultaneous]}"
+        return f"{means}; {self.counts}" if self.counts else means
+
     def batches(self, rows: int = 2**19, *, compact: bool = False) -> Iterator[pyarrow.RecordBatch]:
         """The table as Arrow record batches: of a large one, no more than its estimates and a batch are in memory."""
-        return record_batches(self, rows, compact=compact)
+        import pyarrow as pa
+
+        for keys, numbers in batches(self, rows=rows, compact=compact):
+            yield pa.RecordBatch.from_arrays([*keys, *map(pa.array, numbers.values())], [*self.keys, *numbers])
 
     def to_arrow(self, *, compact: bool = False) -> pyarrow.Table:
         """The table as a pyarrow Table; compact, with labels as dictionaries."""
@@ -131,32 +92,15 @@ class Table(Rows):
     def __len__(self) -> int:
         return int(self.estimates.size)
 
-    def _key_columns(self) -> dict[str, list[Any]]:
-        return label_columns(self.domain, self.attributes, self.estimates.shape, self.labels)
+    @cached_property
+    def columns(self) -> dict[str, Any]:
+        """The columns by name: keys as lists, numbers as arrays."""
+        keys = label_columns(self.attributes, axis_labels(self))
+        estimates, stddevs = self.estimates.ravel(), np.broadcast_to(self.stddev, self.estimates.shape).ravel()
+        reach = self.width * stddevs
+        return keys | {"estimate": estimates, "stddev": stddevs, "lower": estimates - reach, "upper": estimates + reach}
 
-    def _numbers(self) -> tuple[Floats, Floats]:
-        return self.estimates.ravel(), np.broadcast_to(self.stddev, self.estimates.shape).ravel()
 
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Answers(Rows):
-    """Answers to queries with error bars: query, estimate, stddev, lower, upper."""
-
-    labels: tuple[str, ...]
-    estimates: Floats
-    stddevs: Floats
-    width: float | Floats
-    confidence: float | None = None
-    simultaneous: str | None = None
-    counts: str = ""
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The query's label."""
-        return ("query",)
-
-    def _key_columns(self) -> dict[str, list[Any]]:
-        return {"query": list(self.labels)}
-
-    def _numbers(self) -> tuple[Floats, Floats]:
-        return self.estimates, self.stddevs
+def domain_of_queries(count: int) -> Domain:
+    """The domain of a table of answers: one attribute, whose values are the queries."""
+    return Domain({"query": Anonymous(count)})

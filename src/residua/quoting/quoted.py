@@ -13,7 +13,7 @@ import numpy as np
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.published.columns import Columns
-from residua.published.streaming import of_one_type
+from residua.published.streaming import label_columns
 from residua.quoting.intervals import Figures
 from residua.quoting.terms import Axis
 
@@ -112,12 +112,7 @@ class Quoted(Columns):
     @cached_property
     def columns(self) -> dict[str, Any]:
         """The columns by name: keys as lists, numbers as arrays."""
-        shape = self.figures.estimate.shape
-        columns: dict[str, Any] = {}
-        for axis, (name, labels) in enumerate(self.axes):
-            each = of_one_type(labels)
-            along = [-1 if k == axis else 1 for k in range(len(shape))]
-            columns[name] = np.broadcast_to(each.reshape(along), shape).ravel().tolist()
+        columns: dict[str, Any] = label_columns([name for name, _ in self.axes], [labels for _, labels in self.axes])
         columns |= {name: list(values) for name, values in self.given.items()}
         numbers = _NUMBERS if self.confidence is not None else _NUMBERS[:1]
         columns |= {name: np.array(getattr(self.figures, name)).ravel() for name in numbers}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from pathlib import Path
@@ -22,9 +22,10 @@ from residua.plans.quotes import ReleaseAnswers
 from residua.plans.reading import Reading
 from residua.plans.tails import width
 from residua.privacy.currencies import stated
-from residua.published.table import Answers, Table, what_is_counted
+from residua.published.table import Table, domain_of_queries, what_is_counted
 from residua.quoting import Answering, Quotable
 from residua.release.queried import (
+    TermTable,
     by_position,
     is_listable,
     parts_of,
@@ -34,7 +35,7 @@ from residua.release.queried import (
 )
 from residua.release.streamed import alike, rebuilt_tables, streams
 from residua.showing import Exported
-from residua.workload import AskedRows, Where, Workload, queries, selected
+from residua.workload import AskedRows, Term, Where, Workload, queries, selected
 
 if TYPE_CHECKING:
     from residua.plans.product.set_reading import FamilyReading
@@ -167,21 +168,17 @@ class Release(Exported, Quotable):
         """
         names = self.domain.listed(attributes)
         if queries:
-            return self._queried(names, queries, confidence, simultaneous)
+            workload = term_of(self.domain, names, queries)
+            require_listable(workload)
+            [term] = workload.terms()
+            order = np.argsort(np.argsort(self.domain.positions(names))).tolist()
+            whole = whole_part(self.domain, [term[i] for i in order])
+            return next(self._of_term(workload, term, [whole], order, confidence, simultaneous))
         estimates = self.estimates(names)
-        together = self._together(simultaneous, estimates.size)
-        reach = self.reading.widths(names, confidence, together)
+        reach = self.reading.widths(names, confidence, self._together(simultaneous, estimates.size))
         stddev = alike(np.sqrt(self.plan.variance(names)))
-        return Table(
-            self.domain,
-            names,
-            estimates,
-            stddev,
-            reach,
-            confidence=confidence,
-            simultaneous=simultaneous,
-            counts=self._counts,
-        )
+        said = (confidence, simultaneous, self._counts)
+        return Table(self.domain, names, estimates, stddev, reach, None, "", *said)
 
     def tables(
         self, *, confidence: float = 0.95, simultaneous: Simultaneous | None = None, most: int | None = None
@@ -208,20 +205,30 @@ class Release(Exported, Quotable):
         if most is None:
             require_listable(workload)
         for term, alone in zip(workload.terms(), workload.each(), strict=True):
-            if most is not None and not is_listable(term, most):
-                continue
-            attributes = tuple(self.domain.names[i] for i, _ in term)
-            shape = tuple(rows.rows for _, rows in term)
-            estimates, variances = (numbers.reshape(shape) for numbers in self.reading.answers(alone))
-            for part in parts_of(self.domain, term):
-                cells, stddev = np.array(estimates[part.rows], order="C"), np.sqrt(variances[part.rows])
-                reach = self.reading.widths(alone, confidence, self._together(simultaneous, cells.size))
-                if np.ndim(reach):
-                    reach = np.reshape(reach, shape)[part.rows].ravel()
-                words = (part.labels, part.title)
-                yield Table(
-                    self.domain, attributes, cells, stddev, reach, *words, confidence, simultaneous, self._counts
-                )
+            if most is None or is_listable(term, most):
+                parts = parts_of(self.domain, term)
+                yield from self._of_term(alone, term, parts, range(len(term)), confidence, simultaneous)
+
+    def _of_term(
+        self,
+        workload: Workload,
+        term: Term,
+        parts: Iterable[TermTable],
+        order: Sequence[int],
+        confidence: float,
+        simultaneous: Simultaneous | None,
+    ) -> Iterator[Table]:
+        """Tables that a term, alone in a workload, makes, with its attributes in some order."""
+        shape = [asked.rows for _, asked in term]
+        names = tuple(self.domain.names[term[i][0]] for i in order)
+        estimates, variances = (np.reshape(each, shape).transpose(order) for each in self.reading.answers(workload))
+        for part in parts:
+            cells, stddev = np.array(estimates[part.rows], order="C"), np.sqrt(variances[part.rows])
+            reach = self.reading.widths(workload, confidence, self._together(simultaneous, cells.size))
+            if np.ndim(reach):
+                reach = np.reshape(reach, shape).transpose(order)[part.rows].ravel()
+            said = (part.labels, part.title, confidence, simultaneous, self._counts)
+            yield Table(self.domain, names, cells, stddev, reach, *said)
 
     def _streamed(self, workload: Workload, confidence: float, simultaneous: Simultaneous | None) -> Iterator[Table]:
         """What `tables` gives for marginals, rebuilt many at a time."""
@@ -238,33 +245,13 @@ class Release(Exported, Quotable):
                 domain, names, each.estimates, each.stddev, reach, *words, confidence, simultaneous, self._counts
             )
 
-    def _queried(
-        self,
-        attributes: tuple[str, ...],
-        queries: Mapping[str, AskedRows],
-        confidence: float,
-        simultaneous: Simultaneous | None,
-    ) -> Table:
-        workload = term_of(self.domain, attributes, queries)
-        require_listable(workload)
-        term = next(workload.terms())
-        order = np.argsort(np.argsort(self.domain.positions(attributes)))
-        shape = [asked.rows for _, asked in term]
-        estimates, variances = (numbers.reshape(shape).transpose(order) for numbers in self.reading.answers(workload))
-        whole = whole_part(self.domain, [term[i] for i in order])
-        reach = self.reading.widths(workload, confidence, self._together(simultaneous, estimates.size))
-        if np.ndim(reach):
-            reach = np.reshape(reach, shape).transpose(order).ravel()
-        cells, stddev, words = np.array(estimates, order="C"), np.sqrt(variances), (whole.labels, whole.title)
-        return Table(self.domain, attributes, cells, stddev, reach, *words, confidence, simultaneous, self._counts)
-
     def answers(
         self,
         workload: Workload | None = None,
         *,
         confidence: float = 0.95,
         simultaneous: Simultaneous | None = None,
-    ) -> Answers:
+    ) -> Table:
         """The answers to every query of a workload with error bars; of what was asked, if none is given.
 
         Raises:
@@ -276,8 +263,8 @@ class Release(Exported, Quotable):
         require_listable(workload)
         estimates, variances = self.reading.answers(workload)
         reach = self.reading.widths(workload, confidence, self._together(simultaneous, len(estimates)))
-        labels = tuple(workload.query_labels())
-        return Answers(labels, estimates, np.sqrt(variances), reach, confidence, simultaneous, self._counts)
+        said = ((tuple(workload.query_labels()),), "queries", confidence, simultaneous, self._counts)
+        return Table(domain_of_queries(len(estimates)), ("query",), estimates, np.sqrt(variances), reach, *said)
 
     def combination(self, combination: Mapping[Sequence[str], ArrayLike], *, confidence: float = 0.95) -> Estimate:
         """A linear combination of cells with its exact standard deviation: attribute set → coefficients.

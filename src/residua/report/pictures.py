@@ -20,6 +20,7 @@ from markupsafe import Markup
 from residua.domain import Attribute, Bins, Dates, Domain, Integers
 from residua.domain.words import said, title_of
 from residua.linalg.arrays import Integers as Places
+from residua.published.streaming import axis_labels
 from residua.report.charts import draw_bar_panels, draw_bars, draw_heat, draw_line_panels, draw_lines
 from residua.report.series import Series, series_of
 from residua.report.svg import NARROW, number, shortened
@@ -56,10 +57,6 @@ class Picture:
 
 def pictures(published: Any, most: int = PICTURES) -> list[Picture]:
     """The main tables of a release or a projection as pictures, smaller tables first."""
-    workload = published.plan.workload
-    if workload is not None and workload.tables is None:
-        drawn = _answers(published, workload)
-        return [] if drawn is None else [drawn]
     drawings = (picture(table) for table in _main_tables(published))
     return list(islice((each for each in drawings if each is not None), most))
 
@@ -70,8 +67,10 @@ def picture(table: Any) -> Picture | None:
     if not 1 <= len(attributes) <= 3 or table.estimates.size > _LARGEST or table.estimates.size < 2:
         return None
     names = [title(domain, name) for name in attributes]
-    given = table.labels or [domain[name].labels for name in attributes]
-    labels = [tuple(title_of(domain[name], x) for x in along) for name, along in zip(attributes, given, strict=True)]
+    labels = [
+        tuple(title_of(domain[name], x) for x in along)
+        for name, along in zip(attributes, axis_labels(table), strict=True)
+    ]
     series = series_of(table, names, labels)
     plain = table.labels is None or [len(x) for x in labels] == [domain[name].size for name in attributes]
     ordered = [
@@ -155,8 +154,11 @@ def _kept(series: Series, kept: Places) -> Series:
 
 def _main_tables(published: Any) -> Iterator[Any]:
     """Tables in the order in which people look: few attributes first, all that fit a page."""
-    workload = published.plan.workload.tables
+    asked = published.plan.workload
+    workload = None if asked is None else asked.tables
     if workload is None:
+        if asked is not None and asked.queries <= _LARGEST:
+            yield published.answers(asked)
         return
     if not workload.plain:
         yield from within(published.tables(most=_LISTED), 8 * PICTURES)
@@ -188,42 +190,17 @@ def _varied(sets: list[tuple[str, ...]], sizes: Mapping[tuple[str, ...], int]) -
         yield best
 
 
-def _answers(published: Any, workload: Any) -> Picture | None:
-    if workload.queries > _LARGEST:
-        return None
-    answers = published.answers(workload)
-    labels = tuple(workload.titles())
-    columns = answers.columns
-    single = _Flat(columns["estimate"], columns)
-    few, caption = _largest(series_of(single, ["query"], [labels]))
-    head, rows, more = _rows(columns, ("query",), [list(labels)])
-    drawn, narrow = draw_bars(few, "Queries"), draw_bars(few, "Queries", width=NARROW)
-    return Picture("Queries", drawn, caption, head, rows, more, len(head) - 1, narrow)
-
-
-@dataclass(frozen=True)
-class _Flat:
-    """Answers as a table of one axis."""
-
-    estimates: Any
-    columns: dict[str, Any]
-
-
 def _heading(table: Any, names: Sequence[str]) -> str:
-    return table.title if ":" in (table.title or "") else " × ".join(names)
+    """Words of the attributes, unless they do not say all: a level, prefixes, queries."""
+    return table.title if ":" in table.title or table.title == "queries" else " × ".join(names)
 
 
 def _listed(table: Any, names: Sequence[str], labels: Sequence[Sequence[str]]) -> Any:
-    keys = [list(column) for column in zip(*islice(product(*labels), ROWS), strict=True)]
-    return _rows(table.columns, tuple(names), keys)
-
-
-def _rows(columns: dict[str, Any], names: tuple[str, ...], keys: list[list[str]]) -> Any:
-    numbers = [name for name in ("estimate", "stddev", "lower", "upper") if name in columns]
+    """The heads, the first rows, and how many more there are."""
     heads = {"estimate": "estimate", "stddev": "standard error", "lower": "from", "upper": "to"}
-    count = len(columns["estimate"])
+    numbers = [name for name in heads if name in table.columns]
     rows = tuple(
-        (*(str(key[i]) for key in keys), *(number(float(columns[name][i])) for name in numbers))
-        for i in range(min(count, ROWS))
+        (*key, *(number(float(table.columns[name][i])) for name in numbers))
+        for i, key in enumerate(islice(product(*labels), ROWS))
     )
-    return (*names, *(heads[name] for name in numbers)), rows, count - len(rows)
+    return (*names, *(heads[name] for name in numbers)), rows, len(table) - len(rows)

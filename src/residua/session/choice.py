@@ -16,7 +16,7 @@ from residua.plans.contract import Plan
 from residua.plans.strata.making import chosen_of, grouped, groups_of
 from residua.plans.strata.plan import StrataPlan
 from residua.plans.strata.reading import StrataReading
-from residua.release import Answers, Release
+from residua.release import Release, Table
 from residua.session.compatible import RADIUS, Compatible, compatible_answers
 from residua.session.missing import name_of, shared, workload_of
 from residua.session.recommend import (
@@ -74,7 +74,7 @@ class Choice:
         """Everything the session has released so far, the look included."""
         return self._known
 
-    def estimates(self, workload: Workload | None = None, *, confidence: float = 0.95) -> Answers:
+    def estimates(self, workload: Workload | None = None, *, confidence: float = 0.95) -> Table:
         """Estimates and confidence bounds of what is already answerable.
 
         Args:
