@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -86,6 +87,11 @@ class About:
         quality = () if self.biased else (f"Quality of a number: {flags}.",)
         unit = f"Unit: {self.counts}" + (f"; each table {self.counted}." if self.counted else ".")
         return (self.protection, numbers, *quality, unit, maker)
+
+    def metadata(self, title: str, **more: Any) -> dict[str, str]:
+        """The same for files that hold metadata: JSON under the key `residua`, and a title under `title`."""
+        known = {"title": title, "notes": list(self.notes), **self.plain(), **more}
+        return {"title": title, "residua": json.dumps(known, ensure_ascii=False)}
 
     def plain(self) -> dict[str, Any]:
         """The same as plain values, for metadata."""

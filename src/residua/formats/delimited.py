@@ -23,27 +23,20 @@ from residua.showing import inert
 _WAITING = 4  # jobs
 _JOB_CELLS, _JOB_FILES = 1 << 16, 64  # of a job: threads are handed several small tables at a time
 _WORTH_LOADING = 200_000  # cells: below, importing the compiled loops costs more than they save
-_BESIDE = {"csv": ("datapackage", "csvw"), "datapackage": ("datapackage",), "csvw": ("csvw",)}
-
-
-def opened(folder: Path, about: About, *, format: str = "csv", spreadsheet: bool = False) -> Delimited:
-    """A writer of CSV files."""
-    return Delimited(folder, about, _BESIDE[format], spreadsheet)
 
 
 class Delimited(Writer):
     """Writes one CSV file per table, by several threads, and what stands beside them table by table too."""
 
-    def __init__(self, folder: Path, about: About, beside: tuple[str, ...], spreadsheet: bool) -> None:
-        super().__init__(folder, about)
-        self.spreadsheet = spreadsheet
-        self.beside = Beside(about, spreadsheet=spreadsheet)
+    def __init__(self, folder: Path, about: About, **options: Any) -> None:
+        super().__init__(folder, about, **options)
+        self.beside = Beside(about, spreadsheet=self.spreadsheet)
         self.behind = Behind(processors(), _WAITING)
-        self.lines = Lines(spreadsheet=spreadsheet)
+        self.lines = Lines(spreadsheet=self.spreadsheet)
         self.job: list[tuple[Path, Cube]] = []
         self.cells = self.cells_of_job = 0
-        self.package = self.group = None
-        if "datapackage" in beside:
+        self.listings: list[tuple[Listing, Callable[[Cube, str], str]]] = []
+        if self.format != "csvw":
             head: dict[str, Any] = {
                 "profile": "tabular-data-package",
                 "name": "tables",
@@ -51,22 +44,20 @@ class Delimited(Writer):
                 "description": "\n\n".join(about.notes),
                 "residua": about.plain(),
             }
-            self.package = Listing(folder / "datapackage.json", head, "resources")
-        if "csvw" in beside:
+            self.listings.append((Listing(folder / "datapackage.json", head, "resources"), self.beside.resource))
+        if self.format != "datapackage":
             head = {
                 "@context": ["http://www.w3.org/ns/csvw", {"@language": about.language or "en"}],
                 "dc:title": about.title,
                 "dc:description": " ".join(about.notes),
             }
-            self.group = Listing(folder / "csv-metadata.json", head, "tables")
+            self.listings.append((Listing(folder / "csv-metadata.json", head, "tables"), self.beside.csvw))
 
     def add(self, cube: Cube) -> Path:
         """Writes a table."""
         path = self.folder / f"{cube.name}.csv"
-        if self.package is not None:
-            self.package.add(self.beside.resource(cube, path.name))
-        if self.group is not None:
-            self.group.add(self.beside.csvw(cube, path.name))
+        for listing, entry in self.listings:
+            listing.add(entry(cube, path.name))
         self.job.append((path, cube))
         self.cells += len(cube)
         self.cells_of_job += len(cube)
@@ -86,13 +77,13 @@ class Delimited(Writer):
         self._hand_over()
         self.behind.wait()
         self.behind.abandon()
-        for listing in filter(None, (self.package, self.group)):
+        for listing, _ in self.listings:
             listing.close()
 
     def abandon(self) -> None:
         """Closes the two files, and lets no more be written."""
         self.behind.abandon()
-        for listing in filter(None, (self.package, self.group)):
+        for listing, _ in self.listings:
             listing.file.close()
 
 
@@ -173,8 +164,8 @@ class Beside:
 
     def __init__(self, about: About, *, spreadsheet: bool) -> None:
         self.about, self.spreadsheet = about, spreadsheet
-        self._field = _kept(self._make_field)
-        self._column = _kept(self._make_column)
+        self._field = lru_cache(maxsize=_KEPT)(self._make_field)
+        self._column = lru_cache(maxsize=_KEPT)(self._make_column)
 
     def resource(self, cube: Cube, path: str) -> str:
         """A table as a resource of a data package."""
@@ -196,7 +187,7 @@ class Beside:
     def csvw(self, cube: Cube, path: str) -> str:
         """A table as CSVW describes it."""
         rest = [self._column(each) for each in cube.dimensions]
-        rest += [self._column_of_measure(name, cube.complete) for name in cube.measure_names]
+        rest += [self._columns_of_measures[name, cube.complete] for name in cube.measure_names]
         if cube.has_flags:
             flag = {"base": "string", "format": "|".join(FLAGS)}
             rest.append(self._described(cube.flag_column, flag, "how reliable the number is", required=cube.complete))
@@ -238,9 +229,6 @@ class Beside:
         words = ". ".join(filter(None, (words.rstrip("."), "; ".join(meant))))
         return self._described(each.name, "integer" if each.whole else "string", words)
 
-    def _column_of_measure(self, name: str, complete: bool) -> str:
-        return self._columns_of_measures[name, complete]
-
     @cached_property
     def _columns_of_measures(self) -> dict[tuple[str, bool], str]:
         return {
@@ -255,10 +243,6 @@ class Beside:
 
 
 _FLAGGED = {"enum": list(FLAGS)}
-
-
-def _kept(make: Callable[[Dimension], str]) -> Callable[[Dimension], str]:
-    return lru_cache(maxsize=_KEPT)(make)
 
 
 _text = json.JSONEncoder(ensure_ascii=False).encode  # json.dumps makes an encoder at every call

@@ -30,18 +30,18 @@ from residua.workload import Workload
 
 AXIS, TITLE = "query", "Queries"
 RECORDS, OTHER = "records", "as each query says"
-# Format → the module that writes it, and the extra that it needs.
-FORMATS: dict[str, tuple[str, str]] = {
-    "csv": ("delimited", ""),
-    "parquet": ("parquet", ""),
-    "long": ("long", ""),
-    "long-csv": ("long", ""),
-    "xlsx": ("workbook", "xlsx"),
-    "jsonstat": ("jsonstat", ""),
-    "px": ("px", ""),
-    "sdmx": ("sdmx", "sdmx"),
-    "datapackage": ("delimited", ""),
-    "csvw": ("delimited", ""),
+# Format → the module and the class that writes it, and the extra that it needs.
+FORMATS: dict[str, tuple[str, str, str]] = {
+    "csv": ("delimited", "Delimited", ""),
+    "parquet": ("parquet", "Parquet", ""),
+    "long": ("long", "", ""),
+    "long-csv": ("long", "", ""),
+    "xlsx": ("workbook", "Workbook", "xlsx"),
+    "jsonstat": ("jsonstat", "JsonStat", ""),
+    "px": ("px", "Px", ""),
+    "sdmx": ("sdmx", "Sdmx", "sdmx"),
+    "datapackage": ("delimited", "Delimited", ""),
+    "csvw": ("delimited", "Delimited", ""),
 }
 
 
@@ -101,11 +101,11 @@ def export(
             write_long(published, partial / NAMES[format], told_about)
             sync_files(partial)
         return [target / NAMES[format]]
-    opened = writer_of(format)
+    make = writer_of(format)
     written: list[Path] = []
     known: dict[str, Dimension] = {}
     with whole_folder(target, "folder of tables") as partial:
-        writer = opened(partial, told_about, format=format, spreadsheet=spreadsheet)
+        writer = make(partial, told_about, format=format, spreadsheet=spreadsheet)
         try:
             for i, table in enumerate(tables, start=1):
                 cube = cube_of(table, i, language, full=full, known=known)
@@ -144,21 +144,21 @@ def _check_language(domain: Domain, language: str | None) -> None:
 
 
 def writer_of(format: str) -> Callable[..., Writer]:
-    """What opens a writer of a format.
+    """The writer of a format.
 
     Raises:
         ResiduaError: the library that the format needs is not installed.
     """
-    module, extra = FORMATS[format]
+    module, name, extra = FORMATS[format]
     try:
-        opened: Callable[..., Writer] = import_module(f"residua.formats.{module}").opened
+        writer: Callable[..., Writer] = getattr(import_module(f"residua.formats.{module}"), name)
     except ImportError as problem:
         if not extra:
             raise
         raise ResiduaError(
             f"{problem.name} is not installed; install it with: pip install 'residua[{extra}]'"
         ) from None
-    return opened
+    return writer
 
 
 def _tables(published: Any, confidence: float | None) -> Iterator[Any]:

@@ -15,11 +15,6 @@ from residua.formats.writer import Writer
 from residua.published.quality import CODES, FLAGS
 
 
-def opened(folder: Path, about: About, **_: object) -> JsonStat:
-    """A writer of JSON-stat files."""
-    return JsonStat(folder, about)
-
-
 class JsonStat(Writer):
     """Writes one JSON file per table."""
 

@@ -56,7 +56,7 @@ def header_of(names: Sequence[str]) -> bytes:
     return (",".join(map(quoted, names)) + "\n").encode()
 
 
-class Axis(NamedTuple):
+class AxisTexts(NamedTuple):
     """Where the labels of an axis are among all labels."""
 
     first: int
@@ -64,7 +64,7 @@ class Axis(NamedTuple):
     longest: int  # bytes
 
 
-class Labels:
+class LabelTexts:
     """The labels of all axes that came so far, each with a comma, behind each other: thousands of tables share them.
 
     Args:
@@ -77,11 +77,11 @@ class Labels:
         self._forget()
 
     def _forget(self) -> None:
-        self._axes: dict[tuple[Any, ...], Axis | None] = {}
+        self._axes: dict[tuple[Any, ...], AxisTexts | None] = {}
         self._parts: list[bytes] = []
         self._texts = texts_of([])
 
-    def of(self, dimensions: Sequence[Dimension]) -> tuple[list[Axis], Texts] | None:
+    def of(self, dimensions: Sequence[Dimension]) -> tuple[list[AxisTexts], Texts] | None:
         """The axes of a table, and the labels; None if some are neither text nor whole numbers.
 
         Raises:
@@ -96,13 +96,13 @@ class Labels:
             axes = [each for each in places if each is not None]
             return (axes, self._texts) if len(axes) == len(places) else None
 
-    def _axis(self, labels: tuple[Any, ...]) -> Axis | None:
+    def _axis(self, labels: tuple[Any, ...]) -> AxisTexts | None:
         known = (labels, *map(type, labels))  # 1, 1.0 and True are told apart by their types
         if known not in self._axes:
             parts = self._encoded(of_one_type(labels).tolist())
             self._axes[known] = None
             if parts is not None:
-                self._axes[known] = Axis(len(self._parts), len(parts), max(map(len, parts), default=0))
+                self._axes[known] = AxisTexts(len(self._parts), len(parts), max(map(len, parts), default=0))
                 self._parts += parts
         return self._axes[known]
 
@@ -122,7 +122,7 @@ class Lines:
     """
 
     def __init__(self, *, spreadsheet: bool) -> None:
-        self._labels = Labels(spreadsheet=spreadsheet)
+        self._labels = LabelTexts(spreadsheet=spreadsheet)
 
     def of(self, cube: Cube) -> Iterator[memoryview] | None:
         """The lines of a table, some at a time, each valid until the next; None if Arrow must write it.
@@ -149,7 +149,7 @@ class OtherForm(Exception):  # noqa: N818 – nothing is wrong
     """A number that has to be written in another form than plain decimals."""
 
 
-def _lines(table: Any, bars: bool, header: bytes, axes: Sequence[Axis], labels: Texts) -> Iterator[memoryview]:
+def _lines(table: Any, bars: bool, header: bytes, axes: Sequence[AxisTexts], labels: Texts) -> Iterator[memoryview]:
     """See `Lines.of`."""
     from residua.formats.lines_kernel import shortened_lines
 

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from residua.compiling import compiled, compiled_inline
 
 _COMMA, _END, _MINUS, _POINT = 44, 10, 45, 46
-_TEN, _THOUSAND, _DIGIT = np.uint64(10), np.uint64(1000), np.uint64(48)
-_TEN_32, _DIGIT_32 = np.uint32(10), np.uint32(48)
+_TEN, _DIGIT = np.uint64(10), np.uint64(48)
 
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float64]
@@ -29,21 +28,6 @@ def _copied(source: Bytes, first: int, stop: int, out: Bytes, at: int) -> int:
     for j in range(stop - first):
         out[at + j] = source[first + j]
     return at + stop - first
-
-
-@compiled_inline
-def _few_digits(whole: np.uint32, out: Bytes, at: int) -> int:
-    """A whole number of at most three digits."""
-    tens = whole // _TEN_32
-    hundreds = tens // _TEN_32
-    if hundreds:
-        out[at] = hundreds + _DIGIT_32
-        at += 1
-    if tens:
-        out[at] = tens - hundreds * _TEN_32 + _DIGIT_32
-        at += 1
-    out[at] = whole - tens * _TEN_32 + _DIGIT_32
-    return at + 1
 
 
 @compiled_inline
@@ -62,8 +46,6 @@ def _decimal(number: float, places: int, least: float, most: float, out: Bytes, 
             break
         whole = above
         places -= 1
-    if places == 0 and whole < _THOUSAND:  # as most numbers of small tables
-        return _few_digits(np.uint32(whole), out, at)
     digits, bound = 1, _TEN
     while whole >= bound:
         digits += 1
@@ -80,28 +62,6 @@ def _decimal(number: float, places: int, least: float, most: float, out: Bytes, 
         whole = above
         place -= 1
     return at + length
-
-
-@compiled_inline
-def _labelled(text: Bytes, ends: Places, firsts: Places, codes: Places, last: int, out: Bytes, at: int) -> int:
-    """The labels before the last one of a line."""
-    for axis in range(last):
-        label = firsts[axis] + codes[axis]
-        at = _copied(text, ends[label], ends[label + 1], out, at)
-    return at
-
-
-@compiled_inline
-def _next(codes: Places, sizes: Places, last: int) -> bool:
-    """Moves to the next cell; whether a label before the last one changes."""
-    axis = last
-    while axis >= 0:
-        codes[axis] += 1
-        if codes[axis] < sizes[axis]:
-            return axis < last
-        codes[axis] = 0
-        axis -= 1
-    return True
 
 
 @compiled
@@ -142,23 +102,21 @@ def shortened_lines(
     scale = 10.0**places
     least, most = 10.0 ** max(places - 6, 0), min(1e15, 10.0 ** (places + 10))
     last = sizes.size - 1
-    codes = np.zeros(sizes.size, dtype=np.int64)
-    rest = begin
-    for axis in range(last, -1, -1):
-        codes[axis] = rest % sizes[axis]
-        rest //= sizes[axis]
-    at, head, length, fresh = 0, 0, 0, True
-    known, known_stop = 0, 0
+    cells, width = np.prod(sizes), sizes[last] if last >= 0 else 1
+    at, head, length, known, known_stop = 0, 0, 0, 0, 0
     for i in range(estimates.size):
-        if fresh:
-            head = at
-            at = _labelled(text, ends, firsts, codes, last, out, at)
-            length = at - head
-        else:
+        code = (begin + i) % width
+        if i and code:
             at = _copied(out, head, head + length, out, at)
+        else:
+            head, stride = at, cells
+            for axis in range(last):
+                stride //= sizes[axis]
+                label = firsts[axis] + (begin + i) // stride % sizes[axis]
+                at = _copied(text, ends[label], ends[label + 1], out, at)
+            length = at - head
         if last >= 0:
-            label = firsts[last] + codes[last]
-            at = _copied(text, ends[label], ends[label + 1], out, at)
+            at = _copied(text, ends[firsts[last] + code], ends[firsts[last] + code + 1], out, at)
         estimate = estimates[i]
         at = _decimal(np.rint(estimate * scale), places, least, most, out, at)
         if at < 0:
@@ -190,5 +148,4 @@ def shortened_lines(
         else:
             out[at] = _END
             at += 1
-        fresh = _next(codes, sizes, last)
     return at

@@ -1,7 +1,8 @@
 """All tables of a release in parts, rebuilt and written by Spark's executors, block by block.
 
-Every executor opens the release for itself, and reads no more parts than its block of tables needs. Nothing here is
-confidential: what was measured is already published, and rebuilding tables from it costs nothing.
+A block is some tables that follow each other: the content of one file, with the rows of `long.py`. Every executor opens
+the release for itself, and reads no more parts than its block of tables needs. Nothing here is confidential: what was
+measured is already published, and rebuilding tables from it costs nothing.
 """
 
 from __future__ import annotations
@@ -10,29 +11,111 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 import tomli_w
+from numpy.typing import NDArray
 
 from residua.bars import with_bar
 from residua.domain import settings_of_domain
 from residua.errors import FileError, PlanError, ResiduaError
 from residua.folders import whole_folder, write_synced
 from residua.formats.about import About
-from residua.formats.stacked import BLOCK_CELLS, Stacked
+from residua.formats.long import NUMBERS, LongCells, LongRows
+from residua.linalg.arrays import Floats, Integers
+from residua.linalg.layout import layout_of
 from residua.measurement.on_spark import watched
 from residua.measurement.once import swept, write_once
+from residua.plans.tails import check_confidence
 from residua.release import Release
 from residua.release.parts import PartedIntegers
+from residua.release.streamed import rebuilt_batches
 from residua.source.spark import asked
 from residua.source.spark_rows import ROW_SQL, row_of
 from residua.source.spark_tasks import own_version
+from residua.workload import Workload
 
 _MOST_TASKS = 10_000
+_BLOCK_CELLS = 1 << 20  # of one file, unless a table has more
 _DOCUMENT = "release.json"
 _CODEBOOK = "_codebook.toml"  # readers of datasets pass over names that begin so
+
+
+@dataclass(frozen=True, eq=False)
+class TableBlocks:
+    """The tables that a release was asked for, in blocks.
+
+    Args:
+        release: of marginals.
+        confidence: how often an interval holds the truth.
+        full: every digit.
+        block_cells: about how many cells a block has.
+
+    Raises:
+        PlanError: tables of another kind, or a confidence that is none.
+    """
+
+    release: Release
+    confidence: float = 0.95
+    full: bool = False
+    block_cells: int = _BLOCK_CELLS
+
+    def __post_init__(self) -> None:
+        family, asked = self.release.plan.family, self.release.planned.workload
+        if family is None or not family.plain or asked is None or not asked.plain:
+            raise PlanError("executors rebuild tables of marginals only; leave spark= away, or --on-executors.")
+        check_confidence(self.confidence)
+
+    @property
+    def _asked(self) -> Workload:
+        return cast("Workload", self.release.planned.workload)  # it is plain
+
+    @cached_property
+    def blocks(self) -> list[Integers]:
+        """The tables of each block, by their places among those that were asked for; of one shape side by side."""
+        asked = self._asked
+        places = np.full(len(asked.lattice), -1)
+        places[asked.numbers] = np.arange(len(asked))
+        layout = layout_of(asked.lattice, self.release.domain.sizes, places >= 0)
+        terms = places[np.concatenate([group.numbers for group in layout])]
+        cells = asked.cells[terms]
+        edges = np.flatnonzero(np.diff((np.cumsum(cells) - cells) // self.block_cells)) + 1
+        return np.split(terms, edges)
+
+    @property
+    def ways(self) -> int:
+        """How many attributes the largest table has."""
+        return int(self._asked.lattice.set_sizes[self._asked.numbers].max(initial=0))
+
+    def block(self, number: int, about: About) -> Any:
+        """The content of the file of one block, with what a reader must know in its metadata."""
+        import pyarrow as pa
+
+        rows = LongRows(self.release.domain, self.ways, about, len(NUMBERS), self.full)
+        reading: Any = self.release.reading
+        sink = pa.BufferOutputStream()
+        with rows.writer(sink) as writer:
+            for batch in rebuilt_batches(reading, self._asked, self.blocks[number]):
+                widths, stddevs = self._widths(batch.members), self._stddevs[batch.terms]
+                for part in rows.batches(LongCells(batch.members, batch.estimates, stddevs, widths=widths)):
+                    writer.write_batch(part)
+        return sink.getvalue()
+
+    @cached_property
+    def _stddevs(self) -> Floats:
+        family: Any = self.release.plan.family
+        return np.asarray(np.sqrt(family.facts.term_variances(self._asked)))
+
+    def _widths(self, members: NDArray[np.int32]) -> Floats:
+        """How many standard deviations the intervals of each table reach, (tables,)."""
+        reading, names = self.release.reading, self.release.domain.names
+        if self.release.planned.noise.currency != "epsilon":  # the same for all
+            return np.full(len(members), reading.widths((), self.confidence, 1.0))
+        sets = [tuple(names[i] for i in row) for row in members.tolist()]
+        return np.array([reading.widths(each, self.confidence, 1.0) for each in sets], dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -45,7 +128,7 @@ class TablesTask:
         digest: of its document, so that all read the same release.
         target: the folder to write into, which all see under this path.
         about: what stands beside the tables.
-        confidence, full, block_cells: as for `Stacked`.
+        confidence, full, block_cells: as for `TableBlocks`.
     """
 
     version: str
@@ -94,13 +177,13 @@ def export_on_executors(
     if not hasattr(session, "range") or not hasattr(session, "createDataFrame"):
         raise PlanError(f"spark={type(session).__name__} is no Spark session; pass what SparkSession.builder made.")
     source, target = integers.folder.absolute(), folder.absolute()
-    stacked = Stacked(release, confidence, full, BLOCK_CELLS)
-    count = len(stacked.blocks)
+    tables = TableBlocks(release, confidence, full)
+    count = len(tables.blocks)
     step = progress if callable(progress) else None
     report = None if step is None else lambda done, total: step("writing tables", done, total)
     with whole_folder(target, "folder of tables") as place:
         task = TablesTask(
-            own_version(), str(source), _digest(source), str(place), about, confidence, full, stacked.block_cells
+            own_version(), str(source), _digest(source), str(place), about, confidence, full, tables.block_cells
         )  # fmt: skip
         blocks = session.range(0, count, 1, min(count, _MOST_TASKS)).selectExpr("cast(id as int) as block")
         written = blocks.mapInArrow(partial(tables_partition, task), ROW_SQL)
@@ -135,8 +218,8 @@ def _written(task: TablesTask, block: int) -> dict[str, str]:
     path = Path(task.target) / table_name(block)
     try:
         if not path.exists():  # else another attempt wrote it
-            stacked = _opened(task.release, task.digest, task.confidence, task.full, task.block_cells)
-            write_once(path, stacked.block(block, task.about))
+            tables = _opened(task.release, task.digest, task.confidence, task.full, task.block_cells)
+            write_once(path, tables.block(block, task.about))
     except ResiduaError as problem:
         return {"failed": str(problem)}
     except OSError as problem:
@@ -147,7 +230,7 @@ def _written(task: TablesTask, block: int) -> dict[str, str]:
 
 
 @lru_cache(maxsize=1)
-def _opened(folder: str, digest: str, confidence: float, full: bool, block_cells: int) -> Stacked:
+def _opened(folder: str, digest: str, confidence: float, full: bool, block_cells: int) -> TableBlocks:
     """The release, opened once by each process."""
     shared = "use a folder that they share with this machine"
     try:
@@ -156,7 +239,7 @@ def _opened(folder: str, digest: str, confidence: float, full: bool, block_cells
         raise FileError(f"they cannot read the release {folder!r} ({problem.strerror}); {shared}") from None
     if not same:
         raise FileError(f"they see another release as {folder!r}; {shared}")
-    return Stacked(Release.load(folder), confidence, full, block_cells)
+    return TableBlocks(Release.load(folder), confidence, full, block_cells)
 
 
 def _digest(folder: Path) -> str:

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from itertools import chain
 from pathlib import Path
 
-from residua.formats.about import About
 from residua.formats.cube import Cube
 from residua.formats.writer import Writer
-
-
-def opened(folder: Path, about: About, **_: object) -> Parquet:
-    """A writer of Parquet files."""
-    return Parquet(folder, about)
 
 
 class Parquet(Writer):
@@ -23,10 +16,9 @@ class Parquet(Writer):
         """Writes a table; its metadata is JSON under the key `residua`, and the title under `title`."""
         import pyarrow.parquet
 
-        known = {"title": cube.title, "notes": list(self.about.notes), **self.about.plain()}
         titles = {each.name: {"title": each.title, "values": dict(zip(map(str, each.labels), each.titles, strict=True))}
                   for each in cube.dimensions}  # fmt: skip
-        metadata = {"title": cube.title, "residua": json.dumps({**known, "dimensions": titles}, ensure_ascii=False)}
+        metadata = self.about.metadata(cube.title, dimensions=titles)
         path = self.folder / f"{cube.name}.parquet"
         batches = cube.batches()
         first = next(batches)

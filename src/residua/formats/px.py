@@ -21,11 +21,6 @@ _LONGEST = 200  # characters of one piece of text; longer ones are continued
 MEASURE = "Measure"
 
 
-def opened(folder: Path, about: About, **_: object) -> Px:
-    """A writer of PX files."""
-    return Px(folder, about)
-
-
 class Px(Writer):
     """Writes one PX file per table."""
 

@@ -41,11 +41,6 @@ _FLAG, _UNIT, _VALUE = "OBS_QUALITY", "UNIT_MEASURE", "OBS_VALUE"
 _RESERVED = {*_ATTRIBUTES.values(), _FLAG, _UNIT, _VALUE, "STRUCTURE", "STRUCTURE_ID", "ACTION"}
 
 
-def opened(folder: Path, about: About, **_: object) -> Sdmx:
-    """A writer of SDMX files."""
-    return Sdmx(folder, about)
-
-
 class Sdmx(Writer):
     """Writes two files per table, `….csv` and `….structure.json`."""
 

@@ -22,16 +22,11 @@ FILE = "tables.xlsx"
 _MOST_ROWS, _LONGEST, _LONGEST_NAME = 2**20 - 8, 32_000, 31
 
 
-def opened(folder: Path, about: About, **_: object) -> Workbook:
-    """A writer of one workbook."""
-    return Workbook(folder, about)
-
-
 class Workbook(Writer):
     """Writes all tables into one workbook, row by row: what is written is not kept in memory."""
 
-    def __init__(self, folder: Path, about: About) -> None:
-        super().__init__(folder, about)
+    def __init__(self, folder: Path, about: About, **options: Any) -> None:
+        super().__init__(folder, about, **options)
         path = self.path = folder / FILE
         # No text becomes a formula, a link or a number; rows go to disk as they come.
         options = {"constant_memory": True, "strings_to_formulas": False, "strings_to_urls": False,

@@ -20,10 +20,12 @@ class Writer(ABC):
     Args:
         folder: where; it becomes visible when all is written.
         about: what stands beside every table.
+        format: which, of a writer of several.
+        spreadsheet: of CSV, whether its text must not start a formula.
     """
 
-    def __init__(self, folder: Path, about: About) -> None:
-        self.folder, self.about = folder, about
+    def __init__(self, folder: Path, about: About, *, format: str, spreadsheet: bool = False) -> None:
+        self.folder, self.about, self.format, self.spreadsheet = folder, about, format, spreadsheet
 
     @abstractmethod
     def add(self, cube: Cube) -> Path:

@@ -12,8 +12,9 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from residua.linalg.arrays import Floats
+from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import closure
 from residua.plans.product.set_reading import FamilyReading
 from residua.workload import Workload
@@ -51,10 +52,60 @@ def rebuilt_tables(reading: FamilyReading, workload: Workload) -> Iterator[Rebui
     """The tables of a workload that `streams`, in its order."""
     stddevs = np.sqrt(reading.plan.family.facts.term_variances(workload))
     for part in _batches(workload.cells):
-        sets = [workload.lattice.members(int(number)) for number in workload.numbers[part]]
-        tables = _rebuilt(reading, sets)
-        for members, stddev in zip(sets, stddevs[part].tolist(), strict=True):
-            yield Rebuilt(members, tables.pop(members), stddev)
+        chosen = np.arange(part.start, part.stop)
+        tables: dict[int, Rebuilt] = {}
+        for batch in rebuilt_batches(reading, workload, chosen):
+            for term, members, estimates in zip(
+                batch.terms.tolist(), batch.members.tolist(), batch.estimates, strict=True
+            ):
+                own = estimates if len(chosen) == 1 else estimates.copy()  # else overwritten
+                tables[term] = Rebuilt(tuple(members), own, float(stddevs[term]))
+        for term in chosen.tolist():
+            yield tables.pop(term)
+
+
+@dataclass(frozen=True, eq=False)
+class RebuiltBatch:
+    """Tables of one shape, until the next batch is asked for.
+
+    Args:
+        terms: which of the workload's tables these are, (tables,).
+        members: the positions of their attributes, increasing, (tables, k).
+        estimates: (tables, n_1, …, n_k).
+    """
+
+    terms: Integers
+    members: NDArray[np.int32]
+    estimates: Floats
+
+
+def rebuilt_batches(reading: FamilyReading, workload: Workload, chosen: Integers) -> Iterator[RebuiltBatch]:
+    """Some tables of plain marginals, from no more measurements than they need, in batches of equal shape.
+
+    Args:
+        reading: of plain residuals.
+        workload: of plain marginals.
+        chosen: which of its tables, by their places.
+    """
+    lattice, numbers = workload.lattice, workload.numbers[chosen]
+    sizes = lattice.set_sizes[numbers]
+    levels = {k: lattice.levels[k][numbers[sizes == k] - lattice.offsets[k]] for k in np.unique(sizes)}
+    plan = reading.plan
+    whole = plan.family is plan and len(chosen) == len(workload)
+    if whole and all((plan.lattice.find(rows) >= 0).all() for rows in levels.values()):
+        family, batches = plan.lattice, reading.all_marginals()  # nothing is copied
+    else:
+        family = closure(list(levels.values()), lattice.attributes)
+        batches = reading.part(family).all_marginals()
+    terms = np.full(len(family), -1)
+    for k, rows in levels.items():
+        terms[family.find(rows)] = chosen[sizes == k]
+    for group, part, tables in batches:
+        own = terms[group.numbers[part]]
+        kept = np.flatnonzero(own >= 0)
+        if len(kept):
+            estimates = tables if len(kept) == len(tables) else tables[kept]
+            yield RebuiltBatch(own[kept], group.members[part][kept], estimates)
 
 
 def alike(stddevs: Floats) -> Floats:
@@ -69,20 +120,3 @@ def _batches(cells: Floats) -> Iterator[slice]:
     edges = [0, *(np.flatnonzero(np.diff(places)) + 1).tolist(), len(cells)]
     for first, stop in pairwise(edges):
         yield slice(first, stop)
-
-
-def _rebuilt(reading: FamilyReading, sets: list[tuple[int, ...]]) -> dict[tuple[int, ...], Floats]:
-    by_size: dict[int, list[tuple[int, ...]]] = {}
-    for members in sets:
-        by_size.setdefault(len(members), []).append(members)
-    rows = [np.array(each, dtype=np.int32).reshape(len(each), -1) for each in by_size.values()]
-    family = closure(rows, len(reading.plan.domain))
-    wanted = np.zeros(len(family), dtype=bool)
-    for each in rows:
-        wanted[family.find(each)] = True
-    rebuilt: dict[tuple[int, ...], Floats] = {}
-    for group, part, tables in reading.part(family).all_marginals():
-        for row in np.flatnonzero(wanted[group.numbers[part]]).tolist():
-            members = tuple(group.members[part.start + row].tolist())
-            rebuilt[members] = tables[row] if len(sets) == 1 else tables[row].copy()  # else overwritten
-    return rebuilt
