@@ -18,7 +18,7 @@ from residua.errors import PlanError
 from residua.report.accuracy import accuracy
 from residua.ui.facts import facts_of
 from residua.ui.notebook import notebook
-from residua.ui.planning import Planner, SlowError, SupersededError
+from residua.ui.planning import PlanningProcesses, SlowError, SupersededError
 from residua.ui.worker import answer
 
 PLACE = demo_folder() / "adult.toml"
@@ -143,7 +143,7 @@ def test_a_slow_plan_is_ended_and_a_newer_question_wins():
     """With processes that sleep in place of planning: nothing waits for them, and nothing is left running."""
 
     async def asked() -> None:
-        planner = Planner([sys.executable, "-S", "-c", STUB])
+        planner = PlanningProcesses([sys.executable, "-S", "-c", STUB])
         await planner.start()
         assert await planner.ask({"task": 0}, page="p") == {"seconds": 0}
         with pytest.raises(SlowError):

@@ -18,7 +18,7 @@ from starlette.routing import Route
 from residua.errors import ResiduaError, SpecError
 from residua.report.page import style
 from residua.ui.documents import Desk, Document, demo, empty, opened
-from residua.ui.planning import LIMIT, PATIENT, Planner, SlowError, SupersededError, TooLongError
+from residua.ui.planning import LIMIT, PATIENT, PlanningProcesses, SlowError, SupersededError, TooLongError
 
 _KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}  # of what lies beside the page
 _MOST_BESIDE = 3
@@ -33,7 +33,7 @@ class Pages:
         planner: what plans.
     """
 
-    def __init__(self, desk: Desk, planner: Planner) -> None:
+    def __init__(self, desk: Desk, planner: PlanningProcesses) -> None:
         self._desk, self._planner = desk, planner
 
     def app(self) -> Starlette:

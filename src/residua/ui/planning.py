@@ -35,7 +35,7 @@ class TooLongError(Exception):
     """A request that is longer than allowed."""
 
 
-class Planner:
+class PlanningProcesses:
     """A process that plans, and a second one as soon as the first may have to be ended.
 
     Args:

@@ -14,7 +14,7 @@ import secrets
 import socket
 import threading
 import webbrowser
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from urllib.parse import parse_qs
 
 from residua.errors import FileError
 from residua.ui.documents import Desk
-from residua.ui.planning import Planner, TooLongError
+from residua.ui.planning import PlanningProcesses, TooLongError
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -31,6 +31,7 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 MOST_BODY = 2**23  # bytes of a request
+HEAD_SECONDS = 10  # between two looks for connections that do not send the whole head of a request
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
@@ -82,7 +83,7 @@ def serve(path: Path | None, *, browser: bool, say: Callable[[str], object]) -> 
         door.listen(64)  # so that whoever is quicker than we are waits
     except OSError as problem:
         raise FileError(f"no port on this machine can be used: {problem.strerror}.") from None
-    guard = Guard(Pages(desk, Planner()).app(), door.getsockname()[1])
+    guard = Guard(Pages(desk, PlanningProcesses()).app(), door.getsockname()[1])
     settings = uvicorn.Config(
         guard,
         log_config=None,
@@ -96,15 +97,36 @@ def serve(path: Path | None, *, browser: bool, say: Callable[[str], object]) -> 
         limit_concurrency=32,
         timeout_keep_alive=5,
         timeout_graceful_shutdown=1,
+        timeout_notify=HEAD_SECONDS,
     )
+    server = uvicorn.Server(settings)
+    settings.callback_notify = impatient(server.server_state.connections)
     say(f"The planner is at {guard.link}")
     say("The link works once, on this machine. No data is read. Ctrl-C stops it.")
     if browser:  # aside, because some browsers do not return
         threading.Thread(target=webbrowser.open, args=(guard.link,), daemon=True).start()
     try:
-        asyncio.run(uvicorn.Server(settings).serve(sockets=[door]))
+        asyncio.run(server.serve(sockets=[door]))
     except KeyboardInterrupt:
         say("Stopped.")
+
+
+def impatient(connections: Collection[Any]) -> Callable[[], Awaitable[None]]:
+    """What ends each connection that, at two looks in a row, waits for the same head of a request to be whole.
+
+    uvicorn has no limit of time for that: whoever sent half a head, often enough, would keep everybody else away.
+    """
+    before: dict[Any, Any] = {}
+
+    async def look() -> None:
+        nonlocal before
+        waiting = {one: one.cycle for one in connections if one.cycle is None or one.cycle.response_complete}
+        for one, cycle in waiting.items():
+            if one in before and before[one] is cycle:
+                one.transport.abort()
+        before = waiting
+
+    return look
 
 
 class Guard:
