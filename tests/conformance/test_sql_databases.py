@@ -22,7 +22,7 @@ from residua.linalg.lattice import closure
 from residua.linalg.layout import layout_of
 from residua.source import Source
 from residua.source.uris import Address
-from residua.sql import plain_select
+from residua.sql import SqlError, plain_select
 from tests.conformance import postgres
 
 PASSWORD = "hunter2-x"
@@ -153,6 +153,41 @@ REFUSED = [
 ]
 
 
+# Engines differ in what is a text or a name; where a look for quotes alone sees one, an engine would see SQL.
+HIDDEN = {
+    "an escaped quote": ("postgresql", r"SELECT E'\'') AS a; COMMIT; DROP TABLE people; --'"),
+    "a text that goes on": ("postgresql", "SELECT E'a' -- b\n'\\'') AS a; COMMIT; DROP TABLE people; --'"),
+    "a name with dollars": ("postgresql", "SELECT a$$ FROM t) AS r; COMMIT; DROP TABLE people; --$$"),
+    "a comment in a comment": ("postgresql", "SELECT 1 /* /* */ ' */) AS a; COMMIT; DROP TABLE people; --'"),
+    "a name in brackets": ("sqlite", "SELECT [a'b] FROM t) AS r; DROP TABLE people; --'"),
+    "a comment of BigQuery": ("bigquery", "SELECT 1 # '\n) AS r; DROP TABLE people; # '"),
+    "three quotes": ("bigquery", "SELECT ''' ' ''') AS r; DROP TABLE people; --'"),
+    "a comment of Snowflake": ("snowflake", "SELECT 1 // '\n) AS r; DROP TABLE people; // '"),
+}
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_a_second_statement_is_seen_however_the_engine_quotes(name: str) -> None:
+    dialect, query = HIDDEN[name]
+    for read_as in (dialect, None):  # an engine that is not known may be any
+        with pytest.raises(SqlError, match=r"one SELECT|never closed|without its pair"):
+            plain_select(query, read_as)
+
+
+def test_hidden_statements_are_refused_before_anything_is_asked(tmp_path: Path) -> None:
+    name = postgres.ingested(pa.table({"a": [1]}))
+    for dialect, query in HIDDEN.values():
+        if dialect == "postgresql":
+            with pytest.raises(SourceError, match="is refused"):
+                pg(query.replace("people", name))
+    with contextlib.closing(sqlite3.connect(tmp_path / "a.db")) as connection, connection:
+        connection.execute("CREATE TABLE t ([a'b])")
+    with pytest.raises(SourceError, match="is refused"):
+        Source.sql(f"sqlite:///{tmp_path / 'a.db'}", HIDDEN["a name in brackets"][1])
+    assert Source.sql(f"sqlite:///{tmp_path / 'a.db'}", "SELECT [a'b] FROM t").columns() == ("a'b",)
+    assert [len(batch) for batch in pg(f"SELECT * FROM {name}").batches(["a"])] == [1]
+
+
 @pytest.mark.parametrize("query", REFUSED)
 def test_only_one_select_is_asked(query: str) -> None:
     with pytest.raises(SourceError, match=r"one SELECT|never closed|without its pair|is no query"):
@@ -166,17 +201,18 @@ ACCEPTED = {
     "WITH a AS (SELECT 1 AS b) SELECT * FROM a;": None,
     "(SELECT 1) UNION (VALUES (2))": None,
     "select deleted, updated_at from inserts": None,
+    r"SELECT E'it\'s; ' AS a, '\' AS b, doc['key'] #>> '{a,b}' AS c FROM t": None,
 }
 
 
 @pytest.mark.parametrize("query", ACCEPTED)
 def test_every_select_is_taken_as_it_is(query: str) -> None:
-    assert plain_select(query) == (ACCEPTED[query] or query.rstrip(";"))
+    assert plain_select(query, "postgresql") == (ACCEPTED[query] or query.rstrip(";"))
 
 
 def test_the_server_refuses_what_slips_through(monkeypatch: pytest.MonkeyPatch) -> None:
     name = postgres.ingested(pa.table({"a": [1]}))
-    monkeypatch.setattr("residua.source.adbc.plain_select", lambda query: query)
+    monkeypatch.setattr("residua.source.adbc.plain_select", lambda query, dialect: query)
     for query in (f"DELETE FROM {name} RETURNING a", f"SELECT 1) AS a; DELETE FROM {name}; SELECT * FROM (SELECT 2"):
         with pytest.raises(SourceError, match="failed in the database"):
             pg(query).fingerprint()

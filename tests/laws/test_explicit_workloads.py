@@ -1,11 +1,16 @@
 """Explicit queries: matrices, SQL expressions, mixtures with marginals; and every mistake in them."""
 
+import threading
+
+import duckdb
 import numpy as np
+import pyarrow as pa
 import pytest
 from scipy.sparse import csr_array
 
 import residua as rs
-from residua.errors import WorkloadError
+from residua import sql
+from residua.errors import SourceError, WorkloadError
 
 
 @pytest.fixture(scope="module")
@@ -151,3 +156,58 @@ def test_names_that_differ_in_case_only_are_told_apart():
 
 def test_a_sum_of_many_terms_is_one_number(domain):
     assert np.array_equal(row(rs.queries(domain, ["+".join(["age"] * 110)]))[:10], 110 * np.arange(10))
+
+
+BOMBS = [
+    "length(repeat('x', 2000000000)) > 1",
+    "length(lpad(sex, 2000000000, 'x')) > 1",
+    "length(lpad(sex, age * 100000000, 'x')) > 1",
+    "length(replace(replace(sex, 'F', 'FFFFFFFFF'), 'F', 'FFFFFFFFF')) > 1",
+    "length(regexp_replace(sex, '', 'xxxxxxxxx', 'g')) > 1",
+    "length(concat_ws(concat_ws(sex, 1, 1, 1, 1), 1, 1, 1, 1)) > 1",
+    "length(format('{:2000000000}', age)) > 1",
+    "length(printf('%2000000000d', age)) > 1",
+    "len(range(2000000000)) > age",
+    "length(bitstring('1', 2000000000)) > 1",
+    "list_contains(list_transform([1, 2], x -> x + age), 3)",
+    "CAST(NULL AS INTEGER[100000][100000]) IS NULL",
+    "length(hex(hex(hex(sex)))) > 1",
+    "length(sex::BLOB::VARCHAR) > 1",
+]
+
+
+@pytest.mark.parametrize("text", BOMBS)
+def test_a_condition_that_would_fill_memory_is_refused_before_it_is_computed(text):
+    domain = rs.Domain({"age": rs.Integers(0, 10), "sex": ["F", "M"]})
+    with pytest.raises(WorkloadError, match=r"may use|below 1000|no longer|only removes|as a text|lambda|casts to"):
+        rs.queries(domain, [text])
+    with pytest.raises(SourceError, match="is refused"):
+        rs.Source.frame(pa.table({"age": [1], "sex": ["F"]})).with_columns({"more": text})
+
+
+def test_conditions_may_call_what_cleans_and_compares():
+    """Whatever makes text no longer than what it is made from."""
+    domain = rs.Domain({"day": rs.Dates("2024-01-01", "2024-12-31"), "code": ["1.a", "02-b", "3"]})
+    texts = [
+        "lpad(split_part(code, '.', 1), 3, '0') = '001'",
+        "replace(code, '.', '') = '1a' or replace(code, '-', '_') = '02_b'",
+        "regexp_replace(code, '[^0-9]', '', 'g')::INTEGER > 1",
+        "concat_ws('-', code, 'x') LIKE '%b-x' or code ILIKE '%A'",
+        "date_trunc('month', day) = DATE '2024-02-01' and isodow(day) IN (6, 7)",
+        "TRY_CAST(left(code, 1) AS DOUBLE) BETWEEN 0 AND 2 and day + INTERVAL 1 DAY > DATE '2024-06-30'",
+        "CASE WHEN list_contains(['3', '4'], code) THEN greatest(1, 2) ELSE coalesce(nullif(month(day), 1), 0) END",
+    ]
+    assert rs.queries(domain, texts).queries == len(texts)
+
+
+def test_what_takes_too_long_is_interrupted(monkeypatch):
+    class Engine:
+        interrupted = threading.Event()
+
+        def interrupt(self):
+            self.interrupted.set()
+
+    monkeypatch.setattr(sql, "_MOST_SECONDS", 0.01)
+    with sql.within_time(Engine()):
+        assert Engine.interrupted.wait(60)
+    assert sql.engine_words(duckdb.InterruptException("x")) == "it takes longer than 0.01 s"

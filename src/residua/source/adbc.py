@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from copy import copy
+from functools import partial
 from typing import Any, Self
 
 from residua.errors import SourceError
@@ -40,7 +41,8 @@ class AdbcSource(Records):
                 "gives."
             )
         self._database = database
-        self.query = checked_query(query, plain_select)
+        self.query = checked_query(query, partial(plain_select, dialect=_dialect(database)))
+        self._is_sqlite = _dialect(database) == "sqlite"
         self._held: Any = None  # the connection of a snapshot
         self._names: tuple[str, ...] | None = None
 
@@ -66,7 +68,7 @@ class AdbcSource(Records):
     def _read(self, columns: Sequence[str]) -> Iterator[Any]:
         names = list(self.columns())
         with self._connected() as connection:
-            text = self._as_text(names) if self._is_sqlite(connection) else f"SELECT * FROM ({self.query}\n) AS records"
+            text = self._as_text(names) if self._is_sqlite else f"SELECT * FROM ({self.query}\n) AS records"
             with self._asked(connection, text) as reader, self._explained():
                 for batch in reader:
                     for low in range(0, batch.num_rows, BATCH_ROWS):
@@ -77,11 +79,6 @@ class AdbcSource(Records):
         """SQLite's columns hold values of any types: each as text, numbers with as many digits as they have."""
         chosen = ", ".join(f"{_SQLITE.replace('@', quoted(name))} AS {quoted(name)}" for name in names)
         return f"SELECT {chosen} FROM ({self.query}\n) AS records"
-
-    def _is_sqlite(self, connection: Any) -> bool:
-        if isinstance(self._database, Address):
-            return self._database.scheme == "sqlite"
-        return str(connection.adbc_get_info().get("vendor_name")) == "SQLite"
 
     @contextmanager
     def _connected(self) -> Iterator[Any]:
@@ -102,11 +99,15 @@ class AdbcSource(Records):
 
     @contextmanager
     def _asked(self, connection: Any, text: str) -> Iterator[Any]:
+        import adbc_driver_manager
+
         with ExitStack() as stack:
             with self._explained():
                 cursor = connection.cursor()
                 stack.callback(cursor.close)
-                if self._is_sqlite(connection):
+                with suppress(adbc_driver_manager.NotSupportedError):
+                    cursor.adbc_prepare(text)  # the engine itself parses it, as one statement
+                if self._is_sqlite:
                     cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)})
                 cursor.execute(text)
                 reader = cursor.fetch_record_batch()
@@ -138,6 +139,12 @@ _SQLITE = (
     "CAST(CAST(@ AS INTEGER) AS TEXT) WHEN CAST(printf('%!.15g', @) AS REAL) = @ THEN printf('%!.15g', @) WHEN "
     "CAST(printf('%!.16g', @) AS REAL) = @ THEN printf('%!.16g', @) ELSE printf('%!.17g', @) END"
 )
+
+
+def _dialect(database: Address | Any) -> str:
+    if not isinstance(database, Address):
+        return str(database.adbc_get_info().get("vendor_name")).lower()
+    return "postgresql" if database.scheme == "postgres" else database.scheme
 
 
 def _vendor_words(problem: Exception) -> bool:

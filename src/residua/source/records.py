@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from residua.errors import SourceError
 from residua.source.options import NO_OPTIONS, Options
-from residua.sql import Expression, SqlError, engine_words, row_expression, sandbox
+from residua.sql import Expression, SqlError, engine_words, expression_sandbox, row_expression, within_time
 
 if TYPE_CHECKING:
     from residua.domain import Domain
@@ -262,13 +262,14 @@ class ComputedSource(Records):
 
         place = {name: f"c{i}" for i, name in enumerate(needed)}  # DuckDB would take A and a for one
         chosen = {name: self._parsed[name].renamed(place) if name in self._parsed else place[name] for name in columns}
-        with sandbox() as engine:
+        with expression_sandbox() as engine:
             for batch in batches:
                 table = pa.Table.from_batches([batch]).rename_columns(list(place.values()) or ["c0"])
                 engine.register("records", table)
                 # All columns through one SELECT, so that a record stays together whatever the order.
                 try:
-                    computed = _arrow(engine, chosen.values())
+                    with within_time(engine):
+                        computed = _arrow(engine, chosen.values())
                 except duckdb.Error as problem:
                     raise self._failure(engine, chosen, problem) from None
                 yield from computed.rename_columns(list(columns)).combine_chunks().to_batches()

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from residua.domain import OTHER, Attribute, Dates, Domain, Integers
 from residua.errors import WorkloadError
-from residua.sql import Expression, SqlError, engine_words, row_expression, sandbox
+from residua.sql import Expression, SqlError, engine_words, expression_sandbox, row_expression, within_time
 from residua.workload.listed import check_cells, checked_weight
 from residua.workload.workload import Workload
 
@@ -64,7 +64,7 @@ def queries(domain: Domain, expressions: Sequence[str] | Mapping[str, str], *, w
     mentioned = {label: tuple(sorted(domain.positions(one.names))) for label, one in parsed.items()}
     columns = _columns(domain)
     sql = {label: _under(columns, named[label], one) for label, one in parsed.items()}
-    engine = sandbox()
+    engine = expression_sandbox()
     numbers = {label: at for at, label in enumerate(named)}
     each = checked_weight(weight)
     parts, places = [], []
@@ -143,7 +143,8 @@ def _evaluated(
                     f"query {text!r} is {kind.lower()}, not a condition or a number; compare it with something."
                 )
             every = f'SELECT CAST(({sql}\n) AS DOUBLE) AS value FROM cells ORDER BY "{_CELL}"'
-            values, again = (engine.execute(every).fetchnumpy()["value"] for _ in range(2))
+            with within_time(engine):
+                values, again = (engine.execute(every).fetchnumpy()["value"] for _ in range(2))
         except duckdb.Error as problem:
             words = engine_words(problem, values=True)  # cells are declared, not data
             raise WorkloadError(f"query {text!r}: {words}. A bin is compared by its label, as text.") from None
